@@ -1,0 +1,76 @@
+"""Palio: any WHERE clause is a subscription, and a million of them run over your stream at once."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from palio.errors import (
+        DuplicateSubscription,
+        EventError,
+        IndexFileError,
+        InputError,
+        InvalidSubscription,
+        PalioError,
+        ParseError,
+        SubscriptionError,
+        UnknownLanguage,
+        UnknownSubscription,
+    )
+    from palio.events import Event
+    from palio.filters.filter import Filter
+    from palio.filters.values import ValueSet
+    from palio.matching.matcher import Matcher
+
+__version__ = "0.1.0"
+
+# Where each public name lives. Names are imported when first used: a program that only parses conditions should
+# not wait for Arrow and a compiler.
+_HOMES = {
+    "DuplicateSubscription": "palio.errors",
+    "Event": "palio.events",
+    "EventError": "palio.errors",
+    "Filter": "palio.filters.filter",
+    "IndexFileError": "palio.errors",
+    "InputError": "palio.errors",
+    "InvalidSubscription": "palio.errors",
+    "Matcher": "palio.matching.matcher",
+    "PalioError": "palio.errors",
+    "ParseError": "palio.errors",
+    "SubscriptionError": "palio.errors",
+    "UnknownLanguage": "palio.errors",
+    "UnknownSubscription": "palio.errors",
+    "ValueSet": "palio.filters.values",
+}
+
+__all__ = [
+    "DuplicateSubscription",
+    "Event",
+    "EventError",
+    "Filter",
+    "IndexFileError",
+    "InputError",
+    "InvalidSubscription",
+    "Matcher",
+    "PalioError",
+    "ParseError",
+    "SubscriptionError",
+    "UnknownLanguage",
+    "UnknownSubscription",
+    "ValueSet",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'palio' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,121 @@
+"""Everything that can go wrong, by name.
+
+Every error Palio raises on purpose is a `PalioError`, so that one `except` is enough for a caller who does
+not care which; each failure a caller may want to tell apart has a class of its own with typed fields, and its
+message says what was wrong, where, and what would be right.
+"""
+
+from __future__ import annotations
+
+
+class PalioError(Exception):
+    """The root of every error Palio raises."""
+
+
+class ParseError(PalioError):
+    """A condition that cannot be read, or that asks for something no subscription may ask.
+
+    `position` counts characters from 0; `reason` says what is wrong there; `hint`, where there is one, the
+    nearest thing that works.
+    """
+
+    def __init__(self, text: str, position: int, reason: str, hint: str | None = None) -> None:
+        self.text = text
+        self.position = max(0, min(position, len(text)))
+        self.reason = reason
+        self.hint = hint
+        super().__init__(reason)
+
+    @property
+    def line(self) -> int:
+        """The line of the position, counted from 1."""
+        return self.text.count("\n", 0, self.position) + 1
+
+    @property
+    def column(self) -> int:
+        """The column of the position, counted from 1."""
+        return self.position - self.text.rfind("\n", 0, self.position)
+
+    def __str__(self) -> str:
+        message = f"{self.reason} (line {self.line}, column {self.column})\n{self._excerpt()}"
+        return f"{message}\n{self.hint}" if self.hint else message
+
+    def _excerpt(self) -> str:
+        """The line at fault with a caret below the place, cut to what fits a terminal."""
+        start = self.text.rfind("\n", 0, self.position) + 1
+        end = self.text.find("\n", self.position)
+        line = self.text[start : end if end >= 0 else len(self.text)]
+        at = self.position - start
+        left = max(0, at - 60)
+        shown = "".join(c if c.isprintable() else " " for c in line[left : left + 100])
+        return f"  {'…' if left else ''}{shown}\n  {' ' * (at - left + bool(left))}^"
+
+    def __reduce__(self) -> tuple[type[ParseError], tuple[str, int, str, str | None]]:
+        return type(self), (self.text, self.position, self.reason, self.hint)
+
+
+class UnknownLanguage(PalioError):
+    """A condition names a language that nobody registered."""
+
+    def __init__(self, language: str, known: list[str]) -> None:
+        self.language = language
+        self.known = known
+        super().__init__(f"there is no condition language {language!r}; known are {', '.join(sorted(known))}")
+
+
+class EventError(PalioError):
+    """An event that cannot be read; `path` names the attribute at fault where one is known."""
+
+    def __init__(self, reason: str, path: str | None = None) -> None:
+        self.reason = reason
+        self.path = path
+        super().__init__(f"{path}: {reason}" if path else reason)
+
+
+class SubscriptionError(PalioError):
+    """Something is wrong with one subscription, named by its id."""
+
+    def __init__(self, subscription: str, reason: str) -> None:
+        self.subscription = subscription
+        self.reason = reason
+        super().__init__(f"subscription {subscription!r}: {reason}")
+
+
+class DuplicateSubscription(SubscriptionError):
+    """A subscription with this id is there already; `replace` changes it."""
+
+    def __init__(self, subscription: str) -> None:
+        super().__init__(subscription, "there is one with this id already; use replace() to change it")
+
+
+class UnknownSubscription(SubscriptionError, KeyError):
+    """No subscription has this id."""
+
+    def __init__(self, subscription: str) -> None:
+        super().__init__(subscription, "there is none with this id")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class InvalidSubscription(SubscriptionError):
+    """A subscription whose condition cannot be used; the cause says why."""
+
+
+class IndexFileError(PalioError):
+    """A saved matcher that cannot be opened: not one of ours, of another version, cut short or damaged."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+class InputError(PalioError):
+    """A file that cannot be read as what it should be; names the file, the line and the reason."""
+
+    def __init__(self, source: str, reason: str, line: int | None = None) -> None:
+        self.source = source
+        self.reason = reason
+        self.line = line
+        super().__init__(f"{source}:{line}: {reason}" if line else f"{source}: {reason}")

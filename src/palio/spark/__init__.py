@@ -1,0 +1,1 @@
+"""How does Palio run on a Spark cluster, and on Spark's own terms?"""

@@ -1,0 +1,102 @@
+"""Every example in the documentation runs, and prints what it says it prints."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.markdown_examples import COMPARISON, Command, console_commands, read_examples, run_examples
+
+PROJECT = Path(__file__).parent.parent
+DOCUMENTS = [
+    path
+    for path in sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md")])
+    if any(read_examples(path).examples())
+]
+SOURCES = PROJECT / "src"
+MODULES = [
+    ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted(SOURCES.rglob("*.py"))
+    if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_examples(path)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = doctest.testmod(importlib.import_module(name), optionflags=COMPARISON)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+# That a wrong example fails, for each kind of example.
+
+RIGHT = """
+```python
+x = 1 + 1
+```
+```python
+>>> x
+2
+```
+```text title="greeting.txt"
+Good morning,
+all!
+```
+```console
+$ pip install something-that-is-not-there
+$ cat greeting.txt
+Good ...,
+all!
+$ cat \\
+>   greeting.txt | wc -l
+2
+$ false; echo "status $?"
+status 1
+```
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("", ""),
+        ("1 + 1", "1 + 2"),
+        ("x = 1 + 1", "x = 1 + 1; raise ValueError"),
+        (">>> x", ">>> y"),
+        ("Good ...", "Bad ..."),
+        ("false; echo", "false && echo"),
+        ("status 1", "status 0"),
+        ("greeting.txt\nGood", "greetings.txt\nGood"),
+        ('title="greeting.txt"', ""),
+    ],
+)
+def test_an_example_that_is_not_true_fails(
+    right: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    document = tmp_path / "page.md"
+    document.write_text(RIGHT.replace(right, wrong) if right else RIGHT)
+    if right == wrong:
+        run_examples(document)
+    else:
+        with pytest.raises((AssertionError, ValueError)):
+            run_examples(document)
+
+
+def test_a_console_block_is_commands_with_what_they_print() -> None:
+    block = "$ palio match wants.jsonl \\\n>     events.jsonl\none\n\ntwo\n$ palio check wants.jsonl\n"
+    assert list(console_commands(block)) == [
+        Command("palio match wants.jsonl \\\n    events.jsonl", "one\n\ntwo"),
+        Command("palio check wants.jsonl", ""),
+    ]

@@ -1,0 +1,149 @@
+"""The package as a whole: what it offers, what importing it costs, and what must not be in the repository."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from importlib.metadata import entry_points, version
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import palio
+import palio.errors
+
+# What a user may rely on. Adding a name here is a decision; removing one breaks somebody.
+PUBLIC_NAMES = {
+    "__version__",
+    "Event",
+    "Filter",
+    "Matcher",
+    "ValueSet",
+    "PalioError",
+    "DuplicateSubscription",
+    "EventError",
+    "IndexFileError",
+    "InputError",
+    "InvalidSubscription",
+    "ParseError",
+    "SubscriptionError",
+    "UnknownLanguage",
+    "UnknownSubscription",
+}
+
+
+def test_the_public_names_are_these_and_no_others() -> None:
+    assert set(palio.__all__) == PUBLIC_NAMES
+    assert len(palio.__all__) == len(PUBLIC_NAMES)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC_NAMES))
+def test_a_public_name_is_there_and_listed(name: str) -> None:
+    assert getattr(palio, name) is not None
+    assert name in dir(palio)
+
+
+def test_a_name_that_is_not_there_is_refused_as_by_any_module() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Broom'"):
+        palio.Broom  # noqa: B018
+
+
+def test_every_error_that_palio_defines_is_a_palio_error() -> None:
+    modules = [
+        importlib.import_module(module.name)
+        for module in pkgutil.walk_packages(palio.__path__, "palio.")
+        if not module.name.endswith("__main__")
+    ]
+    errors = {error for module in modules for error in errors_defined_in(module)}
+    assert palio.errors.UnknownSubscription in errors
+    assert [error for error in errors if not issubclass(error, palio.PalioError) or not error.__doc__] == []
+
+
+def test_every_error_of_the_core_is_public() -> None:
+    assert [error for error in errors_defined_in(palio.errors) if error.__name__ not in palio.__all__] == []
+
+
+def errors_defined_in(module: ModuleType) -> list[type[BaseException]]:
+    return [
+        value
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and issubclass(value, BaseException)
+        if value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+
+
+def test_the_version_is_the_installed_one() -> None:
+    assert palio.__version__ == version("palio")
+
+
+def test_sql_is_registered_as_a_language() -> None:
+    [sql] = entry_points(group="palio.languages", name="sql")
+    assert callable(sql.load())
+
+
+HEAVY = ("numpy", "numba", "pyarrow", "rich", "pyspark", "pandas", "click")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import palio",
+        "import palio.events",
+        "import palio.filters",
+        "import palio.languages.sql",
+        "import palio; palio.Filter.parse('x > 3').matches({'x': 4})",
+    ],
+)
+def test_importing_palio_does_not_import_what_is_heavy(statement: str) -> None:
+    check = f"{statement}\nimport sys\nprint(*sorted(sys.modules.keys() & {set(HEAVY)!r}))"
+    assert run_python("-c", check).strip() == ""
+
+
+def test_python_m_palio_is_the_command() -> None:
+    assert "match" in run_python("-m", "palio", "--help")
+
+
+def run_python(*arguments: str) -> str:
+    return subprocess.check_output([sys.executable, *arguments], text=True)
+
+
+# Where this was written is nobody's business, and works nowhere else.
+NOT_HERE = {
+    "a path of one machine": re.compile(r"(?<![\w.~-])/(work|root|opt|home|Users|tmp|mnt)/[\w.]"),
+    "a registry": re.compile(
+        r"\b(pypi\.org|pythonhosted\.org|[a]rtifactory|[j]frog|[i]ndex-url|[f]ind-links)\b"
+    ),
+    "a document that readers do not have": re.compile(r"(?<![\w/])spec/\w|share[d]/spec\b"),
+}
+TEXT = {"", ".cfg", ".cpp", ".h", ".html", ".ini", ".md", ".py", ".rst", ".sh", ".toml", ".txt", ".yml"}
+
+
+def test_no_file_tells_where_it_was_written(project_folder: Path) -> None:
+    found = [
+        f"{path}:{number}: {what}: {line.strip()[:80]}"
+        for path in repository_files(project_folder)
+        for number, line in enumerate((project_folder / path).read_text(encoding="utf-8").splitlines(), 1)
+        for what, pattern in NOT_HERE.items()
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+def repository_files(project: Path) -> list[Path]:
+    """The text files under version control or about to be."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=project,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode != 0:
+        pytest.skip("this is no clone of the repository: nothing says which files belong to it")
+    names = {os.fsdecode(name) for name in listed.stdout.split(b"\0") if name}
+    return [path for path in map(Path, sorted(names)) if path.suffix in TEXT and (project / path).is_file()]
