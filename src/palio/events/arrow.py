@@ -1,0 +1,235 @@
+"""How is an event read from a row of an Arrow table?
+
+Columns are turned into Python lists one at a time, by type, and the lists are then read across. A struct is
+an object, a list an array, a map an object by its keys, and a dictionary-encoded or run-end-encoded column
+what it encodes; an Arrow null is a null. So a row means what the same row means as JSON, except that Arrow
+has more kinds of value. Types an event cannot hold (time of day, durations, intervals, unions, maps whose
+keys are not strings) are refused by the column's name before any row is read.
+
+Timestamps of all units are read to the microsecond, towards the past; without a zone they are UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from palio.errors import EventError
+from palio.events.flatten import flatten
+from palio.events.limits import Limits
+from palio.events.names import check_path, quote_segment, shown
+from palio.events.values import LARGEST_INTEGER, Value, to_scalar, type_name
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_types = pa.types
+
+
+def read_rows(data: Any, limits: Limits) -> Iterator[dict[str, Value]]:
+    """The attributes of each row; the schema is checked before the first is asked for."""
+    schema, batches = _open(data)
+    names = schema.names
+    if len(names) > limits.attributes:
+        raise EventError(f"{len(names):,} columns; an event may have {limits.attributes:,} attributes")
+    for name in names:
+        check_path(quote_segment(name), limits)
+        if names.count(name) > 1:
+            raise EventError("two columns have this name", shown(quote_segment(name)))
+    for field in schema:
+        _check_type(field.type, quote_segment(field.name))
+    return _rows(schema, batches, limits)
+
+
+def read_column(column: Any, name: str = "") -> list[Any]:
+    """The values of one Array or ChunkedArray as an event has them; a nested one gives dicts and lists."""
+    path = quote_segment(name)
+    _check_type(column.type, path)
+    if isinstance(column, pa.ChunkedArray):
+        return [value for chunk in column.chunks for value in _values(chunk, path)]
+    return _values(column, path)
+
+
+def _open(data: Any) -> tuple[pa.Schema, Any]:
+    if isinstance(data, pa.Table):
+        return data.schema, data.to_batches()
+    if isinstance(data, pa.RecordBatch):
+        return data.schema, [data]
+    if isinstance(data, pa.RecordBatchReader):
+        return data.schema, data
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(data)
+        return reader.schema, reader
+    raise EventError(f"not an Arrow table or record batch, but {type_name(data)}")
+
+
+def _rows(schema: pa.Schema, batches: Any, limits: Limits) -> Iterator[dict[str, Value]]:
+    paths = [quote_segment(name) for name in schema.names]
+    nested = any(_is_nested(field.type) for field in schema)
+    for batch in batches:
+        columns = [_values(column, path) for column, path in zip(batch.columns, paths, strict=True)]
+        if not columns:
+            yield from ({} for _ in range(batch.num_rows))
+        elif nested:
+            for row in zip(*columns, strict=True):
+                yield flatten(dict(zip(schema.names, row, strict=True)), limits)
+        else:
+            for row in zip(*columns, strict=True):
+                yield dict(zip(paths, row, strict=True))
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _is_nested(kind.storage_type)
+    if _types.is_dictionary(kind) or _types.is_run_end_encoded(kind):
+        return _is_nested(kind.value_type)
+    return bool(_types.is_nested(kind))
+
+
+def _check_type(kind: pa.DataType, path: str) -> None:
+    """Refuse a type that no event can hold, wherever in a column's type it stands."""
+    if isinstance(kind, pa.BaseExtensionType):
+        _check_type(kind.storage_type, path)
+    elif _types.is_dictionary(kind) or _types.is_run_end_encoded(kind) or _is_list(kind):
+        _check_type(kind.value_type, path)
+    elif _types.is_struct(kind):
+        names = [kind.field(i).name for i in range(kind.num_fields)]
+        for i, name in enumerate(names):
+            inner = f"{path}.{quote_segment(name)}"
+            if names.count(name) > 1:
+                raise EventError("two fields of a struct have this name", shown(inner))
+            _check_type(kind.field(i).type, inner)
+    elif _types.is_map(kind):
+        if _reader_of(kind.key_type) is not _plain or not _is_text(kind.key_type):
+            raise EventError(f"the keys of a map must be strings, not {kind.key_type}", shown(path))
+        _check_type(kind.item_type, path)
+    elif _reader_of(kind) is None:
+        raise EventError(f"an event cannot hold the Arrow type {kind}", shown(path))
+
+
+def _values(array: Any, path: str) -> list[Any]:
+    """The values of a column as Python objects; None, dict and list stand for null, object and array."""
+    kind = array.type
+    try:
+        if isinstance(kind, pa.BaseExtensionType):
+            return _values(array.storage, path)
+        if _types.is_dictionary(kind):
+            entries = [*_values(array.dictionary, path), None]
+            return [entries[-1 if i is None else i] for i in array.indices.to_pylist()]
+        if _types.is_run_end_encoded(kind):
+            return _values(pc.run_end_decode(array), path)
+        if _types.is_struct(kind):
+            return _objects(array, path)
+        if _types.is_map(kind):
+            return _maps(array, path)
+        if _is_list(kind):
+            return _arrays(array, _values(array.flatten(), path))
+        read = _reader_of(kind)
+        assert read is not None  # the schema was checked
+        return read(array, path)
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise EventError(f"a value of type {kind} cannot be read: {reason}", shown(path)) from None
+
+
+def _objects(array: Any, path: str) -> list[Any]:
+    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    valid = array.is_valid().to_pylist()
+    if not names:
+        return [{} if present else None for present in valid]
+    members = [_values(array.field(i), f"{path}.{quote_segment(name)}") for i, name in enumerate(names)]
+    rows = zip(*members, strict=True)
+    return [
+        dict(zip(names, row, strict=True)) if present else None
+        for row, present in zip(rows, valid, strict=True)
+    ]
+
+
+def _maps(array: Any, path: str) -> list[Any]:
+    kind = array.type
+    entry = pa.struct([pa.field("key", kind.key_type, nullable=False), pa.field("value", kind.item_type)])
+    entries = array.cast(pa.list_(entry))
+    flat = entries.flatten()
+    pairs = list(zip(_values(flat.field(0), path), _values(flat.field(1), path), strict=True))
+    objects: list[Any] = []
+    for row in _arrays(entries, pairs):
+        made = None if row is None else dict(row)
+        if made is not None and len(made) != len(row):
+            raise EventError("a key occurs twice in one map", shown(path))
+        objects.append(made)
+    return objects
+
+
+def _arrays(array: Any, elements: list[Any]) -> list[Any]:
+    """The rows of a list column, cut from the elements of all rows together."""
+    rows: list[Any] = []
+    start = 0
+    for length in pc.list_value_length(array).to_pylist():
+        if length is None:
+            rows.append(None)
+            continue
+        rows.append(elements[start : start + length])
+        start += length
+    return rows
+
+
+def _plain(array: Any, path: str) -> list[Any]:
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _unsigned(array: Any, path: str) -> list[Any]:
+    values = array.to_pylist()
+    return [Decimal(v) if v is not None and v > LARGEST_INTEGER else v for v in values]
+
+
+def _half(array: Any, path: str) -> list[Any]:
+    return _plain(array.cast(pa.float32()), path)
+
+
+def _decimals(array: Any, path: str) -> list[Any]:
+    return [to_scalar(value, path) for value in array.to_pylist()]
+
+
+def _timestamps(array: Any, path: str) -> list[Any]:
+    if array.type.unit == "ns":
+        array = pc.floor_temporal(array.cast(pa.timestamp("ns")), unit="microsecond")
+    micros = array.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
+    return [None if value is None else _EPOCH + timedelta(microseconds=value) for value in micros]
+
+
+def _reader_of(kind: pa.DataType) -> Callable[[Any, str], list[Any]] | None:
+    """How the values of a type that is not nested are read; None where an event cannot hold them."""
+    if _types.is_uint64(kind):
+        return _unsigned
+    if _types.is_float16(kind):
+        return _half
+    if _types.is_decimal(kind):
+        return _decimals
+    if _types.is_timestamp(kind):
+        return _timestamps
+    plain = (_types.is_null, _types.is_boolean, _types.is_integer, _types.is_floating, _types.is_date)
+    return _plain if _is_text(kind) or _is_binary(kind) or any(test(kind) for test in plain) else None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(_types.is_string(kind) or _types.is_large_string(kind) or _types.is_string_view(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    tests = (_types.is_binary, _types.is_large_binary, _types.is_binary_view, _types.is_fixed_size_binary)
+    return any(test(kind) for test in tests)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    tests = (
+        _types.is_list,
+        _types.is_large_list,
+        _types.is_fixed_size_list,
+        _types.is_list_view,
+        _types.is_large_list_view,
+    )
+    return any(test(kind) for test in tests)
