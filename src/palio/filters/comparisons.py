@@ -1,0 +1,222 @@
+"""What `attribute op literal` means: the values for which it is TRUE, and those for which it is FALSE.
+
+For every other value it is NULL. Both sets are needed because NOT exchanges them. The rules are Spark's:
+
+- a number literal is compared exactly with integers and decimals, and as a binary64 with floats; a float literal
+  is compared as binary64 with all three;
+- a string literal is compared with strings, and, where it reads as one, as a whole number with integers, as a
+  float with decimals and floats, as a boolean, a date or a timestamp with those; where Spark's conversion would
+  fail, the comparison is NULL;
+- a date meets a timestamp at midnight in the zone of the condition;
+- any other pair of kinds is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from functools import lru_cache
+from math import isinf, isnan
+from typing import Final
+
+from palio.events.values import Scalar
+from palio.filters.expressions.casting import to_boolean, to_date, to_double, to_integer, to_timestamp
+from palio.filters.expressions.values import kinds_of, local, widen, widest, zone_named
+from palio.filters.intervals import EMPTY, FULL, Intervals, span, union_all
+from palio.filters.kinds import (
+    KIND_OF_TYPE,
+    Kind,
+    Position,
+    cut_after,
+    date_position,
+    exact_number,
+    integer_cut,
+    kind_of,
+    position_of,
+    rounding_cuts,
+)
+from palio.filters.values import NO_VALUE, ValueSet
+
+OPERATORS: Final = ("=", "<>", "<", "<=", ">", ">=")
+MIRRORED: Final[Mapping[str, str]] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Where a condition on one attribute is TRUE and where it is FALSE; elsewhere it is NULL."""
+
+    true: ValueSet
+    false: ValueSet
+
+    def negate(self) -> Truth:
+        return Truth(self.false, self.true)
+
+
+@lru_cache(maxsize=16_384, typed=True)  # typed: 1, 1.0 and TRUE are equal to Python and not to SQL
+def compare(operator: str, literal: Scalar, timezone: str = "UTC") -> Truth:
+    """The meaning of `attribute operator literal`."""
+    if literal is None:
+        return Truth(NO_VALUE, NO_VALUE)
+    true: dict[Kind, Intervals] = {}
+    false: dict[Kind, Intervals] = {}
+    for kind, (below, above) in _places(literal, timezone).items():
+        true[kind] = _part(kind, operator, below, above)
+        false[kind] = true[kind].complement()
+    return Truth(ValueSet.of(true), ValueSet.of(false))
+
+
+def equal_to_any(literals: Sequence[Scalar], timezone: str = "UTC") -> Truth:
+    """The meaning of `attribute IN (literals)`; a NULL among them keeps it from ever being FALSE.
+
+    Not quite one `=` after the other: Spark brings the attribute and the whole list to one kind first, so that
+    beside a float even two integers meet as floats.
+    """
+    alone = [_places(literal, timezone) for literal in literals if literal is not None]
+    kinds = kinds_of(literals)
+    true: dict[Kind, Intervals] = {}
+    false: dict[Kind, Intervals] = {}
+    for type_, kind in KIND_OF_TYPE.items():
+        places = alone
+        if len(kinds) > 1 and kind > Kind.NULL:
+            together = _brought_together(type_, kinds, literals, timezone)
+            if together is not None:
+                places = [_places(each, timezone) for each in together if each is not None]
+        comparable = [each[kind] for each in places if kind in each]
+        true[kind] = union_all(_part(kind, "=", *each) for each in comparable)
+        if len(comparable) == len(literals):
+            false[kind] = true[kind].complement()
+    return Truth(ValueSet.of(true), ValueSet.of(false))
+
+
+def _brought_together(
+    type_: type, kinds: frozenset[type], literals: Sequence[Scalar], timezone: str
+) -> list[Scalar] | None:
+    """The literals as the kind in which values of a type meet them; None where each may stay what it is."""
+    if type_ is str:
+        return None
+    wide = widest(kinds | {type_})
+    if wide is None:  # unlike kinds: no string is read as anything else
+        return [None if isinstance(each, str) else each for each in literals]
+    return None if wide is type_ else [widen(each, wide, timezone) for each in literals]  # type: ignore[misc]
+
+
+# Where a literal stands among the values of a kind: the cut below and the cut above what equals it. They may be
+# the same cut (no date is 10:00), or None/None for "above all" (an infinity among integers), said as _ABOVE.
+_Places = dict[Kind, tuple[Position, Position]]
+_ABOVE: Final = object()
+_BELOW: Final = object()
+
+
+def _part(kind: Kind, operator: str, below: Position, above: Position) -> Intervals:
+    if below is _ABOVE or below is _BELOW:
+        smaller = FULL if below is _ABOVE else EMPTY
+        equal = EMPTY
+    else:
+        smaller, equal = span(kind, None, below), span(kind, below, above)
+    match operator:
+        case "=":
+            return equal
+        case "<>":
+            return equal.complement()
+        case "<":
+            return smaller
+        case "<=":
+            return smaller.union(equal)
+        case ">":
+            return smaller.union(equal).complement()
+        case ">=":
+            return smaller.complement()
+    raise ValueError(f"no comparison {operator!r}")
+
+
+def _places(literal: Scalar, timezone: str) -> _Places:
+    match literal:
+        case bool() | bytes():
+            return {kind_of(literal): _around(kind_of(literal), literal)}
+        case int() | Decimal():
+            number = exact_number(literal)
+            return {**_exact((number, 0), (number, 1)), Kind.FLOAT: _around(Kind.FLOAT, _to_float(literal))}
+        case float():
+            return {**_as_rounded(literal), Kind.FLOAT: _around(Kind.FLOAT, literal)}
+        case datetime():
+            return _instant(literal, timezone)
+        case date():
+            return {
+                Kind.DATE: _around(Kind.DATE, literal),
+                Kind.TIMESTAMP: _around(Kind.TIMESTAMP, _midnight(literal, timezone)),
+            }
+        case str():
+            return {Kind.STRING: _around(Kind.STRING, literal), **_converted(literal, timezone)}
+    raise TypeError(f"{type(literal).__name__} is no literal")
+
+
+def _around(kind: Kind, value: Scalar) -> tuple[Position, Position]:
+    position = position_of(kind, value)
+    return position, cut_after(kind, position)
+
+
+def _exact(below: Position, above: Position) -> _Places:
+    return {Kind.INTEGER: (integer_cut(below), integer_cut(above)), Kind.DECIMAL: (below, above)}
+
+
+def _as_rounded(literal: float) -> _Places:
+    """Where a float stands among exact numbers, each rounded to binary64 first."""
+    if isnan(literal) or isinf(literal):
+        side = _BELOW if literal < 0 else _ABOVE
+        return {Kind.INTEGER: (side, side), Kind.DECIMAL: (side, side)}
+    return _exact(*rounding_cuts(literal))
+
+
+def _to_float(number: int | Decimal) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return float("inf") if number > 0 else float("-inf")
+
+
+def _instant(literal: datetime, timezone: str) -> _Places:
+    """A timestamp among timestamps, and among dates, each taken at its midnight."""
+    return {Kind.TIMESTAMP: _around(Kind.TIMESTAMP, literal), Kind.DATE: _among_days(literal, timezone)}
+
+
+def _among_days(literal: datetime, timezone: str) -> tuple[Position, Position]:
+    try:
+        day = local(literal, timezone).date()
+    except OverflowError:  # in this zone it is the year 0 or 10000: outside all days
+        beyond = date_position(date.min) if literal.year == 1 else date_position(date.max) + 1
+        return beyond, beyond
+    following = date_position(day) + 1
+    midnight = _midnight(day, timezone)
+    # A change of clocks may skip midnight, and then the day begins after its first instant.
+    return (
+        date_position(day) if midnight >= literal else following,
+        date_position(day) if midnight > literal else following,
+    )
+
+
+def _midnight(day: date, timezone: str) -> datetime:
+    """The first instant of a day in a zone; where the clock skips midnight, the instant it would have been."""
+    return datetime.combine(day, time(), tzinfo=zone_named(timezone))
+
+
+def _converted(literal: str, timezone: str) -> _Places:
+    places: _Places = {}
+    number = to_double(literal)
+    if number is not None:
+        places[Kind.FLOAT] = _around(Kind.FLOAT, number)
+        places[Kind.DECIMAL] = _as_rounded(number)[Kind.DECIMAL]
+    whole = to_integer(literal)
+    if whole is not None:
+        places[Kind.INTEGER] = (whole, whole + 1)
+    truth = to_boolean(literal)
+    if truth is not None:
+        places[Kind.BOOLEAN] = _around(Kind.BOOLEAN, truth)
+    day = to_date(literal)
+    if day is not None:
+        places[Kind.DATE] = _around(Kind.DATE, day)
+    instant = to_timestamp(literal, timezone)
+    if instant is not None:
+        places[Kind.TIMESTAMP] = _around(Kind.TIMESTAMP, instant)
+    return places

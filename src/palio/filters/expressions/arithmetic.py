@@ -1,0 +1,309 @@
+"""Arithmetic: + - * / % div and unary minus, the bitwise operators, and sums of moments and intervals.
+
+Integers have 64 bits and NULL instead of an overflow. A decimal with an integer or a decimal is exact, and
+NULL where 38 digits do not hold the result; with a double, both are doubles. A quotient is a double; of
+decimals it is NULL, because how far Spark computes it depends on the declared types, which events do not
+have. Division by zero is NULL. A text that meets a number is read as one. NULL is None, or an
+ArithmeticError.
+"""
+
+from __future__ import annotations
+
+import calendar
+import math
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, Final, TypeAlias
+
+from palio.filters.expressions import casting
+from palio.filters.expressions.tree import Micros, Months
+from palio.filters.expressions.values import (
+    DECIMAL,
+    FIRST_DAY,
+    INTERVALS,
+    LARGEST,
+    NUMBERS,
+    SMALLEST,
+    WIDE,
+    Value,
+    bounded,
+    day_at,
+    in_utc,
+    local,
+    low_64_bits,
+    midnight,
+    moment_of,
+    positive_zero,
+)
+
+Binary: TypeAlias = Callable[[Any, Any], Value]
+
+MICROS_PER_DAY: Final = 86_400_000_000
+_TIMES: Final = frozenset({date, datetime})
+
+
+def add(zone: str, left: Any, right: Any) -> Value:
+    """left + right: numbers, a day and a number of days, a moment or day and an interval, two intervals."""
+    if type(left) is int and type(right) is int:
+        return bounded(left + right)
+    if (pair := _numbers(left, right)) is not None:
+        return _add_numbers(*pair)
+    return _shift(left, right, zone) if type(left) in _TIMES else _shift(right, left, zone)
+
+
+def subtract(zone: str, left: Any, right: Any) -> Value:
+    """left - right: as `add`, and the interval between two moments or days."""
+    if type(left) is int and type(right) is int:
+        return bounded(left - right)
+    if (pair := _numbers(left, right)) is not None:
+        return _subtract_numbers(*pair)
+    if type(left) in _TIMES or type(right) in _TIMES:
+        return _subtract_times(left, right, zone)
+    if type(left) in INTERVALS and type(left) is type(right):
+        return _shift(left, negate(right), zone)
+    return None
+
+
+def multiply(left: Any, right: Any) -> Value:
+    """left * right: numbers, or an interval so many times."""
+    if type(left) is int and type(right) is int:
+        return bounded(left * right)
+    if (pair := _numbers(left, right)) is not None:
+        left, right = pair
+        if type(left) is float:
+            return float(left * right)
+        if type(left) is int:
+            return bounded(left * right)
+        return positive_zero(DECIMAL.multiply(left, right))
+    if type(right) in INTERVALS:
+        left, right = right, left
+    return _scale_interval(left, right, divide_by=False)
+
+
+def divide(left: Any, right: Any) -> Value:
+    """left / right as a double; an interval by a number is an interval."""
+    if (pair := _numbers(left, right)) is not None:
+        left, right = pair
+        if type(left) is Decimal or not right:
+            return None
+        return float(left) / float(right)
+    return _scale_interval(left, right, divide_by=True)
+
+
+def remainder(left: Any, right: Any) -> Value:
+    """left % right, with the sign of the left."""
+    pair = _numbers(left, right)
+    if pair is None or not pair[1]:
+        return None
+    left, right = pair
+    if isinstance(left, int):
+        rest = abs(left) % abs(int(right))
+        return rest if left >= 0 else -rest
+    if isinstance(left, float):
+        return math.fmod(left, right) if math.isfinite(left) else math.nan
+    return positive_zero(WIDE.remainder(left, right))
+
+
+def positive_remainder(left: Any, right: Any) -> Value:
+    """pmod: the remainder, brought above zero where the divisor is."""
+    rest: Any = remainder(left, right)
+    if rest is None or not rest < 0:
+        return rest  # type: ignore[no-any-return]
+    _, divisor = _numbers(left, right) or (left, right)
+    return remainder(_add_numbers(rest, divisor), divisor)
+
+
+def whole_quotient(left: Any, right: Any) -> Value:
+    """left DIV right: the quotient of exact numbers or of two intervals, without what is after the point."""
+    if type(left) is Micros and type(right) is Micros:
+        left, right = left.micros, right.micros
+    elif type(left) is Months and type(right) is Months:
+        left, right = left.months, right.months
+    pair = _numbers(left, right)
+    if pair is None or type(pair[0]) is float or not pair[1]:
+        return None
+    left, right = pair
+    if type(left) is int:
+        quotient = abs(left) // abs(right)
+        return bounded(quotient if (left < 0) == (right < 0) else -quotient)
+    return low_64_bits(int(WIDE.divide_int(left, right)))
+
+
+def negate(value: Any) -> Value:
+    """-value."""
+    match value:
+        case bool():
+            return None
+        case int():
+            return bounded(-value)
+        case float():
+            return -value
+        case Decimal():
+            return DECIMAL.minus(value)
+        case str():
+            double = casting.to_double(value)
+            return None if double is None else -double
+        case Months(months):
+            return Months(-months)
+        case Micros(micros):
+            return Micros(-micros)
+    return None
+
+
+def bit_and(left: Any, right: Any) -> Value:
+    """left & right, of integers."""
+    pair = _integers(left, right)
+    return pair and pair[0] & pair[1]
+
+
+def bit_or(left: Any, right: Any) -> Value:
+    """left | right, of integers."""
+    pair = _integers(left, right)
+    return pair and pair[0] | pair[1]
+
+
+def bit_xor(left: Any, right: Any) -> Value:
+    """left ^ right, of integers."""
+    pair = _integers(left, right)
+    return pair and pair[0] ^ pair[1]
+
+
+def bit_not(value: Any) -> Value:
+    """~value, of an integer."""
+    return ~value if type(value) is int else None
+
+
+def add_months(day: date, months: int) -> date | None:
+    """A day so many months later, or the last day of that month where it is shorter."""
+    count = day.year * 12 + day.month - 1 + months
+    year, month = divmod(count, 12)
+    if not 1 <= year <= 9999:
+        return None
+    return date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
+
+
+def _numbers(left: Any, right: Any) -> tuple[Any, Any] | None:
+    """Two numbers of one kind, a text beside a number read as one; None if they are something else."""
+    kind, other = type(left), type(right)
+    if kind is str and other in NUMBERS:
+        left = casting.to_integer(left) if other is int else casting.to_double(left)
+        kind = type(left)
+    elif other is str and kind in NUMBERS:
+        right = casting.to_integer(right) if kind is int else casting.to_double(right)
+        other = type(right)
+    if kind is other:
+        return (left, right) if kind in NUMBERS else None
+    if kind not in NUMBERS or other not in NUMBERS:
+        return None
+    if kind is float or other is float:
+        return float(left), float(right)
+    return Decimal(left), Decimal(right)
+
+
+def _integers(left: Any, right: Any) -> tuple[int, int] | None:
+    pair = _numbers(left, right)
+    return pair if pair is not None and type(pair[0]) is int else None
+
+
+def _add_numbers(left: Any, right: Any) -> Value:
+    if type(left) is float:
+        return float(left + right)
+    return bounded(left + right) if type(left) is int else positive_zero(DECIMAL.add(left, right))
+
+
+def _subtract_numbers(left: Any, right: Any) -> Value:
+    if type(left) is float:
+        return float(left - right)
+    return bounded(left - right) if type(left) is int else positive_zero(DECIMAL.subtract(left, right))
+
+
+def _shift(start: Any, by: Any, zone: str) -> Value:
+    """A day, a moment or an interval moved by days, months or time."""
+    match start, by:
+        case datetime(), Months(months):
+            return _shift_months(start, months, zone)
+        case datetime(), Micros(micros):
+            return _shift_time(start, micros, zone)
+        case date(), int() if type(start) is date and type(by) is int:
+            return day_at(start.toordinal() - FIRST_DAY + by)
+        case date(), Months(months):
+            return add_months(start, months)
+        case date(), Micros(micros):
+            if micros % MICROS_PER_DAY == 0:
+                return start + timedelta(days=micros // MICROS_PER_DAY)
+            return _shift_time(midnight(start, zone), micros, zone)
+        case Months(), Months():
+            return _months(start.months + by.months)
+        case Micros(), Micros():
+            return _micros(start.micros + by.micros)
+    return None
+
+
+def _months(months: int) -> Months | None:
+    return Months(months) if -(2**31) <= months < 2**31 else None
+
+
+def _micros(micros: int) -> Micros | None:
+    return Micros(micros) if SMALLEST <= micros <= LARGEST else None
+
+
+def _shift_months(start: datetime, months: int, zone: str) -> datetime | None:
+    clock = local(start, zone)
+    day = add_months(clock.date(), months)
+    return None if day is None else moment_of(datetime.combine(day, clock.time()), zone)
+
+
+def _shift_time(start: datetime, micros: int, zone: str) -> datetime:
+    """Whole days by the calendar of the zone, what is left by the clock: so does Spark, for any interval."""
+    days = int(math.copysign(1, micros)) * (abs(micros) // MICROS_PER_DAY)
+    moved = in_utc(start)
+    if days:
+        moved = moment_of(local(start, zone) + timedelta(days=days), zone)
+    return moved + timedelta(microseconds=micros - days * MICROS_PER_DAY)
+
+
+def _subtract_times(left: Any, right: Any, zone: str) -> Value:
+    """The interval between two times, or a time moved back; a string beside a time is read as one."""
+    if type(left) is str or type(right) is str:
+        left, right = _read_time(left, type(right), zone), _read_time(right, type(left), zone)
+    kind, other = type(left), type(right)
+    if kind is date and other is date:
+        return Micros((left - right).days * MICROS_PER_DAY)
+    if kind in _TIMES and other in _TIMES:
+        return _between(left, right, zone)
+    if kind in _TIMES and (other is int or other in INTERVALS):
+        back = negate(right)
+        return None if back is None else _shift(left, back, zone)
+    return None
+
+
+def _read_time(value: Any, beside: type, zone: str) -> Any:
+    if type(value) is not str:
+        return value
+    return casting.to_date(value) if beside is date else casting.to_timestamp(value, zone)
+
+
+def _between(left: date, right: date, zone: str) -> Micros:
+    """The time on the clocks of the zone between two moments: a day is 24 hours even where one was not."""
+    ends = [
+        local(end, zone) if isinstance(end, datetime) else datetime.combine(end, datetime.min.time())
+        for end in (left, right)
+    ]
+    return Micros((ends[0] - ends[1]) // timedelta(microseconds=1))
+
+
+def _scale_interval(interval: Any, number: Any, *, divide_by: bool) -> Value:
+    """An interval times or by a number, rounded half away from zero to whole months or microseconds."""
+    if type(interval) not in INTERVALS or type(number) not in NUMBERS or (divide_by and not number):
+        return None
+    size = interval.months if type(interval) is Months else interval.micros
+    if type(number) is float:
+        product = size / number if divide_by else size * number
+        if not math.isfinite(product):
+            return None
+        scaled = math.floor(abs(product) + 0.5) * (1 if product >= 0 else -1)
+    else:
+        exact = (WIDE.divide if divide_by else WIDE.multiply)(Decimal(size), Decimal(number))
+        scaled = int(exact.to_integral_value(ROUND_HALF_UP))
+    return _months(scaled) if type(interval) is Months else _micros(scaled)

@@ -1,0 +1,270 @@
+"""The functions of days and moments, on arguments that are dates or datetimes already and never NULL.
+
+A moment is looked at on the clocks of the zone that the expression is compiled for, which such functions take
+as their first argument. The years are 1 to 9999; what would lie outside them is NULL, be it that a function
+returns None or that it raises a ValueError or an OverflowError.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+from palio.filters.expressions import arithmetic, casting, conversion
+from palio.filters.expressions.values import (
+    FIRST_DAY,
+    Value,
+    bounded,
+    day_at,
+    local,
+    micros_of,
+    midnight,
+    moment_at,
+)
+
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_WEEKDAYS: Final = {
+    **{name: number for number, name in enumerate(_DAYS)},
+    **{name[:3]: number for number, name in enumerate(_DAYS)},
+    **{name[:2]: number for number, name in enumerate(_DAYS)},
+}
+_SECONDS_PER_DAY: Final = 86_400
+_SECONDS_PER_MONTH: Final = 31 * _SECONDS_PER_DAY
+
+
+def year(day: date) -> int:
+    return day.year
+
+
+def quarter(day: date) -> int:
+    return (day.month + 2) // 3
+
+
+def month(day: date) -> int:
+    return day.month
+
+
+def dayofmonth(day: date) -> int:
+    return day.day
+
+
+def dayofweek(day: date) -> int:
+    """1 for Sunday to 7 for Saturday."""
+    return day.isoweekday() % 7 + 1
+
+
+def weekday(day: date) -> int:
+    """0 for Monday to 6 for Sunday."""
+    return day.weekday()
+
+
+def dayofyear(day: date) -> int:
+    return day.timetuple().tm_yday
+
+
+def weekofyear(day: date) -> int:
+    """The ISO week: weeks begin on Monday, and the first has a Thursday in the year."""
+    return day.isocalendar().week
+
+
+def yearofweek(day: date) -> int:
+    """The year that the ISO week of a day belongs to."""
+    return day.isocalendar().year
+
+
+def dayofweek_iso(day: date) -> int:
+    """1 for Monday to 7 for Sunday."""
+    return day.isoweekday()
+
+
+def dayname(day: date) -> str:
+    return _DAYS[day.weekday()][:3].capitalize()
+
+
+def monthname(day: date) -> str:
+    return _MONTHS[day.month - 1]
+
+
+def hour(zone: str, moment: datetime) -> int:
+    return local(moment, zone).hour
+
+
+def minute(zone: str, moment: datetime) -> int:
+    return local(moment, zone).minute
+
+
+def second(zone: str, moment: datetime) -> int:
+    return local(moment, zone).second
+
+
+def second_with_fraction(zone: str, moment: datetime) -> Decimal:
+    """The seconds with their fraction, a decimal of six digits after the point."""
+    clock = local(moment, zone)
+    return Decimal(clock.second * 1_000_000 + clock.microsecond).scaleb(-6)
+
+
+def date_add(day: date, days: int) -> date | None:
+    return day_at(day.toordinal() - FIRST_DAY + days)
+
+
+def date_sub(day: date, days: int) -> date | None:
+    return date_add(day, -days)
+
+
+def datediff(end: date, start: date) -> int:
+    return end.toordinal() - start.toordinal()
+
+
+def add_months(day: date, months: int) -> date | None:
+    return arithmetic.add_months(day, months)
+
+
+def last_day(day: date) -> date:
+    return day.replace(day=calendar.monthrange(day.year, day.month)[1])
+
+
+def next_day(day: date, name: str) -> date | None:
+    """The first day of that name after a day: 'MO', 'MON' or 'MONDAY' in any case."""
+    wanted = _WEEKDAYS.get(name.lower())
+    if wanted is None:
+        return None
+    return date_add(day, (wanted - day.weekday() - 1) % 7 + 1)
+
+
+def months_between(zone: str, end: datetime, start: datetime, rounded: bool = True) -> float:
+    """Months, and the rest in months of 31 days; no rest between equal days or last days of a month."""
+    last, first = local(end, zone), local(start, zone)
+    months = (last.year - first.year) * 12 + last.month - first.month
+    if last.day == first.day or (_is_last(last) and _is_last(first)):
+        return float(months)
+    seconds = (last.day - first.day) * _SECONDS_PER_DAY
+    seconds += _seconds_into(last.date(), end, zone) - _seconds_into(first.date(), start, zone)
+    difference = months + seconds / _SECONDS_PER_MONTH
+    return _round_to_8(difference) if rounded else difference
+
+
+def _is_last(day: date) -> bool:
+    return day.day == calendar.monthrange(day.year, day.month)[1]
+
+
+def _seconds_into(day: date, moment: datetime, zone: str) -> int:
+    """Whole seconds since a day began in the zone; on the day clocks change, not what the clock shows."""
+    return (micros_of(moment) - micros_of(midnight(day, zone))) // 1_000_000
+
+
+def _round_to_8(number: float) -> float:
+    scaled = number * 1e8
+    whole = int(scaled // 1)
+    return (whole + (scaled - whole >= 0.5)) / 1e8  # half up, as Java's Math.round
+
+
+_TRUNCATIONS: Final = {
+    **dict.fromkeys(("year", "yyyy", "yy"), "year"),
+    "quarter": "quarter",
+    **dict.fromkeys(("month", "mm", "mon"), "month"),
+    "week": "week",
+}
+
+
+def trunc(day: date, unit: str) -> date | None:
+    """The first day of the year, quarter, month or week a day is in; NULL for any other unit."""
+    return _first_day(day, _TRUNCATIONS.get(unit.lower()))
+
+
+def _first_day(day: date, unit: str | None) -> date | None:
+    match unit:
+        case "year":
+            return date(day.year, 1, 1)
+        case "quarter":
+            return date(day.year, 3 * ((day.month - 1) // 3) + 1, 1)
+        case "month":
+            return date(day.year, day.month, 1)
+        case "week":
+            return day_at(day.toordinal() - FIRST_DAY - day.weekday())
+    return None
+
+
+_CLOCK_TRUNCATIONS: Final[dict[str, Callable[[datetime], datetime]]] = {
+    "hour": lambda clock: clock.replace(minute=0, second=0, microsecond=0),
+    "minute": lambda clock: clock.replace(second=0, microsecond=0),
+    "second": lambda clock: clock.replace(microsecond=0),
+    "millisecond": lambda clock: clock.replace(microsecond=clock.microsecond // 1000 * 1000),
+    "microsecond": lambda clock: clock,
+}
+
+
+def date_trunc(zone: str, unit: str, moment: datetime) -> datetime | None:
+    """The first moment of the unit a moment is in, on the clocks of the zone; NULL for an unknown unit."""
+    unit = unit.lower()
+    clock = local(moment, zone)
+    if (cut := _CLOCK_TRUNCATIONS.get(unit)) is not None:
+        # What the clock lost is taken from the moment itself: at the second 01:30 of a night with two of
+        # them, the hour began at the second 01:00.
+        return moment_at(micros_of(moment) - (clock - cut(clock)) // timedelta(microseconds=1))
+    day = clock.date() if unit in ("day", "dd") else _first_day(clock.date(), _TRUNCATIONS.get(unit))
+    return None if day is None else midnight(day, zone)
+
+
+def make_date(years: int, months: int, days: int) -> date:
+    return date(years, months, days)
+
+
+def to_date(zone: str, value: Value) -> date | None:
+    return conversion.to_date(value, zone)
+
+
+def to_timestamp(zone: str, value: Value) -> datetime | None:
+    return conversion.to_moment(value, zone)
+
+
+def unix_date(day: date) -> int:
+    return day.toordinal() - FIRST_DAY
+
+
+def date_from_unix_date(days: int) -> date | None:
+    return day_at(days)
+
+
+def unix_seconds(moment: datetime) -> int:
+    return micros_of(moment) // 1_000_000
+
+
+def unix_millis(moment: datetime) -> int:
+    return micros_of(moment) // 1_000
+
+
+def unix_micros(moment: datetime) -> int:
+    return micros_of(moment)
+
+
+def unix_timestamp(zone: str, value: str | date) -> int | None:
+    """Seconds since 1970, towards zero; a text must be written as '2024-03-05 10:00:00'."""
+    if isinstance(value, str):
+        digits = "".join("0" if c in "0123456789" else c for c in value)
+        if digits != "0000-00-00 00:00:00":
+            return None
+        read = casting.to_timestamp(value, zone)
+    else:
+        read = conversion.to_moment(value, zone)
+    if read is None:
+        return None
+    micros = micros_of(read)
+    return micros // 1_000_000 if micros >= 0 else -(-micros // 1_000_000)
+
+
+def timestamp_seconds(seconds: int | Decimal | float) -> datetime | None:
+    if isinstance(seconds, Decimal) and seconds * 1_000_000 % 1:
+        return None
+    return conversion.to_moment(seconds, "UTC")
+
+
+def timestamp_millis(millis: int) -> datetime | None:
+    return moment_at(millis * 1000) if bounded(millis * 1000) is not None else None
+
+
+def timestamp_micros(micros: int) -> datetime | None:
+    return moment_at(micros)

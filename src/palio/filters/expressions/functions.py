@@ -1,0 +1,389 @@
+"""Which functions a condition may call, with how many arguments, and what each makes of them.
+
+`FUNCTIONS` has every function and operator under its canonical name; other names Spark knows it by are the
+parser's business. Arguments stand in the order of Spark's function calls. What needs more than its arguments'
+values (AND stops early, LIKE compiles its pattern) has no implementation here but a form in `evaluate.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from palio.filters.expressions import arithmetic as maths
+from palio.filters.expressions import casting, conversion
+from palio.filters.expressions import date_functions as dates
+from palio.filters.expressions import number_functions as numbers
+from palio.filters.expressions import text_functions as texts
+from palio.filters.expressions.tree import Micros, Months
+from palio.filters.expressions.values import KIND_NAMES, Kind, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What an argument must be: the kind it is used as, the kinds that become it, and how they do."""
+
+    name: str
+    kind: Kind | None
+    accepts: frozenset[Kind]
+    convert: Callable[[Value, str], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function or operator: how often it may be given arguments, and what it does with their values.
+
+    A strict function is NULL where any argument is. `parameters` are those of the arguments in order, the
+    last one for all that follow it. A zoned implementation takes the name of the time zone first. `result` is
+    the kind of every value it gives, where that is always the same.
+    """
+
+    name: str
+    minimum: int
+    maximum: int | None
+    strict: bool
+    implementation: Callable[..., Value] | None
+    summary: str
+    parameters: tuple[Parameter, ...] = ()
+    result: Kind | None = None
+    zoned: bool = False
+
+    def parameter(self, position: int) -> Parameter:
+        """What the argument at a position, counted from 0, must be."""
+        return self.parameters[min(position, len(self.parameters) - 1)] if self.parameters else ANY
+
+
+def _as_number(value: Value, zone: str) -> Value:
+    return casting.to_double(value) if isinstance(value, str) else value
+
+
+def _as_run(value: Value, zone: str) -> Value:
+    return value if isinstance(value, bytes) else conversion.to_text(value, zone)
+
+
+def _as_it_is(value: Value, zone: str) -> Value:
+    return value
+
+
+_SCALARS: Final[frozenset[Kind]] = frozenset({bool, int, Decimal, float, str, date, datetime, bytes})
+_WORTH: Final[frozenset[Kind]] = frozenset({int, Decimal, float, str})
+_TIMES: Final[frozenset[Kind]] = frozenset({date, datetime, str})
+
+ANY: Final = Parameter("any value", None, frozenset(KIND_NAMES), _as_it_is)
+TEXT: Final = Parameter("string", str, _SCALARS, conversion.to_text)
+RUN: Final = Parameter("string or binary", str, _SCALARS, _as_run)
+WHOLE: Final = Parameter("int", None, _WORTH, partial(conversion.to_whole, bound=2**31))
+LONG: Final = Parameter("bigint", int, _WORTH, conversion.to_whole)
+COUNT: Final = Parameter("int", None, frozenset({int, str}), partial(conversion.to_whole, bound=2**31))
+INTEGER: Final = Parameter("bigint", int, frozenset({int}), _as_it_is)
+REAL: Final = Parameter("number", float, _WORTH, conversion.to_double)
+NUMBER: Final = Parameter("number", float, _WORTH, _as_number)
+NUMERIC: Final = Parameter("number", float, _WORTH - {str}, _as_it_is)
+MAGNITUDE: Final = replace(NUMBER, accepts=_WORTH | {Months, Micros})
+BITS: Final = Parameter("integer", int, frozenset({int, str}), _as_it_is)
+EXACT: Final = Parameter("exact number", int, frozenset({int, Decimal, str, Months, Micros}), _as_it_is)
+DAY: Final = Parameter("date", date, _TIMES, conversion.to_date)
+MOMENT: Final = Parameter("timestamp", None, _TIMES, conversion.to_moment)
+TIME: Final = Parameter("date or timestamp", None, _TIMES, _as_it_is)
+# Patterns are asked of strings alone, here as in the index: a stream has no schema to say that a cast was meant.
+ONLY_TEXT: Final = Parameter("string", str, frozenset({str}), _as_it_is)
+ONLY_RUN: Final = Parameter("string or binary", str, frozenset({str, bytes}), _as_it_is)
+ONLY_DAY: Final = Parameter("date", date, frozenset({date}), _as_it_is)
+ONLY_MOMENT: Final = Parameter("timestamp", datetime, frozenset({datetime}), _as_it_is)
+TRUTH: Final = Parameter("boolean", bool, frozenset({bool, str}), conversion.to_boolean)
+ONLY_TRUTH: Final = Parameter("boolean", bool, frozenset({bool}), _as_it_is)
+ARRAY: Final = Parameter("array", tuple, frozenset({tuple}), _as_it_is)
+
+
+_TYPE_NAMES: Final = {
+    bool: "boolean",
+    int: "bigint",
+    Decimal: "decimal",
+    float: "double",
+    str: "string",
+    date: "date",
+    datetime: "timestamp",
+    bytes: "binary",
+}
+
+
+def _absolute(value: Value) -> Value:
+    if isinstance(value, Months):
+        return Months(abs(value.months))
+    if isinstance(value, Micros):
+        return Micros(abs(value.micros))
+    return numbers.absolute(value) if isinstance(value, int | Decimal | float) else None
+
+
+def _typeof(value: Value) -> Value:
+    return _TYPE_NAMES.get(type(value))
+
+
+_known: dict[str, Function] = {}
+
+
+def _operator(
+    name: str,
+    count: tuple[int, int | None],
+    summary: str,
+    *,
+    strict: bool = True,
+    result: Kind | None = None,
+    implementation: Callable[..., Value] | None = None,
+    zoned: bool = False,
+    parameters: tuple[Parameter, ...] = (),
+) -> None:
+    minimum, maximum = count
+    _known[name] = Function(name, minimum, maximum, strict, implementation, summary, parameters, result, zoned)
+
+
+def _function(
+    name: str,
+    implementation: Callable[..., Value] | None,
+    parameters: tuple[Parameter, ...],
+    result: Kind | None,
+    summary: str,
+    *,
+    optional: int = 0,
+    more: bool = False,
+    strict: bool = True,
+    zoned: bool = False,
+) -> None:
+    """A function whose last `optional` parameters may be left out, or with `more`, the last one repeated."""
+    least, most = len(parameters) - optional, None if more else len(parameters)
+    _known[name] = Function(name, least, most, strict, implementation, summary, parameters, result, zoned)
+
+
+_operator("and", (2, None), "TRUE if all are, FALSE if one is", strict=False, result=bool, parameters=(TRUTH,))
+_operator("or", (2, None), "TRUE if one is, FALSE if all are", strict=False, result=bool, parameters=(TRUTH,))
+_operator("not", (1, 1), "TRUE for FALSE, FALSE for TRUE", result=bool, parameters=(TRUTH,))
+_operator("=", (2, 2), "whether two values are equal", result=bool)
+_operator("<=>", (2, 2), "as =, but TRUE for two NULLs and FALSE for one", strict=False, result=bool)
+_operator("<>", (2, 2), "whether two values differ", result=bool)
+_operator("<", (2, 2), "whether the left is less", result=bool)
+_operator("<=", (2, 2), "whether the left is less or equal", result=bool)
+_operator(">", (2, 2), "whether the left is greater", result=bool)
+_operator(">=", (2, 2), "whether the left is greater or equal", result=bool)
+_operator("in", (2, None), "whether the first equals one of the others", strict=False, result=bool)
+_operator(
+    "between",
+    (3, 3),
+    "whether the first is not less than the second nor greater than the third",
+    strict=False,
+    result=bool,
+)
+_operator("isnull", (1, 1), "whether the value is NULL", strict=False, result=bool)
+_operator("isnotnull", (1, 1), "whether the value is not NULL", strict=False, result=bool)
+_operator(
+    "istrue",
+    (1, 1),
+    "whether a condition is TRUE, not FALSE or NULL",
+    strict=False,
+    result=bool,
+    parameters=(TRUTH,),
+)
+_operator(
+    "isfalse",
+    (1, 1),
+    "whether a condition is FALSE, not TRUE or NULL",
+    strict=False,
+    result=bool,
+    parameters=(TRUTH,),
+)
+_operator("+", (2, 2), "the sum; a day and days; a time and an interval", implementation=maths.add, zoned=True)
+_operator("-", (2, 2), "the difference; of two times, an interval", implementation=maths.subtract, zoned=True)
+_operator("*", (2, 2), "the product; an interval so many times", implementation=maths.multiply)
+_operator("/", (2, 2), "the quotient, a double", implementation=maths.divide)
+_operator("%", (2, 2), "the remainder, with the sign of the left", implementation=maths.remainder)
+_operator(
+    "div",
+    (2, 2),
+    "the quotient without its fraction",
+    implementation=maths.whole_quotient,
+    result=int,
+    parameters=(EXACT,),
+)
+_operator("neg", (1, 1), "the number with the other sign", implementation=maths.negate, parameters=(MAGNITUDE,))
+_operator("&", (2, 2), "bitwise and", implementation=maths.bit_and, result=int, parameters=(BITS,))
+_operator("|", (2, 2), "bitwise or", implementation=maths.bit_or, result=int, parameters=(BITS,))
+_operator("^", (2, 2), "bitwise exclusive or", implementation=maths.bit_xor, result=int, parameters=(BITS,))
+_operator("~", (1, 1), "bitwise not", implementation=maths.bit_not, result=int, parameters=(INTEGER,))
+_operator("cast", (2, 2), "the value as another type; NULL where it cannot be one")
+_operator("case", (2, None), "the value after the first condition that is TRUE, else the last", strict=False)
+
+_function("like", None, (ONLY_TEXT, ONLY_TEXT, ONLY_TEXT), bool, "whether a text has the form of a pattern", optional=1)
+_function("ilike", None, (ONLY_TEXT, ONLY_TEXT, ONLY_TEXT), bool, "as like, without regard to case", optional=1)
+_function("rlike", None, (ONLY_TEXT, ONLY_TEXT), bool, "whether a part of a text matches a regular expression")
+_function("coalesce", None, (ANY,), None, "the first value that is not NULL", more=True, strict=False)
+_function(
+    "if",
+    None,
+    (ONLY_TRUTH, ANY, ANY),
+    None,
+    "the second value if the first is TRUE, else the third",
+    strict=False,
+)
+_function("nullif", None, (ANY, ANY), None, "the first value, or NULL if it equals the second", strict=False)
+_function(
+    "nvl2",
+    None,
+    (ANY, ANY, ANY),
+    None,
+    "the second value if the first is not NULL, else the third",
+    strict=False,
+)
+_function("greatest", None, (ANY, ANY), None, "the greatest value, NULLs passed over", more=True, strict=False)
+_function("least", None, (ANY, ANY), None, "the least value, NULLs passed over", more=True, strict=False)
+_function("typeof", _typeof, (ANY,), str, "the name of the value's type")
+
+_function("upper", texts.upper, (TEXT,), str, "in capital letters")
+_function("lower", texts.lower, (TEXT,), str, "in small letters")
+_function("initcap", texts.initcap, (TEXT,), str, "each word with a capital letter first")
+_function("length", texts.length, (RUN,), int, "how many characters, or bytes")
+_function("octet_length", texts.octet_length, (RUN,), int, "how many bytes in UTF-8")
+_function("bit_length", texts.bit_length, (RUN,), int, "how many bits in UTF-8")
+_function(
+    "trim",
+    texts.trim,
+    (TEXT, TEXT),
+    str,
+    "without blanks, or any of the characters given first, at both ends",
+    optional=1,
+)
+_function("ltrim", texts.ltrim, (TEXT, TEXT), str, "as trim, at the start only", optional=1)
+_function("rtrim", texts.rtrim, (TEXT, TEXT), str, "as trim, at the end only", optional=1)
+_function("btrim", texts.btrim, (TEXT, TEXT), str, "as trim, the characters given second", optional=1)
+_function("substring", texts.substring, (RUN, WHOLE, WHOLE), None, "from a position, so many characters", optional=1)
+_function("left", texts.left, (RUN, WHOLE), None, "the first characters")
+_function("right", texts.right, (TEXT, WHOLE), str, "the last characters")
+_function("concat", texts.concat, (RUN,), None, "all in a row", optional=1, more=True)
+_function(
+    "concat_ws",
+    texts.concat_ws,
+    (TEXT, TEXT),
+    str,
+    "all that are not NULL, the first between them",
+    optional=1,
+    more=True,
+    strict=False,
+)
+_function("replace", texts.replace, (TEXT, TEXT, TEXT), str, "every occurrence replaced, or dropped", optional=1)
+_function("translate", texts.translate, (TEXT, TEXT, TEXT), str, "each character replaced by its counterpart")
+_function("reverse", texts.reverse, (RUN,), None, "back to front")
+_function("startswith", texts.startswith, (ONLY_RUN, ONLY_RUN), bool, "whether it starts with a part")
+_function("endswith", texts.endswith, (ONLY_RUN, ONLY_RUN), bool, "whether it ends with a part")
+_function("contains", texts.contains, (ONLY_RUN, ONLY_RUN), bool, "whether it contains a part")
+_function("instr", texts.instr, (TEXT, TEXT), int, "where a part first occurs, from 1; 0 if it does not")
+_function(
+    "locate",
+    texts.locate,
+    (TEXT, TEXT, WHOLE),
+    int,
+    "where the first occurs in the second, at or after a position",
+    optional=1,
+    strict=False,
+)
+_function("lpad", texts.lpad, (RUN, WHOLE, RUN), None, "filled at the start, or cut, to a length", optional=1)
+_function("rpad", texts.rpad, (RUN, WHOLE, RUN), None, "filled at the end, or cut, to a length", optional=1)
+_function("repeat", texts.repeat, (TEXT, WHOLE), str, "so many times in a row")
+_function("space", texts.space, (WHOLE,), str, "so many blanks")
+_function("split_part", texts.split_part, (TEXT, TEXT, WHOLE), str, "one of the parts between separators")
+_function(
+    "substring_index",
+    texts.substring_index,
+    (TEXT, TEXT, WHOLE),
+    str,
+    "what is before so many separators, or after, from the end",
+)
+_function("ascii", texts.ascii_code, (TEXT,), int, "the code of the first character")
+_function("chr", texts.chr_of, (LONG,), str, "the character of a code modulo 256")
+
+_function("abs", _absolute, (MAGNITUDE,), None, "without its sign")
+_function("signum", numbers.signum, (REAL,), float, "-1, 0 or 1, as a double")
+_function("ceil", numbers.ceil, (NUMBER,), None, "the next whole number up")
+_function("floor", numbers.floor, (NUMBER,), None, "the next whole number down")
+_function(
+    "round",
+    numbers.round_half_up,
+    (NUMBER, WHOLE),
+    None,
+    "to so many digits, halves away from zero",
+    optional=1,
+)
+_function("bround", numbers.round_half_even, (NUMBER, WHOLE), None, "to so many digits, halves to even", optional=1)
+_function("sqrt", numbers.sqrt, (REAL,), float, "the square root")
+_function("cbrt", numbers.cbrt, (REAL,), float, "the cube root")
+_function("power", numbers.power, (REAL, REAL), float, "the first to the power of the second")
+_function("exp", numbers.exp, (REAL,), float, "e to the power of a number")
+_function("expm1", numbers.expm1, (REAL,), float, "exp(x) - 1")
+_function("ln", numbers.ln, (REAL,), float, "the natural logarithm")
+_function("log", numbers.log, (REAL, REAL), float, "the natural logarithm, or to the base given first", optional=1)
+_function("log10", numbers.log10, (REAL,), float, "the logarithm to base 10")
+_function("log2", numbers.log2, (REAL,), float, "the logarithm to base 2")
+_function("log1p", numbers.log1p, (REAL,), float, "ln(1 + x)")
+_function("pmod", maths.positive_remainder, (NUMBER, NUMBER), None, "the remainder, not negative")
+_function("isnan", numbers.isnan, (REAL,), bool, "whether a number is NaN; FALSE for NULL", strict=False)
+_function("nanvl", numbers.nanvl, (REAL, REAL), float, "the second number where the first is NaN", strict=False)
+
+_function("year", dates.year, (DAY,), int, "the year")
+_function("quarter", dates.quarter, (DAY,), int, "the quarter of the year, 1 to 4")
+_function("month", dates.month, (DAY,), int, "the month, 1 to 12")
+_function("dayofmonth", dates.dayofmonth, (DAY,), int, "the day of the month")
+_function("dayofweek", dates.dayofweek, (DAY,), int, "1 for Sunday to 7 for Saturday")
+_function("weekday", dates.weekday, (DAY,), int, "0 for Monday to 6 for Sunday")
+_function("dayofyear", dates.dayofyear, (DAY,), int, "the day of the year, from 1")
+_function("weekofyear", dates.weekofyear, (DAY,), int, "the ISO week of the year")
+_function("dayname", dates.dayname, (DAY,), str, "the day of the week in three letters")
+_function("monthname", dates.monthname, (DAY,), str, "the month in three letters")
+_function("hour", dates.hour, (MOMENT,), int, "the hour on the clock", zoned=True)
+_function("minute", dates.minute, (MOMENT,), int, "the minute on the clock", zoned=True)
+_function("second", dates.second, (MOMENT,), int, "the second on the clock", zoned=True)
+_function("yearofweek", dates.yearofweek, (DAY,), int, "the year that the ISO week belongs to")
+_function("dayofweek_iso", dates.dayofweek_iso, (DAY,), int, "1 for Monday to 7 for Sunday")
+_function(
+    "second_with_fraction",
+    dates.second_with_fraction,
+    (MOMENT,),
+    Decimal,
+    "the second, a decimal",
+    zoned=True,
+)
+_function("date_add", dates.date_add, (DAY, COUNT), date, "so many days later")
+_function("date_sub", dates.date_sub, (DAY, COUNT), date, "so many days earlier")
+_function("datediff", dates.datediff, (DAY, DAY), int, "days from the second to the first")
+_function("add_months", dates.add_months, (DAY, WHOLE), date, "so many months later")
+_function(
+    "months_between",
+    dates.months_between,
+    (MOMENT, MOMENT, ONLY_TRUTH),
+    float,
+    "months from the second to the first, rounded to 8 digits unless told FALSE",
+    optional=1,
+    zoned=True,
+)
+_function("last_day", dates.last_day, (DAY,), date, "the last day of the month")
+_function("next_day", dates.next_day, (DAY, TEXT), date, "the next day of that name")
+_function("trunc", dates.trunc, (DAY, TEXT), date, "the first day of the year, quarter, month or week")
+_function("date_trunc", dates.date_trunc, (TEXT, MOMENT), datetime, "the first moment of a unit of time", zoned=True)
+_function("make_date", dates.make_date, (WHOLE, WHOLE, WHOLE), date, "the date of a year, a month and a day")
+_function("to_date", dates.to_date, (ANY,), date, "the date a text means", zoned=True)
+_function("to_timestamp", dates.to_timestamp, (ANY,), datetime, "the moment a text means", zoned=True)
+_function("unix_date", dates.unix_date, (ONLY_DAY,), int, "days since 1 January 1970")
+_function("date_from_unix_date", dates.date_from_unix_date, (WHOLE,), date, "so many days after 1 January 1970")
+_function("unix_seconds", dates.unix_seconds, (ONLY_MOMENT,), int, "seconds since 1970, down")
+_function("unix_millis", dates.unix_millis, (ONLY_MOMENT,), int, "milliseconds since 1970, down")
+_function("unix_micros", dates.unix_micros, (ONLY_MOMENT,), int, "microseconds since 1970")
+_function("unix_timestamp", dates.unix_timestamp, (TIME,), int, "seconds since 1970, towards it", zoned=True)
+_function("timestamp_seconds", dates.timestamp_seconds, (NUMERIC,), datetime, "so many seconds after 1970")
+_function("timestamp_millis", dates.timestamp_millis, (INTEGER,), datetime, "so many milliseconds after 1970")
+_function("timestamp_micros", dates.timestamp_micros, (INTEGER,), datetime, "so many microseconds after 1970")
+
+_function("array_contains", None, (ARRAY, ANY), bool, "whether an array has an element that equals a value")
+_function("size", None, (ARRAY,), int, "how many elements an array has")
+
+FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(_known)

@@ -1,0 +1,160 @@
+"""The functions of numbers, on arguments that are numbers already and never NULL.
+
+Logarithms, powers and exponentials come from this machine's C library, where Spark has Java's own; the last
+digit of a double may differ between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from fractions import Fraction
+from functools import partial
+from typing import Final
+
+from palio.filters.expressions.conversion import rescale
+from palio.filters.expressions.values import LARGEST, WIDE, Value, bounded, positive_zero, scale_of
+
+_DIGITS: Final = 38
+_LN_2: Final = math.log(2)
+
+
+def absolute(number: int | Decimal | float) -> Value:
+    if isinstance(number, int):
+        return bounded(abs(number))
+    return number.copy_abs() if isinstance(number, Decimal) else abs(number)
+
+
+def signum(number: float) -> float:
+    """-1, 0 or 1, as a double; NaN and the two zeros are themselves."""
+    return number if number != number or number == 0 else math.copysign(1.0, number)
+
+
+def _whole(number: int | Decimal | float, rounding: str, round_float: Callable[[float], int]) -> Value:
+    if isinstance(number, int):
+        return number
+    if isinstance(number, Decimal):
+        return positive_zero(number.to_integral_value(rounding, WIDE))
+    if not math.isfinite(number):
+        return 0 if math.isnan(number) else None  # as Java casts a NaN to an integer
+    whole = round_float(number)
+    return LARGEST if whole == LARGEST + 1 else bounded(whole)
+
+
+def ceil(number: int | Decimal | float) -> Value:
+    return _whole(number, ROUND_CEILING, math.ceil)
+
+
+def floor(number: int | Decimal | float) -> Value:
+    return _whole(number, ROUND_FLOOR, math.floor)
+
+
+def _round(number: int | Decimal | float, scale: int = 0, *, rounding: str) -> Value:
+    """A number with `scale` digits after the point, or, if that is negative, zeros before it."""
+    if isinstance(number, float):
+        # Fewer digits than a double has cannot change it, and more than its range leave nothing of it.
+        if not math.isfinite(number) or scale > 400:
+            return number + 0.0  # without the sign of a zero, as Java's decimals, which it goes through
+        if scale < -400:
+            return 0.0
+        exact = Decimal(repr(number))
+        if scale_of(exact) <= scale:
+            return number + 0.0
+        return float(exact.quantize(Decimal(1).scaleb(-scale), rounding, WIDE)) + 0.0
+    if isinstance(number, int):
+        if scale >= 0:
+            return number
+        if scale < -20:
+            return 0
+        return bounded(int(Decimal(number).quantize(Decimal(1).scaleb(-scale), rounding, WIDE)))
+    if scale >= scale_of(number):
+        return number
+    if scale < -_DIGITS:
+        return Decimal(0)
+    kept = number.quantize(Decimal(1).scaleb(-scale), rounding, WIDE)
+    return rescale(kept, _DIGITS, max(scale, 0))
+
+
+round_half_up = partial(_round, rounding=ROUND_HALF_UP)
+round_half_even = partial(_round, rounding=ROUND_HALF_EVEN)
+
+
+def sqrt(number: float) -> float:
+    return math.sqrt(number) if not number < 0 else math.nan
+
+
+def cbrt(number: float) -> float:
+    """The cube root; that of a cube is whole, which the C library's need not be."""
+    root = math.cbrt(number)
+    if not math.isfinite(root) or root == 0:
+        return root
+    exact = Fraction(number)
+    near = (root, math.nextafter(root, 0.0), math.nextafter(root, math.copysign(math.inf, root)))
+    return min(near, key=lambda one: abs(Fraction(one) ** 3 - exact))
+
+
+def power(base: float, exponent: float) -> float:
+    """Java's power, which is NaN for an exponent NaN and for 1 to an infinity, where C has 1."""
+    if exponent != exponent or (abs(base) == 1 and math.isinf(exponent)):
+        return math.nan
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
+    except ValueError:
+        if base == 0:
+            odd = exponent % 2 == 1
+            return math.copysign(math.inf, base) if odd else math.inf
+        return math.nan
+
+
+def exp(number: float) -> float:
+    try:
+        return math.exp(number)
+    except OverflowError:
+        return math.inf
+
+
+def expm1(number: float) -> float:
+    try:
+        return math.expm1(number)
+    except OverflowError:
+        return math.inf
+
+
+def ln(number: float) -> float | None:
+    return math.log(number) if not number <= 0 else None
+
+
+def log1p(number: float) -> float | None:
+    return math.log1p(number) if not number <= -1 else None
+
+
+def log10(number: float) -> float | None:
+    return math.log10(number) if not number <= 0 else None
+
+
+def log2(number: float) -> float | None:
+    return math.log(number) / _LN_2 if not number <= 0 else None
+
+
+def log(first: float, second: float | None = None) -> float | None:
+    """log(x) is the natural logarithm, log(base, x) the one to a base."""
+    if second is None:
+        return ln(first)
+    if first <= 0 or second <= 0:
+        return None
+    over, under = math.log(second), math.log(first)
+    if under:
+        return over / under
+    return math.nan if over != over or not over else math.copysign(math.inf, over)
+
+
+def isnan(number: float | None) -> bool:
+    return number is not None and number != number
+
+
+def nanvl(number: float | None, otherwise: float | None) -> float | None:
+    """A number, or another one in place of NaN."""
+    return otherwise if number is not None and number != number else number

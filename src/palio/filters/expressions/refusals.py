@@ -1,0 +1,246 @@
+"""What cannot mean here what it means in Spark, and is refused when it is read rather than computed wrongly.
+
+Three sorts: what Spark itself refuses when the types are known (`TRUE > 1`, `year(5)`); what depends on
+declared types that events do not have (how many digits a quotient of decimals keeps, 32-bit arithmetic);
+and what this evaluator does not do (a regular expression that is not a constant, a deeper nesting than it
+can walk).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from types import NoneType
+from typing import Final
+
+from palio.filters.expressions.conversion import target_of
+from palio.filters.expressions.functions import ANY, FUNCTIONS, REAL, Function
+from palio.filters.expressions.inference import (
+    ARITHMETIC,
+    Kinds,
+    Unlike,
+    branches,
+    combined,
+    kept_scale,
+    needed_digits,
+)
+from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal, attributes_of
+from palio.filters.expressions.values import INTERVALS, KIND_NAMES, Kind, widest
+
+DEPTH_LIMIT: Final = 200
+
+_COMPARISONS: Final = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "nullif"})
+# What may be done with a 32-bit float: these see the same number in its 64-bit form.
+_TAKES_SINGLES: Final = _COMPARISONS | {"in", "between", "isnull", "isnotnull", "neg", "abs"}
+
+
+def refusal(expression: Expression) -> tuple[Call, str] | None:
+    """The first call that cannot be computed as Spark would, and why; None if all of them can."""
+    kinds = Kinds()
+    calls: list[Call] = []
+    for call, depth in _calls(expression):
+        if depth > DEPTH_LIMIT:
+            return call, f"this is nested more than {DEPTH_LIMIT} calls deep; break the condition up"
+        calls.append(call)
+    for call in reversed(calls):
+        if (reason := _reason(call, kinds)) is not None:
+            return call, reason
+    return None
+
+
+def _calls(expression: Expression) -> Iterator[tuple[Call, int]]:
+    """Every call with its depth, outer ones before inner ones."""
+    stack: list[tuple[Expression, int]] = [(expression, 1)]
+    while stack:
+        node, depth = stack.pop()
+        if isinstance(node, Call):
+            yield node, depth
+            stack.extend((argument, depth + 1) for argument in node.arguments)
+
+
+def _reason(call: Call, kinds: Kinds) -> str | None:
+    function = FUNCTIONS.get(call.function)
+    if function is None:
+        return f"there is no function {call.function}()"
+    return (
+        _count(call, function)
+        or _arguments(call, function, kinds)
+        or _singles(call, function)
+        or _operands(call, kinds)
+        or _decimals(call, kinds)
+        or _constants(call)
+        or _cast(call, kinds)
+    )
+
+
+def _count(call: Call, function: Function) -> str | None:
+    given, least, most = len(call.arguments), function.minimum, function.maximum
+    if given >= least and (most is None or given <= most):
+        return None
+    wanted = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
+    return f"{_written(call)} takes {wanted} argument{'' if wanted == '1' else 's'}, not {given}"
+
+
+def _arguments(call: Call, function: Function, kinds: Kinds) -> str | None:
+    for position, argument in enumerate(call.arguments):
+        parameter = function.parameter(position)
+        kind = kinds.of(argument)
+        if parameter.kind is tuple:
+            if not isinstance(argument, Array | Attribute):
+                return f"{_written(call)} takes the name of an attribute, all of whose values it looks at"
+        elif kind is tuple:
+            return f"{_written(call)} takes one value, not an array"
+        elif parameter is not ANY and kind not in (None, NoneType) and kind not in parameter.accepts:
+            return f"{_written(call)} takes a {parameter.name} here, not {_name(kind)}"
+    return None
+
+
+def _singles(call: Call, function: Function) -> str | None:
+    if not any(map(_is_single, call.arguments)) or call.function in _TAKES_SINGLES:
+        return None
+    if function.result is float and all(parameter is REAL for parameter in function.parameters):
+        return None  # what takes doubles
+    if call.function == "cast" and call.arguments[1] != Literal("string"):
+        return None
+    return "a 32-bit FLOAT can only be compared; to compute with it, write CAST(… AS DOUBLE)"
+
+
+def _is_single(expression: Expression) -> bool:
+    match expression:
+        case Call("cast", (_, Literal("float"))):
+            return True
+        case Call("neg" | "abs", (argument,)):
+            return _is_single(argument)
+    return False
+
+
+def _operands(call: Call, kinds: Kinds) -> str | None:
+    """Kinds that are known and do not go together."""
+    known = [kinds.of(argument) for argument in call.arguments]
+    present = [kind for kind in known if kind not in (None, NoneType)]
+    if call.function in ARITHMETIC and len(present) == 2 == len(known):
+        try:
+            combined(call.function, *present)
+        except Unlike:
+            return f"{call.function} does not take {_pair(present)}"
+    compares = call.function in _COMPARISONS or call.function == "in"
+    if compares and present and widest(frozenset(present)) is None:
+        return f"{_pair(present)} do not compare"
+    if call.function == "between":
+        value, *ends = known
+        for end in ends:
+            pair = frozenset({value, end}) - {None, NoneType}
+            if pair and widest(pair) is None:
+                return f"{_pair([value, end])} do not compare"
+    chosen = [kind for branch in branches(call) if (kind := kinds.of(branch)) not in (None, NoneType)]
+    if chosen and widest(frozenset(chosen)) is None:
+        return f"{_written(call)} chooses among values of one type, not among {_pair(chosen)}"
+    if call.function in ("greatest", "least") and str in chosen and len(set(chosen)) > 1:
+        return f"{_written(call)} chooses among values of one type, not among {_pair(chosen)}"
+    return None
+
+
+def _decimals(call: Call, kinds: Kinds) -> str | None:
+    """Results of which the declared types decide how many digits Spark keeps."""
+    if call.function not in ("+", "-", "*", "/"):
+        return None
+    left, right = map(kinds.digits_of, call.arguments)
+    if call.function == "/":
+        return _quotient(call, kinds)
+    if left is None or right is None or not (left.is_decimal or right.is_decimal):
+        return None
+    needed = needed_digits(call.function, left, right)
+    if kept_scale(needed) == needed.scale:
+        return None
+    return (
+        f"this needs {needed.precision} digits where a decimal has 38, and how Spark rounds it depends on "
+        "the declared types, which events do not have; use doubles (0.1D, or CAST(… AS DOUBLE))"
+    )
+
+
+def _quotient(call: Call, kinds: Kinds) -> str | None:
+    if kinds.of(call.arguments[0]) in INTERVALS:
+        return None
+    for argument in call.arguments:
+        digits = kinds.digits_of(argument)
+        if digits is None or not digits.is_decimal or kinds.of(call) is float:
+            continue
+        if isinstance(argument, Literal) and isinstance(argument.value, Decimal):
+            fix = f"write {argument.value:f}D"
+        else:
+            fix = "write CAST(… AS DOUBLE)"
+        return (
+            "how many digits a quotient of decimals keeps depends on the declared types, which events do not "
+            f"have; divide doubles: {fix}"
+        )
+    return None
+
+
+def _constants(call: Call) -> str | None:
+    """Arguments that must not depend on the event."""
+    if call.function in ("round", "bround") and len(call.arguments) == 2 and attributes_of(call.arguments[1]):
+        return f"the number of digits {call.function}() rounds to must be a constant"
+    if call.function == "rlike" and attributes_of(call.arguments[1]):
+        return "a regular expression must be a constant"
+    if call.function in ("like", "ilike") and len(call.arguments) == 3 and attributes_of(call.arguments[2]):
+        return "the escape character of a pattern must be a constant"
+    match call:
+        case Call("like" | "ilike", (_, _, Literal(str() as escape))) if len(escape) != 1:
+            return f"the escape of a LIKE pattern is one character, not {escape!r}"
+    if call.function == "array_contains" and call.arguments[1] == Literal(None):
+        return "nothing is known to be in an array by comparing with NULL"
+    return _pattern(call)
+
+
+def _pattern(call: Call) -> str | None:
+    """What is wrong with a constant pattern or regular expression."""
+    match call:
+        case Call("like" | "ilike" as name, (_, Literal(str() as text))):
+            escape = "\\"
+        case Call("like" | "ilike" as name, (_, Literal(str() as text), Literal(str() as escape))):
+            pass
+        case Call("rlike" as name, (_, Literal(str() as text))):
+            escape = ""
+        case _:
+            return None
+    from palio.filters.like import LikePattern
+    from palio.filters.regex import Regex
+
+    try:
+        if name == "rlike":
+            Regex.compile(text)
+        else:
+            LikePattern.parse(text, escape, name == "ilike")
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _cast(call: Call, kinds: Kinds) -> str | None:
+    if call.function != "cast":
+        return None
+    value, type_name = call.arguments
+    if not isinstance(type_name, Literal) or not isinstance(type_name.value, str):
+        return "CAST takes the name of a type"
+    try:
+        target = target_of(type_name.value)
+    except ValueError as error:
+        return str(error)
+    kind = kinds.of(value)
+    if kind in (None, NoneType) or kind in target.sources:
+        return None
+    return f"{_name(kind)} cannot be cast to {type_name.value}"
+
+
+def _name(kind: Kind | None) -> str:
+    name = KIND_NAMES.get(kind, "value") if kind is not None else "value"
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
+
+
+def _pair(kinds: Sequence[Kind | None]) -> str:
+    names = list(dict.fromkeys(map(_name, kinds)))
+    return " and ".join(names) if len(names) > 1 else f"two of {names[0]}"
+
+
+def _written(call: Call) -> str:
+    return f"{call.function}()" if call.function.isidentifier() else call.function

@@ -1,0 +1,214 @@
+"""The string functions, on arguments that are strings already and never NULL.
+
+Positions and lengths count characters (code points) from 1. Where Spark has the same function for binary
+values it works on bytes here too. What would be longer than `TEXT_LIMIT` is NULL, so that no condition can
+fill the memory; Spark goes up to two gigabytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from palio.filters.expressions.values import Value
+
+TEXT_LIMIT: Final = 2**20
+
+Run = TypeVar("Run", str, bytes)
+
+
+def upper(text: str) -> str:
+    return text.upper()
+
+
+def lower(text: str) -> str:
+    return text.lower()
+
+
+def initcap(text: str) -> str:
+    """Every word capitalised, the rest in small letters; only a blank ends a word."""
+    return " ".join(map(_capitalised, text.split(" ")))
+
+
+def _capitalised(word: str) -> str:
+    # A letter's small form may depend on what is before it, as a sigma's at the end of a word.
+    return word[:1].title() + word.lower()[len(word[:1].lower()) :]
+
+
+def length(run: str | bytes) -> int:
+    return len(run)
+
+
+def octet_length(run: str | bytes) -> int:
+    return len(run.encode()) if isinstance(run, str) else len(run)
+
+
+def bit_length(run: str | bytes) -> int:
+    return 8 * octet_length(run)
+
+
+def trim(first: str, second: str | None = None) -> str:
+    """trim(text) drops blanks at both ends, trim(characters, text) drops any of the characters."""
+    return first.strip(" ") if second is None else second.strip(first)
+
+
+def ltrim(first: str, second: str | None = None) -> str:
+    return first.lstrip(" ") if second is None else second.lstrip(first)
+
+
+def rtrim(first: str, second: str | None = None) -> str:
+    return first.rstrip(" ") if second is None else second.rstrip(first)
+
+
+def btrim(text: str, characters: str = " ") -> str:
+    return text.strip(characters)
+
+
+def substring(run: Run, position: int, count: int = 2**31 - 1) -> Run:
+    """`count` characters from a position; a negative position counts from the end, 0 is as 1."""
+    start = position - 1 if position > 0 else position + len(run) if position < 0 else 0
+    return run[max(start, 0) : max(start + count, 0)]
+
+
+def left(run: Run, count: int) -> Run:
+    return run[: max(count, 0)]
+
+
+def right(text: str, count: int) -> str:
+    return text[max(len(text) - count, 0) :] if count > 0 else ""
+
+
+def concat(*parts: str | bytes) -> str | bytes | None:
+    """All parts in a row; binary if all of them are."""
+    if parts and all(isinstance(part, bytes) for part in parts):
+        return b"".join(part for part in parts if isinstance(part, bytes))
+    texts = [as_text(part) for part in parts]
+    return "".join(texts) if sum(map(len, texts)) <= TEXT_LIMIT else None
+
+
+def concat_ws(separator: str | None, *parts: str | None) -> str | None:
+    """The parts that are not NULL, with a separator between them."""
+    if separator is None:
+        return None
+    present = [part for part in parts if part is not None]
+    size = sum(map(len, present)) + len(separator) * len(present)
+    return separator.join(present) if size <= TEXT_LIMIT else None
+
+
+def replace(text: str, search: str, by: str = "") -> str | None:
+    if not search:
+        return text
+    if len(by) > len(search) and len(text) + text.count(search) * (len(by) - len(search)) > TEXT_LIMIT:
+        return None
+    return text.replace(search, by)
+
+
+def translate(text: str, characters: str, by: str) -> str:
+    """Each of the characters replaced by the one at its place in `by`, or dropped where that is shorter."""
+    table: dict[int, str | None] = {}
+    for place, character in enumerate(characters):
+        table.setdefault(ord(character), by[place] if place < len(by) else None)
+    return text.translate(table)
+
+
+def reverse(run: Run) -> Run:
+    return run[::-1]
+
+
+def startswith(run: Run, part: Run) -> bool | None:
+    return run.startswith(part) if type(run) is type(part) else None
+
+
+def endswith(run: Run, part: Run) -> bool | None:
+    return run.endswith(part) if type(run) is type(part) else None
+
+
+def contains(run: Run, part: Run) -> bool | None:
+    return part in run if type(run) is type(part) else None
+
+
+def _alike(first: str | bytes, second: str | bytes) -> tuple[Any, Any]:
+    """Two strings, or two binary values: one of each are both read as strings."""
+    if isinstance(first, bytes) and isinstance(second, bytes):
+        return first, second
+    return as_text(first), as_text(second)
+
+
+def as_text(run: str | bytes) -> str:
+    """A string, or the bytes of one."""
+    return run if isinstance(run, str) else run.decode("utf-8", "replace")
+
+
+def instr(text: str, part: str) -> int:
+    """Where a part first occurs, from 1; 0 if it does not."""
+    return text.find(part) + 1
+
+
+def locate(part: str | None, text: str | None, *position: int | None) -> Value:
+    """Where a part first occurs at or after a position; 0 if it does not, and for a position that is NULL."""
+    if position and position[0] is None:
+        return 0
+    if part is None or text is None:
+        return None
+    start = position[0] if position else 1
+    if start is None or start < 1:
+        return 0
+    return text.find(part, start - 1) + 1 if part else 1
+
+
+def lpad(run: str | bytes, size: int, *pad: str | bytes) -> str | bytes | None:
+    whole, filling = _padding(run, size, pad)
+    return None if filling is None else filling + whole[: max(size, 0)]
+
+
+def rpad(run: str | bytes, size: int, *pad: str | bytes) -> str | bytes | None:
+    whole, filling = _padding(run, size, pad)
+    return None if filling is None else whole[: max(size, 0)] + filling
+
+
+def _padding(run: str | bytes, size: int, pad: tuple[str | bytes, ...]) -> tuple[Any, Any]:
+    """A text, and what makes it as long as wanted: blanks, or zero bytes, unless said otherwise."""
+    whole, unit = _alike(run, pad[0]) if pad else (run, " " if isinstance(run, str) else b"\0")
+    if size > max(TEXT_LIMIT, len(whole)):
+        return whole, None
+    missing = max(size - len(whole), 0)
+    return whole, (unit * (missing // len(unit) + 1))[:missing] if unit else unit
+
+
+def repeat(text: str, times: int) -> str | None:
+    return text * max(times, 0) if len(text) * times <= TEXT_LIMIT else None
+
+
+def split_part(text: str, separator: str, number: int) -> str | None:
+    """One of the parts between separators, from 1, or from the end; empty where there are not so many."""
+    if number == 0:
+        return None
+    parts = text.split(separator) if separator else [text]
+    place = number - 1 if number > 0 else len(parts) + number
+    return parts[place] if 0 <= place < len(parts) else ""
+
+
+def substring_index(text: str, separator: str, count: int) -> str:
+    """What is before the `count`-th separator, or after the `count`-th from the end."""
+    if not separator or count == 0:
+        return ""
+    place = -1 if count > 0 else len(text)
+    for _ in range(abs(count)):
+        # Occurrences may overlap, in both directions.
+        last = place + len(separator) - 1
+        place = text.find(separator, place + 1) if count > 0 else text.rfind(separator, 0, last)
+        if place < 0:
+            return text
+    return text[:place] if count > 0 else text[place + len(separator) :]
+
+
+def ascii_code(text: str) -> int:
+    return ord(text[0]) if text else 0
+
+
+def chr_of(code: int) -> str:
+    """The character of a code modulo 256; nothing for a negative one."""
+    return chr(code % 256) if code >= 0 else ""
+
+
+def space(count: int) -> str | None:
+    return repeat(" ", count)

@@ -1,0 +1,189 @@
+"""What someone wants to hear: the one normal form of interest that everything else in Palio works with.
+
+Whatever a subscriber writes becomes a `Filter`, and matching, routing, covering, access control and partitioning
+use only its operations. Two filters are equal when their canonical trees are, which for conjunctions of
+enumerable conditions is when they match the same events.
+
+SQL's NOT is not set complement: `NOT (x > 5)` also needs an `x`. A filter therefore knows two trees, where its
+condition is TRUE and where it is FALSE; the second is made only when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from palio.filters import merging, relations, tree
+from palio.filters.explanation import Explanation, explain
+from palio.filters.negation import negation
+from palio.filters.normal_form import covering_conjunction, expand, normal
+from palio.filters.patterns import Computed
+from palio.filters.printing import to_sql
+from palio.filters.registry import parser_for
+from palio.filters.tree import EVERYTHING, NOTHING, And, Attributes, Node, Or
+
+if TYPE_CHECKING:
+    from palio.events import Event
+
+Overlap = Literal["open", "closed", "thesis"]
+
+
+class Filter:
+    """A condition on the content of events.
+
+    >>> wanted = Filter.parse("price > 100 AND symbol IN ('ACME', 'INIT')")
+    >>> wanted.matches({"symbol": "ACME", "price": 120})
+    True
+    >>> wanted.covers(Filter.parse("price > 150 AND symbol = 'ACME'"))
+    True
+    >>> str(~wanted)
+    "price <= 100 OR symbol NOT IN ('ACME', 'INIT')"
+    """
+
+    nothing: ClassVar[Filter]
+    everything: ClassVar[Filter]
+
+    def __init__(self, holds: Node, fails: Node | Callable[[], Node]) -> None:
+        """A filter from the trees where it is TRUE and FALSE; `Filter.parse` is the way in for conditions."""
+        self._holds = normal(holds)
+        self._fails = fails
+
+    @classmethod
+    def parse(cls, condition: Any, language: str = "sql", **options: Any) -> Filter:
+        """Read a condition. Costs some microseconds; raises `ParseError` with the place and the reason."""
+        return parser_for(language)(condition, **options)
+
+    @property
+    def tree(self) -> Node:
+        """The canonical tree of conditions, negation already inside them."""
+        return self._holds
+
+    @cached_property
+    def attributes(self) -> frozenset[str]:
+        """The names of all attributes the filter reads."""
+        return tree.attributes_in(self._holds)
+
+    @cached_property
+    def timezone(self) -> str:
+        """The zone in which the filter's computations read times; the same for all of them."""
+        for condition in tree.leaves(self._holds):
+            if isinstance(condition, tree.Residual):
+                return condition.timezone
+            for test in condition.values.tests:
+                if isinstance(test.pattern, Computed):
+                    return test.pattern.timezone
+        return "UTC"
+
+    @property
+    def is_conjunction(self) -> bool:
+        """Whether the filter is one conjunction of conditions, one per attribute."""
+        return not isinstance(self._holds, Or) and not any(
+            isinstance(child, Or) for child in getattr(self._holds, "children", ())
+        )
+
+    def matches(self, event: Event | Mapping[str, Any] | str | bytes) -> bool:
+        """Whether the condition is TRUE for an event; costs time in the number of conditions."""
+        return tree.holds(self._holds, _attributes(event))
+
+    def matches_attributes(self, attributes: Attributes) -> bool:
+        """The same for an event's attributes as `Event.attributes` has them, unchecked."""
+        return tree.holds(self._holds, attributes)
+
+    def explain(self, event: Event | Mapping[str, Any] | str | bytes) -> Explanation:
+        """Which condition held, which failed, for which value."""
+        return explain(self._holds, _attributes(event))
+
+    def covers(self, other: Filter) -> bool:
+        """Whether this filter is known to match every event the other does.
+
+        Exact for conjunctions of enumerable conditions; otherwise a no means "not known to". Costs time in the
+        product of the two filters' sizes.
+        """
+        return relations.covers(self._holds, other._holds)
+
+    def overlaps(self, other: Filter, mode: Overlap = "open") -> bool:
+        """Whether some event may match both; a no is certain.
+
+        `open`: filters without a common attribute overlap, because an event may carry both. `closed`: for where
+        publishers send only what they advertise, at least one attribute must be common. `thesis`: the rule as
+        Jerzak §2.5.6 prints it, one overlapping pair of conditions, which loses events; kept to reproduce it.
+        """
+        return relations.overlaps(self._holds, other._holds, mode)
+
+    def merge(self, other: Filter, slack: float = 0.0) -> Filter:
+        """One conjunction that matches at least what either filter does; exactly that where it can be.
+
+        With `slack`, gaps in an attribute's values of at most that share of their extent are closed.
+        """
+        return _from_tree(merging.merge(self._holds, other._holds, slack))
+
+    def merge_perfect(self, other: Filter) -> Filter | None:
+        """The one filter that matches exactly what either does, or None where no single conjunction can."""
+        found = merging.merge_perfect(self._holds, other._holds)
+        return None if found is None else _from_tree(found)
+
+    def conjunctions(self, limit: int = 64) -> list[Filter]:
+        """Conjunctions that together match what this filter does; where they are more than `limit`, one wider."""
+        alternatives = expand(self._holds, limit)
+        if alternatives is None:
+            wider = covering_conjunction(self._holds)
+            alternatives = [] if wider is None else [wider]
+        return [_from_tree(each.node()) for each in alternatives]
+
+    def __and__(self, other: Filter) -> Filter:
+        if not isinstance(other, Filter):
+            return NotImplemented
+        return Filter(And((self._holds, other._holds)), lambda: Or(((~self)._holds, (~other)._holds)))
+
+    def __or__(self, other: Filter) -> Filter:
+        if not isinstance(other, Filter):
+            return NotImplemented
+        return Filter(Or((self._holds, other._holds)), lambda: And(((~self)._holds, (~other)._holds)))
+
+    def __invert__(self) -> Filter:
+        if callable(self._fails):
+            self._fails = normal(self._fails())
+        return Filter(self._fails, self._holds)
+
+    def __eq__(self, other: object) -> bool:
+        return self._holds == other._holds if isinstance(other, Filter) else NotImplemented
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Sixteen bytes that equal filters share and others do not, the same in every process."""
+        text = str(self) if self.timezone == "UTC" else f"{self.timezone}: {self}"
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+    def __hash__(self) -> int:
+        return int.from_bytes(self.digest[:8], "little", signed=True)
+
+    @cached_property
+    def _text(self) -> str:
+        return to_sql(self._holds, self.timezone)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        zone = "" if self.timezone == "UTC" else f", timezone={self.timezone!r}"
+        return f"Filter.parse({str(self)!r}{zone})"
+
+    def __reduce__(self) -> tuple[type[Filter], tuple[Node, Node]]:
+        return Filter, (self._holds, (~self)._holds)
+
+
+def _from_tree(node: Node) -> Filter:
+    """A filter made of a tree alone, whose NOT is read off the tree."""
+    return Filter(node, lambda: negation(node))
+
+
+def _attributes(event: Event | Mapping[str, Any] | str | bytes) -> Attributes:
+    from palio.events import Event
+
+    return Event.read(event).attributes
+
+
+Filter.nothing = Filter(NOTHING, EVERYTHING)
+Filter.everything = Filter(EVERYTHING, NOTHING)

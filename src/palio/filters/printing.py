@@ -1,0 +1,261 @@
+"""Writing a filter as SQL that reads back as the same filter.
+
+A set of values is written with the comparisons a person would use. SQL's comparisons reach into several kinds at
+once (`x = '10'` also accepts the number 10), so what was written is checked against what it means, and where that
+is not exactly the set, each kind is written for itself behind a `typeof(x) = …` guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from palio.events.values import Scalar
+from palio.filters.comparisons import equal_to_any
+from palio.filters.expressions.printing import expression_to_sql, literal_to_sql
+from palio.filters.intervals import Intervals
+from palio.filters.kinds import Kind
+from palio.filters.like import LikePattern
+from palio.filters.names import to_sql as name_to_sql
+from palio.filters.patterns import Computed, Like, Matching, Test
+from palio.filters.terms import Term, holes, meaning, terms
+from palio.filters.tree import And, Leaf, Node, Or, Residual
+from palio.filters.values import (
+    ANY_VALUE,
+    NO_VALUE,
+    NULLS,
+    PRESENT,
+    STRINGS,
+    ValueSet,
+    after_prefix,
+    union_of,
+)
+
+# What typeof() says of a kind, as the guard writes it.
+TYPE_NAMES: Final[dict[Kind, str]] = {
+    Kind.BOOLEAN: "boolean",
+    Kind.INTEGER: "bigint",
+    Kind.DECIMAL: "decimal",
+    Kind.FLOAT: "double",
+    Kind.STRING: "string",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamp",
+    Kind.BYTES: "binary",
+}
+
+
+def to_sql(node: Node, timezone: str = "UTC") -> str:
+    """A tree as SQL that means the tree where it is read in a time zone."""
+    return _print(node, timezone)[0]
+
+
+# Texts carry how loosely they bind: 0 an atom or comparison, 1 AND, 2 OR.
+def _print(node: Node, timezone: str) -> tuple[str, int]:
+    match node:
+        case Leaf(attribute, values):
+            return leaf_to_sql(attribute, values, timezone)
+        case Residual(expression, wants):
+            text = expression_to_sql(expression)
+            return (text, 0) if wants else (f"NOT {text}", 0)
+        case And(children):
+            return _join(" AND ", 1, [_print(child, timezone) for child in children], "TRUE")
+        case Or(children):
+            return _join(" OR ", 2, [_print(child, timezone) for child in children], "FALSE")
+
+
+def _join(word: str, binding: int, parts: list[tuple[str, int]], empty: str) -> tuple[str, int]:
+    if not parts:
+        return empty, 0
+    if len(parts) == 1:
+        return parts[0]
+    return word.join(text if loose <= binding else f"({text})" for text, loose in parts), binding
+
+
+def leaf_to_sql(attribute: str, values: ValueSet, timezone: str = "UTC") -> tuple[str, int]:
+    """One attribute in a set of values, as SQL, with how loosely it binds."""
+    name = name_to_sql(attribute)
+    parts = ValueSet(values.parts)
+    tests = sorted(_test_to_sql(name, test) for test in values.tests)
+    if tests and parts == implied_by_tests(values.tests):
+        return _join(" AND ", 1, [(text, 0) for text in tests], "")
+    return _join(" AND ", 1, [_plain_to_sql(name, parts, timezone), *((text, 0) for text in tests)], "")
+
+
+def implied_by_tests(tests: Iterable[Test]) -> ValueSet:
+    """The values that tests leave by themselves, before any is asked: what reading them back will give."""
+    total = ANY_VALUE
+    for test in tests:
+        total = ValueSet(total.intersect(domain_of(test)).parts)
+    return total
+
+
+def domain_of(test: Test) -> ValueSet:
+    """The enumerable set in which a test is looked at: for LIKE 'ab%c', the strings that start with 'ab'."""
+    match test.pattern:
+        case Like(pattern) if test.wanted and pattern.starts and not pattern.ignore_case:
+            return ValueSet.prefix(pattern.starts)
+        case Like() | Matching():
+            return STRINGS
+        case Computed(expression, _, _):
+            from palio.filters.expressions.evaluate import is_strict
+
+            return PRESENT if is_strict(expression) else ANY_VALUE
+    raise TypeError(test.pattern)
+
+
+def _test_to_sql(name: str, test: Test) -> str:
+    match test.pattern:
+        case Like(pattern):
+            word = "ILIKE" if pattern.ignore_case else "LIKE"
+            return f"{name} {'' if test.wanted else 'NOT '}{word} {literal_to_sql(pattern.sql)}"
+        case Matching(regex):
+            return f"{name} {'' if test.wanted else 'NOT '}RLIKE {literal_to_sql(regex.text)}"
+        case Computed(expression, wants, _):
+            text = expression_to_sql(expression)
+            return text if wants else f"NOT {text}"
+    raise TypeError(test.pattern)
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A piece of SQL about one attribute, and the values it accepts when read back."""
+
+    text: str
+    binding: int
+    values: ValueSet
+
+
+def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]:
+    if wanted == PRESENT:
+        return f"{name} IS NOT NULL", 0
+    if wanted == ANY_VALUE:
+        return "TRUE", 0
+    pieces: list[_Written] = []
+    if not (wanted.parts[Kind.NULL].is_empty and wanted.parts[Kind.MISSING].is_empty):
+        pieces.append(_Written(f"{name} IS NULL", 0, NULLS))
+    for group in _GROUPS:
+        have = union_of(piece.values for piece in pieces) or NO_VALUE
+        if all(have.parts[kind] == wanted.parts[kind] for kind in group):
+            continue
+        pieces.extend(_write_group(name, group, wanted, timezone))
+    total = union_of(piece.values for piece in pieces) or NO_VALUE
+    if not all(total.parts[kind] == wanted.parts[kind] for kind in TYPE_NAMES):
+        pieces = [piece for piece in pieces if piece.values == NULLS]
+        pieces += [_guarded(name, kind, wanted) for kind in TYPE_NAMES if not wanted.parts[kind].is_empty]
+    return _join(" OR ", 2, [(piece.text, piece.binding) for piece in pieces], "FALSE")
+
+
+# Strings come first: their literals reach into the other kinds, which may then need no words of their own.
+_GROUPS: Final[tuple[tuple[Kind, ...], ...]] = (
+    (Kind.STRING,),
+    (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT),
+    (Kind.DATE, Kind.TIMESTAMP),
+    (Kind.BOOLEAN,),
+    (Kind.BYTES,),
+)
+
+
+def _write_group(name: str, group: tuple[Kind, ...], wanted: ValueSet, timezone: str) -> Iterator[_Written]:
+    """The kinds of a group in one go, by the first kind whose literals give exactly what is wanted of all."""
+    attempts = (Kind.DECIMAL, Kind.FLOAT) if Kind.FLOAT in group else group
+    for kind in attempts:
+        written = _write(name, kind, wanted.parts[kind], timezone)
+        if written is not None and all(
+            written.values.parts[each] == wanted.parts[each] or each not in group for each in TYPE_NAMES
+        ):
+            leaks = any(
+                not wanted.parts[each].covers(written.values.parts[each])
+                for each in TYPE_NAMES
+                if each not in group
+            )
+            if not leaks:
+                yield written
+                return
+    for kind in group:
+        if not wanted.parts[kind].is_empty:
+            yield _guarded(name, kind, wanted)
+
+
+def _guarded(name: str, kind: Kind, wanted: ValueSet) -> _Written:
+    guard = f"typeof({name}) = '{TYPE_NAMES[kind]}'"
+    values = ValueSet.of({kind: wanted.parts[kind]})
+    if wanted.parts[kind].is_full:
+        return _Written(guard, 0, values)
+    written = _write(name, kind, wanted.parts[kind], "UTC")  # of one kind alone: no zone matters
+    assert written is not None
+    text = f"({written.text})" if written.binding == 2 else written.text
+    return _Written(f"{guard} AND {text}", 1, values)
+
+
+def _write(name: str, kind: Kind, part: Intervals, timezone: str) -> _Written | None:
+    """One kind's part with comparisons; None where no comparison can say it."""
+    if part.is_empty:
+        return None
+    if part.is_full:
+        return _write_all(name, kind)
+    if kind is Kind.BOOLEAN:
+        truth = part.contains(1)
+        return _Written(name if truth else f"NOT {name}", 0, meaning([[("=", truth)]]))
+    left_out = holes(kind, part)
+    if left_out is not None:
+        lists = [(_listed(name, "<>", "NOT IN", alike), 0) for alike in _alike(left_out)]
+        return _Written(
+            *_join(" AND ", 1, lists, ""), meaning([[("<>", each) for each in left_out]], timezone)
+        )
+    found = list(terms(kind, part))
+    points = [term[0][1] for term in found if term[0][0] == "="]
+    others = [term for term in found if term[0][0] != "="]
+    pieces = [(_listed(name, "=", "IN", alike), 0) for alike in _alike(points)]
+    meant = [equal_to_any(alike, timezone).true for alike in _alike(points)]
+    for term in others:
+        start = _prefix(term) if kind is Kind.STRING else None
+        pieces.append(_interval(name, term) if start is None else (_starting(name, start), 0))
+        meant.append(meaning([term], timezone) if start is None else ValueSet.prefix(start))
+    text, binding = _join(" OR ", 2, pieces, "FALSE")
+    return _Written(text, binding, union_of(meant) or NO_VALUE)
+
+
+def _prefix(term: Term) -> str | None:
+    """The text with which all strings of an interval start, where they are all the strings that do."""
+    match term:
+        case [(">=", str(low)), ("<", str(high))] if low and after_prefix(low) == high:
+            return low
+    return None
+
+
+def _starting(name: str, start: str) -> str:
+    return f"{name} LIKE {literal_to_sql(LikePattern.starting(start).sql)}"
+
+
+def _write_all(name: str, kind: Kind) -> _Written | None:
+    if kind is Kind.STRING:
+        return _Written(f"{name} LIKE '%'", 0, STRINGS)
+    if kind is Kind.BOOLEAN:
+        return _Written(f"{name} IN (FALSE, TRUE)", 0, meaning([[("=", False)], [("=", True)]]))
+    zero: dict[Kind, Scalar] = {Kind.INTEGER: 0, Kind.DECIMAL: 0, Kind.FLOAT: 0.0}
+    if kind in zero:
+        low, high = ("<=", zero[kind]), (">", zero[kind])
+        text = f"{name} <= {literal_to_sql(zero[kind])} OR {name} > {literal_to_sql(zero[kind])}"
+        return _Written(text, 2, meaning([[low], [high]]))
+    return None
+
+
+def _alike(literals: list[Scalar]) -> list[list[Scalar]]:
+    """The literals that may stand in one list: beside a float, IN would take all numbers as floats."""
+    floats: list[Scalar] = [each for each in literals if isinstance(each, float)]
+    others: list[Scalar] = [each for each in literals if not isinstance(each, float)]
+    return [alike for alike in (others, floats) if alike]
+
+
+def _listed(name: str, single: str, several: str, literals: list[Scalar]) -> str:
+    if len(literals) == 1:
+        return f"{name} {single} {literal_to_sql(literals[0])}"
+    return f"{name} {several} ({', '.join(literal_to_sql(each) for each in literals)})"
+
+
+def _interval(name: str, term: Term) -> tuple[str, int]:
+    if [operator for operator, _ in term] == [">=", "<="]:
+        return f"{name} BETWEEN {literal_to_sql(term[0][1])} AND {literal_to_sql(term[1][1])}", 0
+    texts = [f"{name} {operator} {literal_to_sql(literal)}" for operator, literal in term]
+    return _join(" AND ", 1, [(text, 0) for text in texts], "TRUE")

@@ -1,0 +1,151 @@
+"""Is a filter a value: compared, hashed, pickled, combined, the same in every process?"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import palio
+from palio.errors import EventError, ParseError, UnknownLanguage
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.filters.registry import languages, register
+from tests.strategies import attributes, filters, readable_conditions
+
+parse = Filter.parse
+
+
+class TestAlgebra:
+    @given(filters(), filters(), st.lists(attributes(), min_size=1, max_size=6))
+    def test_or_matches_what_either_does(self, f: Filter, g: Filter, events: list[dict[str, Any]]) -> None:
+        for event in events:
+            either = f.matches_attributes(event) or g.matches_attributes(event)
+            assert (f | g).matches_attributes(event) is either
+
+    @given(readable_conditions(), readable_conditions(), st.lists(attributes(), min_size=1, max_size=6))
+    def test_and_and_or_are_those_of_the_language(
+        self, one: str, two: str, events: list[dict[str, Any]]
+    ) -> None:
+        both, either = parse(one) & parse(two), parse(one) | parse(two)
+        written, other = parse(f"({one}) AND ({two})"), parse(f"({one}) OR ({two})")
+        for event in events:
+            assert both.matches_attributes(event) is written.matches_attributes(event)
+            assert either.matches_attributes(event) is other.matches_attributes(event)
+            assert (~both).matches_attributes(event) is (~written).matches_attributes(event)
+
+    @given(filters(), filters())
+    def test_and_and_or_commute_and_a_filter_is_its_own_union(self, f: Filter, g: Filter) -> None:
+        assert f & g == g & f
+        assert f | g == g | f
+        assert f & f == f | f == f
+        assert f & Filter.everything == f | Filter.nothing == f
+        assert f & Filter.nothing == Filter.nothing
+        assert f | Filter.everything == Filter.everything
+
+    def test_a_filter_combines_only_with_filters(self) -> None:
+        with pytest.raises(TypeError):
+            parse("x = 1") & "x = 2"  # type: ignore[operator]
+        with pytest.raises(TypeError):
+            parse("x = 1") | None  # type: ignore[operator]
+        assert parse("x = 1") != "x = 1"
+
+
+class TestIdentity:
+    @given(filters())
+    def test_a_copy_is_equal_and_works(self, wanted: Filter) -> None:
+        copy = pickle.loads(pickle.dumps(wanted))
+        assert copy == wanted
+        assert (hash(copy), str(copy), copy.digest) == (hash(wanted), str(wanted), wanted.digest)
+        assert ~copy == ~wanted
+
+    @given(filters(), filters())
+    def test_equal_filters_share_a_digest_and_others_do_not(self, f: Filter, g: Filter) -> None:
+        assert (f == g) is (f.digest == g.digest)
+        assert (f == g) is (str(f) == str(g))
+
+    @given(filters())
+    def test_it_prints_as_what_reads_back(self, wanted: Filter) -> None:
+        assert repr(wanted) == f"Filter.parse({str(wanted)!r})"
+        assert len(wanted.digest) == 16
+
+    @settings(max_examples=3)
+    @given(st.lists(readable_conditions(), min_size=30, max_size=60))
+    def test_hashes_and_texts_are_the_same_in_every_process(self, conditions: list[str]) -> None:
+        here = [[hash(each), str(each)] for each in map(parse, conditions)]
+        program = (
+            "import json, sys; from palio import Filter\n"
+            "print(json.dumps([[hash(f), str(f)] for f in map(Filter.parse, json.load(sys.stdin))]))"
+        )
+        for seed in ("0", "1", "4242"):
+            environment = {
+                **os.environ,
+                "PYTHONHASHSEED": seed,
+                "PYTHONPATH": str(Path(palio.__file__).parent.parent),
+            }
+            done = subprocess.run(
+                [sys.executable, "-c", program],
+                input=json.dumps(conditions), env=environment, capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            assert json.loads(done.stdout) == here
+
+
+class TestEvents:
+    @pytest.mark.parametrize(
+        "event",
+        [{"x": 7}, '{"x": 7}', b'{"x": 7}', Event({"x": 7}), {"x": [7]}, {"x": 7.0, "other": None}],
+    )
+    def test_an_event_may_come_in_any_form(self, event: Any) -> None:
+        assert parse("x > 5").matches(event)
+        assert parse("x > 5").explain(event).matched
+
+    def test_what_is_no_event_is_refused(self) -> None:
+        for bad in ("[1]", "{", {"x": object()}):
+            with pytest.raises(EventError):
+                parse("x > 5").matches(bad)  # type: ignore[arg-type]
+
+    def test_nothing_matches_nothing_and_everything_all(self) -> None:
+        for event in ({}, {"x": 1}, {"x": [1, 2]}):
+            assert Filter.everything.matches(event)
+            assert not Filter.nothing.matches(event)
+        assert parse("TRUE") == Filter.everything
+        assert parse("x > 5 AND x < 3") == Filter.nothing
+
+
+class TestLanguages:
+    def test_sql_is_known_and_others_can_be_added(self) -> None:
+        assert "sql" in languages()
+        register("yes", lambda condition, **options: Filter.everything)
+        assert parse("whatever", language="yes") == Filter.everything
+        assert "yes" in languages()
+
+    def test_an_unknown_language_names_those_that_are(self) -> None:
+        with pytest.raises(UnknownLanguage, match="sql"):
+            parse("x = 1", language="klingon")
+
+    def test_a_condition_that_cannot_be_read_says_where(self) -> None:
+        with pytest.raises(ParseError) as caught:
+            parse("x > 5 AND")
+        assert caught.value.position == len("x > 5 AND")
+
+
+def test_a_condition_of_three_thousand_alternatives_is_read_and_matched() -> None:
+    many = " OR ".join(f"(a = {i} AND b = {i + 1})" for i in range(3_000))
+    wanted = parse(many)
+    assert wanted.matches({"a": 77, "b": 78})
+    assert not wanted.matches({"a": 77, "b": 77})
+
+
+def test_a_list_of_twenty_thousand_values_is_read_and_printed() -> None:
+    wanted = parse(f"a IN ({', '.join(map(str, range(0, 40_000, 2)))})")
+    assert wanted.matches({"a": 10_000})
+    assert not wanted.matches({"a": 10_001})
+    assert parse(str(wanted)) == wanted
