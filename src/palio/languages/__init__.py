@@ -1,0 +1,1 @@
+"""How wants are written: each language reads its own conditions into the same `Filter`."""

@@ -1,0 +1,25 @@
+"""SQL conditions with the meaning of Spark 4's WHERE; `docs/language.md` is the specification."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from palio.errors import ParseError
+from palio.filters.filter import Filter
+from palio.languages.sql.lowering import lower_filter
+from palio.languages.sql.parser import parse_condition
+
+__all__ = ["parse"]
+
+
+def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
+    """The filter of an SQL condition; literals of time without a zone are read in `timezone`."""
+    if not isinstance(condition, str):
+        raise ParseError(str(condition), 0, f"an SQL condition is text, not {type(condition).__name__}")
+    return _parse(condition, timezone)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str, timezone: str) -> Filter:
+    return lower_filter(parse_condition(text, timezone=timezone), text, timezone)

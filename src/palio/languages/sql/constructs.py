@@ -1,0 +1,270 @@
+"""What does a word begin that is more than a name: CASE, CAST, EXTRACT, SUBSTRING, TRIM, DATE'…', INTERVAL?
+
+Every reader here gets the token of its word, with the parser still before it. Where what follows cannot be
+its construct it gives None, and the word is a name, as in Spark, where no word is reserved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from palio.filters.expressions.tree import Expression, Literal
+from palio.languages.sql import intervals, literals
+from palio.languages.sql.calls import extract
+from palio.languages.sql.cursor import CONTINUES_NAME
+from palio.languages.sql.lexer import END, NUMBER, QUOTED, TEXT, WORD, Token
+from palio.languages.sql.precedence import VALUE
+from palio.languages.sql.type_names import type_name
+from palio.languages.sql.vocabulary import REFUSED_FUNCTIONS
+
+if TYPE_CHECKING:
+    from palio.languages.sql.parser import Parser
+
+Reader: TypeAlias = Callable[["Parser", Token], Expression | None]
+
+_CONSTANTS: Final = {"null": None, "true": True, "false": False}
+_TRIMS: Final = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
+_CASE_HINT: Final = "write CASE WHEN x > 1 THEN 'a' ELSE 'b' END"
+
+
+def _constant(parser: Parser, token: Token) -> Expression:
+    parser.at += 1
+    return Literal(_CONSTANTS[token[1]], token[2:])
+
+
+def _case(parser: Parser, token: Token) -> Expression | None:
+    """CASE WHEN a THEN b … END, or CASE x WHEN a THEN b … END, where x is compared with every a."""
+    kind, following, _, _ = parser.tokens[parser.at + 1]
+    if kind == END or following in CONTINUES_NAME:
+        return None
+    parser.at += 1
+    value = None if following == "when" else parser.expression()
+    parts: list[Expression] = []
+    while parser.peek() == "when":
+        parser.at += 1
+        start = parser.tokens[parser.at][2]
+        when = parser.expression()
+        if value is not None:
+            parser.copy(value, 1)
+            when = parser.call("=", (value, when), start)
+        parser.expect("then", "behind WHEN and its condition stands THEN", _CASE_HINT)
+        parts += [when, parser.expression()]
+    if not parts:
+        parser.expect("when", "CASE has a WHEN", _CASE_HINT)
+    if parser.peek() == "else":
+        parser.at += 1
+        parts.append(parser.expression())
+    parser.expect("end", "CASE ends with END", _CASE_HINT)
+    return parser.call("case", tuple(parts), token[2])
+
+
+def _cast(parser: Parser, token: Token) -> Expression | None:
+    """CAST(x AS type); TRY_CAST is the same here, where what cannot be cast is NULL anyway."""
+    if parser.peek(1) != "(":
+        return None
+    parser.at += 2
+    value = parser.expression()
+    parser.expect("as", "CAST names a type", "write CAST(x AS INT)")
+    found = read_type(parser)
+    parser.close("CAST")
+    return parser.call("cast", (value, found), token[2])
+
+
+def read_type(parser: Parser) -> Literal:
+    """The name of a type that stands next, in its one spelling."""
+    kind, word, first, last = parser.tokens[parser.at]
+    if kind != WORD:
+        parser.fail_here("here stands the name of a type", "such as INT, DOUBLE, STRING, DATE, DECIMAL(10,2)")
+    parser.at += 1
+    sizes: list[str] = []
+    if parser.peek() == "(":
+        while not sizes or parser.peek() == ",":
+            _, _, start, end = parser.tokens[parser.at + 1]
+            size = parser.text[start:end]
+            if not size.isdigit():
+                parser.fail(start, "the size of a type is a whole number", "such as DECIMAL(10,2)")
+            sizes.append(size)
+            parser.at += 2
+        parser.close("the size")
+    return Literal(parser.read(first, type_name, word, sizes), (first, last))
+
+
+def _extract(parser: Parser, token: Token) -> Expression | None:
+    """EXTRACT(part FROM x); with a comma it is a function like any other."""
+    if parser.peek(1) != "(":
+        return None
+    kind, _, first, last = parser.tokens[parser.at + 2]
+    if kind not in (WORD, QUOTED) or parser.peek(3) != "from":
+        return None
+    parser.at += 4
+    value = parser.expression(VALUE)
+    parser.close("EXTRACT")
+    return parser.read(first, extract, parser.text[first:last].strip("`"), value, parser.span(token[2]))
+
+
+def _substring(parser: Parser, token: Token) -> Expression | None:
+    """SUBSTRING(x FROM a FOR b), or with commas in place of the words."""
+    if parser.peek(1) != "(":
+        return None
+    parser.at += 2
+    arguments = [parser.expression(VALUE)]
+    for word in ("from", "for"):
+        if parser.peek() in (word, ","):
+            parser.at += 1
+            arguments.append(parser.expression(VALUE))
+    parser.close(f"the arguments of {token[1]}")
+    if len(arguments) < 2:
+        parser.fail(token[2], f"{token[1]} takes 2 to 3 arguments, not 1", "write substring(x, 1, 3)")
+    return parser.call("substring", tuple(arguments), token[2])
+
+
+def _trim(parser: Parser, token: Token) -> Expression | None:
+    """TRIM([BOTH | LEADING | TRAILING] [characters] FROM x), or trim(x), trim(characters, x)."""
+    if parser.peek(1) != "(":
+        return None
+    parser.at += 2
+    side = parser.peek()
+    named = side in _TRIMS and parser.peek(1) not in CONTINUES_NAME
+    if named:
+        parser.at += 1
+    arguments: list[Expression] = []
+    if parser.peek() != "from" or parser.peek(1) in CONTINUES_NAME:
+        arguments.append(parser.expression(VALUE))
+    if named or not arguments or parser.peek() == "from":
+        parser.expect("from", "TRIM names behind FROM what it trims", "write TRIM(BOTH 'x' FROM y)")
+        arguments.append(parser.expression(VALUE))
+    elif parser.peek() == ",":
+        parser.at += 1
+        arguments.append(parser.expression(VALUE))
+    parser.close("the arguments of trim")
+    return parser.call(_TRIMS[side] if named else "trim", tuple(arguments), token[2])
+
+
+def _position(parser: Parser, token: Token) -> Expression | None:
+    """POSITION(part IN x), or position(part, x[, start])."""
+    if parser.peek(1) != "(":
+        return None
+    parser.at += 2
+    arguments = [parser.expression(VALUE)]
+    if parser.peek() == "in":
+        parser.at += 1
+        arguments.append(parser.expression(VALUE))
+    while parser.peek() == ",":
+        parser.at += 1
+        arguments.append(parser.expression(VALUE))
+    parser.close("the arguments of position")
+    if not 2 <= len(arguments) <= 3:
+        reason = f"position takes 2 to 3 arguments, not {len(arguments)}"
+        parser.fail(token[2], reason, "write position('a' IN x)")
+    return parser.call("locate", tuple(arguments), token[2])
+
+
+def _typed_literal(parser: Parser, token: Token) -> Expression | None:
+    """DATE'…', TIMESTAMP'…', X'…': a text with its type before it."""
+    kind, _, first, last = parser.tokens[parser.at + 1]
+    if kind != TEXT:
+        return None
+    if token[1] == "time":
+        hint = "compare a whole TIMESTAMP, or hour(x) and minute(x)"
+        parser.fail(token[2], "there is no time of day without its date here", hint)
+    parser.at += 2
+    written = parser.read(first, literals.text, [parser.text[first:last]])
+    span = (token[2], last)
+    if token[1] == "date":
+        return Literal(parser.read(first, literals.date_literal, written), span)
+    if token[1] == "x":
+        return Literal(parser.read(first, literals.hexadecimal, written), span)
+    moment = literals.local_timestamp_literal if token[1] == "timestamp_ntz" else literals.timestamp_literal
+    return Literal(parser.read(first, moment, written, parser.timezone), span)
+
+
+def _interval(parser: Parser, token: Token) -> Expression | None:
+    """INTERVAL with values and units, with one text of them, or with a text and a range of units."""
+    kind, _, first, last = parser.tokens[parser.at + 1]
+    if kind == TEXT and parser.peek(2) not in intervals.UNITS:
+        parser.at += 2
+        written = parser.read(first, literals.text, [parser.text[first:last]])
+        return Literal(parser.read(first, intervals.of_text, written), (token[2], last))
+    parser.at += 1
+    part = _interval_part(parser)
+    if part is None:
+        parser.at -= 1
+        return None
+    if parser.peek() == "to":
+        until = parser.peek(1)
+        parser.at += 2
+        found = parser.read(first, intervals.of_range, part, until)
+        return Literal(found, parser.span(token[2]))
+    parts = []
+    while part is not None:
+        parts.append(part)
+        part = _interval_part(parser)
+    return Literal(parser.read(first, intervals.of_parts, parts), parser.span(token[2]))
+
+
+def _interval_part(parser: Parser) -> intervals.Part | None:
+    """A value with its unit, if one stands next."""
+    at = parser.at
+    sign = parser.peek() if parser.peek() in ("+", "-") else ""
+    at += len(sign)
+    kind, _, first, last = parser.tokens[at]
+    if kind not in (NUMBER, TEXT) or parser.tokens[at + 1][1] not in intervals.UNITS:
+        return None
+    value = parser.text[first:last]
+    if kind == TEXT:
+        value = parser.read(first, literals.text, [value])
+    elif not value.replace(".", "").isdigit():
+        parser.fail(first, "the number of an interval has no suffix and no exponent", "write INTERVAL 1 DAY")
+    parser.at = at + 2
+    return intervals.Part(sign, value, kind == TEXT, parser.tokens[at + 1][1])
+
+
+def _exists(parser: Parser, token: Token) -> Expression | None:
+    if parser.peek(1) == "(":
+        parser.at += 2
+        parser.refuse_query("a condition looks at one event: compare its attributes")
+        parser.at -= 2
+    return None
+
+
+def _without_brackets(parser: Parser, token: Token) -> Expression | None:
+    """CURRENT_DATE and its like, which are functions that are called without brackets."""
+    if parser.peek(1) in ("(", "."):
+        return None
+    reason, hint = REFUSED_FUNCTIONS[token[1]]
+    hint = f"{hint}; an attribute of that name is written `{token[1]}`"
+    return parser.fail(token[2], reason.format(name=token[1].upper()), hint)
+
+
+def _infix_word(parser: Parser, token: Token) -> Expression | None:
+    """A word that stands between operands where an operand should be: a name only if an operator follows."""
+    following = parser.peek(1)
+    called = following == "(" and token[1] in ("like", "ilike", "rlike", "regexp")
+    if called or (following in CONTINUES_NAME and following not in (")", ",")):
+        return None
+    hint = f"an attribute of that name is written `{token[1]}`"
+    return parser.fail(token[2], f"a value is missing before {token[1].upper()}", hint)
+
+
+CONSTRUCTS: Final[dict[str, Reader]] = {
+    "case": _case,
+    "cast": _cast,
+    "exists": _exists,
+    "extract": _extract,
+    "interval": _interval,
+    "position": _position,
+    "substr": _substring,
+    "substring": _substring,
+    "trim": _trim,
+    "try_cast": _cast,
+    **dict.fromkeys(_CONSTANTS, _constant),
+    **dict.fromkeys(("date", "time", "timestamp", "timestamp_ltz", "timestamp_ntz", "x"), _typed_literal),
+    **dict.fromkeys(
+        ("current_date", "current_time", "current_timestamp", "localtimestamp"), _without_brackets
+    ),
+    **dict.fromkeys(("current_user", "session_user"), _without_brackets),
+    **dict.fromkeys(("and", "or", "in", "is", "like", "ilike", "rlike"), _infix_word),
+    **dict.fromkeys(("regexp", "between", "div"), _infix_word),
+}
+"""What reads an operand that a word begins; any other word is a name."""

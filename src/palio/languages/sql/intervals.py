@@ -1,0 +1,170 @@
+"""What is the length of an interval literal?
+
+Spark has two kinds that cannot be mixed: whole months (`Months`) and microseconds (`Micros`). There are three
+notations: numbers with units (`INTERVAL 1 DAY 2 HOURS`, `INTERVAL '1' DAY`), all of that in one text
+(`INTERVAL '1 day 2 hours'`), and a text with a range of units (`INTERVAL '1 02:03' DAY TO MINUTE`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from palio.filters.expressions.tree import Micros, Months
+from palio.languages.sql.literals import BadLiteral
+
+_SECOND: Final = 1_000_000
+_MONTHS: Final = {"month": 1, "year": 12}
+_MICROS: Final = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": _SECOND,
+    "minute": 60 * _SECOND,
+    "hour": 3_600 * _SECOND,
+    "day": 86_400 * _SECOND,
+    "week": 7 * 86_400 * _SECOND,
+}
+UNITS: Final = frozenset(form for unit in (*_MONTHS, *_MICROS, "nanosecond") for form in (unit, f"{unit}s"))
+RANGE_UNITS: Final = ("year", "month", "day", "hour", "minute", "second")
+
+_LONG: Final = 2**63
+_INT: Final = 2**31
+
+_PART = re.compile(
+    r"\s*([+-]?)\s*([0-9]*)(\.[0-9]{0,9})?\s+(year|month|week|day|hour|minute|second|millisecond|microsecond)s?(?=\s|\Z)",
+    re.IGNORECASE | re.ASCII,
+)
+_PREFIX = re.compile(r"\Ainterval(?=\s)", re.IGNORECASE)
+_BLANKS: Final = "".join(map(chr, range(0x21))) + "\x7f"
+
+
+class Part(NamedTuple):
+    """A value with its unit, as in INTERVAL -'1' DAY: the sign before it and whether it is a text."""
+
+    sign: str
+    value: str
+    is_text: bool
+    unit: str
+
+
+def of_parts(parts: list[Part]) -> Months | Micros:
+    """The interval of values with their units, as in INTERVAL 1 DAY '2' HOURS."""
+    written = []
+    for sign, value, is_text, unit in parts:
+        if any(map(str.isalpha, value)):
+            raise BadLiteral(f"{value!r} is no number of units", "write the unit behind the text")
+        if not is_text:
+            value = sign + value
+        elif sign == "-":
+            value = value[1:] if value.startswith("-") else f"-{value}"
+        written.append(f"{value} {unit}")
+    return _sum(" ".join(written))
+
+
+def of_text(text: str) -> Months | Micros:
+    """The interval of a text with values and units, as in INTERVAL '1 day 2 hours'."""
+    text = text.strip(_BLANKS)
+    return _sum(_PREFIX.sub("", text))
+
+
+def _sum(text: str) -> Months | Micros:
+    at = 0
+    months = micros = 0
+    kinds: set[bool] = set()
+    while at < len(text) or not kinds:
+        found = _PART.match(text, at)
+        if not found or not (found[2] or (found[3] or "")[1:]):
+            raise BadLiteral(
+                f"{text!r} is no interval", "write it as INTERVAL '1' DAY or INTERVAL '1 day 2 hours'"
+            )
+        sign, whole, fraction, unit = found.groups()
+        unit = unit.lower()
+        if fraction is not None and unit != "second":
+            raise BadLiteral(f"only seconds may have a fraction, not {unit}s")
+        digits = whole.lstrip("0")[:20] or "0"
+        if int(digits) >= _LONG:
+            _bounded_micros(_LONG)
+        count = int(sign + digits)
+        kinds.add(unit in _MONTHS)
+        if unit in _MONTHS:
+            months += count * _MONTHS[unit]
+        else:
+            part = int(f"{sign}{(fraction or '.')[1:].ljust(9, '0')[:6]}")
+            micros += count * _MICROS[unit] + part
+        at = found.end()
+    if len(kinds) > 1:
+        hint = "add two intervals one after the other: d + INTERVAL '1' MONTH + INTERVAL '1' DAY"
+        raise BadLiteral("an interval has months and years, or units up to weeks, not both", hint)
+    return _bounded_months(months) if kinds == {True} else _bounded_micros(micros)
+
+
+_SIGN = r"([+|-])?"
+_YEAR_MONTH = re.compile(rf"{_SIGN}([0-9]+)-([0-9]+)")
+_PATTERNS: Final = {
+    "day": r"([0-9]+)",
+    "hour": r"([0-9]+)",
+    "minute": r"([0-9]+)",
+    "second": r"([0-9]+)(?:\.([0-9]{1,9}))?",
+}
+_LIMITS: Final = {"hour": 24, "minute": 60, "second": 60}
+
+
+def of_range(part: Part, last: str) -> Months | Micros:
+    """The interval of a text with a range of units, as in INTERVAL '1 02:03:04' DAY TO SECOND."""
+    sign, text, is_text, first = part
+    if not is_text or first not in RANGE_UNITS or last not in RANGE_UNITS:
+        raise BadLiteral(
+            "an interval from one unit to another is a text", "write INTERVAL '1-6' YEAR TO MONTH"
+        )
+    if sign == "-":
+        text = f"+{text[1:]}" if text.startswith("-") else f"-{text}"
+    if (first, last) == ("year", "month"):
+        return _year_month(text)
+    units = [
+        unit
+        for unit in _PATTERNS
+        if RANGE_UNITS.index(first) <= RANGE_UNITS.index(unit) <= RANGE_UNITS.index(last)
+    ]
+    if len(units) < 2 or units[0] != first:
+        raise BadLiteral(
+            f"there are no intervals from {first} to {last}", "such as DAY TO SECOND, YEAR TO MONTH"
+        )
+    pattern = "".join(_PATTERNS[unit] + (" " if unit == "day" else ":") for unit in units)[:-1]
+    found = re.fullmatch(_SIGN + pattern, text.strip(_BLANKS))
+    if not found:
+        shape = "".join({"day": "d ", "hour": "h:", "minute": "m:", "second": "s:"}[unit] for unit in units)[
+            :-1
+        ]
+        raise BadLiteral(f"{text!r} is no interval from {first} to {last}", f"write it as '{shape}'")
+    micros = 0
+    for unit, digits in zip(units, found.groups()[1:], strict=False):
+        value = int(digits.lstrip("0")[:25] or "0")
+        if unit != first and (value >= _LIMITS[unit] or len(digits) > 2):
+            raise BadLiteral(f"{digits} {unit}s are beyond {_LIMITS[unit] - 1}")
+        micros += value * _MICROS[unit]
+    if last == "second" and (fraction := found.groups()[-1]):
+        micros += int(fraction.ljust(9, "0")[:6])
+    return _bounded_micros(-micros if found[1] == "-" else micros)
+
+
+def _year_month(text: str) -> Months:
+    found = _YEAR_MONTH.fullmatch(text.strip(_BLANKS))
+    if not found:
+        raise BadLiteral(f"{text!r} is no interval from year to month", "write it as '1-11'")
+    months = int(found[3].lstrip("0")[:25] or "0")
+    if months > 11:
+        raise BadLiteral(f"{found[3]} months are beyond 11")
+    months += 12 * int(found[2].lstrip("0")[:25] or "0")
+    return _bounded_months(-months if found[1] == "-" else months)
+
+
+def _bounded_months(months: int) -> Months:
+    if not -_INT <= months < _INT:
+        raise BadLiteral("an interval beyond the longest, 178956970 years and 7 months")
+    return Months(months)
+
+
+def _bounded_micros(micros: int) -> Micros:
+    if not -_LONG <= micros < _LONG:
+        raise BadLiteral("an interval beyond the longest, 106751991 days")
+    return Micros(micros)

@@ -1,0 +1,238 @@
+"""Does a filter mean what its condition says? The expression, evaluated as it was written, is the judge.
+
+Evaluation knows nothing of value sets, normal forms or the four questions that lowering asks; so whatever a
+condition is made of, the filter must match where its value is TRUE, and the filter's NOT where it is FALSE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from palio.errors import ParseError
+from palio.filters.expressions.evaluate import compile_expression
+from palio.filters.expressions.printing import literal_to_sql
+from palio.filters.filter import Filter
+from palio.filters.tree import Leaf, Or, Residual, leaves
+from palio.languages.sql.lowering import lower_filter
+from palio.languages.sql.parser import parse_condition
+from tests.strategies import (
+    EVERY_VALUE,
+    MISSING,
+    attributes,
+    choices,
+    conditions,
+    is_readable,
+    literals,
+    readable_conditions,
+    scalar_attributes,
+)
+
+ZONES = ["UTC", "Europe/Paris", "America/Sao_Paulo", "+05:30"]
+
+
+def truth(condition: str, event: Mapping[str, Any], timezone: str = "UTC") -> Any:
+    """What a condition is worth for a scalar event, computed from its expression alone."""
+    return compile_expression(parse_condition(condition, timezone=timezone), timezone)(event, {})
+
+
+def check(condition: str, event: Mapping[str, Any], timezone: str = "UTC") -> None:
+    expected = truth(condition, event, timezone)
+    wanted = Filter.parse(condition, timezone=timezone)
+    assert wanted.matches_attributes(event) is (expected is True), (str(wanted), expected)
+    assert (~wanted).matches_attributes(event) is (expected is False), (str(~wanted), expected)
+
+
+def is_far_from_the_end_of_time(value: Any) -> bool:
+    """Whether a value, or what is written in a condition, is a day or more away from the years 0 and 10000.
+
+    There a midnight of another zone cannot be held by a datetime, and what is computed is NULL.
+    """
+    text = value if isinstance(value, str) else str(value)
+    return not any(year in text for year in ("0001-", "9999-"))
+
+
+FAR_VALUES = [value for value in EVERY_VALUE if is_far_from_the_end_of_time(value)]
+
+
+class TestTheFilterMatchesWhereTheExpressionIsTrue:
+    @given(readable_conditions(arrays=False), st.lists(scalar_attributes(), min_size=1, max_size=8))
+    def test_for_any_condition_and_scalar_event(self, condition: str, events: list[dict[str, Any]]) -> None:
+        for event in events:
+            check(condition, event)
+
+    @given(readable_conditions(["a"], depth=2, arrays=False))
+    def test_for_any_condition_on_one_attribute_and_every_awkward_value(self, condition: str) -> None:
+        for value in EVERY_VALUE:
+            check(condition, {} if value is MISSING else {"a": value})
+
+    @given(
+        readable_conditions(["a"], depth=2, arrays=False).filter(is_far_from_the_end_of_time),
+        st.sampled_from(ZONES),
+    )
+    def test_in_any_time_zone(self, condition: str, zone: str) -> None:
+        for value in FAR_VALUES:
+            check(condition, {} if value is MISSING else {"a": value}, zone)
+
+    @pytest.mark.parametrize("operator", ["=", "<>", "<", "<=", ">", ">=", "<=>"])
+    @given(literal=literals(), zone=st.sampled_from(ZONES))
+    def test_for_a_comparison_of_any_two_values(self, operator: str, literal: Any, zone: str) -> None:
+        in_utc = zone == "UTC"
+        assume(in_utc or is_far_from_the_end_of_time(literal))
+        for value in EVERY_VALUE if in_utc else FAR_VALUES:
+            check(f"a {operator} {literal_to_sql(literal)}", {} if value is MISSING else {"a": value}, zone)
+
+    @given(readable_conditions(), attributes())
+    def test_for_some_choice_of_elements_where_there_are_arrays(
+        self, condition: str, event: dict[str, Any]
+    ) -> None:
+        compiled = compile_expression(parse_condition(condition))
+        arrays = {name: value for name, value in event.items() if isinstance(value, tuple)}
+        wanted = Filter.parse(condition)
+        found = {compiled(chosen, arrays) for chosen in choices(event)}
+        assert wanted.matches_attributes(event) is (True in found)
+        assert (~wanted).matches_attributes(event) is (False in found)
+
+
+class TestWhatReadersFoundByHand:
+    """Conditions whose meaning is easy to get wrong, each with the values that tell."""
+
+    @pytest.mark.parametrize(
+        "condition",
+        [
+            "coalesce(a, b) IS NULL",
+            "coalesce(a, b) IS NOT NULL",
+            "nullif(a, 5) IS NULL",
+            "CASE WHEN b = 1 THEN a END IS NULL",
+            "greatest(a, b) IS NOT NULL",
+            "if(a = 1, a, b) IS NULL",
+            "a IN (9007199254740993, 1.5D)",
+            "a IN ('2024-02-29 10:00:00', TIMESTAMP'2024-02-29 00:00:00Z')",
+            "a IN ('1.0', 1)",
+            "a IN ('1', 1.0)",
+            "a NOT IN (1, 'x')",
+            "a IN (1, NULL)",
+            "a = 1 AND CAST(a AS STRING) = '1.00'",
+            "a = 0 AND CAST(a AS STRING) = '-0.0'",
+            "a IN (1, 2) AND length(a) = 4",
+            "a = TRUE AND a",
+            "a AND b",
+            "(a > 1) = b",
+            "a = '' AND a LIKE '%'",
+            "a LIKE NULL",
+            "a NOT RLIKE NULL",
+            "a BETWEEN NULL AND 3",
+            "NOT a BETWEEN 5 AND NULL",
+            "a <=> NULL",
+            "NOT (a <=> NULL)",
+            "a IS DISTINCT FROM b",
+            "'5' < a",
+            "NOT ('x' < a)",
+            "(a > 1) IS NULL",
+            "(a > 1 OR b > 1) IS NOT TRUE",
+            "(a LIKE '%b%') IS NULL",
+            "(a LIKE '%b%') IS NOT FALSE",
+            "(a || 'x') IS NULL",
+            "isnan(a)",
+            "NOT isnan(a)",
+        ],
+    )
+    def test_it_is_as_evaluated(self, condition: str) -> None:
+        for value in EVERY_VALUE:
+            for other in (MISSING, None, 1, 5, True, 1.5, "a"):
+                event = {"a": value, "b": other}
+                check(condition, {name: each for name, each in event.items() if each is not MISSING})
+
+    def test_whole_array_functions_look_at_the_array_and_not_at_an_element(self) -> None:
+        wanted = Filter.parse("array_contains(a, 5) AND NOT array_contains(a, 6)")
+        assert wanted.matches({"a": [4, 5]})
+        assert not wanted.matches({"a": [5, 6]})
+        assert Filter.parse("array_contains(a, 5) AND a > 6").matches({"a": [5, 7]})
+        assert Filter.parse("array_contains(a, 5) AND array_contains(a, 7)").matches({"a": [5, 7]})
+        assert (Filter.parse("array_contains(a, 5)") & Filter.parse("a > 6")).matches({"a": [5, 7]})
+        assert not Filter.parse("a = 5 AND a > 6").matches({"a": [5, 7]})
+
+
+class TestWhatTheIndexSees:
+    @pytest.mark.parametrize(
+        "condition",
+        [
+            "a > 5",
+            "5 < a",
+            "a BETWEEN 1 AND 5",
+            "a IN (1, 2, 3)",
+            "a NOT IN (1, 2)",
+            "a LIKE 'abc'",
+            "a LIKE 'abc%'",
+            "startswith(a, 'x')",
+            "a IS NULL",
+            "a IS NOT NULL",
+            "NOT (a < 5)",
+            "a <=> 5",
+            "a",
+            "NOT a",
+            "a IS TRUE",
+            "(a > 5) IS NOT TRUE",
+            "typeof(a) = 'string'",
+            "a > 1 + 2",
+            "a > DATE'2024-01-01' - INTERVAL 1 DAY",
+        ],
+    )
+    def test_a_comparison_with_a_constant_is_a_plain_set(self, condition: str) -> None:
+        for wanted in (Filter.parse(condition), ~Filter.parse(condition)):
+            assert all(isinstance(leaf, Leaf) and leaf.values.is_enumerable for leaf in leaves(wanted.tree))
+
+    @pytest.mark.parametrize(
+        "condition", ["a LIKE '%b%'", "a ILIKE 'x%'", "a RLIKE 'x'", "a + 1 > 5", "upper(a) = 'A'"]
+    )
+    def test_anything_else_about_one_attribute_is_a_test_of_its_values(self, condition: str) -> None:
+        (leaf,) = leaves(Filter.parse(condition).tree)
+        assert isinstance(leaf, Leaf)
+        assert len(leaf.values.tests) == 1
+
+    def test_what_looks_at_two_attributes_is_left_over_but_asks_for_both(self) -> None:
+        found = list(leaves(Filter.parse("a + b > 5").tree))
+        assert [each.attribute for each in found if isinstance(each, Leaf)] == ["a", "b"]
+        assert [each.attributes for each in found if isinstance(each, Residual)] == [frozenset("ab")]
+
+    def test_a_rule_with_an_enormous_disjunctive_form_keeps_its_shape(self) -> None:
+        rule = " AND ".join(f"(a{i} = 1 OR b{i} = 2)" for i in range(40))
+        tree = Filter.parse(rule).tree
+        assert len(list(leaves(tree))) == 80
+        assert not isinstance(tree, Or)
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize(
+        "condition",
+        ["5", "'a'", "a + 1", "upper(a)", "DATE'2024-01-01'", "a AND 5", "NOT (a + 1)", "a LIKE 5",
+         "a RLIKE 5", "a LIKE 'x\\\\'", "a RLIKE '('", "typeof(a) > 'b'", "typeof(a) = 'nonsense'",
+         "CAST(a AS INT)"],
+    )  # fmt: skip
+    def test_what_is_no_condition_says_so_and_where(self, condition: str) -> None:
+        with pytest.raises(ParseError) as caught:
+            Filter.parse(condition)
+        assert caught.value.reason
+        assert 0 <= caught.value.position <= len(condition)
+
+    @given(conditions())
+    @example("a + b")
+    def test_it_is_refused_when_read_and_never_later(self, condition: str) -> None:
+        if is_readable(condition):
+            wanted = Filter.parse(condition)
+            str(wanted), str(~wanted), wanted.matches({"a": 1}), (~wanted).matches({"a": date(2024, 1, 1)})
+
+    def test_a_condition_that_is_no_text(self) -> None:
+        with pytest.raises(ParseError, match="text"):
+            Filter.parse(5)
+
+    def test_reading_twice_gives_the_same_filter(self) -> None:
+        text = "a > 5 AND b LIKE '%x%'"
+        again = lower_filter(parse_condition(text), text, "UTC")
+        assert again == Filter.parse(text)
+        assert hash(again) == hash(Filter.parse(text))
