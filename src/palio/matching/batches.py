@@ -1,0 +1,178 @@
+"""Matching a batch: Arrow columns straight into the index, rows and ids out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from palio.errors import EventError
+from palio.events import Event
+from palio.events.names import join_path
+from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segment
+from palio.matching.live import LiveSubscriptions
+
+_ROWS: Final = (
+    8_192  # rows matched at a time: enough to share the work of a column, few enough to stay in cache
+)
+RESULT_SCHEMA: Final = pa.schema(
+    [("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))]
+)
+
+
+def match_batch(
+    events: Any,
+    segments: Sequence[Segment],
+    live: LiveSubscriptions,
+    catalogue: Catalogue,
+) -> pa.Table:
+    """All matches of a batch of events."""
+    found: list[tuple[Ints, Numbers]] = []
+    base = 0
+    for piece in _pieces(events):
+        row, number = _match_piece(piece, segments, live, catalogue)
+        if base:
+            row += base
+        found.append((row, number))
+        base += len(piece)
+    names = catalogue.names()
+    return pa.Table.from_batches([_result(row, number, names) for row, number in found], RESULT_SCHEMA)
+
+
+def _result(row: Ints, number: Numbers, names: pa.StringArray) -> pa.RecordBatch:
+    # The numbers are the catalogue's own: looking through millions of them for one out of bounds would find none.
+    subscription = pa.DictionaryArray.from_arrays(pa.array(number, pa.int32()), names, safe=False)
+    return pa.RecordBatch.from_arrays([pa.array(row, pa.int64()), subscription], schema=RESULT_SCHEMA)
+
+
+def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
+    if isinstance(events, pa.RecordBatch):
+        events = pa.Table.from_batches([events])
+    if isinstance(events, pa.Table):
+        yield from events.to_batches(max_chunksize=_ROWS)
+        return
+    if isinstance(events, str | bytes | Mapping | Event):
+        raise EventError(
+            f"a batch is a pyarrow Table or RecordBatch or a sequence of events, not one {type(events).__name__}"
+        )
+    pending: list[Event] = []
+    for event in events:
+        pending.append(Event.read(event))
+        if len(pending) == _ROWS:
+            yield pending
+            pending = []
+    if pending:
+        yield pending
+
+
+def _match_piece(
+    piece: pa.RecordBatch | list[Event],
+    segments: Sequence[Segment],
+    live: LiveSubscriptions,
+    catalogue: Catalogue,
+) -> tuple[Ints, Numbers]:
+    wanted = {name for segment in segments for name in segment.attributes}
+    columns = None if isinstance(piece, list) else flat_columns(piece, wanted)
+    events = _Events(piece)
+    rows: list[Ints] = []
+    numbers: list[Numbers] = []
+    for segment in segments:
+        found = None if columns is None else _match_columns(segment, columns, len(piece))
+        row, number = _match_events(segment, events.all(), catalogue) if found is None else found
+        row, number = _sure(segment, row, number, events, catalogue)
+        rows.append(row)
+        numbers.append(number)
+    if len(live):
+        newest = [live.match(attributes) for attributes in events.all()]
+        rows.append(np.repeat(np.arange(len(newest)), [len(each) for each in newest]))
+        numbers.append(np.array([number for each in newest for number in each], np.int32))
+    if len(rows) == 1:
+        return rows[0], numbers[0]
+    row = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    number = np.concatenate(numbers) if numbers else np.empty(0, np.int32)
+    order = np.argsort(row, kind="stable")
+    return row[order], number[order]
+
+
+def _match_columns(
+    segment: Segment, columns: Mapping[str, pa.Array], count: int
+) -> tuple[Ints, Numbers] | None:
+    """The candidates for columns; None where they must be looked at row by row."""
+    try:
+        return segment.match_columns(columns, count)
+    except AskTheFilters:
+        return None
+
+
+def _match_events(
+    segment: Segment, events: Sequence[Mapping[str, Any]], catalogue: Catalogue
+) -> tuple[Ints, Numbers]:
+    from palio.matching.matcher import segment_candidates
+
+    rows: list[int] = []
+    numbers: list[int] = []
+    for row, attributes in enumerate(events):
+        found = segment_candidates(segment, attributes, catalogue)
+        rows += [row] * len(found)
+        numbers += found
+    return np.array(rows, np.int64), np.array(numbers, np.int32)
+
+
+def _sure(
+    segment: Segment, rows: Ints, numbers: Numbers, events: _Events, catalogue: Catalogue
+) -> tuple[Ints, Numbers]:
+    """Without the candidates whose residual conditions do not hold."""
+    if not len(segment.unsure) or not len(numbers):
+        return rows, numbers
+    at = np.searchsorted(segment.unsure, numbers)
+    at[at == len(segment.unsure)] = 0
+    asked = np.flatnonzero(segment.unsure[at] == numbers)
+    if not len(asked):
+        return rows, numbers
+    keep = np.ones(len(numbers), bool)
+    all_attributes = events.all()
+    for index in asked:
+        filter = catalogue[int(numbers[index])].filter
+        keep[index] = filter.matches_attributes(all_attributes[int(rows[index])])
+    return rows[keep], numbers[keep]
+
+
+class _Events:
+    """The events of a piece, one by one, made only when a condition needs them so."""
+
+    def __init__(self, piece: pa.RecordBatch | list[Event]) -> None:
+        self._piece = piece
+        self._attributes: list[Mapping[str, Any]] | None = None
+
+    def all(self) -> list[Mapping[str, Any]]:
+        if self._attributes is None:
+            events = self._piece if isinstance(self._piece, list) else Event.from_arrow(self._piece)
+            self._attributes = [event.attributes for event in events]
+        return self._attributes
+
+
+def flat_columns(batch: pa.RecordBatch, wanted: set[str]) -> dict[str, pa.Array] | None:
+    """The columns that are asked for, by dotted name; None where one holds arrays or maps, which rows must tell."""
+    columns: dict[str, pa.Array] = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if not _flatten((name,), column, wanted, columns):
+            return None
+    return columns
+
+
+def _flatten(path: tuple[str, ...], column: pa.Array, wanted: set[str], columns: dict[str, pa.Array]) -> bool:
+    name = join_path(path)
+    if pa.types.is_struct(column.type):
+        fields = [column.type.field(index).name for index in range(column.type.num_fields)]
+        return all(
+            _flatten((*path, field), child, wanted, columns)
+            for field, child in zip(fields, column.flatten(), strict=True)
+        )
+    if pa.types.is_nested(column.type):
+        return not any(each == name or each.startswith(name + ".") for each in wanted)
+    if name in wanted:
+        columns[name] = column
+    return True

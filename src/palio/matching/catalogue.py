@@ -1,0 +1,257 @@
+"""The subscriptions themselves: their ids, texts and metadata, kept beside the index and out of its way.
+
+Every subscription gets a number when it is added, and the index speaks only of numbers. A number is never used
+again, so merging segments of the index touches nothing here. Ids are kept as Arrow strings, because results
+are made of them; texts and metadata are compressed in blocks and read back only when somebody asks.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from palio.filters.filter import Filter
+from palio.matching.subscription import Subscription
+
+BLOCK: Final = 4096
+_CODEC: Final = "zstd"
+_REMEMBERED_BLOCKS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of subscriptions with neighbouring numbers, texts compressed."""
+
+    start: int
+    ids: pa.Array  # of strings, of either width
+    packed: bytes | memoryview
+    size: int
+
+    @classmethod
+    def pack(cls, start: int, subscriptions: Sequence[Subscription]) -> Block:
+        ids = pa.array([each.id for each in subscriptions], pa.string())
+        text = json.dumps(
+            [_record(each) for each in subscriptions], ensure_ascii=False, separators=(",", ":")
+        )
+        raw = text.encode("utf-8", "surrogatepass")
+        return cls(start, ids, pa.compress(raw, codec=_CODEC, asbytes=True), len(raw))
+
+    def unpack(self) -> list[Subscription]:
+        raw: bytes = pa.decompress(
+            pa.py_buffer(self.packed), decompressed_size=self.size, codec=_CODEC, asbytes=True
+        )
+        records = json.loads(raw.decode("utf-8", "surrogatepass"))
+        return [_subscription(id, record) for id, record in zip(self.ids.to_pylist(), records, strict=True)]
+
+
+# The common subscription, SQL text and nothing else, is recorded as the bare text.
+def _record(subscription: Subscription) -> Any:
+    where, zone = subscription.where, subscription.timezone
+    if isinstance(where, Filter):
+        zone, where = where.timezone, str(where)
+    if (
+        subscription.language == "sql"
+        and subscription.subscriber is None
+        and not subscription.metadata
+        and zone == "UTC"
+    ):
+        return where
+    return [where, subscription.language, subscription.subscriber, dict(subscription.metadata), zone]
+
+
+def _subscription(id: str, record: Any) -> Subscription:
+    return Subscription(id, record) if isinstance(record, str) else Subscription(id, *record)
+
+
+def _end(blocks: Sequence[Block]) -> int:
+    return blocks[-1].start + len(blocks[-1].ids) if blocks else 0
+
+
+def hash_of(id: str) -> int:
+    """Eight bytes that tell ids apart, the same in every process."""
+    return int.from_bytes(blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+class Catalogue:
+    """All subscriptions ever added, by number and by id."""
+
+    def __init__(self, blocks: Sequence[Block] = (), runs: Sequence[Run] = ()) -> None:
+        self._blocks = list(blocks)
+        self._starts = [block.start for block in self._blocks]
+        # The first number not in a block, and what has it and the numbers after it. Replaced whole, because
+        # readers hold no lock; a block is there before what it holds leaves here.
+        self._tail: tuple[int, list[Subscription]] = (_end(self._blocks), [])
+        self._recent_numbers: dict[str, int] = {}
+        self._runs: list[Run] = list(runs)
+        self._unpacked: OrderedDict[int, list[Subscription]] = OrderedDict()
+        self._listed: dict[int, list[str]] = {}  # ids of blocks as Python strings, for single events
+        self._names: pa.StringArray | None = None
+
+    def __len__(self) -> int:
+        """How many numbers have been given out."""
+        start, recent = self._tail
+        return start + len(recent)
+
+    @property
+    def blocks(self) -> list[Block]:
+        return self._blocks
+
+    @property
+    def runs(self) -> list[Run]:
+        return self._runs
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of ids and of compressed texts."""
+        blocks = sum(int(block.ids.nbytes) + len(block.packed) for block in self._blocks)
+        return blocks + sum(run.nbytes for run in self._runs)
+
+    def append(self, subscription: Subscription) -> int:
+        """Take a subscription in; answers its number."""
+        number = len(self)
+        self._tail[1].append(subscription)
+        self._recent_numbers[subscription.id] = number
+        if len(self._tail[1]) == BLOCK:
+            self.pack()
+        return number
+
+    def extend(self, subscriptions: Sequence[Subscription]) -> range:
+        """Take many in at once; answers their numbers."""
+        self.pack()
+        first = len(self)
+        for start in range(0, len(subscriptions), BLOCK):
+            self._seal(Block.pack(first + start, subscriptions[start : start + BLOCK]))
+        self._add_run(Run.of([each.id for each in subscriptions], first))
+        return range(first, len(self))
+
+    def pack(self) -> None:
+        """Compress what was added lately."""
+        start, recent = self._tail
+        if recent:
+            self._add_run(Run.of([each.id for each in recent], start))
+            self._seal(Block.pack(start, recent))
+            self._recent_numbers = {}
+
+    def _seal(self, block: Block) -> None:
+        self._blocks.append(block)
+        self._starts.append(block.start)
+        self._tail = (_end(self._blocks), [])
+
+    def _add_run(self, run: Run) -> None:
+        self._runs.append(run)
+        while len(self._runs) > 1 and len(self._runs[-1].hashes) * 2 >= len(self._runs[-2].hashes):
+            last, previous = self._runs.pop(), self._runs.pop()
+            self._runs.append(previous.merge(last))
+
+    def __getitem__(self, number: int) -> Subscription:
+        start, recent = self._tail
+        if number >= start:
+            return recent[number - start]
+        index = bisect_right(self._starts, number) - 1
+        return self._block(index)[number - self._starts[index]]
+
+    def _block(self, index: int) -> list[Subscription]:
+        known = self._unpacked.get(index)
+        if known is None:
+            known = self._unpacked[index] = self._blocks[index].unpack()
+            if len(self._unpacked) > _REMEMBERED_BLOCKS:
+                self._unpacked.popitem(last=False)
+        return known
+
+    def id_of(self, number: int) -> str:
+        start, recent = self._tail
+        if number >= start:
+            return recent[number - start].id
+        index = bisect_right(self._starts, number) - 1
+        return self._ids(index)[number - self._starts[index]]
+
+    def _ids(self, index: int) -> list[str]:
+        known = self._listed.get(index)
+        if known is None:
+            known = self._listed[index] = self._blocks[index].ids.to_pylist()
+        return known
+
+    def numbers_of(self, id: str) -> Iterator[int]:
+        """The numbers ever given to an id, latest first; all but one of them are of removed subscriptions."""
+        start, recent = self._tail
+        latest = self._recent_numbers.get(id)
+        if latest is not None:
+            yield latest
+            yield from (start + at for at in range(latest - start - 1, -1, -1) if recent[at].id == id)
+        wanted = hash_of(id)
+        for run in reversed(self._runs):
+            yield from (number for number in run.find(wanted) if self.id_of(number) == id)
+
+    def duplicates_in(self, ids: Sequence[str]) -> list[tuple[str, int]]:
+        """Those of many ids that have a number already, with it."""
+        found = (
+            [(id, self._recent_numbers[id]) for id in ids if id in self._recent_numbers]
+            if self._recent_numbers
+            else []
+        )
+        if not self._runs:
+            return found
+        hashes = Run.hash_all(ids)
+        for run in self._runs:
+            at = np.searchsorted(run.hashes, hashes)
+            at[at == len(run.hashes)] = 0
+            for index in np.flatnonzero(run.hashes[at] == hashes).tolist():
+                id = ids[index]
+                found += [(id, number) for number in run.find(int(hashes[index])) if self.id_of(number) == id]
+        return found
+
+    def names(self) -> pa.StringArray:
+        """The ids of all numbers given out so far, as one Arrow array; made again only after additions."""
+        start, recent = self._tail
+        known = self._names
+        if known is None or len(known) < start + len(recent):
+            sealed = [block.ids.cast(pa.string()) for block in list(self._blocks) if block.start < start]
+            known = pa.concat_arrays([*sealed, pa.array([each.id for each in list(recent)], pa.string())])
+            self._names = known
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A sorted table from the hash of an id to its number."""
+
+    hashes: npt.NDArray[np.uint64]
+    numbers: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, ids: Sequence[str], first: int) -> Run:
+        hashes = cls.hash_all(ids)
+        order = np.argsort(hashes, kind="stable")
+        return cls(hashes[order], (order + first).astype(np.int32))
+
+    @staticmethod
+    def hash_all(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+        digests = b"".join(
+            [blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest() for id in ids]
+        )
+        return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+
+    def find(self, wanted: int) -> list[int]:
+        """Numbers with this hash, latest first."""
+        hashes = self.hashes.data  # for one look-up, far quicker than NumPy's search
+        low = bisect_left(hashes, wanted)
+        high = bisect_right(hashes, wanted, low)
+        return sorted(self.numbers[low:high].tolist(), reverse=True) if high > low else []
+
+    def merge(self, other: Run) -> Run:
+        hashes = np.concatenate([self.hashes, other.hashes])
+        order = np.argsort(hashes, kind="stable")
+        return Run(hashes[order], np.concatenate([self.numbers, other.numbers])[order])
+
+    @property
+    def nbytes(self) -> int:
+        return self.hashes.nbytes + self.numbers.nbytes

@@ -1,0 +1,226 @@
+"""From values to slots: what an event's value is to the index.
+
+An attribute is an *axis*: slot 0 is missing, 1 null, 2 false, 3 true, then come the numbers, strings, dates,
+timestamps and bytes, each kind with one slot more than its constants make cuts. `encoding` makes axes, `columns` asks
+them of whole Arrow columns; here they are asked of one Python value at a time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
+from decimal import ROUND_FLOOR, Decimal
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from palio.matching.columnar import encoding_kernels as kernels
+from palio.matching.columnar.cuts import LARGEST, SMALLEST, float_order, nearest_float
+from palio.matching.columnar.layout import (
+    AXES_CUT_KINDS,
+    AXES_FIELDS,
+    AXES_FLOAT_CUTS,
+    AXES_HINTS,
+    AXES_INSTANT_CUTS,
+    AXES_INTEGER_CUTS,
+    AXES_ROWS,
+    AXES_TABLES,
+    AXES_TEXT,
+    AXES_TEXT_STARTS,
+    AXIS_BYTES,
+    AXIS_CONFUSED,
+    AXIS_DATES,
+    AXIS_FLOAT_PLACE,
+    AXIS_NULLS,
+    AXIS_NUMBERS,
+    AXIS_SIZE,
+    AXIS_STRINGS,
+    AXIS_TIMESTAMPS,
+    CUT_AFTER_INTEGER,
+    CUT_BEFORE_DECIMAL,
+    CUT_BEFORE_INTEGER,
+    CUT_BY_FLOAT,
+    FALSE,
+    NULL,
+    TRUE,
+)
+
+_EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY: Final = _EPOCH.toordinal()
+_SHORT: Final = 2**52  # below, there is a float between any two integers
+_MOST_KNOWN: Final = 4096  # values whose codes an axis remembers for single events
+
+
+class Region(IntEnum):
+    """The kinds of value that have an order, as they follow each other on an axis."""
+
+    NUMBER = 0
+    STRING = 1
+    DATE = 2
+    TIMESTAMP = 3
+    BYTES = 4
+
+
+_ADDRESSES: Final = {
+    AXES_ROWS: "rows",
+    AXES_INTEGER_CUTS: "integer_cuts",
+    AXES_FLOAT_CUTS: "float_cuts",
+    AXES_CUT_KINDS: "cut_kinds",
+    AXES_INSTANT_CUTS: "instant_cuts",
+    AXES_HINTS: "hints",
+    AXES_TEXT: "text",
+    AXES_TEXT_STARTS: "text_starts",
+    AXES_TABLES: "tables",
+}
+
+
+class Axes:
+    """Finds the slots of values. Never changed once made; its arrays may be memory-mapped."""
+
+    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        self.arrays = dict(arrays)
+        self._rows: npt.NDArray[np.int64] = self.arrays["rows"]
+        self._table = np.zeros(AXES_FIELDS, np.int64)
+        for at, name in _ADDRESSES.items():
+            self._table[at] = address_of(self.arrays[name])
+        self.address = address_of(self._table)
+        self.sizes: npt.NDArray[np.int32] = self._rows[:, AXIS_SIZE].astype(np.int32)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Axes:
+        return cls(arrays)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(each.nbytes for each in self.arrays.values())
+
+    def tells_null(self, axis: int) -> bool:
+        """Whether some condition on an axis tells null from missing."""
+        return bool(self._rows[axis, AXIS_NULLS])
+
+    def places_decimals(self, axis: int) -> bool:
+        """Whether decimals find their slot for certain: not where two exact constants round to one float."""
+        return not self._rows[axis, AXIS_CONFUSED]
+
+    def code(self, axis: int, value: Any) -> int | None:
+        """An axis and the slot of a value on it, as one integer; None where the value says nothing."""
+        if value is None:
+            return axis << 32 | NULL if self._rows[axis, AXIS_NULLS] else None
+        return axis << 32 | self.slot(axis, value)
+
+    def slot(self, axis: int, value: Any) -> int:
+        """The slot of a value that is not null."""
+        find = _SLOTS.get(type(value))
+        if find is None:
+            raise TypeError(f"an event cannot hold a {type(value).__name__}")
+        return find(self, axis, value)
+
+    def coder(self, axis: int) -> Callable[[Any], int]:
+        """`code` for one axis, remembering what it has seen; -1 where a value says nothing."""
+        known: dict[Any, int] = {}
+        null = axis << 32 | NULL if self._rows[axis, AXIS_NULLS] else -1
+
+        def code(value: Any) -> int:
+            kind = value.__class__
+            if kind is str or kind is int:
+                found = known.get(value)
+                if found is None:
+                    if len(known) >= _MOST_KNOWN:
+                        known.clear()
+                    found = known[value] = axis << 32 | self.slot(axis, value)
+                return found
+            return null if value is None else axis << 32 | self.slot(axis, value)
+
+        return code
+
+    def _integer(self, axis: int, value: int) -> int:
+        if SMALLEST <= value <= LARGEST:
+            return int(kernels.whole_slot(self.address, axis, AXIS_NUMBERS, value))
+        return self._decimal(axis, Decimal(value))
+
+    def _float(self, axis: int, value: float) -> int:
+        return int(kernels.float_slot(self.address, axis, value))
+
+    def _text(self, axis: int, value: str | bytes) -> int:
+        text = array("B", encoded(value))
+        which = AXIS_STRINGS if isinstance(value, str) else AXIS_BYTES
+        return int(kernels.text_slot(self.address, axis, which, *text.buffer_info()))
+
+    def _boolean(self, axis: int, value: bool) -> int:
+        return TRUE if value else FALSE
+
+    def _date(self, axis: int, value: date) -> int:
+        return int(kernels.whole_slot(self.address, axis, AXIS_DATES, days(value)))
+
+    def _timestamp(self, axis: int, value: datetime) -> int:
+        return int(kernels.whole_slot(self.address, axis, AXIS_TIMESTAMPS, micros(value)))
+
+    def _decimal(self, axis: int, value: Decimal) -> int:
+        """Count the cuts that are not above a decimal: by floats, but where floats cannot tell, exactly."""
+        if value == value.to_integral_value() and SMALLEST <= value <= LARGEST:
+            return self._integer(axis, int(value))
+        first, start, count = self._rows[axis, AXIS_NUMBERS : AXIS_NUMBERS + 3].tolist()
+        floats = int(self._rows[axis, AXIS_FLOAT_PLACE])
+        if floats < 0:
+            return self._float_between_integers(axis, value)
+        orders = self.arrays["float_cuts"][floats : floats + count]
+        order = float_order(nearest_float(value))
+        low = int(np.searchsorted(orders, order, "left"))
+        high = int(np.searchsorted(orders, order + 1, "right"))
+        return first + low + sum(self._not_above(index, start, floats, order, value) for index in range(low, high))
+
+    def _float_between_integers(self, axis: int, value: Decimal) -> int:
+        """All constants are short integers, and so any float between the same two integers stands for a decimal."""
+        if not -_SHORT < value < _SHORT:
+            return self._float(axis, nearest_float(value))
+        return self._float(axis, value.to_integral_value(ROUND_FLOOR).__float__() + 0.5)
+
+    def _not_above(self, index: int, start: int, floats: int, order: int, value: Decimal) -> bool:
+        kind = int(self.arrays["cut_kinds"][start + index])
+        if kind == CUT_BY_FLOAT:
+            return int(self.arrays["float_cuts"][floats + index]) <= order
+        if kind in (CUT_BEFORE_INTEGER, CUT_AFTER_INTEGER):
+            constant = Decimal(int(self.arrays["integer_cuts"][start + index]) - (kind == CUT_AFTER_INTEGER))
+        else:
+            place = int(np.searchsorted(self.arrays["decimal_cuts"], start + index))
+            begin, end = self.arrays["decimal_starts"][place : place + 2].tolist()
+            constant = Decimal(self.arrays["decimal_text"][begin:end].tobytes().decode())
+        return constant < value or (constant == value and kind in (CUT_BEFORE_INTEGER, CUT_BEFORE_DECIMAL))
+
+
+_SLOTS: Final[dict[type, Callable[[Axes, int, Any], int]]] = {
+    bool: Axes._boolean,
+    int: Axes._integer,
+    float: Axes._float,
+    Decimal: Axes._decimal,
+    str: Axes._text,
+    bytes: Axes._text,
+    date: Axes._date,
+    datetime: Axes._timestamp,
+}
+
+
+def encoded(text: str | bytes) -> bytes:
+    """A text as it is compared. A lone surrogate is not UTF-8, but JSON can say it and it must not end a match."""
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+
+
+def days(value: date) -> int:
+    """Days since 1970-01-01."""
+    return value.toordinal() - _EPOCH_DAY
+
+
+def micros(value: datetime) -> int:
+    """Microseconds since 1970-01-01 UTC; a time without a zone is taken to be UTC."""
+    since = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def address_of(values: npt.NDArray[Any]) -> int:
+    """Where an array begins. The array must be kept alive for as long as the address is used."""
+    return int(values.__array_interface__["data"][0])

@@ -1,0 +1,167 @@
+"""How the columns of an Arrow batch are shown to the kernels: where their buffers lie and how to read them.
+
+Nothing is copied and no Python object is made per value. A dictionary's values are encoded once and its indices
+looked up; kinds that are rare in events (decimals, unsigned integers beyond 63 bits) take the same road.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from palio.matching.columnar import encoding_kernels as kernels
+from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.cuts import LARGEST
+from palio.matching.columnar.layout import (
+    COLUMN_FIELDS,
+    KIND_BOOL,
+    KIND_BYTES32,
+    KIND_BYTES64,
+    KIND_DATE32,
+    KIND_DATE64,
+    KIND_F32,
+    KIND_F64,
+    KIND_I8,
+    KIND_I16,
+    KIND_I32,
+    KIND_I64,
+    KIND_NULL,
+    KIND_SLOT8,
+    KIND_SLOT16,
+    KIND_SLOT32,
+    KIND_SLOT64,
+    KIND_TEXT32,
+    KIND_TEXT64,
+    KIND_TIMESTAMP,
+    KIND_U8,
+    KIND_U16,
+    KIND_U32,
+    KIND_U64,
+)
+
+_TYPES: Final = {
+    pa.null(): KIND_NULL,
+    pa.bool_(): KIND_BOOL,
+    pa.int8(): KIND_I8,
+    pa.int16(): KIND_I16,
+    pa.int32(): KIND_I32,
+    pa.int64(): KIND_I64,
+    pa.uint8(): KIND_U8,
+    pa.uint16(): KIND_U16,
+    pa.uint32(): KIND_U32,
+    pa.float32(): KIND_F32,
+    pa.float64(): KIND_F64,
+    pa.string(): KIND_TEXT32,
+    pa.large_string(): KIND_TEXT64,
+    pa.binary(): KIND_BYTES32,
+    pa.large_binary(): KIND_BYTES64,
+    pa.date32(): KIND_DATE32,
+}
+_KINDS: Final[dict[int, int]] = {data_type.id: kind for data_type, kind in _TYPES.items()}
+_TEXTS: Final = (KIND_TEXT32, KIND_TEXT64, KIND_BYTES32, KIND_BYTES64)
+_INDICES: Final = {1: KIND_SLOT8, 2: KIND_SLOT16, 4: KIND_SLOT32, 8: KIND_SLOT64}
+_CLEARER: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary(), pa.float16(): pa.float32()}
+# What a timestamp's unit is in microseconds: to multiply and to divide by.
+_UNITS: Final = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+_MILLISECONDS_PER_DAY: Final = 86_400_000
+
+
+class BoundColumns:
+    """Columns of one batch as a table of addresses, and the arrays that own the memory."""
+
+    __slots__ = ("address", "count", "kept", "rows", "table")
+
+    def __init__(self, table: list[int], rows: int, kept: list[Any]) -> None:
+        self.table = array("q", table)
+        self.address = self.table.buffer_info()[0]
+        self.count = len(table) // COLUMN_FIELDS
+        self.rows = rows
+        self.kept = kept
+
+
+def bind_columns(axes: Axes, columns: Sequence[tuple[int, pa.Array]], rows: int) -> BoundColumns:
+    """Bind arrays of one length to axes. The axes are those of one segment: bind again for another."""
+    table: list[int] = []
+    kept: list[Any] = []
+    for axis, column in columns:
+        if len(column) != rows:
+            raise ValueError(f"a column of {len(column)} rows in a batch of {rows}")
+        kind = _KINDS.get(column.type.id)
+        factors = (1, 1)
+        if kind is None:
+            column, kind, factors = _clearer(column)
+        kept.append(column)
+        _bind(axes, axis, column, kind, factors, table, kept)
+    return BoundColumns(table, rows, kept)
+
+
+def _bind(
+    axes: Axes, axis: int, column: pa.Array, kind: int, factors: tuple[int, int], table: list[int], kept: list[Any]
+) -> None:
+    """Add the facts of one column, in the order of `layout`."""
+    valid = valid_end = values = text = text_end = slots = 0
+    buffers = column.buffers() if kind != KIND_NULL else (None, None)
+    if buffers[0] is not None:
+        valid = buffers[0].address
+        valid_end = valid + buffers[0].size
+    if buffers[1] is not None:
+        values = buffers[1].address
+    if kind in _TEXTS:
+        if buffers[2] is not None:
+            text = buffers[2].address
+            text_end = text + buffers[2].size
+    elif kind >= KIND_SLOT8:
+        found = _slots(axes, axis, column.dictionary)
+        kept.append(found)
+        slots = int(found.__array_interface__["data"][0])
+    table += (kind, axis, valid, column.offset, values, text, text_end, *factors, slots, valid_end)
+
+
+def _clearer(column: pa.Array) -> tuple[pa.Array, int, tuple[int, int]]:
+    """A column of a type with no kernel of its own, as one that has."""
+    data_type = column.type
+    if pa.types.is_timestamp(data_type):
+        return column, KIND_TIMESTAMP, _UNITS[data_type.unit]
+    if data_type == pa.date64():
+        return column, KIND_DATE64, (1, _MILLISECONDS_PER_DAY)
+    if pa.types.is_dictionary(data_type):
+        if column.dictionary.null_count:
+            return _clearer_dictionary(column), KIND_SLOT64, (1, 1)
+        index = data_type.index_type
+        if pa.types.is_unsigned_integer(index):
+            index = pa.int32() if index.bit_width < 32 else pa.int64()
+            column = pa.DictionaryArray.from_arrays(column.indices.cast(index), column.dictionary)
+        return column, _INDICES[index.bit_width // 8], (1, 1)
+    if data_type in _CLEARER:
+        column = column.cast(_CLEARER[data_type])
+        return column, _KINDS[column.type.id], (1, 1)
+    if data_type == pa.uint64() and (pc.max(column).as_py() or 0) <= LARGEST:
+        return column, KIND_U64, (1, 1)
+    if pa.types.is_decimal(data_type) or data_type == pa.uint64():
+        return column.dictionary_encode(), KIND_SLOT32, (1, 1)
+    raise TypeError(f"no conditions are asked of a column of type {data_type}")
+
+
+def _clearer_dictionary(column: pa.Array) -> pa.Array:
+    """A dictionary that holds no null: an index of a null becomes null itself."""
+    values = column.dictionary
+    places = pc.cumulative_sum(pc.cast(pc.is_valid(values), pa.int64()))
+    moved = pc.if_else(pc.is_valid(values), pc.subtract(places, 1), pa.scalar(None, pa.int64()))
+    return pa.DictionaryArray.from_arrays(moved.take(column.indices.cast(pa.int64())), values.drop_null())
+
+
+def _slots(axes: Axes, axis: int, values: pa.Array) -> npt.NDArray[np.int32]:
+    """The slot of every value of a dictionary."""
+    slots = np.zeros(len(values) + 1, np.int32)
+    if pa.types.is_decimal(values.type) or values.type == pa.uint64():
+        slots[:-1] = [axes.slot(axis, value) for value in values.to_pylist()]
+        return slots
+    bound = bind_columns(axes, [(axis, values)], len(values))
+    kernels.slots_of(axes.address, bound.address, 0, len(values), int(slots.__array_interface__["data"][0]))
+    return slots

@@ -1,0 +1,162 @@
+"""Where things lie in the memory that the kernels read: one list of agreements between those who write and read it.
+
+An index is a table of addresses (`INDEX_…`), a thread's scratch memory another (`WORK_…`), the axes a row of numbers
+each (`AXIS_…`), and a column of a batch one too (`COLUMN_…`).
+
+*Blocks* hold the postings, in 16-bit words. A small posting is flat: how many entries, 0, then the second condition
+of all entries as three runs (axis, low, high), then their payloads (32 bits). A large posting is grouped by the axis of
+the second condition: GROUPED, how many groups, how many entries (32 bits), the axes of the groups, the places where
+they begin (32 bits, in words from the block's start, plus 1 for a group of points), then the groups: of points, slots
+and payloads; of ranges, lows, highs and payloads; sorted by slot or low. An event without that axis passes a group by.
+
+A *payload* is the number to report, or the complement of the place of a *record* in 16-bit words: conditions that
+must hold as well, the last one marked, then the number (32 bits). A condition is an axis, a low and a high slot; a
+word from ESCAPES on is one of the rarer kinds, whose operands are 32 bits each.
+
+Second conditions are 16 bits wide. Their axis is counted from 1, axis 0 being one on which every event stands at 1.
+Their slots are shifted right until the axis fits (then the record repeats the condition exactly) and counted from 1, so
+that 0 means that the event lacks the axis.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MISSING: Final = 0
+NULL: Final = 1
+FALSE: Final = 2
+TRUE: Final = 3
+FIRST_REGION_SLOT: Final = 4
+
+# Targets of a program's jumps that end it.
+MATCH: Final = -1
+FAIL: Final = -2
+
+# The index.
+INDEX_AXES: Final = 0  # how many
+INDEX_LEVEL_STARTS: Final = 1  # int32 per axis and one more: its levels
+INDEX_LEVELS: Final = 2  # int64 pairs: shift, first posting
+INDEX_STARTS: Final = 3  # int32 per posting and one more: its block, in pairs of words
+INDEX_BLOCKS: Final = 4
+INDEX_RECORDS: Final = 5
+INDEX_RUNS: Final = 6  # int32 pairs: low, high
+INDEX_PROGRAMS: Final = 7  # int32: axis, low, high, on true, on false
+INDEX_ALWAYS: Final = 8  # int32: payloads
+INDEX_ALWAYS_COUNT: Final = 9
+INDEX_SHIFTS: Final = 10  # int8 per axis: how far slots are shifted in second conditions
+INDEX_LARGEST: Final = 11  # entries of the largest posting
+INDEX_FIELDS: Final = 12
+
+# Scratch memory.
+WORK_NARROW: Final = 0  # uint16 per axis and one more: shifted slots from 1 on
+WORK_EXACT: Final = 1  # int32 per axis: slots
+WORK_TODO: Final = 2  # int64, two runs: the blocks to visit for this event and for the next
+WORK_TODO_ROOM: Final = 3
+WORK_PENDING: Final = 4  # int32: payloads whose records must be checked
+WORK_PENDING_ROOM: Final = 5
+WORK_STAMPS: Final = 6  # int64 per subscription that several entries may find: the event that last did
+WORK_EPOCH: Final = 7
+WORK_FOUND: Final = 8  # how many numbers were written
+WORK_OUT: Final = 9  # int32: the numbers found, for single events
+WORK_OUT_ROOM: Final = 10
+WORK_NARROW_MASK: Final = 11  # the narrow slots are as many as a power of two: this is one less
+WORK_QUEUE: Final = 12  # int64 triples: a group, its size in words plus 1 for points, the event's slot on its axis
+WORK_QUEUE_ROOM: Final = 13
+WORK_FIELDS: Final = 14
+
+# Blocks and records.
+GROUPED: Final = 0xFFFF
+MOST_FLAT: Final = 0xFFFE
+NO_AXIS: Final = 0
+MOST_NARROW: Final = 0xFFFF
+MOST_INLINE_AXIS: Final = 32_000  # axes beyond are left to records
+LAST: Final = 0x8000
+ESCAPES: Final = 0x7FF0
+ESCAPE_WIDE: Final = 0x7FF0  # axis, low, high
+ESCAPE_RUN: Final = 0x7FF1  # axis, first run, how many
+ESCAPE_PROGRAM: Final = 0x7FF2  # first row
+ESCAPE_STAMP: Final = 0x7FF3  # which
+PADDING: Final = 128  # bytes readable behind every array that is read in vectors
+
+# An axis.
+AXIS_SIZE: Final = 0
+AXIS_NULLS: Final = 1  # whether some condition tells null from missing
+AXIS_VIRTUAL: Final = 2
+AXIS_NUMBERS: Final = 3  # first slot
+AXIS_NUMBER_PLACE: Final = 4  # of its cuts among all
+AXIS_NUMBER_COUNT: Final = 5
+AXIS_INTEGER_COUNT: Final = 6  # those that lie within 64 bits
+AXIS_INTEGER_HINTS: Final = 7  # place of the table that shortens the search, or -1; its shift; its smallest value
+AXIS_FLOAT_PLACE: Final = 10  # of its cuts among floats, or -1 where those among integers say the same
+AXIS_FLOAT_HINTS: Final = 11
+AXIS_DATES: Final = 14  # first slot, place and count of its cuts
+AXIS_TIMESTAMPS: Final = 17
+AXIS_STRINGS: Final = 20  # first slot, then as below
+AXIS_BYTES: Final = 26
+AXIS_CONFUSED: Final = 32  # whether two exact constants round to one float, so that decimals may be misplaced
+AXIS_FIELDS: Final = 33
+
+# What follows the first slot of strings or bytes.
+TEXT_PLACE: Final = 1  # of its texts among all
+TEXT_COUNT: Final = 2  # of its slots, but for the first one
+TEXT_TABLE: Final = 3  # place of its hash table
+TEXT_BITS: Final = 4  # of the table's size; 0 where there is none
+TEXT_ORDERED: Final = 5  # whether texts that are not in the table have an order
+
+# The axes as a whole.
+AXES_ROWS: Final = 0
+AXES_INTEGER_CUTS: Final = 1
+AXES_FLOAT_CUTS: Final = 2
+AXES_CUT_KINDS: Final = 3  # uint8, beside the integer cuts
+AXES_INSTANT_CUTS: Final = 4
+AXES_HINTS: Final = 5  # int32
+AXES_TEXT: Final = 6
+AXES_TEXT_STARTS: Final = 7
+AXES_TABLES: Final = 8  # int64 pairs: key; slot, and from bit 32 on the number of the text if its key is only a hash
+AXES_FIELDS: Final = 9
+
+# How a cut is placed among decimals.
+CUT_BY_FLOAT: Final = 0  # its constant is a float: the decimal is rounded
+CUT_BEFORE_INTEGER: Final = 1  # the constant is the cut's integer
+CUT_AFTER_INTEGER: Final = 2  # the constant is one less than the cut's integer
+CUT_BEFORE_DECIMAL: Final = 3  # the constant is kept as text
+CUT_AFTER_DECIMAL: Final = 4
+
+# A column of a batch.
+COLUMN_KIND: Final = 0
+COLUMN_AXIS: Final = 1
+COLUMN_VALID: Final = 2  # address of the validity bitmap, or 0
+COLUMN_OFFSET: Final = 3  # elements before the first one
+COLUMN_VALUES: Final = 4  # address of values, or of the text's offsets
+COLUMN_TEXT: Final = 5
+COLUMN_TEXT_END: Final = 6
+COLUMN_MULTIPLY: Final = 7
+COLUMN_DIVIDE: Final = 8
+COLUMN_SLOTS: Final = 9  # address of int32 slots of a dictionary, -1 where a value says nothing
+COLUMN_VALID_END: Final = 10
+COLUMN_FIELDS: Final = 11
+
+# Kinds of column.
+KIND_NULL: Final = 0
+KIND_BOOL: Final = 1
+KIND_I8: Final = 2
+KIND_I16: Final = 3
+KIND_I32: Final = 4
+KIND_I64: Final = 5
+KIND_U8: Final = 6
+KIND_U16: Final = 7
+KIND_U32: Final = 8
+KIND_U64: Final = 9
+KIND_F32: Final = 10
+KIND_F64: Final = 11
+KIND_TEXT32: Final = 12  # offsets of 32 bits
+KIND_TEXT64: Final = 13
+KIND_BYTES32: Final = 14
+KIND_BYTES64: Final = 15
+KIND_DATE32: Final = 16
+KIND_DATE64: Final = 17
+KIND_TIMESTAMP: Final = 18
+KIND_SLOT8: Final = 19  # indices into COLUMN_SLOTS
+KIND_SLOT16: Final = 20
+KIND_SLOT32: Final = 21
+KIND_SLOT64: Final = 22

@@ -1,0 +1,328 @@
+"""How the kernels are compiled, and the few machine operations Numba has no words for.
+
+Kernels take addresses (plain integers), not arrays. Unboxing an array costs a tenth of a microsecond on every
+call, a read-only or memory-mapped array is another type that compiles again, and a kernel reads twenty of them;
+an integer has neither problem. The price is that a caller keeps the memory alive, which the classes above do.
+
+The vector operations are written as LLVM vectors of fixed length, which every processor can run: wide ones in one
+instruction, narrow ones in several. Every operation gives and takes 64-bit signed integers, because Numba turns a
+mix of signed and unsigned ones into floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
+LANES: Final = 16  # entries tested at once against values looked up one by one
+WIDE_LANES: Final = 32  # entries tested at once against one value
+_LLVM: Final = llvm.llvm_version_info[0]
+# A processor with this instruction packs the chosen ones of sixteen integers at once; LLVM names it since 20.
+_CAN_PACK: Final = _LLVM >= 20 and bool(llvm.get_host_cpu_features().get("avx512f"))
+
+
+def compiled(function: Function) -> Function:
+    """Compile at the first call, release the GIL, and keep the result on disk where that is possible."""
+    try:
+        dispatcher = njit(nogil=True, cache=True, error_model="numpy")(function)
+    except RuntimeError:  # nowhere to keep it
+        return njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+    _stamp(dispatcher)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def inlined(function: Function) -> Function:
+    """Compile as a part of the kernels that call it, once."""
+    dispatcher = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    # Numba compiles again for every constant and every width of integer that a function is called with; here they
+    # are all widened first, which halves the time it takes to compile a kernel.
+    given = dispatcher.get_call_template
+    dispatcher.get_call_template = lambda arguments, names: given(tuple(map(_widened, arguments)), names)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def _widened(kind: Any) -> Any:
+    return types.int64 if isinstance(kind, types.Integer | types.IntegerLiteral) else kind
+
+
+def _stamp(dispatcher: Any) -> None:
+    """Tie a cached kernel to all files it may be made of: Numba looks at the file of the function only."""
+    try:
+        file = dispatcher._cache._cache_file
+        file._source_stamp = (file._source_stamp, _sources())
+    except (AttributeError, OSError):  # another Numba, or a zipped package: its own stamp has to do
+        return
+
+
+@cache
+def _sources() -> str:
+    folder = Path(__file__).parent
+    names = ("native.py", "layout.py", "kernels.py", "encoding_kernels.py", "posting_kernels.py")
+    return sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
+
+
+def _number(value: int, kind: ir.IntType, lanes: int) -> ir.Constant:
+    return ir.Constant(ir.VectorType(kind, lanes), [value] * lanes)
+
+
+def _undefined(kind: ir.Type) -> ir.Constant:
+    return ir.Constant(kind, ir.Undefined)
+
+
+def _at(builder: Any, address: Any, kind: ir.Type) -> Any:
+    return builder.inttoptr(address, kind.as_pointer())
+
+
+def _vector(builder: Any, address: Any, kind: ir.IntType, lanes: int) -> Any:
+    # Aligned to nothing: a posting begins where the one before it ended.
+    return builder.load(_at(builder, address, ir.VectorType(kind, lanes)), align=1)
+
+
+def _broadcast(builder: Any, value: Any, lanes: int) -> Any:
+    kind = ir.VectorType(value.type, lanes)
+    first = builder.insert_element(_undefined(kind), value, I32(0))
+    return builder.shuffle_vector(first, _undefined(kind), _number(0, I32, lanes))
+
+
+def _bits(builder: Any, mask: Any, lanes: int) -> Any:
+    return builder.zext(builder.bitcast(mask, ir.IntType(lanes)), I64)
+
+
+def _element(builder: Any, address: Any, index: Any, kind: ir.Type, size: int) -> Any:
+    return _at(builder, builder.add(address, builder.mul(index, I64(size))), kind)
+
+
+def _reader(kind: ir.IntType, signed: bool) -> Any:
+    @intrinsic
+    def read(context: Any, address: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            value = builder.load(_element(builder, *arguments, kind, kind.width // 8), align=1)
+            if kind.width == 64:
+                return value
+            return builder.sext(value, I64) if signed else builder.zext(value, I64)
+
+        return types.int64(types.int64, types.int64), generate
+
+    return read
+
+
+def _float_reader(kind: ir.Type, size: int) -> Any:
+    @intrinsic
+    def read(context: Any, address: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            value = builder.load(_element(builder, *arguments, kind, size), align=1)
+            return value if isinstance(kind, ir.DoubleType) else builder.fpext(value, ir.DoubleType())
+
+        return types.float64(types.int64, types.int64), generate
+
+    return read
+
+
+def _writer(kind: ir.IntType) -> Any:
+    @intrinsic
+    def write(context: Any, address: Any, index: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            address, index, value = arguments
+            value = value if kind.width == 64 else builder.trunc(value, kind)
+            builder.store(value, _element(builder, address, index, kind, kind.width // 8), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64), generate
+
+    return write
+
+
+# `i32_at(address, index)` is what `array[index]` would be for an array of that kind beginning at that address.
+u8_at: Callable[[int, int], int] = _reader(I8, signed=False)
+i8_at: Callable[[int, int], int] = _reader(I8, signed=True)
+u16_at: Callable[[int, int], int] = _reader(I16, signed=False)
+i16_at: Callable[[int, int], int] = _reader(I16, signed=True)
+u32_at: Callable[[int, int], int] = _reader(I32, signed=False)
+i32_at: Callable[[int, int], int] = _reader(I32, signed=True)
+i64_at: Callable[[int, int], int] = _reader(I64, signed=True)
+f32_at: Callable[[int, int], float] = _float_reader(ir.FloatType(), 4)
+f64_at: Callable[[int, int], float] = _float_reader(ir.DoubleType(), 8)
+put_u16: Callable[[int, int, int], None] = _writer(I16)
+put_i32: Callable[[int, int, int], None] = _writer(I32)
+put_i64: Callable[[int, int, int], None] = _writer(I64)
+
+
+@intrinsic
+def _float_bits(context: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], I64)
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
+def _shifted(context: Any, value: Any, by: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.lshr(*arguments)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def _lowest_bit(context: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], I1(1))
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _count_bits(context: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _prefetch(context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        name = "llvm.prefetch.p0" if _LLVM >= 17 else "llvm.prefetch.p0i8"
+        pointer = I8.as_pointer()
+        shape = ir.FunctionType(ir.VoidType(), [pointer, I32, I32, I32])
+        function = builder.module.globals.get(name) or ir.Function(builder.module, shape, name)
+        builder.call(function, [_at(builder, arguments[0], I8), I32(0), I32(3), I32(1)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+def _looked_up(builder: Any, indices: Any, table: Any, mask: Any) -> Any:
+    """The 16-bit values of a table at sixteen indices, cut to a mask: those behind a run's end may be anything."""
+    kind = ir.VectorType(I16, LANES)
+    indices = builder.and_(indices, _broadcast(builder, builder.trunc(mask, I16), LANES))
+    result = _undefined(kind)
+    for lane in range(LANES):
+        index = builder.zext(builder.extract_element(indices, I32(lane)), I64)
+        address = builder.add(table, builder.shl(index, I64(1)))
+        value = builder.load(_at(builder, address, I16), align=2)
+        result = builder.insert_element(result, value, I32(lane))
+    return result
+
+
+@intrinsic
+def _within_each(context: Any, axes: Any, lows: Any, highs: Any, table: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        axes, low, high = (_vector(builder, address, I16, LANES) for address in arguments[:3])
+        values = _looked_up(builder, axes, arguments[3], arguments[4])
+        above = builder.icmp_unsigned(">=", values, low)
+        below = builder.icmp_unsigned("<=", values, high)
+        return _bits(builder, builder.and_(above, below), LANES)
+
+    return types.int64(*[types.int64] * 5), generate
+
+
+@intrinsic
+def _nonzero_each(context: Any, axes: Any, table: Any, mask: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values = _looked_up(builder, _vector(builder, arguments[0], I16, LANES), arguments[1], arguments[2])
+        return _bits(builder, builder.icmp_unsigned("!=", values, _number(0, I16, LANES)), LANES)
+
+    return types.int64(*[types.int64] * 3), generate
+
+
+@intrinsic
+def _within(context: Any, lows: Any, highs: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        low, high = (_vector(builder, address, I16, LANES) for address in arguments[:2])
+        value = _broadcast(builder, builder.trunc(arguments[2], I16), LANES)
+        above = builder.icmp_unsigned(">=", value, low)
+        below = builder.icmp_unsigned("<=", value, high)
+        return _bits(builder, builder.and_(above, below), LANES)
+
+    return types.int64(*[types.int64] * 3), generate
+
+
+@intrinsic
+def _equal(context: Any, values: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values = _vector(builder, arguments[0], I16, WIDE_LANES)
+        value = _broadcast(builder, builder.trunc(arguments[1], I16), WIDE_LANES)
+        return _bits(builder, builder.icmp_unsigned("==", values, value), WIDE_LANES)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def _negative(context: Any, source: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values = _vector(builder, arguments[0], I32, LANES)
+        return _bits(builder, builder.icmp_signed("<", values, _number(0, I32, LANES)), LANES)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _pack(context: Any, source: Any, mask: Any, target: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, mask, target = arguments
+        values = _vector(builder, source, I32, LANES)
+        if not _CAN_PACK:
+            # Every lane is written and only the chosen ones move the target on: no branch to guess wrong.
+            for lane in range(LANES):
+                value = builder.extract_element(values, I32(lane))
+                builder.store(value, _at(builder, target, I32), align=1)
+                bit = builder.and_(builder.lshr(mask, I64(lane)), I64(1))
+                target = builder.add(target, builder.shl(bit, I64(2)))
+            return context.get_dummy_value()
+        wide, choice = ir.VectorType(I32, LANES), ir.VectorType(I1, LANES)
+        name = f"llvm.experimental.vector.compress.v{LANES}i32"
+        shape = ir.FunctionType(wide, [wide, choice, wide])
+        function = builder.module.globals.get(name) or ir.Function(builder.module, shape, name)
+        chosen = builder.bitcast(builder.trunc(mask, I16), choice)
+        packed = builder.call(function, [values, chosen, _undefined(wide)])
+        builder.store(packed, _at(builder, target, wide), align=1)
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3), generate
+
+
+float_bits: Callable[[float], int] = _float_bits
+"""The bits of a float as an integer."""
+
+shifted: Callable[[int, int], int] = _shifted
+"""An unsigned shift to the right, by less than 64."""
+
+lowest_bit: Callable[[int], int] = _lowest_bit
+"""The index of the lowest bit set; the mask is not zero."""
+
+count_bits: Callable[[int], int] = _count_bits
+"""How many bits of a mask are set."""
+
+prefetch: Callable[[int], None] = _prefetch
+"""Ask for the cache line at an address, which need not be readable."""
+
+within_each: Callable[[int, int, int, int, int], int] = _within_each
+"""(axes, lows, highs, table, mask): bit i says lows[i] <= table[axes[i] & mask] <= highs[i]; sixteen, all 16-bit."""
+
+nonzero_each: Callable[[int, int, int], int] = _nonzero_each
+"""(axes, table, mask): bit i says that table[axes[i] & mask] is not zero; sixteen, all 16-bit."""
+
+within: Callable[[int, int, int], int] = _within
+"""(lows, highs, value): bit i says lows[i] <= value <= highs[i]; sixteen, all 16-bit."""
+
+equal: Callable[[int, int], int] = _equal
+"""(values, value): bit i says values[i] == value; thirty-two, all 16-bit."""
+
+negative: Callable[[int], int] = _negative
+"""(values): bit i says values[i] < 0; sixteen 32-bit integers."""
+
+pack: Callable[[int, int, int], None] = _pack
+"""(source, mask, target): write those of sixteen 32-bit integers whose bit is set side by side; may write all
+sixteen places of the target."""

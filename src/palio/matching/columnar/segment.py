@@ -1,0 +1,208 @@
+"""One immutable piece of the index: axes, postings, and the questions about values that no interval can answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from palio.errors import PalioError
+from palio.events.arrow import read_column
+from palio.filters.tree import Attributes
+from palio.matching.columnar.columns import bind_columns
+from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder
+from palio.matching.columnar.encoding import Axes
+from palio.matching.columnar.postings import Postings
+from palio.matching.columnar.questions import Questions
+from palio.matching.columnar.search import Searcher
+
+MOST_CHOICES: Final = 20_000  # rows one event with arrays may be laid out into
+_HIT_SLOT: Final = 1
+Ints = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.int32]
+
+
+class AskTheFilters(PalioError):
+    """The index cannot place an event: the caller asks the filters one by one.
+
+    Its arrays allow more choices than are laid out, or it has a decimal where two constants that differ only beyond
+    a double's precision leave no order that is right for doubles and decimals alike.
+    """
+
+
+class Segment:
+    """Subscriptions by number, never changed once made; removals are a bitmap that the matcher hands in."""
+
+    def __init__(
+        self, keys: Sequence[AxisKey], axes: Axes, postings: Postings, numbers: Numbers, unsure: Numbers
+    ) -> None:
+        self.keys = list(keys)
+        self.axes = axes
+        self.postings = postings
+        self.numbers = numbers  # of all its subscriptions, sorted
+        self.unsure = unsure  # sorted numbers whose candidates must be asked again
+        self.searcher = Searcher(axes, postings)
+        self._axis_of = {name: axis for axis, (name, question) in enumerate(self.keys) if question is None}
+        asked: dict[str, list[tuple[int, Any]]] = {}
+        for axis, (name, question) in enumerate(self.keys):
+            if question is not None:
+                asked.setdefault(name, []).append((axis << 32 | _HIT_SLOT, question))
+        self._questions = {name: Questions(each) for name, each in asked.items()}
+        self._when_missing = {
+            name: each.when_missing for name, each in self._questions.items() if each.when_missing
+        }
+        self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_decimals(axis)}
+        self._coders: dict[str, tuple[Callable[[Any], int] | None, Questions | None]] = {}
+        for name in {name for name, _ in self.keys}:
+            own = self._axis_of.get(name)
+            self._coders[name] = (None if own is None else axes.coder(own), self._questions.get(name))
+
+    @classmethod
+    def build(cls, builder: ConditionsBuilder) -> Segment:
+        axes, conjunctions = builder.finish()
+        postings = Postings.build(conjunctions, axes.sizes)
+        numbers = np.unique(conjunctions.ids)
+        return cls(list(builder.axis_of), axes, postings, numbers, np.array(sorted(builder.unsure), np.int32))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that matching reads."""
+        return int(self.axes.nbytes + self.postings.nbytes + self.unsure.nbytes + self.numbers.nbytes)
+
+    @property
+    def attributes(self) -> Iterable[str]:
+        return self._coders.keys()
+
+    def alive(self) -> list[int]:
+        """The numbers of the subscriptions that are not removed."""
+        dead = self.searcher.dead
+        if dead is None:
+            return self.numbers.tolist()  # type: ignore[no-any-return]
+        buried = np.unpackbits(dead, bitorder="little")[self.numbers]
+        return self.numbers[buried == 0].tolist()  # type: ignore[no-any-return]
+
+    def match_event(self, attributes: Attributes) -> list[int]:
+        """The numbers of the candidates for one event."""
+        codes: list[int] = []
+        several: list[list[tuple[int, ...]]] = []
+        coders = self._coders
+        if self._misplaced and any(_has_decimal(attributes.get(name)) for name in self._misplaced):
+            raise AskTheFilters
+        for name, value in attributes.items():
+            found = coders.get(name)
+            if found is None:
+                continue
+            if type(value) is tuple:
+                several.append(_distinct(_element_codes(found, element) for element in value))
+                continue
+            coder, questions = found
+            if coder is not None:
+                code = coder(value)
+                if code >= 0:
+                    codes.append(code)
+            if questions is not None:
+                codes.extend(questions.codes(value))  # type: ignore[arg-type]
+        for name, missed in self._when_missing.items():
+            if name not in attributes:
+                codes.extend(missed)
+        if not several:
+            return self.searcher.match_one(codes)
+        return self._match_choices(codes, several)
+
+    def _match_choices(self, codes: list[int], several: list[list[tuple[int, ...]]]) -> list[int]:
+        """Every choice of one element per array is an event of its own; what any of them matches, the event does."""
+        choices = 1
+        for alternatives in several:
+            choices *= len(alternatives)
+        if choices > MOST_CHOICES:
+            raise AskTheFilters
+        found: set[int] = set()
+        for chosen in product(*several):
+            found.update(self.searcher.match_one(codes + [code for element in chosen for code in element]))
+        return sorted(found)
+
+    def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers]:
+        """Rows and numbers of the candidates for a batch of columns."""
+        if any(
+            name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced
+        ):
+            raise AskTheFilters
+        shared = [name for name in columns if name in self._coders]
+        bound = bind_columns(
+            self.axes,
+            [(self._axis_of[name], columns[name]) for name in shared if name in self._axis_of],
+            count,
+        )
+        extras = self._extras(columns, count) if self._questions else None
+        ends, numbers = self.searcher.match_columns(bound, extras)
+        return _rows(ends), numbers
+
+    def _extras(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Ints]:
+        """The hits of questions, per row: each distinct value of a column is asked once."""
+        rows: list[Ints] = []
+        codes: list[Ints] = []
+        for name, questions in self._questions.items():
+            column = columns.get(name)
+            if column is None:
+                missed = questions.when_missing
+                rows.append(np.repeat(np.arange(count, dtype=np.int64), len(missed)))
+                codes.append(np.tile(np.array(missed, np.int64), count))
+                continue
+            where, hits = _hits(column, questions)
+            rows.append(where)
+            codes.append(hits)
+        row = np.concatenate(rows)
+        order = np.argsort(row, kind="stable")
+        starts = np.zeros(count + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=count), out=starts[1:])
+        return starts, np.concatenate(codes)[order]
+
+
+def _has_decimal(value: Any) -> bool:
+    return isinstance(value, Decimal) or (isinstance(value, tuple) and any(map(_has_decimal, value)))
+
+
+def _plain_type(column: pa.Array) -> pa.DataType:
+    return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+
+
+def _rows(ends: Ints) -> Ints:
+    """The row number of every match, from where each row's matches end."""
+    return np.repeat(np.arange(len(ends), dtype=np.int64), np.diff(ends, prepend=0))
+
+
+def _hits(column: pa.Array, questions: Questions) -> tuple[Ints, Ints]:
+    encoded = (
+        column
+        if pa.types.is_dictionary(column.type)
+        else pc.dictionary_encode(column, null_encoding="encode")
+    )
+    answers = [questions.codes(value) for value in read_column(encoded.dictionary)]
+    lengths = np.array([len(each) for each in answers] + [len(questions.when_null)], np.int64)
+    flat = np.array([code for each in [*answers, questions.when_null] for code in each], np.int64)
+    starts = np.zeros(len(lengths), np.int64)
+    np.cumsum(lengths[:-1], out=starts[1:])
+    index = pc.fill_null(encoded.indices.cast(pa.int64()), len(answers)).to_numpy(zero_copy_only=False)
+    count = lengths[index]
+    rows = np.repeat(np.arange(len(index), dtype=np.int64), count)
+    offset = np.arange(len(rows), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)
+    return rows, flat[np.repeat(starts[index], count) + offset]
+
+
+def _element_codes(
+    found: tuple[Callable[[Any], int] | None, Questions | None], element: Any
+) -> tuple[int, ...]:
+    coder, questions = found
+    code = -1 if coder is None else coder(element)
+    own = (code,) if code >= 0 else ()
+    return own if questions is None else own + questions.codes(element)
+
+
+def _distinct(alternatives: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return list(dict.fromkeys(alternatives))

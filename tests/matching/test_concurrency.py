@@ -1,0 +1,97 @@
+"""Adding never stops matching, and no reader ever sees half a change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from palio.matching.matcher import Matcher
+
+
+def in_threads(*works: Callable[[], None]) -> None:
+    """Run functions side by side; the first failure is raised here."""
+    failures: list[BaseException] = []
+
+    def guarded(work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def test_what_stays_is_always_found_while_others_come_and_go() -> None:
+    matcher = Matcher()
+    matcher.add("stays", "x >= 0")
+    done = threading.Event()
+    batch = pa.table({"x": [1, 2], "s": ["v1", "v2"]})
+
+    def change() -> None:
+        try:
+            for round in range(4):
+                ids = [f"{round}-{number}" for number in range(700)]
+                for number, id in enumerate(ids):
+                    matcher.add(id, f"s = 'v{number % 50}' AND x > {number % 7}")
+                matcher.add_many([f"many-{id}" for id in ids], [f"x = {number}" for number in range(700)])
+                for id in ids[::2]:
+                    matcher.replace(id, "x < 0")
+                for id in ids:
+                    matcher.remove(id)
+        finally:
+            done.set()
+
+    def read_one() -> None:
+        while not done.is_set():
+            assert "stays" in matcher.match({"x": 1, "s": "v1"})
+
+    def read_batch() -> None:
+        while not done.is_set():
+            found = matcher.match_batch(batch).to_pylist()
+            assert {row["row"] for row in found if row["subscription"] == "stays"} == {0, 1}
+
+    in_threads(change, read_one, read_batch)
+    matcher.merge()
+    assert len(matcher) == 1 + 4 * 700
+    assert matcher.statistics().segments == 1
+
+
+def test_a_replaced_subscription_is_never_absent() -> None:
+    matcher = Matcher()
+    matcher.add("desk", "x > 0")
+    done = threading.Event()
+
+    def change() -> None:
+        for number in range(1500):
+            matcher.replace("desk", f"x > 0 AND y <> {number}")
+        done.set()
+
+    def read() -> None:
+        event: dict[str, Any] = {"x": 5, "y": -1}
+        while not done.is_set():
+            assert matcher.match(event) == {"desk"}
+
+    in_threads(change, read, read)
+
+
+def test_many_threads_may_match_with_one_index() -> None:
+    matcher = Matcher()
+    matcher.add_many([str(n) for n in range(3000)], [f"x = {n % 100} AND y >= {n}" for n in range(3000)])
+    batch = pa.table({"x": list(range(100)) * 5, "y": [2000] * 500})
+    expected = matcher.match_batch(batch).num_rows
+
+    def read() -> None:
+        for _ in range(20):
+            assert matcher.match_batch(batch).num_rows == expected
+            assert len(matcher.match({"x": 7, "y": 2000})) == 20
+
+    in_threads(read, read, read, read)
