@@ -1,0 +1,1 @@
+"""The command `palio`: one file per subcommand, `reading` and `writing` for files, `terminal` for looks."""

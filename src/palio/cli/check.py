@@ -1,0 +1,247 @@
+"""`palio check`: what is wrong with subscriptions, before they meet an event.
+
+Five things are told apart: errors, conditions that can never match, those that always do, those that another
+one of the same subscriber makes redundant, and those that are slow. Only errors fail the check.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from palio.cli import terminal
+from palio.errors import InputError, PalioError, ParseError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from palio.cli.reading.subscriptions import SubscriptionLine
+    from palio.cli.redundancy import Redundancies
+    from palio.filters.filter import Filter
+
+_ERRORS_FOUND: Final = 1
+_INTERRUPTED: Final = 130
+_MOST_SHOWN: Final = 10
+_LONGEST: Final = 100
+# What is told apart, in the order of the summary: the word before a finding, and what it means.
+_KINDS: Final = {
+    "error": "cannot be read, or asks for what no subscription may",
+    "never": "no event can match them",
+    "always": "every event matches them",
+    "redundant": "equal to, or covered by, another one of the same subscriber",
+    "slow": "the index alone does not find them",
+}
+
+_LABELS: Final = {**{kind: kind for kind in _KINDS}, "never": "never matches", "always": "always matches"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    """One thing to say about one subscription."""
+
+    kind: str
+    message: PalioError | str
+    by: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        answer: dict[str, Any] = {"kind": self.kind, "message": str(self.message)}
+        if isinstance(self.message, ParseError):
+            answer.update(message=self.message.reason, position=self.message.position, hint=self.message.hint)
+        if self.by is not None:
+            answer["by"] = self.by
+        return answer
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One subscription of the file, and what was found out about it."""
+
+    line: int
+    id: str | None = None
+    subscriber: str | None = None
+    filter: Filter | None = None
+    findings: list[_Finding] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Report:
+    """What was found out about all of them, whether to the end or not."""
+
+    entries: list[_Entry] = field(default_factory=list)
+    cut_short: int = 0
+    interrupted: bool = False
+
+    def count(self) -> Counter[str]:
+        """How many subscriptions there are with each kind of finding."""
+        return Counter(kind for entry in self.entries for kind in {each.kind for each in entry.findings})
+
+
+@click.command()
+@click.argument("subscriptions", metavar="SUBSCRIPTIONS")
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object for each subscription, on a line each."
+)
+@click.option("--normal-form", is_flag=True, help="Also show each condition as a matcher works with it.")
+@click.option("--all", "show_all", is_flag=True, help=f"Show all findings, not {_MOST_SHOWN} of each kind.")
+@click.option("--format", help="What SUBSCRIPTIONS is, where its name does not say: jsonl, csv.gz, …")
+@click.option(
+    "--language", default="sql", show_default=True, help="The language of conditions that do not name one."
+)
+@click.pass_context
+def check(
+    ctx: click.Context,
+    subscriptions: str,
+    as_json: bool,
+    normal_form: bool,
+    show_all: bool,
+    format: str | None,
+    language: str,
+) -> None:
+    """Say what is wrong with subscriptions: what cannot be read and where, what can never match, what is
+    redundant, what is slow and why.
+
+    SUBSCRIPTIONS is a file of .jsonl, .json, .csv or .parquet, also .gz, .xz or .zst; - is standard input.
+    Each has an id and a condition, `where`, and may have a language and a subscriber.
+
+    \b
+    Examples:
+      palio check wants.jsonl
+      palio check wants.jsonl --normal-form
+      palio check wants.csv.gz --json | jq -c 'select(.findings != [])'
+
+    Subscriptions without a subscriber are taken as those of one subscriber. Exit code 0: no errors, whatever
+    else was found; 1: errors; 2: the file cannot be read.
+    """
+    report = _examine(subscriptions, format, language)
+    if as_json:
+        for entry in report.entries:
+            terminal.print_json(_as_dict(entry, normal_form))
+    else:
+        name = "standard input" if subscriptions == "-" else subscriptions
+        _print(name, report, normal_form, None if show_all else _MOST_SHOWN)
+    if report.interrupted:
+        ctx.exit(_INTERRUPTED)
+    ctx.exit(_ERRORS_FOUND if report.count()["error"] else 0)
+
+
+def _examine(path: str, format: str | None, language: str) -> _Report:
+    from palio.cli.reading.subscriptions import read_subscriptions
+
+    report = _Report()
+
+    def unreadable(error: InputError) -> None:
+        report.entries.append(_Entry(error.line or 0, findings=[_Finding("error", error.reason)]))
+
+    lines = read_subscriptions(path, format or ("jsonl" if path == "-" else None), on_error=unreadable)
+    try:
+        _parse_all(lines, language, report)
+        _compare_all(report)
+    except KeyboardInterrupt:
+        report.interrupted = True
+    report.entries.sort(key=lambda entry: entry.line)
+    return report
+
+
+def _parse_all(lines: Iterable[SubscriptionLine], language: str, report: _Report) -> None:
+    first_line: dict[str, int] = {}
+    with terminal.progress(terminal.messages(), "Reading", None) as progress:
+        task = progress.add_task("", done="")
+        for line in lines:
+            entry = _Entry(line.line, line.id, line.subscriber)
+            report.entries.append(entry)
+            taken = first_line.setdefault(line.id, line.line)
+            if taken == line.line:
+                _parse(line, language, entry)
+            else:
+                entry.findings.append(_Finding("error", f"the id is taken already, on line {taken}"))
+            progress.update(task, done=terminal.plural(len(report.entries), "subscription"))
+
+
+def _parse(line: SubscriptionLine, language: str, entry: _Entry) -> None:
+    from palio.cli.slowness import why_slow
+    from palio.filters.filter import Filter
+
+    try:
+        found = Filter.parse(line.where, language=line.language or language)
+    except PalioError as error:
+        entry.findings.append(_Finding("error", error))
+        return
+    entry.filter = found
+    if found == Filter.nothing:
+        entry.findings.append(_Finding("never", terminal.shorten(str(line.where), _LONGEST)))
+    elif found == Filter.everything:
+        entry.findings.append(_Finding("always", terminal.shorten(str(line.where), _LONGEST)))
+    else:
+        entry.findings += [_Finding("slow", reason) for reason in why_slow(found)]
+
+
+def _compare_all(report: _Report) -> None:
+    from palio.cli.redundancy import find_redundant
+
+    entries = [entry for entry in report.entries if entry.filter is not None]
+    filters = [entry.filter for entry in entries if entry.filter is not None]
+    with terminal.progress(terminal.messages(), "Comparing", None) as progress:
+        progress.add_task("", done=terminal.plural(len(entries), "subscription"))
+        answer: Redundancies = find_redundant(filters, [entry.subscriber for entry in entries])
+    report.cut_short = answer.cut_short
+    for number, by, is_equal in answer.found:
+        other = entries[by]
+        how = "equal to" if is_equal else "covered by"
+        message = f"{how} {terminal.shorten(str(other.id), 60)}, line {other.line}"
+        entries[number].findings.append(_Finding("redundant", message, other.id))
+
+
+def _as_dict(entry: _Entry, normal_form: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {"line": entry.line, "id": entry.id, "subscriber": entry.subscriber}
+    answer["findings"] = [finding.as_dict() for finding in entry.findings]
+    if normal_form:
+        answer["normal_form"] = None if entry.filter is None else str(entry.filter)
+    return answer
+
+
+def _print(name: str, report: _Report, normal_form: bool, most: int | None) -> None:
+    from rich.text import Text
+
+    console = terminal.results()
+    shown: Counter[str] = Counter()
+    for entry in report.entries:
+        place = f"{name}:{entry.line}"
+        if normal_form and entry.filter is not None:
+            who = (f"{entry.id}: ", "name")
+            console.print(Text.assemble((f"{place}: ", "quiet"), who, str(entry.filter)), soft_wrap=True)
+        for finding in entry.findings:
+            shown[finding.kind] += 1
+            if most is None or shown[finding.kind] <= most:
+                terminal.fault(console, place, _LABELS[finding.kind], entry.id, finding.message)
+    left_out = {kind: count - most for kind, count in shown.items() if most is not None and count > most}
+    if left_out:
+        listed = ", ".join(f"{left_out[kind]:,} {kind}" for kind in _KINDS if kind in left_out)
+        console.print(Text(f"… and {listed}; --all shows them", style="quiet"), soft_wrap=True)
+    if normal_form or shown:
+        console.print()
+    _print_summary(console, name, report)
+
+
+def _print_summary(console: Console, name: str, report: _Report) -> None:
+    from rich.text import Text
+
+    counts = report.count()
+    many = terminal.plural(len(report.entries), "subscription")
+    fine = sum(not entry.findings for entry in report.entries)
+    until = ", until Ctrl-C" if report.interrupted else ""
+    console.print(Text(f"{name}: {many}{until}", style="title"), soft_wrap=True)
+    table = terminal.table("finding", terminal.numbers("count"), "they are")
+    table.add_row(Text("fine", style="good"), f"{fine:,}", "nothing to say of them")
+    for kind, meaning in _KINDS.items():
+        style = "quiet" if not counts[kind] else "bad" if kind == "error" else "warning"
+        table.add_row(
+            Text(kind, style=style), f"{counts[kind]:,}", Text(meaning, style="quiet" * (not counts[kind]))
+        )
+    console.print(table)
+    if report.cut_short:
+        note = f"For {report.cut_short:,} the search for a wider one was cut short: more may be redundant."
+        console.print(Text(note, style="quiet"), soft_wrap=True)

@@ -1,0 +1,185 @@
+"""`palio explain`: which condition held, which failed, for which value."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from palio.cli import terminal
+from palio.errors import EventError, InputError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    from palio.events import Event
+    from palio.filters.explanation import Explanation
+
+_NOT_MATCHED: Final = 1
+_MOST_BLAMED: Final = 3  # conditions that the verdict names
+_VALUE_WIDTH: Final = 60
+
+
+@click.command()
+@click.argument("condition", metavar="FILTER")
+@click.argument("event_text", metavar="EVENT")
+@click.option("--language", default="sql", show_default=True, help="The language FILTER is written in.")
+@click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
+@click.pass_context
+def explain(ctx: click.Context, condition: str, event_text: str, language: str, as_json: bool) -> None:
+    """Say why a condition matches an event, or which part of it fails.
+
+    FILTER is a condition, or @FILE that holds one. EVENT is a JSON object, @FILE that holds one, or - for
+    standard input.
+
+    \b
+    Examples:
+      palio explain "price > 100 AND symbol = 'ACME'" '{"symbol": "ACME", "price": 80}'
+      palio explain @desk.sql @event.json
+      curl -s https://example.org/event | palio explain "quote.price > 100" -
+
+    The condition is shown in its normal form: what a matcher works with. Exit code 0: it matches; 1: it does
+    not; 2: the condition or the event cannot be read.
+    """
+    from palio.events import Event
+    from palio.filters.filter import Filter
+
+    wanted = Filter.parse(_given(condition).strip(), language=language)
+    try:
+        event = Event.from_json(_given(event_text, or_stdin=True))
+    except EventError as error:
+        raise InputError("EVENT", str(error)) from None
+    answer = wanted.explain(event)
+    verdict = _verdict(answer)
+    if as_json:
+        terminal.print_json(
+            {
+                "matched": answer.matched,
+                "verdict": verdict,
+                "blamed": [each.as_dict() for each in answer.failed()],
+                "explanation": answer.as_dict(),
+            }
+        )
+    else:
+        _print(answer, verdict, list(_suggestions(answer, event)))
+    ctx.exit(0 if answer.matched else _NOT_MATCHED)
+
+
+def _given(text: str, or_stdin: bool = False) -> str:
+    """An argument as it is meant: itself, the file it names, or standard input."""
+    if or_stdin and text == "-":
+        content = sys.stdin.buffer.read()
+        source = "standard input"
+    elif text.startswith("@"):
+        source = text[1:]
+        try:
+            content = Path(source).read_bytes()
+        except OSError as error:
+            raise InputError(source, error.strerror or str(error)) from None
+    else:
+        return text
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(source, f"invalid UTF-8 at byte {error.start}") from None
+
+
+def _verdict(answer: Explanation) -> str:
+    """One line: matched, or which condition is to blame."""
+    conditions = sum(1 for _ in _leaves(answer))
+    if answer.matched:
+        if conditions == 1:
+            return "Matched."
+        held = [leaf for leaf in _leaves(answer) if leaf.matched]
+        if len(held) == conditions:
+            return f"Matched: all {conditions} conditions held."
+        return f"Matched: {len(held)} of {conditions} conditions held, and that is enough."
+    if answer.condition == "FALSE":
+        return "Not matched: no event can satisfy this condition."
+    blamed = answer.failed()
+    if not blamed:
+        return (
+            "Not matched: each condition holds for some element of an array, but no one choice holds for all."
+        )
+    named = "; ".join(_because(leaf) for leaf in blamed[:_MOST_BLAMED])
+    more = f"; and {len(blamed) - _MOST_BLAMED} more" if len(blamed) > _MOST_BLAMED else ""
+    if answer.operator == "OR":
+        return f"Not matched, none of the alternatives holds: {named}{more}."
+    return f"Not matched because of {named}{more}."
+
+
+def _because(leaf: Explanation) -> str:
+    condition = terminal.shorten(terminal.bare(leaf.condition), _VALUE_WIDTH)
+    seen = _seen(leaf)
+    return f"{condition} ({seen})" if seen else condition
+
+
+def _seen(leaf: Explanation) -> str:
+    values: dict[str, str] = leaf.as_dict().get("values", {})
+    return ", ".join(f"{name} is {terminal.shorten(value, _VALUE_WIDTH)}" for name, value in values.items())
+
+
+def _leaves(answer: Explanation) -> Iterator[Explanation]:
+    if not answer.parts:
+        yield answer
+    for part in answer.parts:
+        yield from _leaves(part)
+
+
+def _suggestions(answer: Explanation, event: Event) -> Iterator[str]:
+    """For each missing attribute to blame, a name that the event has and that may have been meant."""
+    present = list(event.attributes)
+    folded = {name.casefold(): name for name in present}
+    for name in dict.fromkeys(name for leaf in answer.failed() for name in leaf.values):
+        if name in event.attributes:
+            continue
+        near = folded.get(name.casefold()) or next(iter(get_close_matches(name, present, 1, 0.75)), None)
+        near = near or next((each for each in present if each.endswith(f".{name}")), None)
+        if near:
+            yield f"The event has no {name}, but it has {near}; did you mean that?"
+
+
+def _print(answer: Explanation, verdict: str, suggestions: list[str]) -> None:
+    from rich.text import Text
+    from rich.tree import Tree
+
+    console = terminal.results()
+    widest = max(
+        (len(terminal.bare(leaf.condition)) + 4 * depth for leaf, depth in _with_depth(answer, 0)), default=0
+    )
+    tree = Tree(_label(answer, 0, min(widest, console.width // 2)), guide_style="quiet")
+    _grow(tree, answer, 1, min(widest, console.width // 2))
+    console.print(tree)
+    console.print()
+    console.print(Text(verdict, style="good" if answer.matched else "bad"), soft_wrap=True)
+    for suggestion in suggestions:
+        console.print(Text(suggestion), soft_wrap=True)
+
+
+def _with_depth(answer: Explanation, depth: int) -> Iterator[tuple[Explanation, int]]:
+    if not answer.parts:
+        yield answer, depth
+    for part in answer.parts:
+        yield from _with_depth(part, depth + 1)
+
+
+def _grow(tree: Tree, answer: Explanation, depth: int, width: int) -> None:
+    for part in answer.parts:
+        _grow(tree.add(_label(part, depth, width)), part, depth + 1, width)
+
+
+def _label(answer: Explanation, depth: int, width: int) -> Text:
+    from rich.text import Text
+
+    mark = ("✓ ", "good") if answer.matched else ("✗ ", "bad")
+    if answer.operator is not None:
+        return Text.assemble(mark, ("all of" if answer.operator == "AND" else "some of", "quiet"))
+    seen = _seen(answer)
+    condition = terminal.bare(answer.condition)
+    padded = condition.ljust(width - 4 * depth) if seen else condition
+    return Text.assemble(mark, padded, (f"   {seen}" if seen else "", "quiet"))

@@ -1,0 +1,112 @@
+"""The command `palio`: finds the subcommand, and turns whatever goes wrong into one line and an exit code.
+
+Subcommands are imported when they are called, so that `palio --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Final, NoReturn
+
+import click
+
+from palio import __version__
+from palio.errors import PalioError
+
+BAD_INPUT: Final = 2
+INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
+READER_GONE: Final = 141  # 128 + SIGPIPE
+
+_COMMANDS: Final = {
+    "match": "Find who wants which event: a file of subscriptions against a stream.",
+    "check": "Say what is wrong with subscriptions: errors, redundant ones, slow ones.",
+    "explain": "Say why a condition matches an event, or which part of it fails.",
+    "demo": "See it work: real flights against thousands of subscriptions.",
+}
+
+
+class Commands(click.Group):
+    """The subcommands by name, each in the module of its name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"palio.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], _COMMANDS, 1)
+            if not near:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            answer = super().invoke(ctx)
+            sys.stdout.flush()
+        except PalioError as error:
+            _fail(ctx, error)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            ctx.exit(INTERRUPTED)
+        except BrokenPipeError:
+            from palio.cli.terminal import drop_output
+
+            drop_output()
+            ctx.exit(READER_GONE)
+        except OSError as error:
+            _fail(ctx, f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return answer
+
+
+def _fail(ctx: click.Context, message: PalioError | str) -> NoReturn:
+    from palio.cli.terminal import error
+
+    error(message)
+    ctx.exit(BAD_INPUT)
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Every command has its own --help, with examples. Start with `palio demo`.",
+)
+@click.version_option(__version__, prog_name="palio")
+def palio() -> None:
+    """Content-based publish/subscribe: any WHERE clause is a subscription, and a million of them run over
+    your stream at once.
+
+    \b
+    Exit codes, of every command:
+      0    done
+      1    done, and the answer is no: not matched, errors found, refused by --strict
+      2    wrong usage, or input that cannot be read
+      130  ended by Ctrl-C, with what was done until then
+      141  the reader of the output went away, as `head` does
+    """
+
+
+def main() -> None:
+    """The entry point of the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # An output that has no ✓ shows a question mark; that is no reason to fail.
+            stream.reconfigure(errors="replace")
+    if os.environ.get("NO_COLOR"):
+        os.environ.pop("FORCE_COLOR", None)
+    palio()

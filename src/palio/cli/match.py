@@ -1,0 +1,371 @@
+"""`palio match`: who wants which event, a file of subscriptions against a stream of events."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from palio.cli import terminal
+from palio.cli.tally import Tally
+from palio.errors import EventError, InputError, PalioError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from palio.cli.reading import EventReader, SubscriptionLine
+    from palio.cli.subscribing import Fault
+    from palio.cli.writing import MatchWriter
+    from palio.events import Event
+    from palio.matching.matcher import Matcher
+    from palio.matching.subscription import Subscription
+
+_REFUSED: Final = 1
+_INTERRUPTED: Final = 130
+_MOST_FAULTS: Final = 5  # of events, and of subscriptions, that are shown
+_ENOUGH_TO_MEASURE: Final = 1_000  # events; with fewer, starting takes most of the time
+_COLUMNS: Final = ("event", "subscription", "subscriber")
+
+
+class _Refused(PalioError):
+    """With --strict: something cannot be read, and was reported."""
+
+
+@click.command()
+@click.argument("subscriptions", metavar="SUBSCRIPTIONS")
+@click.argument("events", metavar="EVENTS")
+@click.option("--json", "as_json", is_flag=True, help="Print each match as a JSON object, on a line each.")
+@click.option(
+    "--out", metavar="FILE", help="Write the matches to FILE: .jsonl .json .csv .parquet, also .gz …"
+)
+@click.option("--content", is_flag=True, help="Give the event itself with each match.")
+@click.option("--strict", is_flag=True, help="Refuse what cannot be read instead of skipping it.")
+@click.option("--format", help="What EVENTS is, where its name does not say: jsonl, csv, parquet.gz, …")
+@click.option(
+    "--language", default="sql", show_default=True, help="The language of conditions that do not name one."
+)
+@click.option(
+    "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
+    help="How many of the most matched subscriptions the summary shows.",
+)  # fmt: skip
+@click.pass_context
+def match(
+    ctx: click.Context,
+    subscriptions: str,
+    events: str,
+    as_json: bool,
+    out: str | None,
+    content: bool,
+    strict: bool,
+    format: str | None,
+    language: str,
+    top: int,
+) -> None:
+    """Find who wants which event: a file of subscriptions against a stream.
+
+    SUBSCRIPTIONS and EVENTS are files of .jsonl, .json, .csv or .parquet, also .gz, .xz or .zst; - is
+    standard input. A subscription has an id and a condition, `where`, and may have a language and a
+    subscriber.
+
+    \b
+    Examples:
+      palio match wants.jsonl events.jsonl
+      palio match wants.jsonl flights.csv.gz --out matches.parquet
+      tail -f events.jsonl | palio match wants.jsonl - --json
+
+    A match is the number of an event, counted from 1, with a subscription and its subscriber. Without --json
+    and --out matches are only counted. What cannot be read is reported and skipped.
+
+    \b
+    Exit codes:
+      0    done, with or without skipped lines
+      1    --strict, and something cannot be read: nothing is written
+      2    wrong usage, or a file that cannot be read
+      130  Ctrl-C: what was done until then is there, and whole
+    """
+    if subscriptions == events == "-":
+        raise click.UsageError("SUBSCRIPTIONS and EVENTS cannot both be standard input.")
+    from palio.cli.reading import read_events
+
+    console = terminal.messages()
+    faults = _Faults(console, strict)
+    columns = (*_COLUMNS, "content") if content else _COLUMNS
+    try:
+        # Whatever can be refused is refused before a million subscriptions are read.
+        with (
+            read_events(
+                events, format or ("jsonl" if events == "-" else None), on_error=faults.event
+            ) as reader,
+            _writers(as_json, out, strict, columns) as writers,
+        ):
+            matcher, tally = _index(console, subscriptions, language, strict)
+            bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
+            with terminal.progress(console, "Matching", reader.size, bar_is_seen) as progress:
+                _run(matcher, reader, _Matches(tally, writers, columns), faults, progress)
+    except _Refused:
+        terminal.error("refused, as --strict asks; nothing was written")
+        ctx.exit(_REFUSED)
+    faults.conclude("--strict stops at the first")
+    if as_json:
+        _print_line(tally)
+    else:
+        _print_summary(tally, events, out, top)
+    if tally.interrupted:
+        ctx.exit(_INTERRUPTED)
+
+
+def _index(console: Console, path: str, language: str, strict: bool) -> tuple[Matcher, Tally]:
+    """The matcher of all subscriptions that can be used; the others are reported."""
+    from palio.cli.reading import read_subscriptions
+
+    _check_name(path)
+    name = "standard input" if path == "-" else path
+    found: list[Fault] = []
+    lines = read_subscriptions(
+        path,
+        "jsonl" if path == "-" else None,
+        on_error=lambda error: found.append((error.line or 0, None, error.reason)),
+    )
+    try:
+        matcher, usable = _add_all(console, lines, language, found)
+    except KeyboardInterrupt:
+        console.print("interrupted before the first event")
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+    faults = _Faults(console, strict)
+    for line, id, reason in sorted(found, key=lambda fault: fault[0]):
+        faults.report(f"{name}:{line}", id, reason)
+    faults.conclude(f"palio check {path} lists them all")
+    if strict and found:
+        raise _Refused
+    if not usable:
+        raise InputError(name, "there is no subscription in it that can be used")
+    return matcher, Tally(usable, faults.count)
+
+
+def _add_all(
+    console: Console, lines: Iterator[SubscriptionLine], language: str, faults: list[Fault]
+) -> tuple[Matcher, list[Subscription]]:
+    from palio.cli.subscribing import add_usable
+    from palio.matching.matcher import Matcher
+
+    matcher = Matcher()
+    with terminal.progress(console, "Indexing", None) as progress:
+        task = progress.add_task("", done="")
+
+        def show(many: int) -> None:
+            progress.update(task, done=terminal.plural(many, "subscription"))
+
+        return matcher, add_usable(matcher, lines, language, faults, show)
+
+
+def _check_name(path: str) -> None:
+    """Here --format is about events, so that it cannot help with the name of this file."""
+    from palio.cli.reading import kind_of
+
+    try:
+        kind_of(path, "jsonl" if path == "-" else None)
+    except InputError:
+        known = ".jsonl, .json, .csv or .parquet, also .gz, .xz or .zst"
+        raise InputError(path, f"its name does not say what it holds; let it end in {known}") from None
+
+
+def _run(
+    matcher: Matcher, reader: EventReader, matches: _Matches, faults: _Faults, progress: Progress
+) -> None:
+    """Match all events, or those until Ctrl-C; the tally says how far it came."""
+    from palio.cli.writing.target import undisturbed
+
+    tally = matches.tally
+    task = progress.add_task("", total=reader.size, done="0 events")
+    started = time.perf_counter()
+    try:
+        for batch in reader:
+            found = _match(matcher, batch, reader, faults)
+            with undisturbed():
+                matches.take(batch, reader.numbers, found)
+            tally.elapsed = time.perf_counter() - started
+            speed = f"{terminal.rate(tally.events, tally.elapsed)}/s"
+            hits = terminal.plural(tally.matches, "match", "matches")
+            progress.update(task, completed=reader.position, done=f"{tally.events:,} events  {speed}  {hits}")
+    except KeyboardInterrupt:
+        tally.interrupted = True
+    tally.faulty_events = faults.count
+
+
+@dataclass(frozen=True, slots=True)
+class _Matches:
+    """Where matches go: they are counted, and written wherever somebody asked for."""
+
+    tally: Tally
+    writers: list[MatchWriter]
+    columns: tuple[str, ...]
+
+    def take(self, batch: Any, numbers: Sequence[int], found: pa.Table) -> None:
+        """Take the matches of one batch."""
+        import numpy as np
+
+        rows = found["row"].to_numpy()
+        subscriptions = found["subscription"].combine_chunks()
+        self.tally.add(len(batch), rows, subscriptions)
+        if not self.writers or not len(rows):
+            return
+        content = None
+        if "content" in self.columns:
+            events = _events(batch)
+            content = [events[row] for row in rows.tolist()]
+        of_events = np.asarray(numbers, np.int64)[rows]
+        subscribers = self.tally.subscribers_of(subscriptions)
+        for writer in self.writers:
+            writer.write(of_events, subscriptions, subscribers, content)
+
+
+@contextmanager
+def _writers(
+    as_json: bool, out: str | None, strict: bool, columns: tuple[str, ...]
+) -> Iterator[list[MatchWriter]]:
+    """Where matches go: nowhere, to a file, to standard output, or to both."""
+    from palio.cli.writing import open_writer
+
+    with ExitStack() as stack:
+        writers: list[MatchWriter] = []
+        if as_json and strict:
+            # Standard output cannot be taken back, so it has to wait for the end.
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="palio-")))
+            stack.enter_context(_copied_to_output(folder / "matches.jsonl"))
+            writers.append(stack.enter_context(open_writer(folder / "matches.jsonl", columns=columns)))
+        elif as_json:
+            writers.append(stack.enter_context(open_writer(None, columns=columns)))
+        if out is not None:
+            writers.append(stack.enter_context(open_writer(out, columns=columns)))
+        yield writers
+
+
+@contextmanager
+def _copied_to_output(path: Path) -> Iterator[None]:
+    """Copy a file to standard output once it is complete."""
+    try:
+        yield
+    finally:
+        if path.exists():
+            with open(path, "rb") as file:
+                shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+def _match(matcher: Matcher, batch: Any, reader: EventReader, faults: _Faults) -> pa.Table:
+    """The matches of a batch; an event that cannot be matched costs only itself."""
+    try:
+        return matcher.match_batch(batch)
+    except EventError:
+        return _match_singly(matcher, batch, reader, faults)
+
+
+def _match_singly(matcher: Matcher, batch: Any, reader: EventReader, faults: _Faults) -> pa.Table:
+    import pyarrow as pa
+
+    kept = [matcher.match_batch([])]
+    for row, event in enumerate(_events(batch)):
+        try:
+            found = matcher.match_batch([event])
+        except EventError as error:
+            faults.event(InputError(reader.name, f"event {reader.numbers[row]}: {error}"))
+            continue
+        kept.append(found.set_column(0, "row", pa.array([row] * len(found), pa.int64())))
+    return pa.concat_tables(kept).unify_dictionaries()
+
+
+def _events(batch: Any) -> list[Event]:
+    from palio.events import Event
+
+    return batch if isinstance(batch, list) else list(Event.from_arrow(batch))
+
+
+class _Faults:
+    """Shows the first things that cannot be read, and counts them all."""
+
+    def __init__(self, console: Console, strict: bool) -> None:
+        self.count = 0
+        self._console = console
+        self._strict = strict
+
+    def event(self, error: InputError) -> None:
+        """Report an event; with --strict it is the last thing that happens."""
+        self.report(f"{error.source}:{error.line}" if error.line else error.source, None, error.reason)
+        if self._strict:
+            raise _Refused
+
+    def report(self, place: str, who: str | None, reason: PalioError | str) -> None:
+        self.count += 1
+        if self.count <= _MOST_FAULTS:
+            terminal.fault(self._console, place, "error" if self._strict else "skipped", who, reason)
+
+    def conclude(self, advice: str) -> None:
+        """Say how many more there are, and how to see them."""
+        if self.count > _MOST_FAULTS:
+            more = f"… and {self.count - _MOST_FAULTS:,} more; {advice}"
+            self._console.print(more, soft_wrap=True, style="quiet")
+
+
+def _print_line(tally: Tally) -> None:
+    """One line on standard error, where somebody sees it or should."""
+    skipped = tally.faulty_events + tally.faulty_subscriptions
+    if sys.stderr.isatty() or skipped or tally.interrupted:
+        matches = terminal.plural(tally.matches, "match", "matches")
+        said = f"{terminal.plural(tally.events, 'event')}, {matches} in {terminal.duration(tally.elapsed)}"
+        said += f", {skipped:,} skipped" if skipped else ""
+        said += ", ended by Ctrl-C" if tally.interrupted else ""
+        terminal.messages().print(said, soft_wrap=True, style="quiet")
+
+
+def _print_summary(tally: Tally, events: str, out: str | None, top: int) -> None:
+    from rich.table import Column
+    from rich.text import Text
+
+    console = terminal.results()
+    most = tally.most_matched(top)
+    if most:
+        room = 24 if console.width >= terminal.WIDE else 12
+        table = terminal.table(
+            "most matched", Column("subscriber"), terminal.numbers("matches"), Column("", width=room)
+        )
+        for subscription, count in most:
+            table.add_row(
+                Text(subscription.id, style="name"),
+                subscription.subscriber or "",
+                f"{count:,}",
+                terminal.bar(count / most[0][1], room),
+            )
+        console.print(table)
+        console.print()
+    console.print(terminal.facts(_facts(tally, events, out)))
+    if out is None and tally.matches:
+        console.print(
+            "\nMatches were only counted: --out FILE keeps them, --json prints them.", style="quiet"
+        )
+
+
+def _facts(tally: Tally, events: str, out: str | None) -> Iterator[tuple[str, str]]:
+    name = "standard input" if events == "-" else events
+    taken = f"in {terminal.duration(tally.elapsed)}"
+    if tally.events >= _ENOUGH_TO_MEASURE:
+        taken += f", {terminal.rate(tally.events, tally.elapsed)} a second"
+    yield "events", f"{tally.events:,} from {name} {taken}"
+    share = f", for {tally.wanted_events:,} of the events" if tally.matches else ""
+    yield "matches", f"{tally.matches:,}{share}" + (f", in {out}" if out else "")
+    silent = tally.never_matched()
+    listed = f": {', '.join(silent)}" if 0 < len(silent) <= 5 else ""
+    yield "subscriptions", f"{tally.subscriptions:,}, of which {len(silent):,} never matched{listed}"
+    if tally.faulty_events or tally.faulty_subscriptions:
+        faulty = [(tally.faulty_events, "event"), (tally.faulty_subscriptions, "subscription")]
+        yield "skipped", " and ".join(terminal.plural(count, noun) for count, noun in faulty if count)
+    if tally.interrupted:
+        yield "ended", "by Ctrl-C; this is what was done until then"

@@ -1,0 +1,236 @@
+"""How does the command line look? One console, one kind of table, numbers as people read them.
+
+Results go to standard output and messages to standard error, so that a pipe carries only results. Colours and
+progress appear where somebody can see them: Rich leaves colours out when the output is a file or `NO_COLOR`
+is set, and progress is drawn only on a terminal that can draw over itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+from rich.theme import Theme
+
+from palio.errors import PalioError, ParseError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_THEME: Final = Theme(
+    {
+        "good": "green",
+        "bad": "bold red",
+        "warning": "yellow",
+        "name": "cyan",
+        "bar": "cyan",
+        "quiet": "dim",
+        "title": "bold",
+        "progress.elapsed": "dim",
+    }
+)
+WIDE: Final = 120  # columns from which a layout may put side by side what it stacks otherwise
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+class _Console(Console):
+    """A console that lets the caller decide what a closed pipe means; Rich would end the program."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
+def results() -> Console:
+    """Where answers go: standard output."""
+    return _Console(theme=_THEME, highlight=False, emoji=False, markup=False)
+
+
+def messages() -> Console:
+    """Where everything else goes: standard error."""
+    return _Console(theme=_THEME, highlight=False, emoji=False, markup=False, stderr=True)
+
+
+def can_animate(console: Console) -> bool:
+    """Whether somebody watches: a pipe that is told to be colourful is still a pipe."""
+    return console.is_terminal and not console.is_dumb_terminal and sys.stderr.isatty()
+
+
+def error(message: PalioError | str) -> None:
+    """Say what went wrong, on standard error."""
+    _say(messages(), Text("error: ", style="bad"), message)
+
+
+def fault(console: Console, place: str, kind: str, who: str | None, reason: PalioError | str) -> None:
+    """One thing that is wrong: its place, where editors look for it, the reason, and the text it is about."""
+    style = "bad" if kind == "error" else "warning"
+    name = f"{shorten(who, 60)}: " if who else ""
+    _say(console, Text.assemble((f"{place}: ", "quiet"), (f"{kind}: ", style), (name, "name")), reason)
+
+
+def _say(console: Console, start: Text, reason: PalioError | str) -> None:
+    if not isinstance(reason, ParseError):
+        console.print(start, str(reason), sep="", soft_wrap=True)
+        return
+    console.print(start, reason.reason, sep="", soft_wrap=True)
+    for line in excerpt(reason.text, reason.position, console.width - 4).splitlines():
+        console.print(f"    {line}", soft_wrap=True)
+    if reason.hint:
+        console.print(Text(f"    {reason.hint}", style="quiet"), soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """A value as one line of JSON on standard output, in ASCII where that has no other letters."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=_is_ascii()) + "\n")
+
+
+def table(*columns: str | Column, title: str | None = None) -> Table:
+    """A table without lines, but for one below its head; numbers go into columns made by `numbers`."""
+    from rich.box import Box
+
+    line = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
+    plain = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+    return Table(
+        *columns,
+        title=title,
+        box=plain if _is_ascii() else line,
+        title_justify="left",
+        title_style="title",
+        header_style="quiet",
+        border_style="quiet",
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1),
+    )
+
+
+def numbers(header: str) -> Column:
+    """A column of numbers."""
+    return Column(header, justify="right", no_wrap=True)
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> Table:
+    """Names and what there is to say of each, in two columns."""
+    grid = Table.grid(Column(justify="right", no_wrap=True, style="quiet"), Column(), padding=(0, 2, 0, 0))
+    for name, value in rows:
+        grid.add_row(name, value)
+    return grid
+
+
+def bar(share: float, width: int) -> Text:
+    """A bar over a share of a width; what is more than nothing shows."""
+    eighths = 0 if share <= 0 else max(1, round(min(share, 1.0) * width * 8))
+    if _is_ascii():
+        return Text("#" * max(eighths > 0, eighths // 8), style="bar")
+    return Text("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip(), style="bar")
+
+
+def _is_ascii() -> bool:
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return not encoding.lower().startswith("utf")
+
+
+def excerpt(text: str, position: int, width: int) -> str:
+    """The line of a text around a position, with a caret below the place, in at most so many columns."""
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    line = "".join(c if c.isprintable() else " " for c in text[start : end if end >= 0 else len(text)])
+    at = position - start
+    before, after = line[:at], line[at:]
+    room = max(10, width)
+    if cell_len(line) + 1 > room:
+        before = _last_cells(before, room * 2 // 3)
+        after = _first_cells(after, room - cell_len(before) - 1)
+    return f"{before}{after}\n{' ' * cell_len(before)}^"
+
+
+def _first_cells(text: str, room: int) -> str:
+    if cell_len(text) <= room:
+        return text
+    while text and cell_len(text) > room - 1:
+        text = text[: max(0, len(text) - max(1, (cell_len(text) - room) // 2))]
+    return text + "…"
+
+
+def _last_cells(text: str, room: int) -> str:
+    return _first_cells(text[::-1], room)[::-1]
+
+
+def shorten(text: str, room: int) -> str:
+    """A text in at most so many columns, on one line."""
+    return _first_cells("".join(c if c.isprintable() else " " for c in text), room)
+
+
+def bare(condition: str) -> str:
+    """A condition without the brackets around the whole of it."""
+    depth = 0
+    quote = ""
+    for at, character in enumerate(condition):
+        if quote:
+            quote = "" if character == quote and condition[at - 1] != "\\" else quote
+        elif character in "'`":
+            quote = character
+        else:
+            depth += (character == "(") - (character == ")")
+        if depth == 0 and at < len(condition) - 1:
+            return condition
+    return condition[1:-1] if condition.startswith("(") else condition
+
+
+def plural(count: int, noun: str, nouns: str | None = None) -> str:
+    """`1 event`, `2,000 events`."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def rate(count: float, seconds: float) -> str:
+    """How many a second, to three digits: more would change from run to run."""
+    each = count / max(seconds, 1e-9)
+    if each < 1000:
+        return f"{each:.3g}"
+    digits = len(str(int(each))) - 3
+    return f"{round(each, -digits):,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """A time as one says it."""
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+
+
+def progress(console: Console, description: str, total: float | None, shown: bool = True) -> Progress:
+    """Progress on a console of messages, gone when done; its tasks have a field `done`, a text beside it."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn(description),
+        SpinnerColumn(style="name") if total is None else BarColumn(bar_width=20),
+        TextColumn("{task.fields[done]}", markup=False),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not (shown and can_animate(console)),
+        redirect_stdout=False,
+        redirect_stderr=False,
+        refresh_per_second=8,
+    )
+
+
+def drop_output() -> None:
+    """After a closed pipe: let what is still buffered go nowhere, so that the interpreter ends in peace."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError, AttributeError):
+        return

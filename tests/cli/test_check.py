@@ -1,0 +1,159 @@
+"""`palio check`: errors with their place, and what is never, always, redundantly or slowly matched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from palio.cli.main import palio
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def check(*wants: dict[str, Any] | str, options: tuple[str, ...] = (), columns: int = 80) -> Result:
+    lines = [want if isinstance(want, str) else json.dumps(want) for want in wants]
+    Path("wants.jsonl").write_text("".join(line + "\n" for line in lines))
+    return CliRunner(env={"COLUMNS": str(columns)}).invoke(palio, ["check", "wants.jsonl", *options])
+
+
+def want(id: str, where: Any, **more: Any) -> dict[str, Any]:
+    return {"id": id, "where": where, **more}
+
+
+def findings(answer: Result) -> dict[str | None, list[str]]:
+    return {
+        entry["id"]: [each["kind"] for each in entry["findings"]]
+        for entry in map(json.loads, answer.stdout.splitlines())
+    }
+
+
+def count_of(answer: Result, kind: str) -> int:
+    [line] = [line for line in answer.stdout.splitlines() if line.startswith(f"{kind} ")]
+    return int(line.split()[1].replace(",", ""))
+
+
+def test_nothing_to_say_is_said() -> None:
+    answer = check(want("a", "x = 1"), want("b", "y = 2"))
+    assert answer.exit_code == 0
+    assert answer.stdout.startswith("wants.jsonl: 2 subscriptions\n")
+    assert count_of(answer, "fine") == 2
+    assert all(count_of(answer, kind) == 0 for kind in ["error", "never", "always", "redundant", "slow"])
+
+
+def test_errors_are_all_shown_with_file_line_caret_and_hint() -> None:
+    answer = check(
+        want("a", "price > AND symbol = 'ACME'"),
+        want("b", "x = 1"),
+        "oops",
+        want("b", "x = 2"),
+        {"where": "x = 3"},
+        want("c", "x = 4", language="klingon"),
+        want("d", "x RLIKE '(?=a)'"),
+    )
+    assert answer.exit_code == 1
+    assert "wants.jsonl:1: error: a: " in answer.stdout
+    assert "    price > AND symbol = 'ACME'\n            ^\n" in answer.stdout
+    assert "wants.jsonl:3: error: not JSON" in answer.stdout
+    assert "wants.jsonl:4: error: b: the id is taken already, on line 2" in answer.stdout
+    assert 'wants.jsonl:5: error: there is no "id"' in answer.stdout
+    assert "wants.jsonl:6: error: c: there is no condition language 'klingon'" in answer.stdout
+    assert "wants.jsonl:7: error: d: " in answer.stdout
+    assert count_of(answer, "error") == 6
+
+
+def test_warnings_alone_do_not_fail() -> None:
+    answer = check(want("a", "price > 100 AND price < 50"), want("b", "TRUE"), want("c", "x IS NULL"))
+    assert answer.exit_code == 0
+    assert "wants.jsonl:1: never matches: a: price > 100 AND price < 50" in answer.stdout
+    assert "wants.jsonl:2: always matches: b: TRUE" in answer.stdout
+    assert "wants.jsonl:3: slow: c: every event is asked" in answer.stdout
+
+
+def test_redundant_means_equal_or_covered_for_the_same_subscriber() -> None:
+    answer = check(
+        want("a", "x > 3", subscriber="one"),
+        want("b", "x > 5 AND y = 'a'", subscriber="one"),
+        want("c", "3 < x", subscriber="one"),
+        want("d", "x > 5", subscriber="two"),
+    )
+    assert answer.exit_code == 0
+    assert "wants.jsonl:2: redundant: b: covered by a, line 1" in answer.stdout
+    assert "wants.jsonl:3: redundant: c: equal to a, line 1" in answer.stdout
+    assert count_of(answer, "redundant") == 2
+    assert count_of(answer, "fine") == 2
+
+
+def test_without_subscribers_all_are_compared() -> None:
+    answer = check(want("a", "x > 3"), want("b", "x > 5"), options=("--json",))
+    assert findings(answer) == {"a": [], "b": ["redundant"]}
+
+
+def test_json_has_one_object_for_each_subscription() -> None:
+    answer = check(
+        want("a", "x >", subscriber="s"), want("b", "x > 3 AND x > 5"), options=("--json", "--normal-form")
+    )
+    assert answer.exit_code == 1
+    first, second = map(json.loads, answer.stdout.splitlines())
+    assert first["line"] == 1
+    assert first["subscriber"] == "s"
+    assert first["normal_form"] is None
+    [error] = first["findings"]
+    assert error["kind"] == "error"
+    assert error["position"] == 3
+    assert "message" in error
+    assert second == {"line": 2, "id": "b", "subscriber": None, "findings": [], "normal_form": "x > 5"}
+
+
+def test_json_names_what_makes_redundant() -> None:
+    answer = check(want("a", "x > 3"), want("b", "x > 5"), options=("--json",))
+    [finding] = json.loads(answer.stdout.splitlines()[1])["findings"]
+    assert finding["by"] == "a"
+
+
+def test_the_normal_form_is_shown_on_request() -> None:
+    answer = check(want("a", "NOT (x > 3 OR y <> 'a')"), options=("--normal-form",))
+    assert "wants.jsonl:1: a: x <= 3 AND y = 'a'\n" in answer.stdout
+
+
+def test_of_many_findings_of_a_kind_the_first_are_shown_unless_all_are_asked_for() -> None:
+    wants = [want(str(number), "x >") for number in range(30)]
+    few = check(*wants)
+    assert few.stdout.count("error: ") == 10
+    assert "… and 20 error; --all shows them" in few.stdout
+    assert check(*wants, options=("--all",)).stdout.count("error: ") == 30
+
+
+def test_a_file_of_another_format_and_standard_input() -> None:
+    Path("wants.csv").write_text("id,where\na,x = 1\nb,x >\n")
+    answer = CliRunner().invoke(palio, ["check", "wants.csv"])
+    assert answer.exit_code == 1
+    assert "wants.csv:3: error: b: " in answer.stdout
+    lines = json.dumps(want("a", "x = 1")) + "\n"
+    answer = CliRunner().invoke(palio, ["check", "-"], input=lines)
+    assert answer.exit_code == 0
+    assert answer.stdout.startswith("standard input: 1 subscription\n")
+
+
+def test_ctrl_c_shows_what_was_found_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    from palio.filters.filter import Filter
+
+    parse = Filter.parse
+
+    def interrupted(condition: Any, language: str = "sql", **options: Any) -> Filter:
+        if condition == "stop = 1":
+            raise KeyboardInterrupt
+        return parse(condition, language, **options)
+
+    monkeypatch.setattr(Filter, "parse", interrupted)
+    answer = check(want("a", "x >"), want("b", "stop = 1"), want("c", "y >"))
+    assert answer.exit_code == 130
+    assert "wants.jsonl:1: error: a" in answer.stdout
+    assert "until Ctrl-C" in answer.stdout
