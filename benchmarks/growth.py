@@ -65,12 +65,8 @@ def measure(base: int, sizes: list[int], events: int, rounds: int) -> list[Point
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--vocabularies", nargs="+", type=int, default=[10, 32, 100], help="at 10k subscriptions"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--vocabularies", nargs="+", type=int, default=[10, 32, 100], help="at 10k subscriptions")
     parser.add_argument("--sizes", nargs="+", type=int, default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--events", type=int, default=4 * BATCH)
     parser.add_argument("--rounds", type=int, default=5)

@@ -35,9 +35,7 @@ from harness.results import Row
 from harness.tasks import PadresTask, SyntheticTask, Task, data_folder
 
 Run = Callable[[Task, float, Answers], Row]
-ALTERNATIVES: dict[str, Run] = {
-    module.NAME: module.run for module in (python_loop, rules, duckdb_join, polars_join)
-}
+ALTERNATIVES: dict[str, Run] = {module.NAME: module.run for module in (python_loop, rules, duckdb_join, polars_join)}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -122,9 +120,7 @@ def _section(
     return rows
 
 
-def _alternative(
-    task: Task, engine: str, seconds: float, reference: Answers, gave_up: set[tuple[str, str]]
-) -> Row:
+def _alternative(task: Task, engine: str, seconds: float, reference: Answers, gave_up: set[tuple[str, str]]) -> Row:
     skipped = Row(task.name, len(task), engine)
     if (task.name, engine) in gave_up:
         skipped.note = "skipped: too slow at a smaller size"
@@ -147,9 +143,7 @@ def _sketch_program(folder: Path) -> Path | sketch.Unavailable:
         return reason
 
 
-def _sketch(
-    task: Task, program: Path | sketch.Unavailable, folder: Path
-) -> sketch.Sketch | sketch.Unavailable:
+def _sketch(task: Task, program: Path | sketch.Unavailable, folder: Path) -> sketch.Sketch | sketch.Unavailable:
     if isinstance(program, sketch.Unavailable):
         return program
     try:

@@ -45,9 +45,7 @@ _LABELS = ("opening", "first match", "opening again", "first match of that")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--profile", choices=["eq", "mix"], default="mix")
     parser.add_argument("--size", type=int, default=1_000_000)
     parser.add_argument("--processes", type=int, default=7)
@@ -69,9 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         figures[label] = list(times)
     medians = {label: 1e3 * statistics.median(values) for label, values in figures.items()}
     if options.json:
-        print(
-            json.dumps({"subscriptions": options.size, "file_bytes": size, "milliseconds": medians}, indent=2)
-        )
+        print(json.dumps({"subscriptions": options.size, "file_bytes": size, "milliseconds": medians}, indent=2))
         return 0
     table = Table(title=f"{options.profile}, {options.size:,} subscriptions, {size / 1e6:.0f} MB on disk")
     table.add_column("what")

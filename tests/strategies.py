@@ -136,9 +136,7 @@ def scalar_attributes(names: Sequence[str] = NAMES) -> st.SearchStrategy[Attribu
 def attributes(names: Sequence[str] = NAMES, most: int = 3) -> st.SearchStrategy[Attributes]:
     """The attributes of an event; any of them may have several values."""
     several = st.lists(scalars(), min_size=1, max_size=most).map(tuple)
-    return st.dictionaries(
-        st.sampled_from(names), st.one_of(scalars(), scalars(), several), max_size=len(names)
-    )
+    return st.dictionaries(st.sampled_from(names), st.one_of(scalars(), scalars(), several), max_size=len(names))
 
 
 def choices(event: Mapping[str, Any]) -> list[Attributes]:
@@ -344,14 +342,10 @@ class _Writer:
             return str(self._pick([self.name, self.name, self._number_literal])())
         less = depth - 1
         forms: list[Callable[[], str]] = [
-            lambda: (
-                f"({self.number(less)} {self._pick(['+', '-', '*', '/', '%', 'DIV'])} {self.number(less)})"
-            ),
+            lambda: f"({self.number(less)} {self._pick(['+', '-', '*', '/', '%', 'DIV'])} {self.number(less)})",
             lambda: f"(- {self.number(less)})",
             lambda: f"{self._pick(['abs', 'ceil', 'floor', 'round', 'sqrt', 'signum'])}({self.number(less)})",
-            lambda: (
-                f"CAST({self.number(less)} AS {self._pick(['INT', 'BIGINT', 'DOUBLE', 'DECIMAL(10,2)'])})"
-            ),
+            lambda: f"CAST({self.number(less)} AS {self._pick(['INT', 'BIGINT', 'DOUBLE', 'DECIMAL(10,2)'])})",
             lambda: f"length({self.text(less)})",
             lambda: f"{self._pick(['year', 'month', 'dayofmonth', 'hour', 'dayofweek'])}({self.time(less)})",
             lambda: f"coalesce({self.number(less)}, {self.number(less)})",
@@ -382,9 +376,7 @@ class _Writer:
             return str(self._pick([self.name(), self.name(), literal]))
         less = depth - 1
         forms: list[Callable[[], str]] = [
-            lambda: (
-                f"({self.time(less)} {self._pick('+-')} {self._pick(['INTERVAL 1 DAY', 'INTERVAL 2 HOURS'])})"
-            ),
+            lambda: f"({self.time(less)} {self._pick('+-')} {self._pick(['INTERVAL 1 DAY', 'INTERVAL 2 HOURS'])})",
             lambda: f"({self.time(less)} + INTERVAL 1 MONTH)",
             lambda: f"CAST({self.time(less)} AS {self._pick(['DATE', 'TIMESTAMP'])})",
             lambda: f"{self._pick(['last_day', 'to_date', 'to_timestamp'])}({self.time(less)})",
@@ -394,9 +386,7 @@ class _Writer:
 
 
 @st.composite
-def conditions(
-    draw: Callable[..., Any], names: Sequence[str] = NAMES, depth: int = 3, arrays: bool = True
-) -> str:
+def conditions(draw: Callable[..., Any], names: Sequence[str] = NAMES, depth: int = 3, arrays: bool = True) -> str:
     """An SQL condition: any part of the grammar over few attributes, up to a depth.
 
     Some are refused when they are read, `a + 'x' IS NULL` say; `readable_conditions` leaves those out.
@@ -413,9 +403,7 @@ def is_readable(condition: str) -> bool:
     return True
 
 
-def readable_conditions(
-    names: Sequence[str] = NAMES, depth: int = 3, arrays: bool = True
-) -> st.SearchStrategy[str]:
+def readable_conditions(names: Sequence[str] = NAMES, depth: int = 3, arrays: bool = True) -> st.SearchStrategy[str]:
     """A condition that can be read."""
     return conditions(names, depth, arrays).filter(is_readable)
 

@@ -116,9 +116,7 @@ def run_python(*arguments: str) -> str:
 # Where this was written is nobody's business, and works nowhere else.
 NOT_HERE = {
     "a path of one machine": re.compile(r"(?<![\w.~-])/(work|root|opt|home|Users|tmp|mnt)/[\w.]"),
-    "a registry": re.compile(
-        r"\b(pypi\.org|pythonhosted\.org|[a]rtifactory|[j]frog|[i]ndex-url|[f]ind-links)\b"
-    ),
+    "a registry": re.compile(r"\b(pypi\.org|pythonhosted\.org|[a]rtifactory|[j]frog|[i]ndex-url|[f]ind-links)\b"),
     "a document that readers do not have": re.compile(r"(?<![\w/])spec/\w|share[d]/spec\b"),
 }
 TEXT = {"", ".cfg", ".cpp", ".h", ".html", ".ini", ".md", ".py", ".rst", ".sh", ".toml", ".txt", ".yml"}

@@ -19,9 +19,7 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 SMALL_BATCH = 250
 
 
-def one_by_one(
-    row: Row, task: Task, match: Callable[[dict[str, Any]], Collection[int]], seconds: float
-) -> Answers:
+def one_by_one(row: Row, task: Task, match: Callable[[dict[str, Any]], Collection[int]], seconds: float) -> Answers:
     """Events one at a time, in order, until the seconds are over; at least one."""
     found: list[Collection[int]] = []
     budget = Budget(seconds)

@@ -97,9 +97,7 @@ def test_without_subscribers_all_are_compared() -> None:
 
 
 def test_json_has_one_object_for_each_subscription() -> None:
-    answer = check(
-        want("a", "x >", subscriber="s"), want("b", "x > 3 AND x > 5"), options=("--json", "--normal-form")
-    )
+    answer = check(want("a", "x >", subscriber="s"), want("b", "x > 3 AND x > 5"), options=("--json", "--normal-form"))
     assert answer.exit_code == 1
     first, second = map(json.loads, answer.stdout.splitlines())
     assert first["line"] == 1

@@ -62,9 +62,7 @@ def test_what_it_saves_can_be_matched_and_checked(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "flights"
     saved = demo("--save", str(folder))
     assert f"palio match {folder}/wants.jsonl {folder}/flights.parquet" in saved.stdout
-    matched = CliRunner().invoke(
-        palio, ["match", str(folder / "wants.jsonl"), str(folder / "flights.parquet")]
-    )
+    matched = CliRunner().invoke(palio, ["match", str(folder / "wants.jsonl"), str(folder / "flights.parquet")])
     assert matched.exit_code == 0
     [matches] = [line for line in saved.stdout.splitlines() if line.startswith("answered")]
     assert matches.split()[1] in matched.stdout

@@ -80,9 +80,7 @@ def test_many_conditions_to_blame_are_cut_to_three() -> None:
         ("price > 1", '{"quote": {"price": 2}}', "quote.price"),
     ],
 )
-def test_a_name_that_the_event_lacks_is_answered_with_the_nearest_it_has(
-    condition: str, event: str, near: str
-) -> None:
+def test_a_name_that_the_event_lacks_is_answered_with_the_nearest_it_has(condition: str, event: str, near: str) -> None:
     said = explain(condition, event).stdout
     assert f"but it has {near}; did you mean that?" in said
 

@@ -88,9 +88,7 @@ def test_no_match_is_an_answer_too() -> None:
     assert "matches  0" in answer.stdout
 
 
-@pytest.mark.parametrize(
-    "name", ["m.jsonl", "m.json", "m.csv", "m.parquet", "m.jsonl.gz", "m.csv.xz", "m.json.zst"]
-)
+@pytest.mark.parametrize("name", ["m.jsonl", "m.json", "m.csv", "m.parquet", "m.jsonl.gz", "m.csv.xz", "m.json.zst"])
 def test_out_writes_what_the_name_says(name: str) -> None:
     answer = match("wants.jsonl", "events.jsonl", "--out", name)
     assert answer.exit_code == 0
@@ -214,9 +212,7 @@ def test_bad_subscriptions_are_reported_with_their_place_and_skipped() -> None:
 
 
 def test_many_bad_subscriptions_lead_to_check() -> None:
-    Path("wants.jsonl").write_text(
-        json_lines([*WANTS, *({"id": str(n), "where": "x >"} for n in range(1200))])
-    )
+    Path("wants.jsonl").write_text(json_lines([*WANTS, *({"id": str(n), "where": "x >"} for n in range(1200))]))
     answer = match("wants.jsonl", "events.jsonl", "--json")
     assert printed(answer) == MATCHES
     assert "… and 1,195 more; palio check wants.jsonl lists them all" in answer.stderr

@@ -80,17 +80,11 @@ def all_events(path: str | Path, **options: Any) -> list[dict[str, Any]]:
     """The attributes of all events of a file."""
     with read_events(path, **options) as reader:
         batches = list(reader)
-    events = [
-        event
-        for batch in batches
-        for event in (batch if isinstance(batch, list) else Event.from_arrow(batch))
-    ]
+    events = [event for batch in batches for event in (batch if isinstance(batch, list) else Event.from_arrow(batch))]
     return [dict(event.attributes) for event in events]
 
 
-def read_with_faults(
-    path: str | Path, **options: Any
-) -> tuple[list[dict[str, Any]], list[tuple[int | None, str]]]:
+def read_with_faults(path: str | Path, **options: Any) -> tuple[list[dict[str, Any]], list[tuple[int | None, str]]]:
     faults: list[InputError] = []
     events = all_events(path, on_error=faults.append, **options)
     return events, [(fault.line, fault.reason) for fault in faults]
@@ -240,9 +234,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
         read_events(tmp_path / "a.csv")
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything"
-)
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything")
 def test_a_file_without_permission_is_refused(make: Make) -> None:
     path = make("a.csv", b"x\n1\n")
     path.chmod(0)
@@ -269,9 +261,7 @@ BIG = jsonl([{"x": i, "text": noise(20, i)} for i in range(5_000)])
 
 
 @pytest.mark.parametrize("compression", [".gz", ".xz", ".zst"])
-def test_a_compressed_file_that_is_cut_short_gives_what_there_was_then_says_so(
-    compression: str, make: Make
-) -> None:
+def test_a_compressed_file_that_is_cut_short_gives_what_there_was_then_says_so(compression: str, make: Make) -> None:
     data = COMPRESS[compression](BIG)
     path = make(f"a.jsonl{compression}", data[: len(data) * 2 // 3])
     batches = iter(read_events(path, batch_size=100))
@@ -308,9 +298,7 @@ def test_a_compressed_file_that_is_damaged_is_an_input_error(compression: str, m
 
 @pytest.mark.parametrize("format", ["jsonl", "json", "csv", "parquet"])
 @pytest.mark.parametrize("compression", [".gz", ".xz", ".zst"])
-def test_a_file_that_is_not_compressed_as_it_says_is_an_input_error(
-    format: str, compression: str, make: Make
-) -> None:
+def test_a_file_that_is_not_compressed_as_it_says_is_an_input_error(format: str, compression: str, make: Make) -> None:
     for broken in (b"this is not compressed at all, but it is long enough", b"\x1f"):
         path = make(f"a.{format}{compression}", broken)
         with pytest.raises(InputError, match=rf"a\.{format}\{compression}: (not a|the) \{compression} file"):
@@ -319,9 +307,7 @@ def test_a_file_that_is_not_compressed_as_it_says_is_an_input_error(
             list(read_subscriptions(path))
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"PAR1", b"not parquet" * 100, parquet(ROWS)[:-20], parquet(ROWS)[20:]]
-)
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"not parquet" * 100, parquet(ROWS)[:-20], parquet(ROWS)[20:]])
 def test_a_damaged_parquet_file_is_an_input_error(data: bytes, make: Make) -> None:
     with pytest.raises(InputError, match="not a Parquet file, or a damaged one: "):
         all_events(make("a.parquet", data))
@@ -397,9 +383,7 @@ def test_a_line_larger_than_memory_is_left_out_without_being_held(make: Make) ->
         ('[{"y":{"z":[{}]},"x":1}]', [1]),
     ],
 )
-def test_a_document_is_an_array_or_values_one_after_the_other(
-    text: str, values: list[Any], make: Make
-) -> None:
+def test_a_document_is_an_array_or_values_one_after_the_other(text: str, values: list[Any], make: Make) -> None:
     assert [event["x"] for event in all_events(make("a.json", text.encode()))] == values
 
 
@@ -536,9 +520,7 @@ def columns_of(text: str, make: Make) -> dict[str, list[Any]]:
         (["", ""], [None, None]),
     ],
 )
-def test_a_column_has_the_type_all_its_values_look_like(
-    fields: list[str], values: list[Any], make: Make
-) -> None:
+def test_a_column_has_the_type_all_its_values_look_like(fields: list[str], values: list[Any], make: Make) -> None:
     text = "n,x\n" + "".join(f"0,{field}\n" for field in fields)
     got = columns_of(text, make)["x"]
     assert got == values
@@ -595,9 +577,7 @@ def test_values_unlike_the_first_ones_are_reported_and_their_rows_left_out(
     path = make("a.csv", data)
     with read_events(path, on_error=(faults := []).append) as reader:  # type: ignore[var-annotated]
         events = [
-            (number, row)
-            for batch in reader
-            for number, row in zip(reader.numbers, batch.to_pylist(), strict=True)
+            (number, row) for batch in reader for number, row in zip(reader.numbers, batch.to_pylist(), strict=True)
         ]
     assert [number for number, _ in events] == [n for n in range(1, 51) if n not in (30, 31, 32, 41)]
     assert events[36][1] == {"i": None, "f": 2.0, "b": None, "d": None, "s": "NA"}
@@ -660,9 +640,7 @@ def test_standard_input_is_read_in_every_format(format: str, monkeypatch: pytest
     with read_events("-", format) as reader:
         assert (reader.size, reader.name) == (None, "standard input")
         events = [
-            event
-            for batch in reader
-            for event in (batch if isinstance(batch, list) else Event.from_arrow(batch))
+            event for batch in reader for event in (batch if isinstance(batch, list) else Event.from_arrow(batch))
         ]
         assert reader.position == len(data)
     assert [event.attributes for event in events] == ROWS
@@ -730,9 +708,7 @@ def test_subscriptions_are_read_from_every_kind_of_file(format: str, compression
 
 
 def test_a_condition_may_be_json(make: Make) -> None:
-    path = make(
-        "a.jsonl", b'{"id":"a","where":{"x":[1]},"language":"eventbridge"}\n{"id":"b","where":[{"y":1}]}\n'
-    )
+    path = make("a.jsonl", b'{"id":"a","where":{"x":[1]},"language":"eventbridge"}\n{"id":"b","where":[{"y":1}]}\n')
     assert [one.where for one in lines(path)] == [{"x": [1]}, [{"y": 1}]]
 
 
@@ -767,12 +743,8 @@ def test_everything_else_is_kept_as_metadata(make: Make) -> None:
         ("nonsense", "not JSON: "),
     ],
 )
-def test_a_subscription_that_cannot_be_used_is_reported_by_its_line(
-    text: str, reason: str, make: Make
-) -> None:
-    path = make(
-        "a.jsonl", b'{"id":"first","where":"x"}\n\n' + text.encode() + b'\n{"id":"last","where":"y"}\n'
-    )
+def test_a_subscription_that_cannot_be_used_is_reported_by_its_line(text: str, reason: str, make: Make) -> None:
+    path = make("a.jsonl", b'{"id":"first","where":"x"}\n\n' + text.encode() + b'\n{"id":"last","where":"y"}\n')
     faults: list[InputError] = []
     assert [one.id for one in lines(path, on_error=faults.append)] == ["first", "last"]
     (fault,) = faults
@@ -815,9 +787,7 @@ def test_a_missing_file_of_subscriptions_is_raised_at_once() -> None:
         ("aws_cloudtrail_stratus.jsonl.xz", 2_900, "userIdentity.type", "IAMUser"),
     ],
 )
-def test_real_files_are_read_whole(
-    file: str, events: int, attribute: str, value: object, data_folder: Path
-) -> None:
+def test_real_files_are_read_whole(file: str, events: int, attribute: str, value: object, data_folder: Path) -> None:
     with read_events(data_folder / "events" / file) as reader:
         count = 0
         for batch in reader:

@@ -65,9 +65,7 @@ def test_brackets_around_the_whole_are_left_out(condition: str, bare: str) -> No
 
 
 @given(st.text(max_size=200), st.data(), st.integers(20, 100))
-def test_a_caret_stands_in_the_excerpt_and_below_its_place(
-    text: str, data: st.DataObject, width: int
-) -> None:
+def test_a_caret_stands_in_the_excerpt_and_below_its_place(text: str, data: st.DataObject, width: int) -> None:
     position = data.draw(st.integers(0, len(text)))
     line, caret = terminal.excerpt(text, position, width).split("\n")
     place = len(caret) - 1

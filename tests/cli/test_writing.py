@@ -50,9 +50,7 @@ def read_back(path: Path) -> list[dict[str, Any]]:
     if ".csv" in path.name:
         options = pyarrow.csv.ParseOptions(newlines_in_values=True)
         types = pyarrow.csv.ConvertOptions(strings_can_be_null=True, quoted_strings_can_be_null=False)
-        return pyarrow.csv.read_csv(
-            io.BytesIO(data), parse_options=options, convert_options=types
-        ).to_pylist()  # type: ignore[no-any-return]
+        return pyarrow.csv.read_csv(io.BytesIO(data), parse_options=options, convert_options=types).to_pylist()  # type: ignore[no-any-return]
     if ".parquet" in path.name:
         return pyarrow.parquet.read_table(io.BytesIO(data)).to_pylist()  # type: ignore[no-any-return]
     if ".jsonl" in path.name:
@@ -159,9 +157,7 @@ def test_a_file_appears_when_it_is_complete(format: str, compression: str, tmp_p
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("format", FORMATS)
-def test_after_an_interrupt_what_was_done_is_there_and_valid(
-    format: str, compression: str, tmp_path: Path
-) -> None:
+def test_after_an_interrupt_what_was_done_is_there_and_valid(format: str, compression: str, tmp_path: Path) -> None:
     path = tmp_path / f"matches.{format}{compression}"
     with pytest.raises(KeyboardInterrupt):
         write_then_raise(path, KeyboardInterrupt())

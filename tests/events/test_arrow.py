@@ -150,9 +150,7 @@ def test_encodings_are_looked_through() -> None:
 
 def test_extension_types_are_read_as_what_they_store() -> None:
     stored = pa.array([b"0123456789abcdef"], pa.binary(16))
-    assert rows(pa.table({"u": pa.ExtensionArray.from_storage(pa.uuid(), stored)})) == [
-        {"u": b"0123456789abcdef"}
-    ]
+    assert rows(pa.table({"u": pa.ExtensionArray.from_storage(pa.uuid(), stored)})) == [{"u": b"0123456789abcdef"}]
 
 
 @pytest.mark.parametrize(
@@ -206,9 +204,7 @@ def test_tables_batches_readers_and_other_libraries_are_read() -> None:
 def test_slices_and_chunks_are_read_as_what_they_show() -> None:
     kind = pa.struct([("l", pa.list_(pa.int64())), ("m", pa.map_(pa.string(), pa.int64()))])
     values = [{"l": [i] * (i % 3), "m": [(f"k{i}", i)]} for i in range(10)]
-    whole = pa.table(
-        {"s": pa.array(values, kind), "d": pa.array([str(i % 2) for i in range(10)]).dictionary_encode()}
-    )
+    whole = pa.table({"s": pa.array(values, kind), "d": pa.array([str(i % 2) for i in range(10)]).dictionary_encode()})
     chunked = pa.concat_tables([whole.slice(0, 3), whole.slice(3, 4), whole.slice(7)])
     assert rows(chunked) == rows(whole)
     assert rows(whole.slice(4, 3)) == rows(whole)[4:7]

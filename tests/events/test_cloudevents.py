@@ -236,9 +236,7 @@ def test_limits_hold_for_data() -> None:
     with pytest.raises(EventError, match="nested deeper than 3 levels"):
         Event.from_cloudevent(CONTEXT | {"data": {"a": {"b": {}}}}, limits=Limits(depth=3))
     with pytest.raises(EventError, match="data: 20 bytes of JSON; an event may have 10"):
-        Event.from_cloudevent(
-            b" " * 20, HEADERS | {"content-type": "text/json"}, limits=Limits(json_bytes=10)
-        )
+        Event.from_cloudevent(b" " * 20, HEADERS | {"content-type": "text/json"}, limits=Limits(json_bytes=10))
 
 
 TEXT = st.text(max_size=8)
@@ -249,9 +247,7 @@ TEXT = st.text(max_size=8)
     st.dictionaries(st.sampled_from([*HEADERS, "content-type", "ce-time", "ce-x"]) | TEXT, TEXT),
     st.booleans(),
 )
-def test_any_message_is_an_event_or_an_event_error(
-    body: Any, headers: dict[str, str], complete: bool
-) -> None:
+def test_any_message_is_an_event_or_an_event_error(body: Any, headers: dict[str, str], complete: bool) -> None:
     try:
         event = Event.from_cloudevent(body, HEADERS | headers if complete else headers)
     except EventError:

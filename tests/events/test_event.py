@@ -175,7 +175,5 @@ def test_importing_events_brings_no_heavy_library() -> None:
     heavy = {"numpy", "pyarrow", "numba", "rich", "pandas", "msgspec"}
     code = f"import sys, palio.events; print({heavy} & set(sys.modules) or '')"
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
-    ended = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == ""

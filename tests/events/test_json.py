@@ -249,9 +249,7 @@ def test_hostile_text_is_read_or_refused_in_little_time_and_memory(text: str) ->
     assert refused is None or len(refused) < 3_000
 
 
-@pytest.mark.parametrize(
-    "name", ["nested long names", "empty objects", "many keys in an array", "long paths"]
-)
+@pytest.mark.parametrize("name", ["nested long names", "empty objects", "many keys in an array", "long paths"])
 def test_hostile_text_takes_memory_in_proportion(name: str) -> None:
     data = BOMBS[name].encode()
     tracemalloc.start()
@@ -370,9 +368,7 @@ def test_any_text_is_an_event_or_an_event_error(text: str) -> None:
     assert refusal(text) != ""
 
 
-@given(
-    st.binary() | PIECES.map("".join).map(str.encode).flatmap(lambda b: st.binary(max_size=3).map(b.__add__))
-)
+@given(st.binary() | PIECES.map("".join).map(str.encode).flatmap(lambda b: st.binary(max_size=3).map(b.__add__)))
 def test_any_bytes_are_an_event_or_an_event_error(data: bytes) -> None:
     assert refusal(data) != ""
 
@@ -386,9 +382,7 @@ def test_any_bytes_are_an_event_or_an_event_error(data: bytes) -> None:
         ("otrf_windows_956701.jsonl.xz", 3_000),
     ],
 )
-def test_real_events_are_read_as_the_careful_reading_reads_them(
-    file: str, events: int, data_folder: Any
-) -> None:
+def test_real_events_are_read_as_the_careful_reading_reads_them(file: str, events: int, data_folder: Any) -> None:
     import lzma
     from itertools import islice
 

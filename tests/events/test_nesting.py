@@ -37,9 +37,7 @@ from palio.events import Event, Value, join_path
         ({"x": {"a": [1]}, "y": {"a": 2}}, {"x.a": (1,), "y.a": 2}),
     ],
 )
-def test_objects_are_paths_and_arrays_are_several_values(
-    content: dict[str, Any], attributes: dict[str, Value]
-) -> None:
+def test_objects_are_paths_and_arrays_are_several_values(content: dict[str, Any], attributes: dict[str, Value]) -> None:
     assert Event.from_dict(content).attributes == attributes
 
 

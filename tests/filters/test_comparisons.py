@@ -60,9 +60,7 @@ def order(value: Any, literal: Any) -> int | None:
     if isinstance(literal, str) and not isinstance(value, str):
         literal = WORTH.get(literal, {}).get(float if isinstance(value, Decimal) else type(value))
         return None if literal is None else order(value, literal)
-    numeric = [
-        isinstance(each, int | float | Decimal) and not isinstance(each, bool) for each in (value, literal)
-    ]
+    numeric = [isinstance(each, int | float | Decimal) and not isinstance(each, bool) for each in (value, literal)]
     if all(numeric):
         return _order_of_numbers(value, literal)
     if {type(value), type(literal)} == {date, datetime}:
@@ -89,11 +87,7 @@ def _as_float(number: Any) -> float:
 
 
 def _at_midnight(moment: Any) -> datetime:
-    return (
-        moment
-        if isinstance(moment, datetime)
-        else datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
-    )
+    return moment if isinstance(moment, datetime) else datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
 
 
 def known(literal: Any) -> bool:
@@ -122,9 +116,7 @@ def test_any_pair_of_values_compares_as_the_oracle_says(operator: str, value: An
 
 
 @given(st.sampled_from(OPERATORS), OF_KIND[Kind.FLOAT].filter(math.isfinite), st.integers(-2, 2), st.data())
-def test_numbers_beside_a_float_compare_as_it_rounds_them(
-    operator: str, number: float, steps: int, data: Any
-) -> None:
+def test_numbers_beside_a_float_compare_as_it_rounds_them(operator: str, number: float, steps: int, data: Any) -> None:
     """Near a float, where a decimal of 38 digits may lie on either side of the half-way point."""
     near = number
     for _ in range(abs(steps)):
@@ -197,9 +189,7 @@ class TestZones:
             assert compare("<", moment, zone).true.contains(date(2024, 1, 1)) is (moment is last)
         for day in (date.min, date.max):
             assert compare("=", day, zone).true.contains(day)
-            assert compare("<", day, zone).true.contains(datetime(2024, 1, 1, tzinfo=UTC)) is (
-                day is date.max
-            )
+            assert compare("<", day, zone).true.contains(datetime(2024, 1, 1, tzinfo=UTC)) is (day is date.max)
 
     def test_an_instant_is_the_same_whatever_zone_it_is_written_in(self) -> None:
         instant = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -208,9 +198,7 @@ class TestZones:
 
 class TestIn:
     @given(st.lists(literals(), min_size=1, max_size=4), values())
-    def test_one_kind_of_literal_is_one_comparison_after_the_other(
-        self, items: list[Any], value: Any
-    ) -> None:
+    def test_one_kind_of_literal_is_one_comparison_after_the_other(self, items: list[Any], value: Any) -> None:
         same = [item for item in items if type(item) is type(items[0])]
         truth = equal_to_any(same)
         parts = [compare("=", item) for item in same]
@@ -224,9 +212,7 @@ class TestIn:
     def test_beside_a_timestamp_a_string_is_one_too(self) -> None:
         moment = datetime(2024, 2, 29, tzinfo=UTC)
         assert equal_to_any(["2024-02-29 10:00:00"]).true.contains(date(2024, 2, 29))
-        assert not equal_to_any(["2024-02-29 10:00:00", moment + timedelta(days=1)]).true.contains(
-            date(2024, 2, 29)
-        )
+        assert not equal_to_any(["2024-02-29 10:00:00", moment + timedelta(days=1)]).true.contains(date(2024, 2, 29))
 
     def test_null_in_the_list_keeps_it_from_being_false(self) -> None:
         truth = equal_to_any([1, None])

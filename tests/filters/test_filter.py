@@ -32,9 +32,7 @@ class TestAlgebra:
             assert (f | g).matches_attributes(event) is either
 
     @given(readable_conditions(), readable_conditions(), st.lists(attributes(), min_size=1, max_size=6))
-    def test_and_and_or_are_those_of_the_language(
-        self, one: str, two: str, events: list[dict[str, Any]]
-    ) -> None:
+    def test_and_and_or_are_those_of_the_language(self, one: str, two: str, events: list[dict[str, Any]]) -> None:
         both, either = parse(one) & parse(two), parse(one) | parse(two)
         written, other = parse(f"({one}) AND ({two})"), parse(f"({one}) OR ({two})")
         for event in events:

@@ -33,9 +33,7 @@ def test_a_text_matches_if_it_has_the_form_of_the_pattern(pattern: str, text: st
 
 @given(PATTERNS, TEXTS)
 def test_without_regard_to_case_both_are_lowered(pattern: str, text: str) -> None:
-    assert LikePattern.parse(pattern, ignore_case=True).matches(text) == plainly(
-        pattern.lower(), text.lower()
-    )
+    assert LikePattern.parse(pattern, ignore_case=True).matches(text) == plainly(pattern.lower(), text.lower())
 
 
 @given(PATTERNS, st.booleans())

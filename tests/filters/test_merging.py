@@ -16,15 +16,11 @@ parse = Filter.parse
 
 class TestPerfectMerging:
     @given(filters(), filters(), st.lists(attributes(), min_size=1, max_size=6))
-    def test_it_matches_exactly_what_either_does(
-        self, f: Filter, g: Filter, events: list[dict[str, Any]]
-    ) -> None:
+    def test_it_matches_exactly_what_either_does(self, f: Filter, g: Filter, events: list[dict[str, Any]]) -> None:
         merged = f.merge_perfect(g)
         if merged is not None:
             for event in events:
-                assert merged.matches_attributes(event) is (
-                    f.matches_attributes(event) or g.matches_attributes(event)
-                )
+                assert merged.matches_attributes(event) is (f.matches_attributes(event) or g.matches_attributes(event))
 
     @given(conjunctions(["a", "b"]), conjunctions(["a", "b"]))
     def test_filters_that_differ_in_one_attribute_merge(self, f: Filter, g: Filter) -> None:

@@ -23,17 +23,13 @@ def test_twice_is_not_at_all(f: Filter) -> None:
 
 
 @given(readable_conditions(), readable_conditions(), st.lists(attributes(), min_size=1, max_size=6))
-def test_it_goes_through_and_and_or_as_de_morgan_says(
-    one: str, two: str, events: list[dict[str, Any]]
-) -> None:
+def test_it_goes_through_and_and_or_as_de_morgan_says(one: str, two: str, events: list[dict[str, Any]]) -> None:
     f, g = parse(one), parse(two)
     assert ~(f & g) == (~f | ~g)
     assert ~(f | g) == (~f & ~g)
     assert ~f == parse(f"NOT ({one})")
     for event in events:
-        assert (~(f & g)).matches_attributes(event) is parse(f"NOT (({one}) AND ({two}))").matches_attributes(
-            event
-        )
+        assert (~(f & g)).matches_attributes(event) is parse(f"NOT (({one}) AND ({two}))").matches_attributes(event)
 
 
 @given(filters(), st.lists(attributes(), min_size=1, max_size=6))
@@ -60,9 +56,7 @@ def test_the_not_that_is_read_off_a_tree_excludes_the_tree(f: Filter, events: li
 def test_filters_nobody_wrote_can_be_negated_too(f: Filter, g: Filter) -> None:
     for made in (f.merge(g), *f.conjunctions()):
         assert ~~made == made
-        assert not any(
-            holds((made & ~made).tree, {"a": value}) for value in (None, 0, 1, 1.5, "a", "ab", True)
-        )
+        assert not any(holds((made & ~made).tree, {"a": value}) for value in (None, 0, 1, 1.5, "a", "ab", True))
 
 
 @pytest.mark.parametrize(

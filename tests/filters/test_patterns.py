@@ -20,16 +20,12 @@ from tests.strategies import STRINGS as POOL
 
 # Short strings over letters whose cases are awkward: Kelvin sign, long s, dotted I and sharp s fold oddly.
 _letters = st.text("abABkKſsSİißẞΣσς%_", max_size=5)
-_patterns = st.text("abAkKsSΣß%%_", max_size=5) | st.sampled_from(
-    [each for each in LIKE_PATTERNS if "\\" not in each]
-)
+_patterns = st.text("abAkKsSΣß%%_", max_size=5) | st.sampled_from([each for each in LIKE_PATTERNS if "\\" not in each])
 
 
 @st.composite
 def likes(draw: Any) -> Test:
-    return Test(
-        Like(LikePattern.parse(draw(_patterns), ignore_case=draw(st.booleans()))), draw(st.booleans())
-    )
+    return Test(Like(LikePattern.parse(draw(_patterns), ignore_case=draw(st.booleans()))), draw(st.booleans()))
 
 
 @given(likes(), likes(), st.lists(_letters, min_size=1, max_size=30))

@@ -56,9 +56,7 @@ parse = Filter.parse
     ],
 )
 def test_a_plain_condition_prints_as_it_was_written(condition: str) -> None:
-    written = (
-        str(parse(condition)).replace("(a > b)", "a > b").removeprefix("a IS NOT NULL AND b IS NOT NULL AND ")
-    )
+    written = str(parse(condition)).replace("(a > b)", "a > b").removeprefix("a IS NOT NULL AND b IS NOT NULL AND ")
     assert written == condition
 
 

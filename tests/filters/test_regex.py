@@ -120,9 +120,7 @@ def test_what_is_accepted_finds_what_java_finds(pattern: str, text: str, found: 
         ("\\E", "no \\Q", 2),
     ],
 )
-def test_what_is_not_accepted_is_refused_with_a_reason_and_a_place(
-    pattern: str, reason: str, at: int
-) -> None:
+def test_what_is_not_accepted_is_refused_with_a_reason_and_a_place(pattern: str, reason: str, at: int) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011
         Regex.compile(pattern)
     assert reason in str(refused.value)
@@ -286,9 +284,7 @@ def random_pattern(source: random.Random, depth: int) -> str:
             made += source.choice(QUANTIFIERS)
         return made
 
-    choices = (
-        "".join(part() for _ in range(source.randint(0, 4))) for _ in range(source.choice((1, 1, 2, 3)))
-    )
+    choices = ("".join(part() for _ in range(source.randint(0, 4))) for _ in range(source.choice((1, 1, 2, 3))))
     return "|".join(choices)
 
 

@@ -224,12 +224,8 @@ class TestAnyFilter:
                 if one.covers(two) and two.matches_attributes(event):
                     assert one.matches_attributes(event)
 
-    @given(
-        filters(arrays=False), filters(arrays=False), st.lists(scalar_attributes(), min_size=1, max_size=6)
-    )
-    def test_filters_that_match_one_event_overlap(
-        self, f: Filter, g: Filter, events: list[dict[str, Any]]
-    ) -> None:
+    @given(filters(arrays=False), filters(arrays=False), st.lists(scalar_attributes(), min_size=1, max_size=6))
+    def test_filters_that_match_one_event_overlap(self, f: Filter, g: Filter, events: list[dict[str, Any]]) -> None:
         for event in events:
             if f.matches_attributes(event) and g.matches_attributes(event):
                 assert f.overlaps(g)

@@ -30,9 +30,7 @@ from tests.filters.value_sets import plain_sets, some_member
 from tests.strategies import EVERY_VALUE, LIKE_PATTERNS, OF_KIND, REGEXES, values
 from tests.strategies import STRINGS as SOME_STRINGS
 
-SOME_VALUES = [
-    value for at, value in enumerate(EVERY_VALUE) if isinstance(value, str) or at % 4 == 0 or value == 1
-]
+SOME_VALUES = [value for at, value in enumerate(EVERY_VALUE) if isinstance(value, str) or at % 4 == 0 or value == 1]
 COMPUTED = [
     Call("=", (Call("cast", (Attribute("a"), Literal("string"))), Literal("1.00"))),
     Call("=", (Call("cast", (Attribute("a"), Literal("string"))), Literal("-0.0"))),
@@ -85,9 +83,7 @@ class TestWithoutTests:
             assert rest.contains(value) is not a.contains(value)
 
     @given(plain_sets(), plain_sets(), plain_sets())
-    def test_the_laws_of_a_boolean_algebra_hold_as_equalities(
-        self, a: ValueSet, b: ValueSet, c: ValueSet
-    ) -> None:
+    def test_the_laws_of_a_boolean_algebra_hold_as_equalities(self, a: ValueSet, b: ValueSet, c: ValueSet) -> None:
         def join(*sets: ValueSet) -> ValueSet:
             found = union_of(sets)
             assert found is not None
@@ -126,9 +122,7 @@ class TestWithoutTests:
         assert a.is_full is (some_member(a.complement()) == ())
 
     @given(st.lists(values(), max_size=6), values())
-    def test_a_set_of_points_has_those_members_and_can_be_listed(
-        self, points: list[Value], other: Value
-    ) -> None:
+    def test_a_set_of_points_has_those_members_and_can_be_listed(self, points: list[Value], other: Value) -> None:
         made = ValueSet.points(points)
         assert all(made.contains(value) for value in points)
         listed = made.values()
@@ -234,9 +228,7 @@ class TestWithTests:
         """1.0 and 1.00, or the two zeros, are one point; what CAST makes of them differs."""
 
         def text_is(text: str) -> Test:
-            return Test(
-                Computed(Call("=", (Call("cast", (Attribute("a"), Literal("string"))), Literal(text))))
-            )
+            return Test(Computed(Call("=", (Call("cast", (Attribute("a"), Literal("string"))), Literal(text)))))
 
         assert ValueSet.points([Decimal("1")]).where([text_is("1.00")]).contains(Decimal("1.00"))
         assert ValueSet.points([0.0]).where([text_is("-0.0")]).contains(-0.0)

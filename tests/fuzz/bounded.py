@@ -26,6 +26,7 @@ def run_bounded(module: str, *arguments: str) -> None:
             capture_output=True,
             text=True,
             timeout=_HANGS_AFTER,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise AssertionError(f"{module} {arguments} hangs") from None

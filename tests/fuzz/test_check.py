@@ -18,7 +18,12 @@ from tests.oracles.generate import Generator
 
 _SUFFIXES = [".jsonl", ".json", ".csv", ".parquet", ".jsonl.gz", ".json.xz", ".csv.zst", ".txt", ""]
 _VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30) | st.sampled_from(["x > 1", "x >", "sql", "nosuch"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=30)
+    | st.sampled_from(["x > 1", "x >", "sql", "nosuch"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )

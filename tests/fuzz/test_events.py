@@ -13,7 +13,29 @@ from hypothesis import strategies as st
 from palio import Event, EventError, Filter, Matcher
 from tests.oracles.generate import Generator
 
-_NAMES = st.sampled_from(["x", "s", "num", "big", "dbl", "dec", "flag", "str", "digits", "clock", "day", "ts", "bin", "rec", "nums", "a.b", "", "`", "é"])
+_NAMES = st.sampled_from(
+    [
+        "x",
+        "s",
+        "num",
+        "big",
+        "dbl",
+        "dec",
+        "flag",
+        "str",
+        "digits",
+        "clock",
+        "day",
+        "ts",
+        "bin",
+        "rec",
+        "nums",
+        "a.b",
+        "",
+        "`",
+        "é",
+    ]
+)
 _SCALARS = st.one_of(
     st.none(),
     st.booleans(),

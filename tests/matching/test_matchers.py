@@ -271,6 +271,26 @@ class TestManyThreads:
         assert matcher.match(event) == staying | left
         assert len(matcher) == 50 + 120
 
+    def test_what_is_replaced_is_never_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(matcher_module, "_MOST_LIVE", 16)
+        matcher = filled(Matcher, {"x": "a = 1", **{f"o{number}": "b + c > 5 AND a = 1" for number in range(40)}})
+        stop = threading.Event()
+
+        def ask() -> None:
+            while not stop.is_set():
+                assert matcher.match({"a": 1}) == {"x"}
+                assert ids_by_row(matcher.match_batch([{"a": 1}]), 1) == [{"x"}]
+
+        with ThreadPoolExecutor(2) as pool:
+            asking = [pool.submit(ask) for _ in range(2)]
+            try:
+                for round in range(500):
+                    matcher.replace("x", "a > 0" if round % 2 else "a = 1")
+            finally:
+                stop.set()
+            for each in asking:
+                each.result(timeout=60)
+
     def test_a_batch_is_matched_by_many_threads_at_once(self) -> None:
         matcher = filled(Matcher, SORTS)
         rows = [{"a": number % 17, "b": number % 5, "c": f"x{number % 11}z"} for number in range(2_000)]

@@ -34,9 +34,7 @@ values = st.one_of(
     st.lists(integers | strings, max_size=3),
 )
 events = st.dictionaries(st.sampled_from(["a", "day", "_x1", "Z"]), values).flatmap(
-    lambda flat: st.fixed_dictionaries({"b": st.fixed_dictionaries({"c": values})}).map(
-        lambda b: {**flat, **b}
-    )
+    lambda flat: st.fixed_dictionaries({"b": st.fixed_dictionaries({"c": values})}).map(lambda b: {**flat, **b})
 )
 
 

@@ -90,9 +90,7 @@ class MatcherMachine(RuleBasedStateMachine):
     @rule(events=st.lists(attributes(), max_size=4))
     def match_rows(self, events: list[dict[str, Any]]) -> None:
         made = [Event(event) for event in events]
-        assert ids_by_row(self.matcher.match_batch(made), len(made)) == [
-            self._expected(event) for event in made
-        ]
+        assert ids_by_row(self.matcher.match_batch(made), len(made)) == [self._expected(event) for event in made]
 
     @rule(events=st.lists(scalar_attributes(), min_size=1, max_size=4))
     def match_columns(self, events: list[dict[str, Any]]) -> None:

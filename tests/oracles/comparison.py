@@ -56,23 +56,41 @@ class PalioTable:
         """The rows that a filter matches, one event at a time."""
         return {row for row, event in enumerate(self.events) if wanted.matches(event)}
 
-    def batch(self, filters: Sequence[Filter]) -> list[set[int]]:
-        """The rows that each filter matches, all in one batch."""
+    def matcher(self, conditions: Sequence[str | Filter], *, at_once: bool) -> Matcher:
+        """A matcher of conditions, each known by its place."""
         matcher = Matcher()
-        matcher.add_many(map(str, range(len(filters))), filters)
-        matches = matcher.match_batch(self.table)
-        found: list[set[int]] = [set() for _ in filters]
-        for row, subscription in zip(matches["row"].to_pylist(), matches["subscription"].to_pylist(), strict=True):
+        if at_once:
+            matcher.add_many(map(str, range(len(conditions))), conditions)
+        else:
+            for place, condition in enumerate(conditions):
+                matcher.add(str(place), condition)
+        return matcher
+
+    def in_a_batch(self, conditions: Sequence[str | Filter]) -> list[set[int]]:
+        """The rows that each condition matches, all asked together."""
+        matches = self.matcher(conditions, at_once=True).match_batch(self.table)
+        found: list[set[int]] = [set() for _ in conditions]
+        pairs = zip(matches["row"].to_pylist(), matches["subscription"].to_pylist(), strict=True)
+        for row, subscription in pairs:
             found[int(subscription)].add(row)
+        return found
+
+    def one_by_one(self, conditions: Sequence[str | Filter]) -> list[set[int]]:
+        """The rows that each condition matches, added and asked one after the other."""
+        matcher = self.matcher(conditions, at_once=False)
+        found: list[set[int]] = [set() for _ in conditions]
+        for row, event in enumerate(self.events):
+            for subscription in matcher.match(event):
+                found[int(subscription)].add(row)
         return found
 
 
 def compare(palio: PalioTable, conditions: Sequence[str], expected: Sequence[Sequence[Answer]]) -> Outcome:
     """Ask Palio every condition in every way and hold the answers against the oracle's, row by row.
 
-    A condition is asked by itself (matching is TRUE), behind a written NOT and under `~` (matching is FALSE),
-    parsed again from its own printed form, and in a batch, NOT included. Rows for which the oracle raises are not
-    compared, whatever Palio says.
+    A condition is asked by itself (matching is TRUE), behind a written NOT and under `~` (matching is FALSE), parsed
+    again from its own printed form, and of matchers, in batches and event by event. Rows for which the oracle raises
+    are not compared, whatever Palio says.
     """
     outcome = Outcome(conditions=len(conditions))
     parsed: list[tuple[str, Sequence[Answer], Filter, Filter]] = []
@@ -83,7 +101,10 @@ def compare(palio: PalioTable, conditions: Sequence[str], expected: Sequence[Seq
             outcome.refused[condition] = str(error).splitlines()[0]
             continue
         outcome.answers.update(answer.value for answer in answers)
-    batches = palio.batch([each for _, _, wanted, unwanted in parsed for each in (wanted, unwanted)])
+    filters = [each for _, _, wanted, unwanted in parsed for each in (wanted, unwanted)]
+    batches, singles = palio.in_a_batch(filters), palio.one_by_one(filters)
+    # A text is read in UTC, and many of them at once by a short cut of their own.
+    texts = palio.in_a_batch([condition for condition, *_ in parsed]) if palio.zone == "UTC" else batches[::2]
     for place, (condition, answers, wanted, unwanted) in enumerate(parsed):
         asked = {
             "matches": (Answer.TRUE, palio.rows(wanted)),
@@ -92,13 +113,18 @@ def compare(palio: PalioTable, conditions: Sequence[str], expected: Sequence[Seq
             "printed matches": (Answer.TRUE, palio.rows(palio.parse(str(wanted)))),
             "match_batch": (Answer.TRUE, batches[2 * place]),
             "NOT match_batch": (Answer.FALSE, batches[2 * place + 1]),
+            "match": (Answer.TRUE, singles[2 * place]),
+            "NOT match": (Answer.FALSE, singles[2 * place + 1]),
+            "match_batch of texts": (Answer.TRUE, texts[place]),
         }
         for way, (meaning, rows) in asked.items():
             outcome.differences += _differences(condition, answers, way, meaning, rows)
     return outcome
 
 
-def _differences(condition: str, answers: Sequence[Answer], way: str, meaning: Answer, rows: set[int]) -> list[Difference]:
+def _differences(
+    condition: str, answers: Sequence[Answer], way: str, meaning: Answer, rows: set[int]
+) -> list[Difference]:
     found = []
     for row, answer in enumerate(answers):
         if answer is Answer.RAISES or (answer is meaning) == (row in rows):
@@ -127,8 +153,9 @@ def report(
             each for each in outcome.differences if each.condition == condition
         ]
         lines.append(f"\n{condition}\n  smallest part: {smallest}")
-        for each in shown[:4]:
-            lines.append(f"  row {each.row}: the oracle says {each.expected}, {each.asked} says {each.found}")
+        lines += [
+            f"  row {each.row}: the oracle says {each.expected}, {each.asked} says {each.found}" for each in shown[:4]
+        ]
         lines.append(f"  with {_values(table, shown[0].row, smallest)}")
     return "\n".join(lines)
 

@@ -78,7 +78,25 @@ _COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "!<", "!>", "<=>")
 _INTEGER_CASTS = (TINYINT, SMALLINT, INT, BIGINT)
 _WORDS = ("a", "A", "ab", "abc", "b", "é", "😀", "10", " ", "%", "_", "\\", "", "World")
 _FIELDS = {
-    DATE: ["YEAR", "YEARS", "Y", "QUARTER", "QTR", "MONTH", "MON", "WEEK", "W", "DAY", "D", "DAYOFWEEK", "DOW", "DAYOFWEEK_ISO", "DOW_ISO", "DOY", "YEAROFWEEK"],
+    DATE: [
+        "YEAR",
+        "YEARS",
+        "Y",
+        "QUARTER",
+        "QTR",
+        "MONTH",
+        "MON",
+        "WEEK",
+        "W",
+        "DAY",
+        "D",
+        "DAYOFWEEK",
+        "DOW",
+        "DAYOFWEEK_ISO",
+        "DOW_ISO",
+        "DOY",
+        "YEAROFWEEK",
+    ],
     TIMESTAMP: ["YEAR", "MONTH", "DAY", "HOUR", "H", "MINUTE", "MINS", "SECOND", "S", "SEC", "SECONDS", "WEEK", "DOY"],
 }
 
@@ -142,7 +160,12 @@ class Generator:
     def call(self, name: str, kind: Type, *parts: Expr) -> Expr:
         self.used[name] += 1
         gap = ", " if self.chance(0.9) else ","
-        return self.made(f"{self.word(name) if self.chance(0.1) else name}({gap.join(part.text for part in parts)})", kind, PRIMARY, *parts)
+        return self.made(
+            f"{self.word(name) if self.chance(0.1) else name}({gap.join(part.text for part in parts)})",
+            kind,
+            PRIMARY,
+            *parts,
+        )
 
     def made(self, text: str, kind: Type, power: int, *parts: Expr) -> Expr:
         return Expr(text, kind, power, parts, bool(parts) and all(part.is_constant for part in parts))
@@ -190,7 +213,9 @@ class Generator:
             return f"{int(VALUES['wide'](random))}BD", WIDE
         if is_decimal(kind):
             return literals.exact(random, VALUES["money"](random))
-        return literals.integer(random, VALUES["tinyint" if kind == TINYINT else "int" if kind == INT else "bigint"](random))
+        return literals.integer(
+            random, VALUES["tinyint" if kind == TINYINT else "int" if kind == INT else "bigint"](random)
+        )
 
     def text(self, value: str) -> Expr:
         return self.constant(literals.text(self.random, value), STRING)
@@ -230,6 +255,7 @@ class Generator:
             (2, self._approximately),
             (1.5, self._chosen_condition),
             (1, self._equal_null),
+            (2, self._plain),
             depth=depth,
         )
 
@@ -272,7 +298,11 @@ class Generator:
         negation = self.word("NOT ") if self.chance(0.3) else ""
         listed = ", ".join(item.text for item in items)
         return self.made(
-            f"{self.within(value, COMPARISON + 1)} {negation}{self.word('IN')} ({listed})", BOOLEAN, PREDICATE, value, *items
+            f"{self.within(value, COMPARISON + 1)} {negation}{self.word('IN')} ({listed})",
+            BOOLEAN,
+            PREDICATE,
+            value,
+            *items,
         )
 
     def _like(self, depth: int) -> Expr:
@@ -308,7 +338,9 @@ class Generator:
         value, regex = self.value(STRING, depth - 1), self.text(self.regex())
         operator = self.word(self.random.choice(["RLIKE", "RLIKE", "REGEXP"]))
         negation = self.word("NOT ") if self.chance(0.25) else ""
-        return self.made(f"{self.within(value, COMPARISON + 1)} {negation}{operator} {regex.text}", BOOLEAN, PREDICATE, value, regex)
+        return self.made(
+            f"{self.within(value, COMPARISON + 1)} {negation}{operator} {regex.text}", BOOLEAN, PREDICATE, value, regex
+        )
 
     def _is_null(self, depth: int) -> Expr:
         value = self.condition(depth - 1) if self.chance(0.2) else self.operand(depth)
@@ -316,19 +348,27 @@ class Generator:
         ending = "UNKNOWN" if value.type == BOOLEAN and self.chance(0.3) else "NULL"
         if self.chance(0.2):
             return self.call(self.random.choice(["isnull", "isnotnull"]), BOOLEAN, value)
-        return self.made(f"{self.within(value, COMPARISON + 1)} {self.word('IS')} {negation}{self.word(ending)}", BOOLEAN, PREDICATE, value)
+        return self.made(
+            f"{self.within(value, COMPARISON + 1)} {self.word('IS')} {negation}{self.word(ending)}",
+            BOOLEAN,
+            PREDICATE,
+            value,
+        )
 
     def _is_distinct(self, depth: int) -> Expr:
         left, right = self.comparable(depth)
         negation = self.word("NOT ") if self.chance(0.5) else ""
-        text = f"{self.within(left, COMPARISON + 1)} {self.word('IS')} {negation}{self.word('DISTINCT FROM')} {self.within(right, COMPARISON + 1)}"
+        words = f"{self.word('IS')} {negation}{self.word('DISTINCT FROM')}"
+        text = f"{self.within(left, COMPARISON + 1)} {words} {self.within(right, COMPARISON + 1)}"
         return self.made(text, BOOLEAN, PREDICATE, left, right)
 
     def _is_truth(self, depth: int) -> Expr:
         inner = self.condition(depth - 1)
         negation = self.word("NOT ") if self.chance(0.5) else ""
         ending = self.word(self.random.choice(["TRUE", "FALSE"]))
-        return self.made(f"{self.within(inner, COMPARISON + 1)} {self.word('IS')} {negation}{ending}", BOOLEAN, PREDICATE, inner)
+        return self.made(
+            f"{self.within(inner, COMPARISON + 1)} {self.word('IS')} {negation}{ending}", BOOLEAN, PREDICATE, inner
+        )
 
     def _boolean_column(self, depth: int) -> Expr | None:
         return self.column(BOOLEAN)
@@ -350,26 +390,64 @@ class Generator:
     def _not(self, depth: int) -> Expr:
         inner = self.condition(depth - 1)
         # Spark's `!` binds as tightly as NOT, but needs brackets to be read at a glance.
-        return self.made(f"{self.random.choice([self.word('NOT '), 'NOT ', '! '])}{self.within(inner, NOT)}", BOOLEAN, NOT, inner)
+        return self.made(
+            f"{self.random.choice([self.word('NOT '), 'NOT ', '! '])}{self.within(inner, NOT)}", BOOLEAN, NOT, inner
+        )
 
     def _boolean_function(self, depth: int) -> Expr:
         return self.function(BOOLEAN, depth)
 
     def _approximately(self, depth: int) -> Expr:
         value = self.function(APPROXIMATE, depth - 1)
-        other = self.constant(self.random.choice(["1.23457D", "-7.7777777D", "0.0123457D", "1234.567891D", "1e200", "0.98765"]), DOUBLE)
+        other = self.constant(
+            self.random.choice(["1.23457D", "-7.7777777D", "0.0123457D", "1234.567891D", "1e200", "0.98765"]), DOUBLE
+        )
         pair = (value, other) if self.chance(0.7) else (other, value)
         return self.infix(self.random.choice(["<", "<=", ">", ">="]), COMPARISON, BOOLEAN, *pair)
 
     def _chosen_condition(self, depth: int) -> Expr:
         return self.choice(BOOLEAN, depth)
 
+    def _plain(self, depth: int) -> Expr:
+        """The commonest sort of condition in the commonest spelling, for which there are short cuts."""
+        random = self.random
+        names = [each for each in COLUMNS if "`" not in each.name and (is_number(each.type) or each.type == STRING)]
+        parts = []
+        for column in random.sample(names, random.choice([1, 1, 2, 3])):
+            value = VALUES["int"](random)
+            if column.type == STRING or self.chance(0.05):
+                text = random.choice(["a", "A", "abc", "é", "a%c", "T", "yes", "NaN", "inf", "a ", "null"])
+                part = f"{column.name} = '{text}'"
+            elif self.chance(0.25):
+                part = f"{column.name} BETWEEN {value} AND {VALUES['int'](random)}"
+            else:
+                part = f"{column.name} {random.choice(['=', '<', '<=', '>', '>='])} {value}"
+            parts.append(self.made(part, BOOLEAN, AND))
+        return (
+            parts[0] if len(parts) == 1 else self.made(" AND ".join(part.text for part in parts), BOOLEAN, AND, *parts)
+        )
+
     # --- pairs that Spark and Palio compare alike --------------------------------------------------------
 
     def operand(self, depth: int) -> Expr:
         """Something to compare: of any type, and seldom a constant."""
         kind = self.random.choices(
-            (TINYINT, INT, BIGINT, FLOAT, DOUBLE, MONEY, WIDE, BOOLEAN, STRING, DATE, TIMESTAMP, BINARY, MONTHS, MICROS),
+            (
+                TINYINT,
+                INT,
+                BIGINT,
+                FLOAT,
+                DOUBLE,
+                MONEY,
+                WIDE,
+                BOOLEAN,
+                STRING,
+                DATE,
+                TIMESTAMP,
+                BINARY,
+                MONTHS,
+                MICROS,
+            ),
             (2, 4, 4, 3, 4, 3, 1.5, 1.5, 5, 3, 3, 1, 0.4, 0.8),
         )[0]
         return self.value(kind, depth - 1)
@@ -409,7 +487,9 @@ class Generator:
             found = self.value(other, depth - 1) if self.chance(0.35) else self.literal(other)
             if not compares_exactly(kind, found.type):
                 continue
-            if not (is_integer(kind) and _is_beyond_long(found)) and not (is_integer(found.type) and _is_beyond_long(value)):
+            if not (is_integer(kind) and _is_beyond_long(found)) and not (
+                is_integer(found.type) and _is_beyond_long(value)
+            ):
                 return found
 
     def meeting(self, kind: Type) -> str:
@@ -434,19 +514,53 @@ class Generator:
             return self.condition(depth - 1)
         makers: list[tuple[float, Callable[[int], Expr | None]]] = []
         if is_integer(kind):
-            makers = [(5, self._integer_arithmetic), (3, self._integer_function), (2, self._integer_cast), (1, self._bits), (1, self._extracted), (2, self._chosen_integer)]
+            makers = [
+                (5, self._integer_arithmetic),
+                (3, self._integer_function),
+                (2, self._integer_cast),
+                (1, self._bits),
+                (1, self._extracted),
+                (2, self._chosen_integer),
+            ]
         elif kind == DOUBLE:
-            makers = [(5, self._double_arithmetic), (3, self._double_function), (2, self._double_cast), (2, self._chosen_double), (1, self._divided)]
+            makers = [
+                (5, self._double_arithmetic),
+                (3, self._double_function),
+                (2, self._double_cast),
+                (2, self._chosen_double),
+                (1, self._divided),
+            ]
         elif kind == FLOAT:
             makers = [(1, self._float_cast), (1, self._float_sign), (1, self._chosen_float)]
         elif is_decimal(kind):
-            makers = [(4, self._decimal_arithmetic), (2, self._decimal_cast), (2, self._decimal_function), (1, self._chosen_money)]
+            makers = [
+                (4, self._decimal_arithmetic),
+                (2, self._decimal_cast),
+                (2, self._decimal_function),
+                (1, self._chosen_money),
+            ]
         elif kind == STRING:
-            makers = [(6, self._string_function), (2, self._string_cast), (2, self._joined), (1.5, self._chosen_string), (1.5, self._string_construct)]
+            makers = [
+                (6, self._string_function),
+                (2, self._string_cast),
+                (2, self._joined),
+                (1.5, self._chosen_string),
+                (1.5, self._string_construct),
+            ]
         elif kind == DATE:
-            makers = [(3, self._date_function), (2, self._date_arithmetic), (2, self._date_cast), (1, self._chosen_date)]
+            makers = [
+                (3, self._date_function),
+                (2, self._date_arithmetic),
+                (2, self._date_cast),
+                (1, self._chosen_date),
+            ]
         elif kind == TIMESTAMP:
-            makers = [(3, self._timestamp_function), (3, self._timestamp_arithmetic), (2, self._timestamp_cast), (1, self._chosen_timestamp)]
+            makers = [
+                (3, self._timestamp_function),
+                (3, self._timestamp_arithmetic),
+                (2, self._timestamp_cast),
+                (1, self._chosen_timestamp),
+            ]
         elif kind == BINARY:
             makers = [(2, self._binary_function), (1, self._binary_cast), (1, self._chosen_binary)]
         elif kind == MONTHS:
@@ -476,33 +590,72 @@ class Generator:
             "string": lambda: self.value(STRING, depth),
             "ascii": lambda: Expr("clock", STRING),
             "bytes": lambda: self.value(BINARY, depth),
-            "place": lambda: self.small(-4, 7) if self.chance(0.95) else self.constant(random.choice(["2147483647", "-2147483648"]), INT),
+            "place": lambda: (
+                self.small(-4, 7)
+                if self.chance(0.95)
+                else self.constant(random.choice(["2147483647", "-2147483648"]), INT)
+            ),
             "count": lambda: self.small(-1, 9),
             "short": lambda: self.small(-3, 6),
             "digits": lambda: self.constant(str(random.randint(-3, 4)), INT),
             "code": lambda: self.small(-2, 300) if self.chance(0.6) else self.value(BIGINT, 0),
             "integer": lambda: self.value(random.choice((TINYINT, INT, BIGINT)), depth),
             "int": lambda: self.column(random.choice((TINYINT, INT))) or self.small(-9, 9),
-            "bigint": lambda: self.column(BIGINT) if self.chance(0.7) else self.constant(f"{VALUES['bigint'](random)}L", BIGINT),
+            "bigint": lambda: (
+                self.column(BIGINT) if self.chance(0.7) else self.constant(f"{VALUES['bigint'](random)}L", BIGINT)
+            ),
             "real": lambda: self.value(DOUBLE, depth),
             "money": lambda: self.column(MONEY) if self.chance(0.8) else self.constant("1.50", MONEY),
             "number": lambda: self.value(random.choice((TINYINT, INT, BIGINT, DOUBLE, MONEY)), depth),
             "date": lambda: self.value(DATE, depth),
             "timestamp": lambda: self.value(TIMESTAMP, depth),
-            "day": lambda: self.value(random.choice((DATE, DATE, TIMESTAMP)), depth) if self.chance(0.85) else self.time_text(),
-            "moment": lambda: self.value(random.choice((DATE, TIMESTAMP, TIMESTAMP)), depth) if self.chance(0.85) else self.time_text(),
-            "safe_day": lambda: self.column(DATE, "moderate date") if self.chance(0.8) else self.constant("DATE'2024-01-31'", DATE),
-            "safe_moment": lambda: self.column(TIMESTAMP, "moderate timestamp") if self.chance(0.8) else self.column(DATE, "moderate date"),
+            "day": lambda: (
+                self.value(random.choice((DATE, DATE, TIMESTAMP)), depth) if self.chance(0.85) else self.time_text()
+            ),
+            "moment": lambda: (
+                self.value(random.choice((DATE, TIMESTAMP, TIMESTAMP)), depth)
+                if self.chance(0.85)
+                else self.time_text()
+            ),
+            "safe_day": lambda: (
+                self.column(DATE, "moderate date") if self.chance(0.8) else self.constant("DATE'2024-01-31'", DATE)
+            ),
+            "safe_moment": lambda: (
+                self.column(TIMESTAMP, "moderate timestamp") if self.chance(0.8) else self.column(DATE, "moderate date")
+            ),
             "weekday": lambda: self.text(random.choice(["MO", "tue", "Wednesday", "TH", "sunday", "x", "Sa"])),
-            "unit": lambda: self.text(random.choice(["year", "YY", "yyyy", "quarter", "MONTH", "mon", "mm", "week", "day", "x"])),
-            "clock_unit": lambda: self.text(random.choice(["YEAR", "month", "DD", "day", "HOUR", "minute", "second", "week", "quarter", "MILLISECOND", "microsecond", "x"])),
-            "year_number": lambda: self.constant(random.choice(["2024", "1999", "1", "9999", "2023"]), INT) if self.chance(0.7) else Expr("year(day2)", INT),
+            "unit": lambda: self.text(
+                random.choice(["year", "YY", "yyyy", "quarter", "MONTH", "mon", "mm", "week", "day", "x"])
+            ),
+            "clock_unit": lambda: self.text(
+                random.choice(
+                    [
+                        "YEAR",
+                        "month",
+                        "DD",
+                        "day",
+                        "HOUR",
+                        "minute",
+                        "second",
+                        "week",
+                        "quarter",
+                        "MILLISECOND",
+                        "microsecond",
+                        "x",
+                    ]
+                )
+            ),
+            "year_number": lambda: (
+                self.constant(random.choice(["2024", "1999", "1", "9999", "2023"]), INT)
+                if self.chance(0.7)
+                else Expr("year(day2)", INT)
+            ),
             "month_number": lambda: self.small(0, 13),
             "day_number": lambda: self.small(0, 32),
             "truth": lambda: self.literal(BOOLEAN),
             "nums": lambda: Expr("nums", Type("array")),
             "names": lambda: Expr("names", Type("array")),
-            "pattern": lambda: self.pattern(),
+            "pattern": self.pattern,
             "regex": lambda: self.text(self.regex()),
             # Up to Java 18, \b knows letters outside ASCII, which \w does not.
             "word_regex": lambda: self.text(random.choice([r"\b", r"\B", r"2\b", r"\b0\w+\b", r"\B1"])),
@@ -549,7 +702,11 @@ class Generator:
             return self.negative(left)
         if self.chance(0.05):
             # A text beside an integer is read as one.
-            right = Expr("digits", BIGINT) if self.chance(0.5) else Expr(f"'{self.random.choice(['1', ' 2 ', 'x', '2.5'])}'", BIGINT, is_constant=True)
+            right = (
+                Expr("digits", BIGINT)
+                if self.chance(0.5)
+                else Expr(f"'{self.random.choice(['1', ' 2 ', 'x', '2.5'])}'", BIGINT, is_constant=True)
+            )
         operator = self.random.choice(["+", "+", "-", "*", "%", "DIV"])
         power = SUM if operator in "+-" else PRODUCT
         kind = BIGINT if operator == "DIV" else wider_integer(left.type, right.type)
@@ -565,9 +722,15 @@ class Generator:
 
     def _integer_cast(self, depth: int) -> Expr:
         if self.chance(0.6):
-            value = self.value(self.random.choice((TINYINT, INT, BIGINT, DOUBLE, MONEY, BOOLEAN, WIDE, FLOAT)), depth - 1)
+            value = self.value(
+                self.random.choice((TINYINT, INT, BIGINT, DOUBLE, MONEY, BOOLEAN, WIDE, FLOAT)), depth - 1
+            )
         else:
-            value = Expr("digits", STRING) if self.chance(0.6) else self.value(self.random.choice((STRING, TIMESTAMP)), depth - 1)
+            value = (
+                Expr("digits", STRING)
+                if self.chance(0.6)
+                else self.value(self.random.choice((STRING, TIMESTAMP)), depth - 1)
+            )
         kind = self.random.choice(_INTEGER_CASTS)
         name = {INT: "integer", BIGINT: "long", SMALLINT: "short", TINYINT: "byte"}[kind] if self.chance(0.2) else None
         return self.cast(value, kind, name)
@@ -586,8 +749,15 @@ class Generator:
         result = types.decimal(8, 6) if field in ("SECOND", "S", "SEC", "SECONDS") else INT
         self.used["extract"] += 1
         if self.chance(0.3):
-            return self.made(f"{self.random.choice(['date_part', 'datepart', 'extract'])}('{field.lower()}', {value.text})", result, PRIMARY, value)
-        return self.made(f"{self.word('EXTRACT')}({self.word(field)} {self.word('FROM')} {value.text})", result, PRIMARY, value)
+            return self.made(
+                f"{self.random.choice(['date_part', 'datepart', 'extract'])}('{field.lower()}', {value.text})",
+                result,
+                PRIMARY,
+                value,
+            )
+        return self.made(
+            f"{self.word('EXTRACT')}({self.word(field)} {self.word('FROM')} {value.text})", result, PRIMARY, value
+        )
 
     def _double_arithmetic(self, depth: int) -> Expr:
         left = self.value(DOUBLE, depth - 1)
@@ -610,11 +780,19 @@ class Generator:
         return self.function(DOUBLE, depth)
 
     def _double_cast(self, depth: int) -> Expr:
-        value = Expr("digits", STRING) if self.chance(0.3) else self.value(self.random.choice((INT, BIGINT, FLOAT, MONEY, WIDE, BOOLEAN, TIMESTAMP)), depth - 1)
+        value = (
+            Expr("digits", STRING)
+            if self.chance(0.3)
+            else self.value(self.random.choice((INT, BIGINT, FLOAT, MONEY, WIDE, BOOLEAN, TIMESTAMP)), depth - 1)
+        )
         return self.cast(value, DOUBLE)
 
     def _float_cast(self, depth: int) -> Expr:
-        value = Expr("digits", STRING) if self.chance(0.3) else self.value(self.random.choice((INT, BIGINT, DOUBLE, MONEY, WIDE)), depth - 1)
+        value = (
+            Expr("digits", STRING)
+            if self.chance(0.3)
+            else self.value(self.random.choice((INT, BIGINT, DOUBLE, MONEY, WIDE)), depth - 1)
+        )
         return self.cast(value, FLOAT, "real" if self.chance(0.2) else None)
 
     def _float_sign(self, depth: int) -> Expr:
@@ -629,7 +807,9 @@ class Generator:
             if self.chance(0.1):
                 return self.negative(left)
             operator = self.random.choice(["+", "+", "-", "*", "%"])
-            if not (is_exact(left.type) and is_exact(right.type)) or not (is_decimal(left.type) or is_decimal(right.type)):
+            if not (is_exact(left.type) and is_exact(right.type)) or not (
+                is_decimal(left.type) or is_decimal(right.type)
+            ):
                 continue
             kind = decimal_result(operator, left.type, right.type)
             if kind is not None:
@@ -638,9 +818,17 @@ class Generator:
 
     def _decimal_cast(self, depth: int) -> Expr:
         precision, scale = self.random.choice([(10, 2), (10, 0), (38, 0), (38, 10), (5, 5), (20, 3), (1, 0), (38, 38)])
-        value = Expr("digits", STRING) if self.chance(0.3) else self.value(self.random.choice((INT, BIGINT, DOUBLE, MONEY, WIDE, BOOLEAN)), depth - 1)
+        value = (
+            Expr("digits", STRING)
+            if self.chance(0.3)
+            else self.value(self.random.choice((INT, BIGINT, DOUBLE, MONEY, WIDE, BOOLEAN)), depth - 1)
+        )
         kind = types.decimal(precision, scale)
-        name = {(10, 0): "decimal", (10, 2): "dec(10, 2)", (38, 0): "numeric(38)"}.get((precision, scale)) if self.chance(0.3) else None
+        name = (
+            {(10, 0): "decimal", (10, 2): "dec(10, 2)", (38, 0): "numeric(38)"}.get((precision, scale))
+            if self.chance(0.3)
+            else None
+        )
         return self.cast(value, kind, name)
 
     def _decimal_function(self, depth: int) -> Expr:
@@ -655,7 +843,10 @@ class Generator:
         return self.cast(self.printable(depth - 1), STRING, "varchar(30)" if self.chance(0.1) else None)
 
     def _joined(self, depth: int) -> Expr:
-        parts = [self.value(STRING, depth - 1) if self.chance(0.85) else self.printable(0) for _ in range(self.random.randint(2, 3))]
+        parts = [
+            self.value(STRING, depth - 1) if self.chance(0.85) else self.printable(0)
+            for _ in range(self.random.randint(2, 3))
+        ]
         self.used["||"] += 1
         if all(part.type == BINARY for part in parts):
             parts.append(self.literal(STRING))
@@ -667,11 +858,22 @@ class Generator:
         if place == "SUBSTRING":
             start, count = self.small(-3, 4), self.small(-1, 5)
             ending = f" {self.word('FOR')} {count.text}" if self.chance(0.6) else ""
-            return self.made(f"{self.word(place)}({self.within(value, COMPARISON + 1)} {self.word('FROM')} {start.text}{ending})", STRING, PRIMARY, value, start)
+            return self.made(
+                f"{self.word(place)}({self.within(value, COMPARISON + 1)} {self.word('FROM')} {start.text}{ending})",
+                STRING,
+                PRIMARY,
+                value,
+                start,
+            )
         side = self.word(self.random.choice(["BOTH ", "LEADING ", "TRAILING ", ""]))
         part = self.text(self.random.choice(_WORDS)) if self.chance(0.7) or not side else None
         characters = f"{part.text} " if part else ""
-        return self.made(f"{self.word(place)}({side}{characters}{self.word('FROM')} {self.within(value, COMPARISON + 1)})", STRING, PRIMARY, value)
+        return self.made(
+            f"{self.word(place)}({side}{characters}{self.word('FROM')} {self.within(value, COMPARISON + 1)})",
+            STRING,
+            PRIMARY,
+            value,
+        )
 
     def pattern(self, escape: str = "\\") -> Expr:
         """A LIKE pattern: pieces of the tables' strings, with wildcards and escapes."""
@@ -688,14 +890,48 @@ class Generator:
             elif chance < 0.61:
                 pieces.append(escape)
             else:
-                piece = random.choice(["a", "A", "b", "ab", "aB", "c", "é", "É", "😀", "10", " ", "\n", "ß", "Σ", "İ", "-", "World"])
+                piece = random.choice(
+                    ["a", "A", "b", "ab", "aB", "c", "é", "É", "😀", "10", " ", "\n", "ß", "Σ", "İ", "-", "World"]
+                )
                 pieces.append(piece if escape not in piece else "")
         return self.text("".join(pieces))
 
     def regex(self, depth: int = 2) -> str:
         """A Java regular expression, now and then one that no linear engine can do."""
         random = self.random
-        atoms = ["a", "b", "A", "ab", ".", "\\d", "\\w", "\\s", "\\S", "\\W", "\\D", "[a-c]", "[^a]", "[a-zA-Z0-9]", "\\.", "é", "😀", "[é-ü]", " ", "\\n", "1", "[\\w.]", "\\x41", "\\u0061", "\\t", "\\p{L}", "\\p{Lu}", "\\Qa.b\\E", "[[a-c]&&[b-z]]", "\\p{Alpha}", "%"]
+        atoms = [
+            "a",
+            "b",
+            "A",
+            "ab",
+            ".",
+            "\\d",
+            "\\w",
+            "\\s",
+            "\\S",
+            "\\W",
+            "\\D",
+            "[a-c]",
+            "[^a]",
+            "[a-zA-Z0-9]",
+            "\\.",
+            "é",
+            "😀",
+            "[é-ü]",
+            " ",
+            "\\n",
+            "1",
+            "[\\w.]",
+            "\\x41",
+            "\\u0061",
+            "\\t",
+            "\\p{L}",
+            "\\p{Lu}",
+            "\\Qa.b\\E",
+            "[[a-c]&&[b-z]]",
+            "\\p{Alpha}",
+            "%",
+        ]
         pieces = []
         for _ in range(random.choice([1, 1, 2, 2, 3])):
             chance = random.random()
@@ -737,7 +973,9 @@ class Generator:
         return self.infix(operator, SUM, DATE, value, days)
 
     def _date_cast(self, depth: int) -> Expr:
-        return self.cast(self.time_text() if self.chance(0.4) else self.value(self.random.choice((TIMESTAMP, DATE)), depth - 1), DATE)
+        return self.cast(
+            self.time_text() if self.chance(0.4) else self.value(self.random.choice((TIMESTAMP, DATE)), depth - 1), DATE
+        )
 
     def _timestamp_function(self, depth: int) -> Expr:
         return self.function(TIMESTAMP, depth)
@@ -786,7 +1024,9 @@ class Generator:
             return self.infix(self.random.choice("+-"), SUM, kind, left, self.literal(kind))
         if chance < 0.4:
             return self.made(f"-{self.within(left, PRIMARY)}", kind, SIGN, left)
-        number = self.column(self.random.choice((TINYINT, INT, MONEY))) if self.chance(0.7) else self.constant("1.5", MONEY)
+        number = (
+            self.column(self.random.choice((TINYINT, INT, MONEY))) if self.chance(0.7) else self.constant("1.5", MONEY)
+        )
         assert number is not None
         return self.infix(self.random.choice(["*", "/"]), PRODUCT, kind, left, number)
 
@@ -830,7 +1070,19 @@ class Generator:
     def choice(self, kind: Type, depth: int) -> Expr:
         """COALESCE, IF, CASE and the like among values of one type."""
         name = self.random.choice(
-            ["coalesce", "nvl", "ifnull", "if", "nvl2", "nullif", "case", "case", "case value", "decode", *([] if kind in (BOOLEAN, BINARY) else ["greatest", "least"])]
+            [
+                "coalesce",
+                "nvl",
+                "ifnull",
+                "if",
+                "nvl2",
+                "nullif",
+                "case",
+                "case",
+                "case value",
+                "decode",
+                *([] if kind in (BOOLEAN, BINARY) else ["greatest", "least"]),
+            ]
         )
         self.used[name] += 1
         if name in ("coalesce", "greatest", "least"):
@@ -844,7 +1096,11 @@ class Generator:
             return self.call(name, kind, self.operand(depth - 1), self.branch(kind, depth), self.branch(kind, depth))
         if name == "decode":
             value = self.operand(depth - 1)
-            pairs = [part for _ in range(self.random.randint(1, 2)) for part in (self.beside(value, 0), self.branch(kind, depth))]
+            pairs = [
+                part
+                for _ in range(self.random.randint(1, 2))
+                for part in (self.beside(value, 0), self.branch(kind, depth))
+            ]
             last = [self.branch(kind, depth)] if self.chance(0.6) else []
             return self.call(name, kind, value, *pairs, *last)
         return self.case(kind, depth, with_value=name == "case value")

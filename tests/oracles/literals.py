@@ -55,7 +55,9 @@ def real(random: Random, value: float) -> tuple[str, Type]:
     written = repr(value)
     if "e" in written:
         return random.choice([written.upper(), written, f"{written}D"]), DOUBLE
-    return random.choice([f"{written}D", f"{written}d", f"{written}E0", f"{Decimal(written):E}".replace("E+0", "E0")]), DOUBLE
+    return random.choice(
+        [f"{written}D", f"{written}d", f"{written}E0", f"{Decimal(written):E}".replace("E+0", "E0")]
+    ), DOUBLE
 
 
 def single(random: Random, value: float) -> tuple[str, Type]:

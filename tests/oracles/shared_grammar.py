@@ -34,7 +34,14 @@ _COLUMNS = {
     DATE: ("day", "day2"),
 }
 _SORTS = {INT: "int", BIGINT: "bigint", DOUBLE: "double", BOOLEAN: "boolean", DATE: "moderate date"}
-_ARROW = {INT: pa.int32(), BIGINT: pa.int64(), DOUBLE: pa.float64(), BOOLEAN: pa.bool_(), STRING: pa.string(), DATE: pa.date32()}
+_ARROW = {
+    INT: pa.int32(),
+    BIGINT: pa.int64(),
+    DOUBLE: pa.float64(),
+    BOOLEAN: pa.bool_(),
+    STRING: pa.string(),
+    DATE: pa.date32(),
+}
 _COMPARISONS = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 _ODD = frozenset("ßẞΑΣαςİıǆŉﬁ\\\x00\xa0\u2028")
 _TEXTS = [text for text in tables.STRINGS if not _ODD & set(text)]
@@ -128,14 +135,19 @@ class SharedGenerator(Generator):
 
     def _like(self, depth: int) -> Expr:
         value = self.value(STRING, depth - 1)
-        pieces = [self.random.choice(["%", "%", "_", "a", "A", "b", "ab", "é", "😀", " ", "1"]) for _ in range(self.random.randint(0, 4))]
+        pieces = [
+            self.random.choice(["%", "%", "_", "a", "A", "b", "ab", "é", "😀", " ", "1"])
+            for _ in range(self.random.randint(0, 4))
+        ]
         operator = self.random.choice(["LIKE", "LIKE", "ILIKE"])
         negation = "NOT " if self.chance(0.3) else ""
         ending = ""
         if self.chance(0.15):
             pieces.append(self.random.choice(["/%", "/_", "//"]))
             ending = " ESCAPE '/'"
-        return self.made(f"{self.within(value, SUM)} {negation}{operator} '{''.join(pieces)}'{ending}", BOOLEAN, PREDICATE, value)
+        return self.made(
+            f"{self.within(value, SUM)} {negation}{operator} '{''.join(pieces)}'{ending}", BOOLEAN, PREDICATE, value
+        )
 
     def _is_null(self, depth: int) -> Expr:
         value = self.operand(depth)
@@ -158,7 +170,9 @@ class SharedGenerator(Generator):
             return self.condition(depth - 1)
         if self.chance(0.2):
             return self.choice(kind, depth - 1)
-        return {INT: self._whole, BIGINT: self._whole, DOUBLE: self._real, STRING: self._words, DATE: self._dates}[kind](depth - 1)
+        return {INT: self._whole, BIGINT: self._whole, DOUBLE: self._real, STRING: self._words, DATE: self._dates}[
+            kind
+        ](depth - 1)
 
     def _whole(self, depth: int) -> Expr:
         chance = self.random.random()
@@ -168,9 +182,17 @@ class SharedGenerator(Generator):
             return self.infix(operator, SUM if operator in "+-" else PRODUCT, BIGINT, left, right)
         if chance < 0.7:
             value = self.value(STRING, depth)
-            return self.call("length", BIGINT, value) if chance < 0.6 else self.call("instr", BIGINT, value, self.literal(STRING))
+            return (
+                self.call("length", BIGINT, value)
+                if chance < 0.6
+                else self.call("instr", BIGINT, value, self.literal(STRING))
+            )
         if chance < 0.9:
-            return self.call(self.random.choice(["year", "month", "day", "quarter", "dayofyear", "weekofyear"]), BIGINT, self.value(DATE, depth))
+            return self.call(
+                self.random.choice(["year", "month", "day", "quarter", "dayofyear", "weekofyear"]),
+                BIGINT,
+                self.value(DATE, depth),
+            )
         return self.made(f"CAST({self.value(BOOLEAN, 0).text} AS INT)", BIGINT, PRIMARY)
 
     def _real(self, depth: int) -> Expr:
@@ -181,7 +203,9 @@ class SharedGenerator(Generator):
             return self.infix(operator, SUM if operator in "+-" else PRODUCT, DOUBLE, left, right)
         if chance < 0.7:
             divisor = self.constant(self.random.choice(["2", "3e0", "7", "-0.5e0"]), DOUBLE)
-            return self.infix("/", PRODUCT, DOUBLE, self.value(self.random.choice((DOUBLE, INT, BIGINT)), depth), divisor)
+            return self.infix(
+                "/", PRODUCT, DOUBLE, self.value(self.random.choice((DOUBLE, INT, BIGINT)), depth), divisor
+            )
         if chance < 0.85:
             return self.call("abs", DOUBLE, self.value(DOUBLE, depth))
         inner = self.value(BIGINT, depth)
@@ -195,9 +219,20 @@ class SharedGenerator(Generator):
         if chance < 0.6:
             return self.call(self.random.choice(["upper", "lower", "trim", "ltrim", "rtrim"]), STRING, value)
         if chance < 0.75:
-            return self.call("substring", STRING, value, self.constant(str(self.random.randint(1, 4)), INT), self.constant(str(self.random.randint(0, 5)), INT))
+            return self.call(
+                "substring",
+                STRING,
+                value,
+                self.constant(str(self.random.randint(1, 4)), INT),
+                self.constant(str(self.random.randint(0, 5)), INT),
+            )
         if chance < 0.85:
-            return self.call(self.random.choice(["left", "right", "repeat"]), STRING, value, self.constant(str(self.random.randint(0, 4)), INT))
+            return self.call(
+                self.random.choice(["left", "right", "repeat"]),
+                STRING,
+                value,
+                self.constant(str(self.random.randint(0, 4)), INT),
+            )
         if chance < 0.93:
             return self.call("replace", STRING, value, self.constant("'a'", STRING), self.literal(STRING))
         inner = self.value(self.random.choice((INT, BIGINT, DATE)), 0)
@@ -206,7 +241,9 @@ class SharedGenerator(Generator):
     def _dates(self, depth: int) -> Expr:
         value = self.value(DATE, 0)
         if self.chance(0.6):
-            return self.infix(self.random.choice("+-"), SUM, DATE, value, self.constant(str(self.random.randint(0, 400)), INT))
+            return self.infix(
+                self.random.choice("+-"), SUM, DATE, value, self.constant(str(self.random.randint(0, 400)), INT)
+            )
         return self.call("last_day", DATE, value)
 
     def choice(self, kind: Type, depth: int) -> Expr:
@@ -218,4 +255,6 @@ class SharedGenerator(Generator):
         when = self.condition(depth - 1)
         if chance < 0.5:
             return self.call("if", kind, when, *parts)
-        return self.made(f"CASE WHEN {when.text} THEN {parts[0].text} ELSE {parts[1].text} END", kind, PRIMARY, when, *parts)
+        return self.made(
+            f"CASE WHEN {when.text} THEN {parts[0].text} ELSE {parts[1].text} END", kind, PRIMARY, when, *parts
+        )

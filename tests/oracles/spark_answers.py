@@ -104,7 +104,9 @@ class SparkTable:
 
     def where_row(self, condition: str, row: int) -> bool:
         """Whether plain `WHERE` keeps one row; raises what Spark raises."""
-        return bool(self._spark.sql(f"SELECT id FROM (SELECT * FROM {VIEW} WHERE id = {row}) WHERE {condition}").collect())
+        return bool(
+            self._spark.sql(f"SELECT id FROM (SELECT * FROM {VIEW} WHERE id = {row}) WHERE {condition}").collect()
+        )
 
     def _wrapped(self, conditions: Iterable[str]) -> list[Column]:
         jvm: Any = self._spark._jvm

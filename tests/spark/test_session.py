@@ -47,7 +47,5 @@ def test_it_leaves_nothing_behind_in_the_working_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     spark.createDataFrame(pa.table({"x": [1, 2, 3]})).createOrReplaceTempView("numbers")
-    assert spark.sql("SELECT sum(x) AS total FROM numbers WHERE x > 1").toArrow().to_pydict() == {
-        "total": [5]
-    }
+    assert spark.sql("SELECT sum(x) AS total FROM numbers WHERE x > 1").toArrow().to_pydict() == {"total": [5]}
     assert list(tmp_path.iterdir()) == []

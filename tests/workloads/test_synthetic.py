@@ -41,9 +41,7 @@ def test_a_block_alone_is_the_block_of_the_whole(make: Any) -> None:
         assert workload.event_block(block).equals(events.slice(block * BLOCK, BLOCK))
 
 
-@pytest.mark.parametrize(
-    ("start", "count"), [(0, 0), (0, 1), (999, 2), (1500, 1000), (2999, 1), (1000, 1000)]
-)
+@pytest.mark.parametrize(("start", "count"), [(0, 0), (0, 1), (999, 2), (1500, 1000), (2999, 1), (1000, 1000)])
 def test_any_stretch_of_rows_can_be_asked_for(start: int, count: int) -> None:
     workload = mix()
     stretch = workload.subscriptions(count, start)

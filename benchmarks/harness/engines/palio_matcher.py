@@ -147,9 +147,7 @@ class Palio:
             removal()
         self._check_after(0, removed=chosen)
 
-    def _changes(
-        self, changes: Sequence[Callable[[], None]], price: float, seconds: float
-    ) -> tuple[int, float]:
+    def _changes(self, changes: Sequence[Callable[[], None]], price: float, seconds: float) -> tuple[int, float]:
         """(how many were made, the CPU seconds they cost)."""
         events, match = self._task.dicts, self._matcher.match
         budget = Budget(seconds)

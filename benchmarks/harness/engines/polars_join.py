@@ -51,8 +51,7 @@ class PolarsJoin:
             schema={"name": pl.String, "attr": pl.Int16},
         )
         frame = pl.DataFrame(wide).with_columns(
-            pl.col(f"a{k}").replace_strict(numbers, default=None, return_dtype=pl.Int16)
-            for k in range(positions)
+            pl.col(f"a{k}").replace_strict(numbers, default=None, return_dtype=pl.Int16) for k in range(positions)
         )
         self._by_word = frame.filter(pl.col("w0").is_not_null())
         self._by_range = frame.filter(pl.col("w0").is_null())

@@ -82,15 +82,11 @@ class _Report:
 
 @click.command()
 @click.argument("subscriptions", metavar="SUBSCRIPTIONS")
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object for each subscription, on a line each."
-)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each subscription, on a line each.")
 @click.option("--normal-form", is_flag=True, help="Also show each condition as a matcher works with it.")
 @click.option("--all", "show_all", is_flag=True, help=f"Show all findings, not {_MOST_SHOWN} of each kind.")
 @click.option("--format", help="What SUBSCRIPTIONS is, where its name does not say: jsonl, csv.gz, …")
-@click.option(
-    "--language", default="sql", show_default=True, help="The language of conditions that do not name one."
-)
+@click.option("--language", default="sql", show_default=True, help="The language of conditions that do not name one.")
 @click.pass_context
 def check(
     ctx: click.Context,
@@ -238,9 +234,7 @@ def _print_summary(console: Console, name: str, report: _Report) -> None:
     table.add_row(Text("fine", style="good"), f"{fine:,}", "nothing to say of them")
     for kind, meaning in _KINDS.items():
         style = "quiet" if not counts[kind] else "bad" if kind == "error" else "warning"
-        table.add_row(
-            Text(kind, style=style), f"{counts[kind]:,}", Text(meaning, style="quiet" * (not counts[kind]))
-        )
+        table.add_row(Text(kind, style=style), f"{counts[kind]:,}", Text(meaning, style="quiet" * (not counts[kind])))
     console.print(table)
     if report.cut_short:
         note = f"For {report.cut_short:,} the search for a wider one was cut short: more may be redundant."

@@ -217,9 +217,7 @@ def _examples(flights: pa.Table, answers: _Answers, number: int) -> list[str]:
     """A few of the flights a subscription hears of, spread over the year."""
     rows = answers.rows[answers.numbers == number]
     chosen = (
-        [int(rows[len(rows) * (2 * part + 1) // (2 * _EXAMPLES)]) for part in range(_EXAMPLES)]
-        if len(rows)
-        else []
+        [int(rows[len(rows) * (2 * part + 1) // (2 * _EXAMPLES)]) for part in range(_EXAMPLES)] if len(rows) else []
     )
     return [_flight(flights.slice(row, 1).to_pylist()[0]) for row in dict.fromkeys(chosen)]
 
@@ -292,9 +290,7 @@ def _print_hints(console: Console, folder: Path | None) -> None:
         ("why one condition matches, or not", f"palio explain \"{_WHY}\" '{_FLIGHT}'"),
         (
             "the same from files" if folder else "the same from files, which this makes",
-            f"palio match {where}/wants.jsonl {where}/flights.parquet"
-            if folder
-            else "palio demo --save flights",
+            f"palio match {where}/wants.jsonl {where}/flights.parquet" if folder else "palio demo --save flights",
         ),
     ]
     console.print()

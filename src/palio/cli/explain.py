@@ -103,9 +103,7 @@ def _verdict(answer: Explanation) -> str:
         return "Not matched: no event can satisfy this condition."
     blamed = answer.failed()
     if not blamed:
-        return (
-            "Not matched: each condition holds for some element of an array, but no one choice holds for all."
-        )
+        return "Not matched: each condition holds for some element of an array, but no one choice holds for all."
     named = "; ".join(_because(leaf) for leaf in blamed[:_MOST_BLAMED])
     more = f"; and {len(blamed) - _MOST_BLAMED} more" if len(blamed) > _MOST_BLAMED else ""
     if answer.operator == "OR":
@@ -149,9 +147,7 @@ def _print(answer: Explanation, verdict: str, suggestions: list[str]) -> None:
     from rich.tree import Tree
 
     console = terminal.results()
-    widest = max(
-        (len(terminal.bare(leaf.condition)) + 4 * depth for leaf, depth in _with_depth(answer, 0)), default=0
-    )
+    widest = max((len(terminal.bare(leaf.condition)) + 4 * depth for leaf, depth in _with_depth(answer, 0)), default=0)
     tree = Tree(_label(answer, 0, min(widest, console.width // 2)), guide_style="quiet")
     _grow(tree, answer, 1, min(widest, console.width // 2))
     console.print(tree)

@@ -45,15 +45,11 @@ class _Refused(PalioError):
 @click.argument("subscriptions", metavar="SUBSCRIPTIONS")
 @click.argument("events", metavar="EVENTS")
 @click.option("--json", "as_json", is_flag=True, help="Print each match as a JSON object, on a line each.")
-@click.option(
-    "--out", metavar="FILE", help="Write the matches to FILE: .jsonl .json .csv .parquet, also .gz …"
-)
+@click.option("--out", metavar="FILE", help="Write the matches to FILE: .jsonl .json .csv .parquet, also .gz …")
 @click.option("--content", is_flag=True, help="Give the event itself with each match.")
 @click.option("--strict", is_flag=True, help="Refuse what cannot be read instead of skipping it.")
 @click.option("--format", help="What EVENTS is, where its name does not say: jsonl, csv, parquet.gz, …")
-@click.option(
-    "--language", default="sql", show_default=True, help="The language of conditions that do not name one."
-)
+@click.option("--language", default="sql", show_default=True, help="The language of conditions that do not name one.")
 @click.option(
     "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
     help="How many of the most matched subscriptions the summary shows.",
@@ -103,9 +99,7 @@ def match(
     try:
         # Whatever can be refused is refused before a million subscriptions are read.
         with (
-            read_events(
-                events, format or ("jsonl" if events == "-" else None), on_error=faults.event
-            ) as reader,
+            read_events(events, format or ("jsonl" if events == "-" else None), on_error=faults.event) as reader,
             _writers(as_json, out, strict, columns) as writers,
         ):
             matcher, tally = _index(console, subscriptions, language, strict)
@@ -179,9 +173,7 @@ def _check_name(path: str) -> None:
         raise InputError(path, f"its name does not say what it holds; let it end in {known}") from None
 
 
-def _run(
-    matcher: Matcher, reader: EventReader, matches: _Matches, faults: _Faults, progress: Progress
-) -> None:
+def _run(matcher: Matcher, reader: EventReader, matches: _Matches, faults: _Faults, progress: Progress) -> None:
     """Match all events, or those until Ctrl-C; the tally says how far it came."""
     from palio.cli.writing.target import undisturbed
 
@@ -230,9 +222,7 @@ class _Matches:
 
 
 @contextmanager
-def _writers(
-    as_json: bool, out: str | None, strict: bool, columns: tuple[str, ...]
-) -> Iterator[list[MatchWriter]]:
+def _writers(as_json: bool, out: str | None, strict: bool, columns: tuple[str, ...]) -> Iterator[list[MatchWriter]]:
     """Where matches go: nowhere, to a file, to standard output, or to both."""
     from palio.cli.writing import open_writer
 
@@ -348,9 +338,7 @@ def _print_summary(tally: Tally, events: str, out: str | None, top: int) -> None
         console.print()
     console.print(terminal.facts(_facts(tally, events, out)))
     if out is None and tally.matches:
-        console.print(
-            "\nMatches were only counted: --out FILE keeps them, --json prints them.", style="quiet"
-        )
+        console.print("\nMatches were only counted: --out FILE keeps them, --json prints them.", style="quiet")
 
 
 def _facts(tally: Tally, events: str, out: str | None) -> Iterator[tuple[str, str]]:

@@ -118,9 +118,7 @@ class _Shelves:
 
     def __init__(self, filters: Mapping[int, Filter]) -> None:
         terms_of = {number: _alternatives(each.tree) for number, each in filters.items()}
-        self._own = {
-            number: each[0] for number, each in terms_of.items() if not _has_or(filters[number].tree)
-        }
+        self._own = {number: each[0] for number, each in terms_of.items() if not _has_or(filters[number].tree)}
         entries = [(number, terms) for number, each in terms_of.items() for terms in each]
         names = dict.fromkeys(name for _, terms in entries for name in terms.widths)
         self._bit = {name: 1 << place for place, name in enumerate(names)}
@@ -170,9 +168,7 @@ class _Shelves:
         if known is None:
             few = bits.bit_count() <= _FEW_ATTRIBUTES
             sets = _subsets(bits) if few else [each for each in self._shelves if not each & ~bits]
-            known = [
-                shelf for each in sets if each in self._shelves for shelf in self._shelves[each].values()
-            ]
+            known = [shelf for each in sets if each in self._shelves for shelf in self._shelves[each].values()]
             self._within[bits] = known
         return known
 

@@ -50,11 +50,7 @@ def is_asked_always(node: Node) -> bool:
 
 def _unfiled_reason(node: Node) -> str:
     lacking = list(_unfiled(node))
-    why = (
-        "has no value to look up"
-        if isinstance(lacking[0], Residual)
-        else "holds where the attribute is missing"
-    )
+    why = "has no value to look up" if isinstance(lacking[0], Residual) else "holds where the attribute is missing"
     alone = ", and one such alternative is enough" if isinstance(node, Or) else ""
     return f"every event is asked: {_quoted(lacking[:1])} {why}{alone}"
 

@@ -46,9 +46,7 @@ def add_usable(
     return found
 
 
-def _without_faulty(
-    found: list[Subscription], line_of: dict[str, int], faults: list[Fault]
-) -> list[Subscription]:
+def _without_faulty(found: list[Subscription], line_of: dict[str, int], faults: list[Fault]) -> list[Subscription]:
     usable: list[Subscription] = []
     for start in range(0, len(found), _GROUP):
         group = found[start : start + _GROUP]

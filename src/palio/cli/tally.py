@@ -56,9 +56,7 @@ class Tally:
         if self._known is None or self._known[0] != len(ids):
             number_of = {each.id: number for number, each in enumerate(self._subscriptions)}
             numbers = np.array([number_of[id] for id in ids.to_pylist()], np.int64)
-            names = pa.array(
-                [self._subscriptions[number].subscriber for number in numbers.tolist()], pa.string()
-            )
+            names = pa.array([self._subscriptions[number].subscriber for number in numbers.tolist()], pa.string())
             self._known = (len(ids), numbers, names)
         return self._known[1], self._known[2]
 

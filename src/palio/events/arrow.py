@@ -142,10 +142,7 @@ def _objects(array: Any, path: str) -> list[Any]:
         return [{} if present else None for present in valid]
     members = [_values(array.field(i), f"{path}.{quote_segment(name)}") for i, name in enumerate(names)]
     rows = zip(*members, strict=True)
-    return [
-        dict(zip(names, row, strict=True)) if present else None
-        for row, present in zip(rows, valid, strict=True)
-    ]
+    return [dict(zip(names, row, strict=True)) if present else None for row, present in zip(rows, valid, strict=True)]
 
 
 def _maps(array: Any, path: str) -> list[Any]:

@@ -30,9 +30,7 @@ from palio.events.values import type_name
 _REQUIRED = ("specversion", "id", "source", "type")
 _TEXTS = frozenset({*_REQUIRED, "datacontenttype", "dataschema", "subject"})
 _NAME = re.compile(r"[a-z0-9]+")
-_TIMESTAMP = re.compile(
-    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-]\d\d:\d\d))", re.ASCII
-)
+_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-]\d\d:\d\d))", re.ASCII)
 _CHARSETS = {"utf-8": "utf-8", "us-ascii": "ascii", "ascii": "ascii", "iso-8859-1": "latin-1"}
 
 
@@ -60,9 +58,7 @@ def _read_structured(members: Mapping[str, Any]) -> tuple[dict[str, Any], dateti
     if "data" in members and "data_base64" in members:
         raise EventError("a CloudEvent has data or data_base64, not both", "data_base64")
     context = {
-        name: value
-        for name, value in members.items()
-        if name not in ("data", "data_base64") and value is not None
+        name: value for name, value in members.items() if name not in ("data", "data_base64") and value is not None
     }
     content, time = _read_context(context)
     if "data" in members:
@@ -72,9 +68,7 @@ def _read_structured(members: Mapping[str, Any]) -> tuple[dict[str, Any], dateti
     return content, time
 
 
-def _read_binary(
-    headers: dict[str, str], body: Any, limits: Limits
-) -> tuple[dict[str, Any], datetime | None]:
+def _read_binary(headers: dict[str, str], body: Any, limits: Limits) -> tuple[dict[str, Any], datetime | None]:
     prefix = "ce-"
     context = {
         name.removeprefix(prefix): _read_header(value, name)

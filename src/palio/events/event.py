@@ -47,9 +47,7 @@ class Event:
         self._identify(id, source, time)
 
     @classmethod
-    def read(
-        cls, event: Event | Mapping[str, Any] | str | bytes, *, limits: Limits = DEFAULT_LIMITS
-    ) -> Event:
+    def read(cls, event: Event | Mapping[str, Any] | str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Event:
         """An event from whatever a caller holds: an Event as it is, a mapping, or JSON text."""
         if isinstance(event, Event):
             return event

@@ -74,10 +74,4 @@ def _shown(value: Any) -> str:
         return f"[{', '.join(_shown(each) for each in value)}]"
     if isinstance(value, str):
         return repr(value)
-    return (
-        "missing"
-        if repr(value) == "MISSING"
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
-    )
+    return "missing" if repr(value) == "MISSING" else str(value).lower() if isinstance(value, bool) else str(value)

@@ -54,9 +54,7 @@ def _close_gaps(values: ValueSet, slack: float) -> ValueSet:
     """Fill the gaps that are at most `slack` of the whole extent, in each ordered kind."""
     if slack <= 0 or values.tests:
         return values
-    closed = ValueSet(
-        tuple(_close(kind, part, slack) for kind, part in zip(KINDS, values.parts, strict=True))
-    )
+    closed = ValueSet(tuple(_close(kind, part, slack) for kind, part in zip(KINDS, values.parts, strict=True)))
     for kind in (Kind.DECIMAL, Kind.FLOAT):
         # Between 2 and 6 there are as many integers as decimals to fill; where the kinds of number said one thing,
         # they go on doing so.
@@ -91,7 +89,5 @@ def _place(kind: Kind, cut: Position) -> Fraction:
             return Fraction(cut[0])
         case Kind.FLOAT:
             value = float_at(cut)
-            return (
-                Fraction(value) if abs(value) < float("inf") else Fraction(10) ** (309 if value > 0 else 310)
-            )
+            return Fraction(value) if abs(value) < float("inf") else Fraction(10) ** (309 if value > 0 else 310)
     return Fraction(cut)

@@ -66,9 +66,7 @@ def conjoin(children: Iterable[Node]) -> Node:
             return NOTHING
         if narrowed != EVERYTHING:
             alternatives.append(narrowed)
-    if any(
-        isinstance(child, Leaf | And) for child in alternatives
-    ):  # an OR shrank to what can be combined again
+    if any(isinstance(child, Leaf | And) for child in alternatives):  # an OR shrank to what can be combined again
         return conjoin([*(Leaf(name, values) for name, values in leaves.items()), *alternatives])
     rest = sorted(dict.fromkeys(alternatives), key=sort_key)
     return _single(And, [*(Leaf(name, leaves[name]) for name in sorted(leaves)), *rest])
@@ -229,11 +227,7 @@ def _within(context: dict[str, ValueSet], alternatives: Or) -> Node:
     """
     kept: list[Node] = []
     for child in alternatives.children:
-        own = [
-            each
-            for each in (child.children if isinstance(child, And) else (child,))
-            if isinstance(each, Leaf)
-        ]
+        own = [each for each in (child.children if isinstance(child, And) else (child,)) if isinstance(each, Leaf)]
         known = [each for each in own if each.attribute in context]
         if any(not context[each.attribute].overlaps(each.values) for each in known):
             continue
@@ -303,11 +297,7 @@ def sort_key(node: Node) -> str:
     """An order of nodes that depends on what they are alone, not on the process or on how they were written."""
     match node:
         case Leaf(attribute, values):
-            parts = [
-                f"{kind.value}{part}"
-                for kind, part in zip(KINDS, values.parts, strict=True)
-                if not part.is_empty
-            ]
+            parts = [f"{kind.value}{part}" for kind, part in zip(KINDS, values.parts, strict=True) if not part.is_empty]
             return f"{attribute}\0{parts}{sorted(map(repr, values.tests)) if values.tests else ''}"
         case And(children):
             return "\1" + "\1".join(map(sort_key, children))

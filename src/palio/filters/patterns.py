@@ -130,9 +130,7 @@ class Test:
 
     def holds_throughout(self, parts: Sequence[Intervals]) -> bool:
         """Whether the intervals alone are known to make every value pass."""
-        return all(
-            part.is_empty or self._holds_in(kind, part) for kind, part in zip(KINDS, parts, strict=True)
-        )
+        return all(part.is_empty or self._holds_in(kind, part) for kind, part in zip(KINDS, parts, strict=True))
 
     def fails_throughout(self, parts: Sequence[Intervals]) -> bool:
         """Whether the intervals alone are known to make every value fail."""

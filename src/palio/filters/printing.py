@@ -165,9 +165,7 @@ def _write_group(name: str, group: tuple[Kind, ...], wanted: ValueSet, timezone:
             written.values.parts[each] == wanted.parts[each] or each not in group for each in TYPE_NAMES
         ):
             leaks = any(
-                not wanted.parts[each].covers(written.values.parts[each])
-                for each in TYPE_NAMES
-                if each not in group
+                not wanted.parts[each].covers(written.values.parts[each]) for each in TYPE_NAMES if each not in group
             )
             if not leaks:
                 yield written
@@ -200,9 +198,7 @@ def _write(name: str, kind: Kind, part: Intervals, timezone: str) -> _Written | 
     left_out = holes(kind, part)
     if left_out is not None:
         lists = [(_listed(name, "<>", "NOT IN", alike), 0) for alike in _alike(left_out)]
-        return _Written(
-            *_join(" AND ", 1, lists, ""), meaning([[("<>", each) for each in left_out]], timezone)
-        )
+        return _Written(*_join(" AND ", 1, lists, ""), meaning([[("<>", each) for each in left_out]], timezone))
     found = list(terms(kind, part))
     points = [term[0][1] for term in found if term[0][0] == "="]
     others = [term for term in found if term[0][0] != "="]

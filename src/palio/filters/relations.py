@@ -21,9 +21,7 @@ def covers(wide: Node, narrow: Node) -> bool:
     return wide is narrow or wide == narrow or _Comparison().covers(wide, narrow)
 
 
-_MOST_STEPS = (
-    5_000_000  # pairs of conditions looked at before "not known to": filters of thousands of conditions
-)
+_MOST_STEPS = 5_000_000  # pairs of conditions looked at before "not known to": filters of thousands of conditions
 
 
 class _Comparison:

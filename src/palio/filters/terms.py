@@ -24,9 +24,7 @@ from palio.filters.kinds import (
 )
 from palio.filters.values import ANY_VALUE, NO_VALUE, ValueSet, decimal_of, intersection_of, union_of
 
-Term: TypeAlias = list[
-    tuple[str, Scalar]
-]  # comparisons that must all hold: one, or a lower and an upper bound
+Term: TypeAlias = list[tuple[str, Scalar]]  # comparisons that must all hold: one, or a lower and an upper bound
 _SECOND = 1_000_000
 NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 

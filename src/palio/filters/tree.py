@@ -26,9 +26,7 @@ from palio.filters.kinds import MISSING, Value
 from palio.filters.values import ValueSet
 
 Attributes: TypeAlias = Mapping[str, Scalar | tuple[Scalar, ...]]
-MOST_CHOICES = (
-    1_000_000  # element choices tried for one event and filter before the event is called too complex
-)
+MOST_CHOICES = 1_000_000  # element choices tried for one event and filter before the event is called too complex
 
 
 @dataclass(frozen=True)
@@ -125,9 +123,7 @@ def _choices(arrays: Mapping[str, tuple[Scalar, ...]]) -> Iterator[dict[str, Sca
     count = prod(len(values) for values in arrays.values())
     if count > MOST_CHOICES:
         names = ", ".join(arrays)
-        raise EventError(
-            f"there are {count} ways to choose one element each of {names}; {MOST_CHOICES} is the limit"
-        )
+        raise EventError(f"there are {count} ways to choose one element each of {names}; {MOST_CHOICES} is the limit")
     for chosen in product(*arrays.values()):
         yield dict(zip(arrays, chosen, strict=True))
 
@@ -156,9 +152,7 @@ def _residual_holds(node: Residual, chosen: Attributes, arrays: Mapping[str, tup
     if not arrays:
         return node.holds(cast("Mapping[str, Scalar]", chosen), arrays)
     scalars = {name: value for name, value in chosen.items() if not isinstance(value, tuple)}
-    still = {
-        name: arrays[name] for name in sorted(node.scalar_attributes) if isinstance(chosen.get(name), tuple)
-    }
+    still = {name: arrays[name] for name in sorted(node.scalar_attributes) if isinstance(chosen.get(name), tuple)}
     return any(node.holds({**scalars, **choice}, arrays) for choice in _choices(still))
 
 

@@ -74,17 +74,13 @@ class ValueSet:
             return self
         parts = self.parts
         for test in wanted:
-            parts = tuple(
-                own if test.applies_to(kind) else EMPTY for kind, own in zip(KINDS, parts, strict=True)
-            )
+            parts = tuple(own if test.applies_to(kind) else EMPTY for kind, own in zip(KINDS, parts, strict=True))
         listed = ValueSet(parts)._enumerate(_MOST_POINTS)
         if listed is not None and not (any(map(_is_computed, wanted)) and any(map(_has_twins, listed))):
             return ValueSet.points(value for value in listed if all(test.passes(value) for test in wanted))
         if contradict(wanted) or any(test.fails_throughout(parts) for test in wanted):
             return NO_VALUE
-        return ValueSet(
-            parts, frozenset(each for each in drop_implied(wanted) if not each.holds_throughout(parts))
-        )
+        return ValueSet(parts, frozenset(each for each in drop_implied(wanted) if not each.holds_throughout(parts)))
 
     def part(self, kind: Kind) -> Intervals:
         return self.parts[kind]
@@ -117,9 +113,7 @@ class ValueSet:
     def complement(self) -> ValueSet:
         """Every value that is not in the set, of any kind; only for a set without tests."""
         if self.tests:
-            raise ValueError(
-                "a set with tests has no complement in this algebra; negate the condition instead"
-            )
+            raise ValueError("a set with tests has no complement in this algebra; negate the condition instead")
         return ValueSet(tuple(part.complement() for part in self.parts))
 
     def intersect(self, other: ValueSet) -> ValueSet:
@@ -134,9 +128,7 @@ class ValueSet:
         """Whether every value of the other set is in this one: exact without tests, else "not known to"."""
         if not all(a.covers(b) for a, b in zip(self.parts, other.parts, strict=True)):
             return False
-        return all(
-            any(have.implies(test) for have in other.tests) or _all_pass(other, test) for test in self.tests
-        )
+        return all(any(have.implies(test) for have in other.tests) or _all_pass(other, test) for test in self.tests)
 
     def overlaps(self, other: ValueSet) -> bool:
         """Whether some value is in both: exact without tests, else "not known to be disjoint"."""

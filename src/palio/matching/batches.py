@@ -15,12 +15,8 @@ from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segment
 from palio.matching.live import LiveSubscriptions
 
-_ROWS: Final = (
-    8_192  # rows matched at a time: enough to share the work of a column, few enough to stay in cache
-)
-RESULT_SCHEMA: Final = pa.schema(
-    [("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))]
-)
+_ROWS: Final = 8_192  # rows matched at a time: enough to share the work of a column, few enough to stay in cache
+RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
 
 
 def match_batch(
@@ -97,9 +93,7 @@ def _match_piece(
     return row[order], number[order]
 
 
-def _match_columns(
-    segment: Segment, columns: Mapping[str, pa.Array], count: int
-) -> tuple[Ints, Numbers] | None:
+def _match_columns(segment: Segment, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers] | None:
     """The candidates for columns; None where they must be looked at row by row."""
     try:
         return segment.match_columns(columns, count)
@@ -107,9 +101,7 @@ def _match_columns(
         return None
 
 
-def _match_events(
-    segment: Segment, events: Sequence[Mapping[str, Any]], catalogue: Catalogue
-) -> tuple[Ints, Numbers]:
+def _match_events(segment: Segment, events: Sequence[Mapping[str, Any]], catalogue: Catalogue) -> tuple[Ints, Numbers]:
     from palio.matching.matcher import segment_candidates
 
     rows: list[int] = []

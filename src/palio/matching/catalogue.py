@@ -39,16 +39,12 @@ class Block:
     @classmethod
     def pack(cls, start: int, subscriptions: Sequence[Subscription]) -> Block:
         ids = pa.array([each.id for each in subscriptions], pa.string())
-        text = json.dumps(
-            [_record(each) for each in subscriptions], ensure_ascii=False, separators=(",", ":")
-        )
+        text = json.dumps([_record(each) for each in subscriptions], ensure_ascii=False, separators=(",", ":"))
         raw = text.encode("utf-8", "surrogatepass")
         return cls(start, ids, pa.compress(raw, codec=_CODEC, asbytes=True), len(raw))
 
     def unpack(self) -> list[Subscription]:
-        raw: bytes = pa.decompress(
-            pa.py_buffer(self.packed), decompressed_size=self.size, codec=_CODEC, asbytes=True
-        )
+        raw: bytes = pa.decompress(pa.py_buffer(self.packed), decompressed_size=self.size, codec=_CODEC, asbytes=True)
         records = json.loads(raw.decode("utf-8", "surrogatepass"))
         return [_subscription(id, record) for id, record in zip(self.ids.to_pylist(), records, strict=True)]
 
@@ -194,9 +190,7 @@ class Catalogue:
     def duplicates_in(self, ids: Sequence[str]) -> list[tuple[str, int]]:
         """Those of many ids that have a number already, with it."""
         found = (
-            [(id, self._recent_numbers[id]) for id in ids if id in self._recent_numbers]
-            if self._recent_numbers
-            else []
+            [(id, self._recent_numbers[id]) for id in ids if id in self._recent_numbers] if self._recent_numbers else []
         )
         if not self._runs:
             return found
@@ -235,9 +229,7 @@ class Run:
 
     @staticmethod
     def hash_all(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
-        digests = b"".join(
-            [blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest() for id in ids]
-        )
+        digests = b"".join([blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest() for id in ids])
         return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
     def find(self, wanted: int) -> list[int]:

@@ -192,9 +192,7 @@ class Matcher:
             state = self._state
             found: list[int] = []
             for segment in state.segments:
-                found += self._sure(
-                    segment, segment_candidates(segment, attributes, self._catalogue), attributes
-                )
+                found += self._sure(segment, segment_candidates(segment, attributes, self._catalogue), attributes)
             # After the segments, so that what replaces one of theirs while they are searched is found here.
             if len(state.live):
                 found += state.live.match(attributes)
@@ -231,8 +229,7 @@ class Matcher:
         return [
             number
             for number in numbers
-            if not _contains(segment.unsure, number)
-            or self._catalogue[number].filter.matches_attributes(attributes)
+            if not _contains(segment.unsure, number) or self._catalogue[number].filter.matches_attributes(attributes)
         ]
 
     # Looking
@@ -384,9 +381,7 @@ def segment_candidates(segment: Segment, attributes: Mapping[str, Any], catalogu
     try:
         return segment.match_event(attributes)
     except AskTheFilters:
-        return [
-            number for number in segment.alive() if catalogue[number].filter.matches_attributes(attributes)
-        ]
+        return [number for number in segment.alive() if catalogue[number].filter.matches_attributes(attributes)]
 
 
 def _mergeable(segments: Sequence[Segment]) -> list[Segment]:

@@ -1,7 +1,7 @@
 """Plain conditions, `name op literal` joined by AND: read by one regular expression, asked without a filter.
 
-Most subscriptions are plain, and a filter of one costs a hundred times what these few lines do. The grammar is the one of
-`columnar.text_kernels`: single spaces, upper-case words, integers of at most fifteen digits (which a float holds
+Most subscriptions are plain, and a filter of one costs a hundred times what these few lines do. The grammar is the
+one of `columnar.text_kernels`: single spaces, upper-case words, integers of at most fifteen digits (which a float holds
 exactly), strings without quotes or escapes that read as nothing but themselves. What it accepts, the parser accepts
 with the same meaning; a property test compares the two.
 """
@@ -26,7 +26,24 @@ _CONDITION: Final = re.compile(
 # A string that no reading as a number, boolean, date or timestamp can take for anything but itself.
 _ONLY_TEXT: Final = re.compile(r"[a-zA-Z](?:[^\n]*\S)?")
 _MEANS_MORE: Final = frozenset(
-    ["t", "f", "y", "n", "true", "false", "yes", "no", "nan", "inf", "infinity", "epoch", "now", "today", "yesterday", "tomorrow"]
+    [
+        "t",
+        "f",
+        "y",
+        "n",
+        "true",
+        "false",
+        "yes",
+        "no",
+        "nan",
+        "inf",
+        "infinity",
+        "epoch",
+        "now",
+        "today",
+        "yesterday",
+        "tomorrow",
+    ]
 )
 
 
@@ -90,9 +107,7 @@ class PlainCondition:
 
     def pivot(self) -> tuple[str, str] | None:
         """An attribute and the string it must be, where the condition has one."""
-        return next(
-            ((name, literal) for name, operator, literal, _ in self.comparisons if operator == "is"), None
-        )
+        return next(((name, literal) for name, operator, literal, _ in self.comparisons if operator == "is"), None)
 
     def matches(self, attributes: Attributes) -> bool:
         """Whether the condition is TRUE for an event."""

@@ -146,9 +146,7 @@ def _read_catalogue(reader: _Reader, entry: dict[str, Any]) -> Catalogue:
     offsets, text = reader.array(entry["offsets"]), reader.array(entry["text"])
     packed = reader.array(entry["packed"]).data
     count = max(0, len(offsets) - 1)
-    ids = (
-        pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text)) if count else None
-    )
+    ids = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text)) if count else None
     blocks, place = [], 0
     ends = [*starts[1:], count][: len(starts)]
     for start, end, size, length in zip(starts, ends, sizes, entry["packed_sizes"], strict=True):

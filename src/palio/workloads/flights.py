@@ -154,9 +154,7 @@ def _commuter(choice: Random, flight: Flight) -> tuple[str, str]:
 
 def _mechanic(choice: Random, flight: Flight) -> tuple[str, str]:
     if flight["tailnum"] is None:
-        return f"{flight['carrier']} without a tail number", (
-            f"tailnum IS NULL AND carrier = '{flight['carrier']}'"
-        )
+        return f"{flight['carrier']} without a tail number", (f"tailnum IS NULL AND carrier = '{flight['carrier']}'")
     return f"aircraft {flight['tailnum']}", f"tailnum = '{flight['tailnum']}'"
 
 

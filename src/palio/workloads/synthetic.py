@@ -202,9 +202,7 @@ class Workload:
         attribute = np.argsort(-noisy, axis=1)[:, :most]
         count = generator.integers(fewest, most + 1, size=BLOCK)
         shape = (BLOCK, most)
-        word = np.minimum(
-            np.searchsorted(self._cumulative_words, generator.random(shape)), self.vocabulary - 1
-        )
+        word = np.minimum(np.searchsorted(self._cumulative_words, generator.random(shape)), self.vocabulary - 1)
         centre = generator.integers(0, self.integers, size=shape)
         width = np.exp(generator.uniform(np.log(10), np.log(self.integers / 2), size=shape)).astype(np.int64)
         form = generator.random(shape)

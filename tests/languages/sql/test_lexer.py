@@ -121,9 +121,7 @@ def test_a_longer_text_than_allowed_is_refused_before_it_is_looked_at() -> None:
         tokenize("'" * (LONGEST + 1))
 
 
-@pytest.mark.parametrize(
-    "piece", ["'", '"', "`", "\\'", "/*", "*/", "--", "1", "1.", "r'", "/* */'\\", "-", "1e"]
-)
+@pytest.mark.parametrize("piece", ["'", '"', "`", "\\'", "/*", "*/", "--", "1", "1.", "r'", "/* */'\\", "-", "1e"])
 def test_no_text_takes_more_than_linear_time(piece: str) -> None:
     """A megabyte in some tenths of a second: going back over it once per token would take hours."""
     assert attempt(piece * (1_000_000 // len(piece)))

@@ -160,9 +160,7 @@ def test_dates_that_move_with_the_clock_are_refused(kind: str, word: str) -> Non
         value(f"{kind}'{word}'")
 
 
-@pytest.mark.parametrize(
-    "written", ["0000-01-01", "10000-01-01", "-2024-01-01", "2024-13-01", "24-01-01", ""]
-)
+@pytest.mark.parametrize("written", ["0000-01-01", "10000-01-01", "-2024-01-01", "2024-13-01", "24-01-01", ""])
 def test_a_date_outside_the_years_1_to_9999_is_refused(written: str) -> None:
     with pytest.raises(ParseError, match="is no date"):
         value(f"DATE'{written}'")

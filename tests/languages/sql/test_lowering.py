@@ -88,9 +88,7 @@ class TestTheFilterMatchesWhereTheExpressionIsTrue:
             check(f"a {operator} {literal_to_sql(literal)}", {} if value is MISSING else {"a": value}, zone)
 
     @given(readable_conditions(), attributes())
-    def test_for_some_choice_of_elements_where_there_are_arrays(
-        self, condition: str, event: dict[str, Any]
-    ) -> None:
+    def test_for_some_choice_of_elements_where_there_are_arrays(self, condition: str, event: dict[str, Any]) -> None:
         compiled = compile_expression(parse_condition(condition))
         arrays = {name: value for name, value in event.items() if isinstance(value, tuple)}
         wanted = Filter.parse(condition)

@@ -54,9 +54,7 @@ class Line(NamedTuple):
 def read_lines() -> list[Line]:
     rows = (Path(__file__).parent / "grammar.txt").read_text("utf-8").splitlines()
     rows = [row for row in rows if row and not row.startswith("# ")]
-    return [
-        Line(condition, expected.strip()) for condition, expected in zip(rows[::2], rows[1::2], strict=True)
-    ]
+    return [Line(condition, expected.strip()) for condition, expected in zip(rows[::2], rows[1::2], strict=True)]
 
 
 LINES = read_lines()
@@ -320,9 +318,7 @@ def spark_tree(spark: SparkSession, condition: str) -> str | None:
 def test_spark_accepts_and_refuses_the_same_lines(spark: SparkSession) -> None:
     verdicts = {"accepted": True, "not here": True, "refused": False}
     disagreed = [
-        line.condition
-        for line in LINES
-        if (spark_tree(spark, line.condition) is not None) != verdicts[line.verdict]
+        line.condition for line in LINES if (spark_tree(spark, line.condition) is not None) != verdicts[line.verdict]
     ]
     assert disagreed == []
 
@@ -393,9 +389,7 @@ def around(part: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-CONDITIONS = st.recursive(
-    st.sampled_from(["a", "b", "c.d", "1", "-2", "NULL", "TRUE"]), around, max_leaves=12
-)
+CONDITIONS = st.recursive(st.sampled_from(["a", "b", "c.d", "1", "-2", "NULL", "TRUE"]), around, max_leaves=12)
 # With a word lost, which not all survive.
 DAMAGED = st.builds(
     lambda text, lost: " ".join(word for place, word in enumerate(text.split()) if place != lost),

@@ -19,7 +19,18 @@ from palio.matching.columnar.encoding import NULL, Axes, AxesBuilder, Region
 from palio.matching.columnar.postings import Conjunctions, Postings
 from palio.matching.columnar.search import Searcher
 
-WORDS = ["", "a", "ab", "abcdefg", "abcdefgh", "abcdefghi", "é", "a\0", "a text that is longer than sixteen bytes", "zz"]
+WORDS = [
+    "",
+    "a",
+    "ab",
+    "abcdefg",
+    "abcdefgh",
+    "abcdefghi",
+    "é",
+    "a\0",
+    "a text that is longer than sixteen bytes",
+    "zz",
+]
 NUMBERS = [-(2**63), -129, -1, 0, 1, 2, 100, 127, 200, 40_000, 2**31, 2**53, 2**63 - 1]
 DAYS = [date(1969, 12, 31), date(1970, 1, 1), date(2024, 2, 29)]
 TIMES = [datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), datetime(2024, 2, 29, 12, 0, 0, 500_000, UTC)]
@@ -42,7 +53,9 @@ def everything(*, ordered: bool, nulls: bool) -> Axes:
     return builder.finish()[0]
 
 
-AXES = {(ordered, nulls): everything(ordered=ordered, nulls=nulls) for ordered in (False, True) for nulls in (False, True)}
+AXES = {
+    (ordered, nulls): everything(ordered=ordered, nulls=nulls) for ordered in (False, True) for nulls in (False, True)
+}
 
 
 def encode(axes: Axes, column: pa.Array) -> list[int | None]:
@@ -69,7 +82,8 @@ UNSIGNED = [
     for bits, data_type in ((8, pa.uint8()), (16, pa.uint16()), (32, pa.uint32()), (64, pa.uint64()))
 ]
 words = st.one_of(st.sampled_from(WORDS), st.text(max_size=12))
-moments = st.one_of(st.sampled_from(TIMES), st.datetimes(datetime(1960, 1, 1), datetime(2040, 1, 1)).map(lambda t: t.replace(tzinfo=UTC)))
+days_and_times = st.datetimes(datetime(1960, 1, 1), datetime(2040, 1, 1))
+moments = st.one_of(st.sampled_from(TIMES), days_and_times.map(lambda time: time.replace(tzinfo=UTC)))
 KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     *INTEGERS,
     *UNSIGNED,
@@ -91,7 +105,9 @@ def plain(value: Any) -> Any:
     return value.to_pydatetime(warn=False) if hasattr(value, "to_pydatetime") else value
 
 
-@pytest.mark.parametrize(("data_type", "values"), KINDS, ids=lambda each: str(each) if isinstance(each, pa.DataType) else "")
+@pytest.mark.parametrize(
+    ("data_type", "values"), KINDS, ids=lambda each: str(each) if isinstance(each, pa.DataType) else ""
+)
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_columns_are_encoded_as_their_values_are(data_type: pa.DataType, values: Any, data: st.DataObject) -> None:
@@ -111,10 +127,14 @@ def test_a_column_of_nothing_but_null() -> None:
     assert encode(AXES[True, True], pa.nulls(40, pa.string())) == [NULL] * 40
 
 
-@pytest.mark.parametrize("index", [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()])
+@pytest.mark.parametrize(
+    "index", [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
+)
 def test_dictionaries_of_any_index_and_with_nulls_inside(index: pa.DataType) -> None:
     axes = AXES[False, False]
-    values = [f"v{number}" for number in range(199)] + ["ab"] if index.bit_width > 8 or index == pa.uint8() else ["ab", "x"]
+    values = (
+        [f"v{number}" for number in range(199)] + ["ab"] if index.bit_width > 8 or index == pa.uint8() else ["ab", "x"]
+    )
     places = pa.array([len(values) - 1, None, 0, len(values) - 1], index)
     column = pa.DictionaryArray.from_arrays(places, pa.array(values))
     assert encode(axes, column) == [axes.code(0, value) for value in column.to_pylist()]
@@ -152,7 +172,11 @@ def test_a_batch_gives_what_its_rows_give(data: st.DataObject) -> None:
     handles = np.array([handle for row in rows for handle in row], np.int64)
     start = np.cumsum([0, *(len(row) for row in rows)])
     conjunctions = Conjunctions(
-        np.arange(len(rows), dtype=np.int32), start, intervals.axis[handles], intervals.lo[handles], intervals.hi[handles]
+        np.arange(len(rows), dtype=np.int32),
+        start,
+        intervals.axis[handles],
+        intervals.lo[handles],
+        intervals.hi[handles],
     )
     searcher = Searcher(axes, Postings.build(conjunctions, axes.sizes))
     count = data.draw(st.sampled_from([0, 1, 31, 33, 600, 1100]))

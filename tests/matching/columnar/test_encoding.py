@@ -19,21 +19,36 @@ EDGES = [0, 1, 5, 2**53, 2**62, 2**63, 2**64, 10**30]
 integers = st.one_of(
     st.integers(-(2**63), 2**63 - 1),
     st.integers(-20, 20),
-    st.builds(lambda edge, step, sign: sign * (edge + step), st.sampled_from(EDGES), st.integers(-3, 3), st.sampled_from([1, -1])),
+    st.builds(
+        lambda edge, step, sign: sign * (edge + step),
+        st.sampled_from(EDGES),
+        st.integers(-3, 3),
+        st.sampled_from([1, -1]),
+    ),
 )
 short_integers = integers.filter(lambda value: -(2**63) <= value < 2**63)
 floats = st.one_of(
     st.floats(),
     st.builds(float, st.integers(-20, 20)),
-    st.builds(lambda edge, up: math.nextafter(float(edge), math.inf if up else -math.inf), st.sampled_from(EDGES), st.booleans()),
+    st.builds(
+        lambda edge, up: math.nextafter(float(edge), math.inf if up else -math.inf),
+        st.sampled_from(EDGES),
+        st.booleans(),
+    ),
     st.sampled_from([math.inf, -math.inf, math.nan, -0.0, 0.1, 2.5, float(2**53), float(2**63), -float(2**63)]),
 )
 decimals = st.one_of(
     st.decimals(-30, 30, allow_nan=False, allow_infinity=False, places=2),
-    st.builds(Decimal, st.sampled_from(["0.1", "-0.1", "0.10000000000000000001", "2.5", "9007199254740992.5", "1e25", "1.0"])),
+    st.builds(
+        Decimal, st.sampled_from(["0.1", "-0.1", "0.10000000000000000001", "2.5", "9007199254740992.5", "1e25", "1.0"])
+    ),
 )
 numbers = st.one_of(integers, floats, decimals)
-texts = st.one_of(st.text(max_size=3), st.text("ab\0é\uffff😀", max_size=12), st.sampled_from(["", "a", "abcdefg", "abcdefgh", "abcdefghi"]))
+texts = st.one_of(
+    st.text(max_size=3),
+    st.text("ab\0é\uffff😀", max_size=12),
+    st.sampled_from(["", "a", "abcdefg", "abcdefgh", "abcdefghi"]),
+)
 blobs = st.binary(max_size=10)
 dates = st.dates(date(1960, 1, 1), date(2040, 1, 1))
 zones = st.sampled_from([None, UTC, timezone(timedelta(hours=-7, minutes=-30))])
@@ -115,7 +130,10 @@ def test_values_lie_between_their_cuts(region: Region, constants: Any, values: A
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(cut_pairs(numbers), min_size=1, max_size=8), st.lists(st.one_of(decimals, integers.map(Decimal)), max_size=8))
+@given(
+    st.lists(cut_pairs(numbers), min_size=1, max_size=8),
+    st.lists(st.one_of(decimals, integers.map(Decimal)), max_size=8),
+)
 @example([((Decimal("0.99999999999999999999"), False), None), ((1, False), None)], [Decimal("0.99999999999999999999")])
 def test_decimals_lie_between_their_cuts(pairs: list[tuple[Cut | None, Cut | None]], values: list[Decimal]) -> None:
     check(Region.NUMBER, pairs, list(values))
@@ -182,7 +200,14 @@ def test_a_coder_agrees_with_code_and_forgets_what_is_too_much() -> None:
     builder.equal_many(0, Region.STRING, [f"text {number}" for number in range(100)])
     axes, _ = builder.finish()
     coder = axes.coder(0)
-    values: list[Any] = [*range(-5, 9_000), *(f"text {number}" for number in range(200)), 1.0, True, 5.5, Decimal("5.5")]
+    values: list[Any] = [
+        *range(-5, 9_000),
+        *(f"text {number}" for number in range(200)),
+        1.0,
+        True,
+        5.5,
+        Decimal("5.5"),
+    ]
     for value in values * 2:
         assert coder(value) == axes.code(0, value)
     with pytest.raises(TypeError, match="complex"):

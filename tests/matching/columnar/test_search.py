@@ -170,7 +170,10 @@ def test_postings_come_back_from_read_only_arrays() -> None:
     rows = inputs.rows(200)
     events = inputs.events(rows, 20)
     postings = searcher_for(rows, inputs.sizes).postings
-    kept = {name: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape) for name, array in postings.arrays.items()}
+    kept = {
+        name: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
+        for name, array in postings.arrays.items()
+    }
     assert all(not array.flags.writeable for array in kept.values())
     opened = Searcher(no_axes(), Postings.from_arrays(kept))
     assert match_all(opened, events) == [matching(rows, event) for event in events]

@@ -75,9 +75,7 @@ def _read(text: _Utf8, name: str, types: dict[str, pa.DataType], report: Report)
         raise InputError(name, _explain(error)) from None
 
 
-def _open(
-    file: io.BufferedReader[Any], types: dict[str, pa.DataType], broken: list[Any]
-) -> Iterator[pa.RecordBatch]:
+def _open(file: io.BufferedReader[Any], types: dict[str, pa.DataType], broken: list[Any]) -> Iterator[pa.RecordBatch]:
     """The fields of the file as text, nulls where they are empty; rows of another length go to `broken`."""
 
     def skip(row: Any) -> str:
@@ -157,9 +155,7 @@ def _convert(
             for row in wrong:
                 shown = column[row].as_py()[:100].replace(_NOT_UTF8, "\N{REPLACEMENT CHARACTER}")
                 what = _MISFIT.get(str(kind), "a timestamp")
-                misfits.setdefault(
-                    row, f"column {name}: {shown!r} is not {what}, as the first rows have there"
-                )
+                misfits.setdefault(row, f"column {name}: {shown!r} is not {what}, as the first rows have there")
             fitting = pa.array([row not in wrong for row in range(len(column))])
             converted = _cast(pc.if_else(fitting, column, None), kind, damaged)
         columns.append(converted)
@@ -235,9 +231,7 @@ def _parse(sample: bytes, types: dict[str, pa.DataType], nulls: list[str]) -> An
     return pyarrow.csv.read_csv(
         io.BytesIO(sample),
         read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=len(sample) + 1),
-        parse_options=pyarrow.csv.ParseOptions(
-            newlines_in_values=True, invalid_row_handler=lambda row: "skip"
-        ),
+        parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip"),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=types, null_values=nulls, strings_can_be_null=bool(types)
         ),

@@ -40,9 +40,7 @@ def read_events(
 class EventReader:
     """Iterates over the batches of a file, once; closes it at the end, or at the end of a `with`."""
 
-    def __init__(
-        self, path: str | Path, kind: Kind, batch_size: int, on_error: OnError | None, limits: Limits
-    ) -> None:
+    def __init__(self, path: str | Path, kind: Kind, batch_size: int, on_error: OnError | None, limits: Limits) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be positive, not {batch_size}")
         self.format = kind.format

@@ -161,7 +161,5 @@ def _to_batch(columns: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
             values = [event.to_json() for event in values]
         if isinstance(values, pa.ChunkedArray):
             values = values.combine_chunks()
-        arrays.append(
-            values.cast(field.type) if isinstance(values, pa.Array) else pa.array(values, field.type)
-        )
+        arrays.append(values.cast(field.type) if isinstance(values, pa.Array) else pa.array(values, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -36,12 +36,11 @@ _SPECIAL = {
 }
 _SIGNED_NANS = frozenset({"+NaN", "-NaN"})  # only so, in Java: "-nan" is none
 
-_INTEGER = re.compile(r"([+-]?)(?=[0-9])0*([0-9]*)\Z")
-_DOUBLE = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[dDfF]?\Z")
-_HEXADECIMAL = re.compile(
-    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[dDfF]?\Z"
-)
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,10})?\Z")
+# Every repetition is possessive: a text of a million digits and a letter must not be tried a million times.
+_INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)\Z")
+_DOUBLE = re.compile(r"([+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[dDfF]?\Z")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]++\.?[0-9a-fA-F]*+|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[dDfF]?\Z")
+_DECIMAL = re.compile(r"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d{1,10})?\Z")
 _DATE = re.compile(r"(?:\+?)([0-9]{4,7})(?:-([0-9]{1,2})(?:-([0-9]{1,2})(?:[ T].*)?)?)?\Z", re.DOTALL)
 _TIMESTAMP = re.compile(
     r"\+?([0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
-from fractions import Fraction
 from functools import partial
 from typing import Final
 
@@ -86,6 +85,8 @@ def sqrt(number: float) -> float:
 
 def cbrt(number: float) -> float:
     """The cube root; that of a cube is whole, which the C library's need not be."""
+    from fractions import Fraction
+
     root = math.cbrt(number)
     if not math.isfinite(root) or root == 0:
         return root

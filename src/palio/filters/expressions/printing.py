@@ -108,5 +108,5 @@ def _call(function: str, arguments: tuple[Expression, ...]) -> str:
 
 
 # Parts of a time that Spark has no function for.
-_EXTRACTED = {"second_with_fraction": "SECOND", "dayofweek_iso": "DAYOFWEEK_ISO"}
+_EXTRACTED = {"second_with_fraction": "SECOND", "dayofweek_iso": "DAYOFWEEK_ISO", "yearofweek": "YEAROFWEEK"}
 _TESTS = {"isnull": "NULL", "isnotnull": "NOT NULL", "istrue": "TRUE", "isfalse": "FALSE"}

@@ -47,9 +47,7 @@ ALIASES: Final[dict[str, str]] = {
 ARGUMENTS: Final[dict[str, tuple[int, int]]] = {"ifnull": (2, 2), "nvl": (2, 2)}
 """How many arguments a name takes, where that is less than the function it calls does."""
 
-OPERATORS: Final = frozenset(
-    {"and", "between", "case", "cast", "div", "in", "isfalse", "istrue", "neg", "not", "or"}
-)
+OPERATORS: Final = frozenset({"and", "between", "case", "cast", "div", "in", "isfalse", "istrue", "neg", "not", "or"})
 """Words among the functions that are written between or around operands, never called."""
 
 CASTS: Final[dict[str, str]] = {

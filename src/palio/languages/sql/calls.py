@@ -49,9 +49,7 @@ def _is_called(name: str) -> bool:
     return name[:1].isalpha() and name not in OPERATORS
 
 
-def like(
-    function: str, value: Expression, pattern: Expression, escape: Expression | None, span: Span
-) -> Call:
+def like(function: str, value: Expression, pattern: Expression, escape: Expression | None, span: Span) -> Call:
     """LIKE or ILIKE; the escape character is left out where it is the backslash it is anyway."""
     if escape is None or (isinstance(escape, Literal) and escape.value == "\\"):
         return Call(function, (value, pattern), span)

@@ -260,9 +260,7 @@ CONSTRUCTS: Final[dict[str, Reader]] = {
     "try_cast": _cast,
     **dict.fromkeys(_CONSTANTS, _constant),
     **dict.fromkeys(("date", "time", "timestamp", "timestamp_ltz", "timestamp_ntz", "x"), _typed_literal),
-    **dict.fromkeys(
-        ("current_date", "current_time", "current_timestamp", "localtimestamp"), _without_brackets
-    ),
+    **dict.fromkeys(("current_date", "current_time", "current_timestamp", "localtimestamp"), _without_brackets),
     **dict.fromkeys(("current_user", "session_user"), _without_brackets),
     **dict.fromkeys(("and", "or", "in", "is", "like", "ilike", "rlike"), _infix_word),
     **dict.fromkeys(("regexp", "between", "div"), _infix_word),

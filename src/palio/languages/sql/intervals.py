@@ -74,9 +74,7 @@ def _sum(text: str) -> Months | Micros:
     while at < len(text) or not kinds:
         found = _PART.match(text, at)
         if not found or not (found[2] or (found[3] or "")[1:]):
-            raise BadLiteral(
-                f"{text!r} is no interval", "write it as INTERVAL '1' DAY or INTERVAL '1 day 2 hours'"
-            )
+            raise BadLiteral(f"{text!r} is no interval", "write it as INTERVAL '1' DAY or INTERVAL '1 day 2 hours'")
         sign, whole, fraction, unit = found.groups()
         unit = unit.lower()
         if fraction is not None and unit != "second":
@@ -113,28 +111,20 @@ def of_range(part: Part, last: str) -> Months | Micros:
     """The interval of a text with a range of units, as in INTERVAL '1 02:03:04' DAY TO SECOND."""
     sign, text, is_text, first = part
     if not is_text or first not in RANGE_UNITS or last not in RANGE_UNITS:
-        raise BadLiteral(
-            "an interval from one unit to another is a text", "write INTERVAL '1-6' YEAR TO MONTH"
-        )
+        raise BadLiteral("an interval from one unit to another is a text", "write INTERVAL '1-6' YEAR TO MONTH")
     if sign == "-":
         text = f"+{text[1:]}" if text.startswith("-") else f"-{text}"
     if (first, last) == ("year", "month"):
         return _year_month(text)
     units = [
-        unit
-        for unit in _PATTERNS
-        if RANGE_UNITS.index(first) <= RANGE_UNITS.index(unit) <= RANGE_UNITS.index(last)
+        unit for unit in _PATTERNS if RANGE_UNITS.index(first) <= RANGE_UNITS.index(unit) <= RANGE_UNITS.index(last)
     ]
     if len(units) < 2 or units[0] != first:
-        raise BadLiteral(
-            f"there are no intervals from {first} to {last}", "such as DAY TO SECOND, YEAR TO MONTH"
-        )
+        raise BadLiteral(f"there are no intervals from {first} to {last}", "such as DAY TO SECOND, YEAR TO MONTH")
     pattern = "".join(_PATTERNS[unit] + (" " if unit == "day" else ":") for unit in units)[:-1]
     found = re.fullmatch(_SIGN + pattern, text.strip(_BLANKS))
     if not found:
-        shape = "".join({"day": "d ", "hour": "h:", "minute": "m:", "second": "s:"}[unit] for unit in units)[
-            :-1
-        ]
+        shape = "".join({"day": "d ", "hour": "h:", "minute": "m:", "second": "s:"}[unit] for unit in units)[:-1]
         raise BadLiteral(f"{text!r} is no interval from {first} to {last}", f"write it as '{shape}'")
     micros = 0
     for unit, digits in zip(units, found.groups()[1:], strict=False):

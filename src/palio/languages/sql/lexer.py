@@ -135,9 +135,7 @@ def _refuse_surrogates(text: str) -> None:
 
 
 def _refuse_name(text: str, start: int, word: str) -> None:
-    reason = (
-        f"the name {word} needs back-quotes: without them a name has only the letters a to z, digits and _"
-    )
+    reason = f"the name {word} needs back-quotes: without them a name has only the letters a to z, digits and _"
     raise ParseError(text, start, reason, f"write `{word}`")
 
 
@@ -161,6 +159,4 @@ def _refuse_character(text: str, at: int) -> None:
         reason, hint = _STRAY[character]
         raise ParseError(text, at, reason, hint)
     shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
-    raise ParseError(
-        text, at, f"the character {shown} has no meaning here", "a name that has it needs back-quotes"
-    )
+    raise ParseError(text, at, f"the character {shown} has no meaning here", "a name that has it needs back-quotes")

@@ -85,26 +85,20 @@ def _decimal(text: str) -> Decimal:
     _, _, exponent = text.lower().partition("e")
     # Ten thousand places are beyond any decimal, and within what Decimal can count.
     if len(exponent.lstrip("+-").lstrip("0")) > 4:
-        raise BadLiteral(
-            f"{text}BD has more than {_DIGITS} digits, the most a decimal has", "write it as a double"
-        )
+        raise BadLiteral(f"{text}BD has more than {_DIGITS} digits, the most a decimal has", "write it as a double")
     value = Decimal(text)
     if not value:
         value = abs(value)  # no decimal zero is negative
     _, digits, scale = value.as_tuple()
     assert isinstance(scale, int)
     if len(digits) + max(scale, 0) > _DIGITS or -scale > _DIGITS:
-        raise BadLiteral(
-            f"{text} has more than {_DIGITS} digits, the most a decimal has", "write it as a double"
-        )
+        raise BadLiteral(f"{text} has more than {_DIGITS} digits, the most a decimal has", "write it as a double")
     return value if scale <= 0 else Decimal(int(value))
 
 
 def _bound_digits(digits: str) -> None:
     if len(digits) > _DIGITS:
-        raise BadLiteral(
-            f"a number of {len(digits)} digits; no type has more than {_DIGITS}", "write it as a double"
-        )
+        raise BadLiteral(f"a number of {len(digits)} digits; no type has more than {_DIGITS}", "write it as a double")
 
 
 # --- texts -------------------------------------------------------------------------------------------------
@@ -127,9 +121,7 @@ def text(literals: list[str]) -> str:
             # Two escapes may be the halves of one character, even from two literals.
             value = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
-            raise BadLiteral(
-                "an escape in this text is half a character", "write both halves, or \\U"
-            ) from None
+            raise BadLiteral("an escape in this text is half a character", "write both halves, or \\U") from None
     return value
 
 
@@ -177,9 +169,7 @@ def date_literal(written: str) -> date:
         return _EPOCH.date()
     value = to_date(written)
     if value is None:
-        raise BadLiteral(
-            f"{written!r} is no date", "write it as DATE'2024-01-31'; years go from 0001 to 9999"
-        )
+        raise BadLiteral(f"{written!r} is no date", "write it as DATE'2024-01-31'; years go from 0001 to 9999")
     return value
 
 

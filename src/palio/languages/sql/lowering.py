@@ -101,9 +101,7 @@ class _Lowering:
                 return self._nullness(argument, (function == "isnull") == (ask in (Ask.TRUE, Ask.NOT_FALSE)))
             case Call("between", (value, low, high)):
                 both = Call("and", (Call(">=", (value, low)), Call("<=", (value, high))))
-                return (
-                    self.lower(both, ask) if isinstance(value, Attribute) else self._computed(expression, ask)
-                )
+                return self.lower(both, ask) if isinstance(value, Attribute) else self._computed(expression, ask)
             case Call(function, arguments):
                 simple = self._on_one_attribute(function, arguments)
                 if simple is not None:
@@ -151,11 +149,7 @@ class _Lowering:
             literal = self.constant(right)
             if isinstance(literal, Months | Micros):
                 return None
-            if (
-                isinstance(left, Call)
-                and left.function == "typeof"
-                and isinstance(left.arguments[0], Attribute)
-            ):
+            if isinstance(left, Call) and left.function == "typeof" and isinstance(left.arguments[0], Attribute):
                 return left.arguments[0].name, self._of_type(function, [literal], right)
             if not isinstance(left, Attribute):
                 return None
@@ -167,11 +161,7 @@ class _Lowering:
             literals = [self.constant(item) for item in items]
             if any(isinstance(each, Months | Micros) for each in literals):
                 return None
-            if (
-                isinstance(value, Call)
-                and value.function == "typeof"
-                and isinstance(value.arguments[0], Attribute)
-            ):
+            if isinstance(value, Call) and value.function == "typeof" and isinstance(value.arguments[0], Attribute):
                 return value.arguments[0].name, self._of_type("=", literals, items[0])  # type: ignore[arg-type]
             if isinstance(value, Attribute):
                 return value.name, equal_to_any(literals, self.timezone)  # type: ignore[arg-type]
@@ -195,9 +185,7 @@ class _Lowering:
     def _pattern(self, call: Call, ask: Ask) -> Node | None:
         """LIKE, RLIKE and their function forms on an attribute; None for anything else."""
         match call:
-            case Call("like" | "ilike" as function, (Attribute(name), pattern, *escape)) if not attributes_of(
-                pattern
-            ):
+            case Call("like" | "ilike" as function, (Attribute(name), pattern, *escape)) if not attributes_of(pattern):
                 text = self.constant(pattern)
                 mark = self.constant(escape[0]) if escape else "\\"
                 if text is None or mark is None:
@@ -219,8 +207,8 @@ class _Lowering:
                     return _tested(name, Matching(Regex.compile(text)), ask)
                 except ValueError as error:
                     raise ParseError(self.text, pattern.span[0], str(error)) from None
-            case Call("startswith" | "endswith" | "contains" as function, (Attribute(name), part)) if (
-                not attributes_of(part)
+            case Call("startswith" | "endswith" | "contains" as function, (Attribute(name), part)) if not attributes_of(
+                part
             ):
                 text = self.constant(part)
                 if not isinstance(text, str):

@@ -151,9 +151,7 @@ class Parser(Cursor):
             self.fail(start, reason, "those that have a type are DATE'…', TIMESTAMP'…', INTERVAL'…' and X'…'")
         if key[0] <= "9":
             # Spark takes 100k for a name, but then knows that no column has it.
-            reason = (
-                f"{self.text[start:end]} is no number, and a name that begins with a digit needs back-quotes"
-            )
+            reason = f"{self.text[start:end]} is no number, and a name that begins with a digit needs back-quotes"
             self.fail(start, reason, f"write a number, or `{self.text[start:end]}`")
         name = self._segment(token)
         if following[1] == ".":
@@ -202,9 +200,7 @@ class Parser(Cursor):
         self.close(f"the arguments of {name}")
         if self.peek() in ("over", "filter", "within", "ignore", "respect"):
             self.refuse(self.at, UNEXPECTED["over"])
-        if len(arguments) < callee.minimum or (
-            callee.maximum is not None and len(arguments) > callee.maximum
-        ):
+        if len(arguments) < callee.minimum or (callee.maximum is not None and len(arguments) > callee.maximum):
             self.fail(start, f"{name} takes {_count(callee.minimum, callee.maximum)}, not {len(arguments)}")
         if name == "decode":
             self.copy(arguments[0], len(arguments) // 2)

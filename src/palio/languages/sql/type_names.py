@@ -67,9 +67,7 @@ def type_name(word: str, sizes: list[str]) -> str:
     if word not in _TYPES:
         other = _OTHERS.get(word)
         hint = (
-            f"write {other.upper()}"
-            if other
-            else f"the types are {', '.join(sorted(set(_TYPES.values())))}, decimal"
+            f"write {other.upper()}" if other else f"the types are {', '.join(sorted(set(_TYPES.values())))}, decimal"
         )
         raise BadLiteral(f"there is no type {word.upper()}", hint)
     if sizes:
@@ -79,9 +77,7 @@ def type_name(word: str, sizes: list[str]) -> str:
 
 def _decimal(word: str, sizes: list[str]) -> str:
     if len(sizes) > 2:
-        raise BadLiteral(
-            f"{word.upper()} has two sizes, digits and digits after the point", "such as DECIMAL(10,2)"
-        )
+        raise BadLiteral(f"{word.upper()} has two sizes, digits and digits after the point", "such as DECIMAL(10,2)")
     digits, scale = (int(size[:20]) for size in [*sizes, *["10", "0"][len(sizes) :]])
     if digits > 38 or scale > digits:
         raise BadLiteral(

@@ -87,9 +87,7 @@ _FAMILIES: Final = {
 REFUSED_FUNCTIONS: Final = {name: refusal for refusal, names in _FAMILIES.items() for name in names.split()}
 """Functions of Spark that no condition may call."""
 
-_CLAUSE = Refusal(
-    "a condition is only what stands after WHERE; {name} begins another clause", "leave that clause out"
-)
+_CLAUSE = Refusal("a condition is only what stands after WHERE; {name} begins another clause", "leave that clause out")
 _CLAUSES: Final = """
     cluster delete distribute except from group having insert intersect join lateral limit minus offset on
     order qualify select sort union update using where window with"""
@@ -105,18 +103,12 @@ UNEXPECTED: Final[dict[str, Refusal]] = {
         "a key of a nested object is a dotted name: x.key",
     ),
     "?": Refusal("there are no parameters in a condition", "write the value itself"),
-    ":": Refusal(
-        "there are no parameters in a condition, and no paths with :", "write the value, or a dotted name"
-    ),
-    "->": Refusal(
-        "there are no lambda functions in a condition", "a comparison asks for some value of an attribute"
-    ),
+    ":": Refusal("there are no parameters in a condition, and no paths with :", "write the value, or a dotted name"),
+    "->": Refusal("there are no lambda functions in a condition", "a comparison asks for some value of an attribute"),
     "=>": Refusal("=> names an argument, and no function here has named ones", "'at least' is written >="),
     "!": Refusal("! stands only before a condition", "write NOT IN, NOT LIKE, NOT BETWEEN, IS NOT NULL"),
     "~": Refusal("~ stands only before a number", "a regular expression is asked for with x RLIKE 'pattern'"),
-    "|>": Refusal(
-        "|> begins another step of a query, and a condition has one", "leave out everything from |> on"
-    ),
+    "|>": Refusal("|> begins another step of a query, and a condition has one", "leave out everything from |> on"),
     **dict.fromkeys(
         ("<<", ">>", ">>>"),
         Refusal(
@@ -124,9 +116,7 @@ UNEXPECTED: Final[dict[str, Refusal]] = {
             "multiply or DIV by 2, 4, 8",
         ),
     ),
-    "collate": Refusal(
-        "texts are compared by their bytes, without collations", "compare lower(x), or use ILIKE"
-    ),
+    "collate": Refusal("texts are compared by their bytes, without collations", "compare lower(x), or use ILIKE"),
     "mod": Refusal("there is no operator MOD", "write x % 2, or mod(x, 2)"),
     "xor": Refusal("there is no operator XOR", "write (a OR b) AND NOT (a AND b)"),
     "similar": Refusal("there is no SIMILAR TO", "a regular expression is asked for with x RLIKE 'pattern'"),
@@ -136,12 +126,8 @@ UNEXPECTED: Final[dict[str, Refusal]] = {
     "endswith": Refusal("ENDSWITH is a function", "write endswith(x, 'a'), or x LIKE '%a'"),
     "isnull": Refusal("ISNULL is a function", "write x IS NULL"),
     "notnull": Refusal("there is no NOTNULL", "write x IS NOT NULL"),
-    "over": Refusal(
-        "a window needs many events, and a condition sees one", "compare attributes of the one event"
-    ),
-    "at": Refusal(
-        "there is no AT TIME ZONE", "give a literal its zone: TIMESTAMP'2024-01-31 12:00:00 Europe/Paris'"
-    ),
+    "over": Refusal("a window needs many events, and a condition sees one", "compare attributes of the one event"),
+    "at": Refusal("there is no AT TIME ZONE", "give a literal its zone: TIMESTAMP'2024-01-31 12:00:00 Europe/Paris'"),
     ".": Refusal("only a name may have another behind a dot", "write x.key without brackets"),
     "escape": Refusal("ESCAPE follows the pattern of LIKE or ILIKE only", "write x LIKE 'a/%' ESCAPE '/'"),
 }

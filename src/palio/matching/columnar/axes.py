@@ -172,7 +172,8 @@ class Axes:
         order = float_order(nearest_float(value))
         low = int(np.searchsorted(orders, order, "left"))
         high = int(np.searchsorted(orders, order + 1, "right"))
-        return first + low + sum(self._not_above(index, start, floats, order, value) for index in range(low, high))
+        unsure = sum(self._not_above(index, start, floats, order, value) for index in range(low, high))
+        return int(first) + low + unsure
 
     def _float_between_integers(self, axis: int, value: Decimal) -> int:
         """All constants are short integers, and so any float between the same two integers stands for a decimal."""

@@ -25,18 +25,14 @@ _LOOK_AHEAD: Final = 17  # newlines behind the last line, so that the reader may
 _WORDS: Final = np.frombuffer(b" BETWEEN  AND ", np.uint8)
 
 
-def add_texts(
-    builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Sequence[Subscription]
-) -> None:
+def add_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
     """Add subscriptions under these numbers; `InvalidSubscription` names the one at fault."""
     for start in range(0, len(subscriptions), _CHUNK):
         end = start + _CHUNK
         _add_chunk(builder, numbers[start:end], subscriptions[start:end])
 
 
-def _add_chunk(
-    builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Sequence[Subscription]
-) -> None:
+def _add_chunk(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
     plain = _add_plain(builder, numbers, subscriptions) if len(subscriptions) > _FEW else None
     for at, subscription in enumerate(subscriptions):
         if plain is None or not plain[at]:
@@ -48,9 +44,7 @@ def _add_plain(
 ) -> npt.NDArray[np.bool_]:
     """Add those that are plain; answers which."""
     lines = [
-        each.where
-        if each.language == "sql" and isinstance(each.where, str) and "\n" not in each.where
-        else ""
+        each.where if each.language == "sql" and isinstance(each.where, str) and "\n" not in each.where else ""
         for each in subscriptions
     ]
     raw = "\n".join([*lines, "\n" * _LOOK_AHEAD]).encode("utf-8", "surrogatepass")
@@ -103,9 +97,7 @@ def _read(raw: bytes, lines: int) -> tuple[Int64s, npt.NDArray[np.bool_], list[s
     strings, string_spans = _table(room)
     counts = np.zeros(3, np.int64)
     text = np.frombuffer(raw, np.uint8)
-    kernels.read_conditions(
-        text, lines, _WORDS, found, plain, names, name_spans, strings, string_spans, counts
-    )
+    kernels.read_conditions(text, lines, _WORDS, found, plain, names, name_spans, strings, string_spans, counts)
     total, name_count, string_count = counts.tolist()
     return (
         found[:total],

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from palio.matching.columnar import encoding_kernels as kernels
-from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.axes import Axes, address_of
 from palio.matching.columnar.cuts import LARGEST
 from palio.matching.columnar.layout import (
     COLUMN_FIELDS,
@@ -64,7 +64,7 @@ _TYPES: Final = {
     pa.date32(): KIND_DATE32,
 }
 _KINDS: Final[dict[int, int]] = {data_type.id: kind for data_type, kind in _TYPES.items()}
-_TEXTS: Final = (KIND_TEXT32, KIND_TEXT64, KIND_BYTES32, KIND_BYTES64)
+_TEXTS: Final = frozenset((KIND_TEXT32, KIND_TEXT64, KIND_BYTES32, KIND_BYTES64))
 _INDICES: Final = {1: KIND_SLOT8, 2: KIND_SLOT16, 4: KIND_SLOT32, 8: KIND_SLOT64}
 _CLEARER: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary(), pa.float16(): pa.float32()}
 # What a timestamp's unit is in microseconds: to multiply and to divide by.
@@ -92,35 +92,31 @@ def bind_columns(axes: Axes, columns: Sequence[tuple[int, pa.Array]], rows: int)
     for axis, column in columns:
         if len(column) != rows:
             raise ValueError(f"a column of {len(column)} rows in a batch of {rows}")
-        kind = _KINDS.get(column.type.id)
+        kind = _KINDS.get(column.type.id, -1)
         factors = (1, 1)
-        if kind is None:
+        if kind <= KIND_NULL:
+            if kind == KIND_NULL:
+                table += (kind, axis, *[0] * (COLUMN_FIELDS - 2))
+                continue
             column, kind, factors = _clearer(column)
-        kept.append(column)
-        _bind(axes, axis, column, kind, factors, table, kept)
+        buffers = column.buffers()
+        kept.append((column, buffers))
+        valid = valid_end = text = text_end = slots = 0
+        if buffers[0] is not None:
+            valid = buffers[0].address
+            valid_end = valid + buffers[0].size
+        if kind in _TEXTS:
+            if buffers[2] is not None:
+                text = buffers[2].address
+                text_end = text + buffers[2].size
+        elif kind >= KIND_SLOT8:
+            found = _slots(axes, axis, column.dictionary)
+            kept.append(found)
+            slots = address_of(found)
+        values = 0 if buffers[1] is None else buffers[1].address
+        # In the order of `layout`.
+        table += (kind, axis, valid, column.offset, values, text, text_end, *factors, slots, valid_end)
     return BoundColumns(table, rows, kept)
-
-
-def _bind(
-    axes: Axes, axis: int, column: pa.Array, kind: int, factors: tuple[int, int], table: list[int], kept: list[Any]
-) -> None:
-    """Add the facts of one column, in the order of `layout`."""
-    valid = valid_end = values = text = text_end = slots = 0
-    buffers = column.buffers() if kind != KIND_NULL else (None, None)
-    if buffers[0] is not None:
-        valid = buffers[0].address
-        valid_end = valid + buffers[0].size
-    if buffers[1] is not None:
-        values = buffers[1].address
-    if kind in _TEXTS:
-        if buffers[2] is not None:
-            text = buffers[2].address
-            text_end = text + buffers[2].size
-    elif kind >= KIND_SLOT8:
-        found = _slots(axes, axis, column.dictionary)
-        kept.append(found)
-        slots = int(found.__array_interface__["data"][0])
-    table += (kind, axis, valid, column.offset, values, text, text_end, *factors, slots, valid_end)
 
 
 def _clearer(column: pa.Array) -> tuple[pa.Array, int, tuple[int, int]]:
@@ -163,5 +159,5 @@ def _slots(axes: Axes, axis: int, values: pa.Array) -> npt.NDArray[np.int32]:
         slots[:-1] = [axes.slot(axis, value) for value in values.to_pylist()]
         return slots
     bound = bind_columns(axes, [(axis, values)], len(values))
-    kernels.slots_of(axes.address, bound.address, 0, len(values), int(slots.__array_interface__["data"][0]))
+    kernels.slots_of(axes.address, bound.address, 0, len(values), address_of(slots))
     return slots

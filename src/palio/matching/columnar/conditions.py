@@ -81,9 +81,7 @@ class ConditionsBuilder:
         self._rows: list[_Rows] = []
         self._plain: list[tuple[Int64s, Int64s, Int64s]] = []
         self._encoded: dict[tuple[str, ValueSet], _Encoded] = {}
-        self._costs: dict[
-            int, float
-        ] = {}  # of intervals that are not points: how common they are beside a point
+        self._costs: dict[int, float] = {}  # of intervals that are not points: how common they are beside a point
         self._hits: set[int] = set()
 
     def add(self, number: int, node: Node) -> None:
@@ -217,9 +215,7 @@ class ConditionsBuilder:
         encoded = _Encoded()
         for test in sorted(values.tests, key=lambda test: (not test.wanted, repr(test.pattern))):
             axis = self.axis((attribute, Test(test.pattern)))
-            encoded.tests.append(
-                self._fixed(axis, int(test.wanted), int(test.wanted), _HIT if test.wanted else np.inf)
-            )
+            encoded.tests.append(self._fixed(axis, int(test.wanted), int(test.wanted), _HIT if test.wanted else np.inf))
         plain = ValueSet(values.parts)
         if any(test.wanted and plain == domain_of(test) for test in values.tests):
             return encoded  # a hit already says that the value is in the interval part
@@ -234,9 +230,7 @@ class ConditionsBuilder:
             return
         low, high = _flags(values, Kind.MISSING), _flags(values, Kind.NULL)
         if low or high:
-            encoded.handles.append(
-                self._fixed(axis, _MISSING if low else _NULL, _NULL if high else _MISSING, np.inf)
-            )
+            encoded.handles.append(self._fixed(axis, _MISSING if low else _NULL, _NULL if high else _MISSING, np.inf))
         for truth, slot in ((False, _FALSE), (True, _TRUE)):
             if values.parts[Kind.BOOLEAN].contains(int(truth)):
                 encoded.handles.append(self._fixed(axis, slot, slot, 10.0))
@@ -280,20 +274,14 @@ class ConditionsBuilder:
     def _term(self, axis: int, region: Region, term: Term) -> int:
         if term[0][0] == "=":
             return self.axes.equal(axis, region, term[0][1])
-        low = next(
-            ((literal, operator == ">") for operator, literal in term if operator in (">", ">=")), None
-        )
-        high = next(
-            ((literal, operator == "<=") for operator, literal in term if operator in ("<", "<=")), None
-        )
+        low = next(((literal, operator == ">") for operator, literal in term if operator in (">", ">=")), None)
+        high = next(((literal, operator == "<=") for operator, literal in term if operator in ("<", "<=")), None)
         return self._between(axis, region, low, high)
 
     def finish(self) -> tuple[Axes, Conjunctions]:
         """The axes, and the flat arrays from which postings are built."""
         axes, intervals = self.axes.finish()
-        handles = np.concatenate(
-            [*(each[2] for each in self._plain), _flat([rows.handles for rows in self._rows])]
-        )
+        handles = np.concatenate([*(each[2] for each in self._plain), _flat([rows.handles for rows in self._rows])])
         lengths = np.concatenate([*(each[1] for each in self._plain), _lengths(self._rows, "handles")])
         before = sum(len(each[0]) for each in self._plain)  # these have no program, and need no access set
         access = _flat([rows.access for rows in self._rows])

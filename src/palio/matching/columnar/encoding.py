@@ -98,9 +98,7 @@ class AxesBuilder:
         """All values of a kind above one cut and below another; None is the end of the kind."""
         if region == Region.STRING or region == Region.BYTES:
             known = self._texts_of(axis, region).cuts
-            low, high = (
-                ENDLESS if cut is None else known.setdefault(cut, len(known)) for cut in (lower, upper)
-            )
+            low, high = (ENDLESS if cut is None else known.setdefault(cut, len(known)) for cut in (lower, upper))
         else:
             low, high = (ENDLESS if cut is None else self._cut(axis, region, *cut) for cut in (lower, upper))
         return self._row(axis, region, low, high)

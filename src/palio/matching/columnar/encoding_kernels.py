@@ -77,21 +77,21 @@ from palio.matching.columnar.layout import (
 )
 from palio.matching.columnar.native import (
     compiled,
-    float_bits,
-    inlined,
     f32_at,
     f64_at,
+    float_bits,
     i8_at,
     i16_at,
     i32_at,
     i64_at,
+    inlined,
+    lowest_bit,
+    put_i32,
+    put_i64,
+    shifted,
     u8_at,
     u16_at,
     u32_at,
-    lowest_bit,
-    shifted,
-    put_i32,
-    put_i64,
 )
 
 _SPREAD = -7046029254386353131  # 2^64 / golden ratio, odd: spreads keys over the high bits

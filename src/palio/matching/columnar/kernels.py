@@ -27,6 +27,9 @@ from palio.matching.columnar.layout import (
     LAST,
     MATCH,
     MISSING,
+    WORK_DEAD,
+    WORK_DEAD_BITS,
+    WORK_ENDS,
     WORK_EPOCH,
     WORK_EXACT,
     WORK_FOUND,
@@ -46,13 +49,10 @@ from palio.matching.columnar.native import (
     compiled,
     count_bits,
     equal,
-    inlined,
     i8_at,
     i32_at,
     i64_at,
-    u8_at,
-    u16_at,
-    u32_at,
+    inlined,
     lowest_bit,
     negative,
     nonzero_each,
@@ -61,6 +61,9 @@ from palio.matching.columnar.native import (
     put_i32,
     put_i64,
     put_u16,
+    u8_at,
+    u16_at,
+    u32_at,
     within,
     within_each,
 )
@@ -179,9 +182,7 @@ def scan_flat(
 
 
 @inlined
-def scan_ranges(
-    lows: int, count: int, slot: int, out: int, found: int, pending: int, waiting: int
-) -> tuple[int, int]:
+def scan_ranges(lows: int, count: int, slot: int, out: int, found: int, pending: int, waiting: int) -> tuple[int, int]:
     """Test the entries of a group, all against one slot; the lows are sorted."""
     highs = lows + 2 * count
     payloads = highs + 2 * count
@@ -197,9 +198,7 @@ def scan_ranges(
 
 
 @inlined
-def scan_points(
-    slots: int, count: int, slot: int, out: int, found: int, pending: int, waiting: int
-) -> tuple[int, int]:
+def scan_points(slots: int, count: int, slot: int, out: int, found: int, pending: int, waiting: int) -> tuple[int, int]:
     """Find the entries of a group whose slot is the event's; the slots are sorted."""
     payloads = slots + 2 * count
     place = 0
@@ -303,22 +302,6 @@ def clear_slots(work: int, codes: int, count: int) -> None:
 
 
 @inlined
-def scan_queue(
-    queue: int, queued: int, out: int, found: int, pending: int, waiting: int
-) -> tuple[int, int]:
-    """Read the groups that were listed."""
-    for entry in range(queue, queue + 24 * queued, 24):
-        group = i64_at(entry, 0)
-        words = i64_at(entry, 1)
-        slot = i64_at(entry, 2)
-        if words & 1:
-            found, waiting = scan_points(group, words // 3, slot, out, found, pending, waiting)
-        else:
-            found, waiting = scan_ranges(group, words >> 2, slot, out, found, pending, waiting)
-    return found, waiting
-
-
-@inlined
 def visit_always(index: int, work: int, out: int, room: int, found: int) -> int:
     """Check those that are checked for every event."""
     pending = i64_at(work, WORK_PENDING)
@@ -378,14 +361,25 @@ def visit(index: int, work: int, todo: int, many: int, out: int, room: int, foun
             which += 1
         if which == first:
             return -1
-        found, waiting = scan_queue(queue, queued, out, found, pending, waiting)
+        for entry in range(queue, queue + 24 * queued, 24):
+            group = i64_at(entry, 0)
+            words = i64_at(entry, 1)
+            slot = i64_at(entry, 2)
+            if words & 1:
+                found, waiting = scan_points(group, words // 3, slot, out, found, pending, waiting)
+            else:
+                found, waiting = scan_ranges(group, words >> 2, slot, out, found, pending, waiting)
         found = check_pending(index, work, pending, waiting, out, found)
     return visit_always(index, work, out, room, found)
 
 
 @inlined
-def bury(dead: int, bits: int, out: int, first: int, found: int) -> int:
-    """Take the numbers out whose bit is set, keeping the order of the others."""
+def bury(work: int, out: int, first: int, found: int) -> int:
+    """Take the dead out of the numbers from `first` on, keeping the order of the others."""
+    dead = i64_at(work, WORK_DEAD)
+    if dead == 0:
+        return found
+    bits = i64_at(work, WORK_DEAD_BITS)
     kept = first
     for which in range(first, found):
         number = i32_at(out, which)
@@ -396,17 +390,18 @@ def bury(dead: int, bits: int, out: int, first: int, found: int) -> int:
 
 
 @compiled
-def match_rows(
-    index: int, work: int, codes: int, starts: int, stride: int, lengths: int, row: int, rows: int,
-    out: int, room: int, found: int, ends: int, dead: int, dead_bits: int,
-) -> int:
+def match_rows(index: int, work: int, codes: int, starts: int, stride: int, lengths: int, row: int, rows: int) -> int:
     """Match rows of codes, from `row` on; return the row at which the room for numbers ended, or `rows`.
 
-    A row's codes are `codes[starts[r]:starts[r + 1]]`, or where there are no starts `lengths[r]` codes from
-    `r * stride` on. `ends[r]` gets how many numbers there are after row r.
+    A row's codes are `codes[starts[r]:starts[r + 1]]`; where there are no starts, `lengths[r]` codes from `r * stride`
+    on; where there are no lengths either, the first `stride` ones.
     """
     todo = i64_at(work, WORK_TODO)
     todo_room = 8 * i64_at(work, WORK_TODO_ROOM)
+    out = i64_at(work, WORK_OUT)
+    room = i64_at(work, WORK_OUT_ROOM)
+    ends = i64_at(work, WORK_ENDS)
+    found = i64_at(work, WORK_FOUND)
     many = 0
     mine = 0
     length = 0
@@ -416,11 +411,12 @@ def match_rows(
         next_mine = 0
         next_length = 0
         if ahead < rows:
+            begin = ahead * stride
+            next_length = stride
             if starts != 0:
                 begin = i64_at(starts, ahead)
                 next_length = i64_at(starts, ahead + 1) - begin
-            else:
-                begin = ahead * stride
+            elif lengths != 0:
                 next_length = i32_at(lengths, ahead)
             next_mine = codes + 8 * begin
             next_many = look_up(index, next_mine, next_length, todo + (ahead & 1) * todo_room)
@@ -431,26 +427,10 @@ def match_rows(
             if result < 0:
                 put_i64(work, WORK_FOUND, found)
                 return ahead - 1
-            if dead != 0:
-                result = bury(dead, dead_bits, out, found, result)
-            found = result
+            found = bury(work, out, found, result)
             put_i64(ends, ahead - 1, found)
         many = next_many
         mine = next_mine
         length = next_length
     put_i64(work, WORK_FOUND, found)
     return rows
-
-
-@compiled
-def match_event(index: int, work: int, codes: int, length: int, dead: int, dead_bits: int) -> int:
-    """Match one event into the scratch memory's own room; how many numbers were found, or -1 without room."""
-    todo = i64_at(work, WORK_TODO)
-    out = i64_at(work, WORK_OUT)
-    many = look_up(index, codes, length, todo)
-    set_slots(index, work, codes, length)
-    found = visit(index, work, todo, many, out, i64_at(work, WORK_OUT_ROOM), 0)
-    clear_slots(work, codes, length)
-    if dead != 0 and found > 0:
-        found = bury(dead, dead_bits, out, 0, found)
-    return found

@@ -49,20 +49,23 @@ INDEX_FIELDS: Final = 12
 
 # Scratch memory.
 WORK_NARROW: Final = 0  # uint16 per axis and one more: shifted slots from 1 on
-WORK_EXACT: Final = 1  # int32 per axis: slots
-WORK_TODO: Final = 2  # int64, two runs: the blocks to visit for this event and for the next
-WORK_TODO_ROOM: Final = 3
-WORK_PENDING: Final = 4  # int32: payloads whose records must be checked
-WORK_PENDING_ROOM: Final = 5
-WORK_STAMPS: Final = 6  # int64 per subscription that several entries may find: the event that last did
-WORK_EPOCH: Final = 7
-WORK_FOUND: Final = 8  # how many numbers were written
-WORK_OUT: Final = 9  # int32: the numbers found, for single events
-WORK_OUT_ROOM: Final = 10
-WORK_NARROW_MASK: Final = 11  # the narrow slots are as many as a power of two: this is one less
-WORK_QUEUE: Final = 12  # int64 triples: a group, its size in words plus 1 for points, the event's slot on its axis
-WORK_QUEUE_ROOM: Final = 13
-WORK_FIELDS: Final = 14
+WORK_NARROW_MASK: Final = 1  # they are as many as a power of two: this is one less
+WORK_EXACT: Final = 2  # int32 per axis: slots
+WORK_TODO: Final = 3  # int64, two runs: the blocks to visit for this event and for the next
+WORK_TODO_ROOM: Final = 4
+WORK_QUEUE: Final = 5  # int64 triples: a group, its size in words plus 1 for points, the event's slot on its axis
+WORK_QUEUE_ROOM: Final = 6
+WORK_PENDING: Final = 7  # int32: payloads whose records must be checked
+WORK_PENDING_ROOM: Final = 8
+WORK_STAMPS: Final = 9  # int64 per subscription that several entries may find: the event that last did
+WORK_EPOCH: Final = 10
+WORK_OUT: Final = 11  # int32: the numbers found
+WORK_OUT_ROOM: Final = 12
+WORK_FOUND: Final = 13  # how many there are
+WORK_ENDS: Final = 14  # int64 per row: how many there are after it
+WORK_DEAD: Final = 15  # a bitmap of numbers not to report, or 0
+WORK_DEAD_BITS: Final = 16
+WORK_FIELDS: Final = 17
 
 # Blocks and records.
 GROUPED: Final = 0xFFFF

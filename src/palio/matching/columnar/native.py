@@ -15,9 +15,9 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
-import llvmlite.binding as llvm
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
@@ -30,26 +30,34 @@ WIDE_LANES: Final = 32  # entries tested at once against one value
 _LLVM: Final = llvm.llvm_version_info[0]
 # A processor with this instruction packs the chosen ones of sixteen integers at once; LLVM names it since 20.
 _CAN_PACK: Final = _LLVM >= 20 and bool(llvm.get_host_cpu_features().get("avx512f"))
+_jit: Any = njit
+
+
+def _operation(function: Callable[..., Any]) -> Any:
+    """A function that kernels may call and that writes its own machine code. Nothing else may call it."""
+    return intrinsic(function)
 
 
 def compiled(function: Function) -> Function:
     """Compile at the first call, release the GIL, and keep the result on disk where that is possible."""
+    options = {"nogil": True, "error_model": "numpy"}
     try:
-        dispatcher = njit(nogil=True, cache=True, error_model="numpy")(function)
+        dispatcher = _jit(cache=True, **options)(function)
     except RuntimeError:  # nowhere to keep it
-        return njit(nogil=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+        return cast(Function, _jit(**options)(function))
     _stamp(dispatcher)
-    return dispatcher  # type: ignore[no-any-return]
+    return cast(Function, dispatcher)
 
 
 def inlined(function: Function) -> Function:
     """Compile as a part of the kernels that call it, once."""
-    dispatcher = njit(nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
+    options = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    dispatcher = _jit(**options)(function)
     # Numba compiles again for every constant and every width of integer that a function is called with; here they
     # are all widened first, which halves the time it takes to compile a kernel.
     given = dispatcher.get_call_template
     dispatcher.get_call_template = lambda arguments, names: given(tuple(map(_widened, arguments)), names)
-    return dispatcher  # type: ignore[no-any-return]
+    return cast(Function, dispatcher)
 
 
 def _widened(kind: Any) -> Any:
@@ -104,10 +112,11 @@ def _element(builder: Any, address: Any, index: Any, kind: ir.Type, size: int) -
 
 
 def _reader(kind: ir.IntType, signed: bool) -> Any:
-    @intrinsic
+    @_operation
     def read(context: Any, address: Any, index: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            value = builder.load(_element(builder, *arguments, kind, kind.width // 8), align=1)
+            address, index = arguments
+            value = builder.load(_element(builder, address, index, kind, kind.width // 8), align=1)
             if kind.width == 64:
                 return value
             return builder.sext(value, I64) if signed else builder.zext(value, I64)
@@ -118,10 +127,11 @@ def _reader(kind: ir.IntType, signed: bool) -> Any:
 
 
 def _float_reader(kind: ir.Type, size: int) -> Any:
-    @intrinsic
+    @_operation
     def read(context: Any, address: Any, index: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            value = builder.load(_element(builder, *arguments, kind, size), align=1)
+            address, index = arguments
+            value = builder.load(_element(builder, address, index, kind, size), align=1)
             return value if isinstance(kind, ir.DoubleType) else builder.fpext(value, ir.DoubleType())
 
         return types.float64(types.int64, types.int64), generate
@@ -130,7 +140,7 @@ def _float_reader(kind: ir.Type, size: int) -> Any:
 
 
 def _writer(kind: ir.IntType) -> Any:
-    @intrinsic
+    @_operation
     def write(context: Any, address: Any, index: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             address, index, value = arguments
@@ -158,7 +168,7 @@ put_i32: Callable[[int, int, int], None] = _writer(I32)
 put_i64: Callable[[int, int, int], None] = _writer(I64)
 
 
-@intrinsic
+@_operation
 def _float_bits(context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], I64)
@@ -166,7 +176,7 @@ def _float_bits(context: Any, value: Any) -> Any:
     return types.int64(types.float64), generate
 
 
-@intrinsic
+@_operation
 def _shifted(context: Any, value: Any, by: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.lshr(*arguments)
@@ -174,7 +184,7 @@ def _shifted(context: Any, value: Any, by: Any) -> Any:
     return types.int64(types.int64, types.int64), generate
 
 
-@intrinsic
+@_operation
 def _lowest_bit(context: Any, mask: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], I1(1))
@@ -182,7 +192,7 @@ def _lowest_bit(context: Any, mask: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@intrinsic
+@_operation
 def _count_bits(context: Any, mask: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -190,7 +200,7 @@ def _count_bits(context: Any, mask: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@intrinsic
+@_operation
 def _prefetch(context: Any, address: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         name = "llvm.prefetch.p0" if _LLVM >= 17 else "llvm.prefetch.p0i8"
@@ -216,7 +226,7 @@ def _looked_up(builder: Any, indices: Any, table: Any, mask: Any) -> Any:
     return result
 
 
-@intrinsic
+@_operation
 def _within_each(context: Any, axes: Any, lows: Any, highs: Any, table: Any, mask: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         axes, low, high = (_vector(builder, address, I16, LANES) for address in arguments[:3])
@@ -228,7 +238,7 @@ def _within_each(context: Any, axes: Any, lows: Any, highs: Any, table: Any, mas
     return types.int64(*[types.int64] * 5), generate
 
 
-@intrinsic
+@_operation
 def _nonzero_each(context: Any, axes: Any, table: Any, mask: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         values = _looked_up(builder, _vector(builder, arguments[0], I16, LANES), arguments[1], arguments[2])
@@ -237,7 +247,7 @@ def _nonzero_each(context: Any, axes: Any, table: Any, mask: Any) -> Any:
     return types.int64(*[types.int64] * 3), generate
 
 
-@intrinsic
+@_operation
 def _within(context: Any, lows: Any, highs: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         low, high = (_vector(builder, address, I16, LANES) for address in arguments[:2])
@@ -249,7 +259,7 @@ def _within(context: Any, lows: Any, highs: Any, value: Any) -> Any:
     return types.int64(*[types.int64] * 3), generate
 
 
-@intrinsic
+@_operation
 def _equal(context: Any, values: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         values = _vector(builder, arguments[0], I16, WIDE_LANES)
@@ -259,7 +269,7 @@ def _equal(context: Any, values: Any, value: Any) -> Any:
     return types.int64(types.int64, types.int64), generate
 
 
-@intrinsic
+@_operation
 def _negative(context: Any, source: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         values = _vector(builder, arguments[0], I32, LANES)
@@ -268,7 +278,7 @@ def _negative(context: Any, source: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@intrinsic
+@_operation
 def _pack(context: Any, source: Any, mask: Any, target: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         source, mask, target = arguments

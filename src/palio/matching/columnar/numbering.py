@@ -228,9 +228,14 @@ class Numbering:
             row = self.rows[axis].tolist()
             text, starts = _joined(texts)
             slots += row[at]
-            arrays = (text, starts, numbers, slots)
             kernels.fill_table(
-                *map(address_of, arrays), len(texts), tables + 16 * row[at + TEXT_TABLE], row[at + TEXT_BITS]
+                address_of(text),
+                address_of(starts),
+                address_of(numbers),
+                address_of(slots),
+                len(texts),
+                tables + 16 * row[at + TEXT_TABLE],
+                row[at + TEXT_BITS],
             )
         present = self.region == PRESENT
         self.lo[present] = NULL + 1
@@ -323,9 +328,12 @@ class _Cuts:
         same = np.flatnonzero((image[1:] == image[:-1]) & (self.axis[numbers[1:]] == self.axis[numbers[:-1]]))
         one, other = numbers[same], numbers[same + 1]
         differ = self.integers[one] - self.after[one] != self.integers[other] - self.after[other]
-        for index in np.flatnonzero((self.kinds[one] >= CUT_BEFORE_DECIMAL) | (self.kinds[other] >= CUT_BEFORE_DECIMAL)):
+        for index in np.flatnonzero(
+            (self.kinds[one] >= CUT_BEFORE_DECIMAL) | (self.kinds[other] >= CUT_BEFORE_DECIMAL)
+        ):
             differ[index] = self._place_of(int(one[index]))[0] != self._place_of(int(other[index]))[0]
-        return self.axis[one[differ]]
+        axes: Ints = self.axis[one[differ]]
+        return axes
 
     def _place_of(self, number: int) -> tuple[Fraction, bool]:
         """Where a cut lies among decimals."""

@@ -64,8 +64,15 @@ _ENTRIES_PER_GROUP: Final = 4
 
 @compiled
 def unite(
-    start: Ints, axis: Numbers, low: Numbers, high: Numbers, new_start: Ints, new_axis: Numbers, new_low: Numbers,
-    new_high: Numbers, never: Flags,
+    start: Ints,
+    axis: Numbers,
+    low: Numbers,
+    high: Numbers,
+    new_start: Ints,
+    new_axis: Numbers,
+    new_low: Numbers,
+    new_high: Numbers,
+    never: Flags,
 ) -> int:
     """Sort and merge the intervals of each row on each axis, and leave out empty ones."""
     total = 0
@@ -104,9 +111,7 @@ def unite(
 
 
 @compiled
-def count_uses(
-    axis: Numbers, low: Numbers, high: Numbers, offsets: Ints, points: Numbers, uses: Numbers
-) -> None:
+def count_uses(axis: Numbers, low: Numbers, high: Numbers, offsets: Ints, points: Numbers, uses: Numbers) -> None:
     """How often each axis is asked of, and how often each single slot."""
     for index in range(len(axis)):
         uses[axis[index]] += 1
@@ -120,7 +125,7 @@ def weight(
 ) -> float:
     """How many events are expected to meet an interval, in units of how many subscriptions ask."""
     if low != high:
-        return _RANGE_PENALTY * uses[axis] * (high - low + 1) / size
+        return _RANGE_PENALTY * float(uses[axis]) * (high - low + 1) / size
     shared = float(points[offsets[axis] + low])
     if size == 2:
         return max(shared, rows / _HIT_SHARE)
@@ -148,7 +153,7 @@ def fitting_level(
 ) -> int:
     """The finest level at which a union touches few buckets."""
     most = max(_MOST_COPIES, 2 * (last - first))
-    coarsest = level_counts[axis, 0] - 1
+    coarsest = int(level_counts[axis]) - 1
     for level in range(coarsest):
         if touched(low, high, first, last, level_shifts[axis, level]) <= most:
             return level
@@ -157,10 +162,24 @@ def fitting_level(
 
 @compiled
 def plan_rows(
-    start: Ints, axis: Numbers, low: Numbers, high: Numbers, never: Flags,
-    access_start: Ints, access_axis: Numbers, access_low: Numbers, access_high: Numbers,
-    sizes: Numbers, shifts: Levels, level_shifts: Levels, level_counts: Levels,
-    offsets: Ints, points: Numbers, uses: Numbers, plan: Plan, used: Flags,
+    start: Ints,
+    axis: Numbers,
+    low: Numbers,
+    high: Numbers,
+    never: Flags,
+    access_start: Ints,
+    access_axis: Numbers,
+    access_low: Numbers,
+    access_high: Numbers,
+    sizes: Numbers,
+    shifts: Levels,
+    level_shifts: Levels,
+    level_counts: Levels,
+    offsets: Ints,
+    points: Numbers,
+    uses: Numbers,
+    plan: Plan,
+    used: Flags,
 ) -> int:
     """Choose where each row is filed and what is written beside it; return how many copies that makes."""
     rows = len(start) - 1
@@ -173,9 +192,7 @@ def plan_rows(
         by_access = np.inf if access_start[row] == access_start[row + 1] else 0.0
         for index in range(access_start[row], access_start[row + 1]):
             own = access_axis[index]
-            by_access += weight(
-                own, access_low[index], access_high[index], sizes[own], rows, offsets, points, uses
-            )
+            by_access += weight(own, access_low[index], access_high[index], sizes[own], rows, offsets, points, uses)
             if access_low[index] == 0:
                 by_access = np.inf
         # The two rarest conditions, rarest first; an access set may be the first of them.
@@ -270,8 +287,17 @@ def sort_by(keys: Numbers, order: Numbers, result: Numbers, starts: Numbers) -> 
 
 @inlined
 def copy_union(
-    low: Numbers, high: Numbers, first: int, last: int, size: int, shift: int, base: int, row: int,
-    postings: Numbers, refs: Numbers, count: int,
+    low: Numbers,
+    high: Numbers,
+    first: int,
+    last: int,
+    size: int,
+    shift: int,
+    base: int,
+    row: int,
+    postings: Numbers,
+    refs: Numbers,
+    count: int,
 ) -> tuple[int, bool]:
     """File a row under every bucket a union touches, once; say whether one of them is not all inside."""
     edges = False
@@ -293,9 +319,21 @@ def copy_union(
 
 @compiled
 def copy_rows(
-    order: Numbers, axis: Numbers, low: Numbers, high: Numbers, access_axis: Numbers, access_low: Numbers,
-    access_high: Numbers, sizes: Numbers, level_shifts: Levels, level_counts: Levels, bases: Ints, plan: Plan,
-    postings: Numbers, refs: Numbers, edged: Flags,
+    order: Numbers,
+    axis: Numbers,
+    low: Numbers,
+    high: Numbers,
+    access_axis: Numbers,
+    access_low: Numbers,
+    access_high: Numbers,
+    sizes: Numbers,
+    level_shifts: Levels,
+    level_counts: Levels,
+    bases: Ints,
+    plan: Plan,
+    postings: Numbers,
+    refs: Numbers,
+    edged: Flags,
 ) -> int:
     """Write the posting of every copy of every row, and the row (times 2, plus 1 where the pivot must be checked)."""
     count = 0
@@ -319,7 +357,16 @@ def copy_rows(
                 level = fitting_level(access_low, access_high, first, end, own, level_shifts, level_counts)
                 shift = level_shifts[own, level]
                 count, _ = copy_union(
-                    access_low, access_high, first, end, sizes[own], shift, bases[own, level], row, postings, refs,
+                    access_low,
+                    access_high,
+                    first,
+                    end,
+                    sizes[own],
+                    shift,
+                    bases[own, level],
+                    row,
+                    postings,
+                    refs,
                     count,
                 )
                 first = end
@@ -334,7 +381,14 @@ def put_long(words: Words, place: int, value: int) -> None:
 
 @inlined
 def put_union(
-    axis: int, low: Numbers, high: Numbers, first: int, last: int, records: Words, place: int, runs: Numbers,
+    axis: int,
+    low: Numbers,
+    high: Numbers,
+    first: int,
+    last: int,
+    records: Words,
+    place: int,
+    runs: Numbers,
     run: int,
 ) -> tuple[int, int]:
     """Write a condition into a record; return where the next one goes, and the next free run."""
@@ -368,9 +422,20 @@ def put_escape(records: Words, place: int, escape: int, operand: int) -> int:
 
 @compiled
 def write_records(
-    order: Numbers, numbers: Numbers, start: Ints, axis: Numbers, low: Numbers, high: Numbers,
-    program_start: Ints, shifts: Levels, edged: Flags, visits: Numbers, repeats: Numbers, plan: Plan,
-    records: Words, runs: Numbers,
+    order: Numbers,
+    numbers: Numbers,
+    start: Ints,
+    axis: Numbers,
+    low: Numbers,
+    high: Numbers,
+    program_start: Ints,
+    shifts: Levels,
+    edged: Flags,
+    visits: Numbers,
+    repeats: Numbers,
+    plan: Plan,
+    records: Words,
+    runs: Numbers,
 ) -> tuple[int, int]:
     """Write the record of every row that needs one, in the order in which matching meets the rows.
 
@@ -389,9 +454,7 @@ def write_records(
         if filed == BY_CONDITION and edged[row]:
             last_condition = place
             first = plan[row, PLAN_PIVOT]
-            place, run = put_union(
-                axis[first], low, high, first, plan[row, PLAN_PIVOT_LAST], records, place, runs, run
-            )
+            place, run = put_union(axis[first], low, high, first, plan[row, PLAN_PIVOT_LAST], records, place, runs, run)
         inner = place
         if filed == BY_ACCESS:
             last_condition = place
@@ -424,9 +487,7 @@ def write_records(
 
 
 @compiled
-def measure(
-    entries: Numbers, refs: Numbers, keys: Numbers, first: Numbers, starts: Numbers, groups: Numbers
-) -> int:
+def measure(entries: Numbers, refs: Numbers, keys: Numbers, first: Numbers, starts: Numbers, groups: Numbers) -> int:
     """How large each posting's block is, and in how many groups (0: flat); return the largest posting's length."""
     place = 0
     largest = 0
@@ -457,8 +518,17 @@ def measure(
 
 @inlined
 def put_entries(
-    blocks: Words, place: int, first_run: int, last_run: int, begin: int, count: int, entries: Numbers, refs: Numbers,
-    inlines: Words, plan: Plan, numbers: Numbers,
+    blocks: Words,
+    place: int,
+    first_run: int,
+    last_run: int,
+    begin: int,
+    count: int,
+    entries: Numbers,
+    refs: Numbers,
+    inlines: Words,
+    plan: Plan,
+    numbers: Numbers,
 ) -> int:
     """Write entries: runs of their second conditions (0: axis, 1: low, 2: high), then their payloads."""
     for index in range(count):
@@ -475,8 +545,16 @@ def put_entries(
 
 @compiled
 def write_blocks(
-    entries: Numbers, refs: Numbers, keys: Numbers, numbers: Numbers, first: Numbers, starts: Numbers,
-    groups: Numbers, inlines: Words, plan: Plan, blocks: Words,
+    entries: Numbers,
+    refs: Numbers,
+    keys: Numbers,
+    numbers: Numbers,
+    first: Numbers,
+    starts: Numbers,
+    groups: Numbers,
+    inlines: Words,
+    plan: Plan,
+    blocks: Words,
 ) -> None:
     """Write every posting's block."""
     for posting in range(len(first) - 1):
@@ -506,8 +584,6 @@ def write_blocks(
             place += place & 1
             put_long(blocks, places + 2 * group, (place - block) | (key & 1))
             runs = 2 if key & 1 else 3
-            place = put_entries(
-                blocks, place, 1, runs, begin, last - begin, entries, refs, inlines, plan, numbers
-            )
+            place = put_entries(blocks, place, 1, runs, begin, last - begin, entries, refs, inlines, plan, numbers)
             begin = last
         put_long(blocks, places + 2 * many, place + (place & 1) - block)

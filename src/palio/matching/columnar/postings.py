@@ -169,10 +169,9 @@ class _Build:
         records_of = self.plan[always, kernels.PLAN_RECORD]
         level_starts = np.zeros(len(self.sizes) + 1, np.int32)
         np.cumsum(np.count_nonzero(self.used, axis=1), out=level_starts[1:])
+        most_levels = np.diff(level_starts).max(initial=0)
         return {
-            "facts": np.array(
-                [len(self.sizes), largest, groups.max(initial=0), stamps, np.diff(level_starts).max(initial=0)], np.int64
-            ),
+            "facts": np.array([len(self.sizes), largest, groups.max(initial=0), stamps, most_levels], np.int64),
             "level_starts": level_starts,
             "levels": self.levels,
             "starts": starts,
@@ -259,7 +258,7 @@ def _levels(sizes: Numbers) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]
     level = np.arange(kernels.MOST_LEVELS)
     shifts = coarsest[:, None] - _LEVEL_STEP * (counts[:, None] - 1 - level)
     shifts[:, 0] = 0
-    return np.clip(shifts, 0, 32).astype(np.int8), np.repeat(counts[:, None], 1, axis=1).astype(np.int8)
+    return np.clip(shifts, 0, 32).astype(np.int8), counts.astype(np.int8)
 
 
 def _own(values: npt.NDArray[Any], kind: type) -> npt.NDArray[Any]:
@@ -271,14 +270,13 @@ def _starts(values: Ints | None, count: int) -> Ints:
     return np.zeros(count + 1, np.int64) if values is None else _own(values, np.int64)
 
 
-def _united(
-    start: Ints, axis: Numbers, low: Numbers, high: Numbers
-) -> tuple[Ints, Numbers, Numbers, Numbers, Flags]:
-    given = (_own(start, np.int64), *(_own(each, np.int32) for each in (axis, low, high)))
-    new_start = np.empty_like(given[0])
-    new_axis, new_low, new_high = (np.empty_like(each) for each in given[1:])
+def _united(start: Ints, axis: Numbers, low: Numbers, high: Numbers) -> tuple[Ints, Numbers, Numbers, Numbers, Flags]:
+    start = _own(start, np.int64)
+    axis, low, high = (_own(each, np.int32) for each in (axis, low, high))
+    new_start = np.empty_like(start)
+    new_axis, new_low, new_high = (np.empty_like(each) for each in (axis, low, high))
     never = np.zeros(len(start) - 1, np.bool_)
-    total = kernels.unite(*given, new_start, new_axis, new_low, new_high, never)
+    total = kernels.unite(start, axis, low, high, new_start, new_axis, new_low, new_high, never)
     return new_start, new_axis[:total], new_low[:total], new_high[:total], never
 
 

@@ -106,10 +106,6 @@ class _Automaton:
         """The codes of the patterns a text satisfies, given the form of it that is searched."""
         found = [pattern.code for pattern in self._always if pattern.accepts(text)]
         if self._automaton is not None:
-            for index in {
-                hit[0] for hit in self._automaton.find_matches_as_indexes(searched, overlapping=True)
-            }:
-                found += [
-                    each.code for each in self._groups[index] if each.is_the_piece or each.accepts(text)
-                ]
+            for index in {hit[0] for hit in self._automaton.find_matches_as_indexes(searched, overlapping=True)}:
+                found += [each.code for each in self._groups[index] if each.is_the_piece or each.accepts(text)]
         return found

@@ -7,15 +7,18 @@ borrows from a pool, and the kernels release the GIL.
 from __future__ import annotations
 
 from array import array
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from palio.matching.columnar import encoding_kernels, kernels
-from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.axes import Axes, address_of
 from palio.matching.columnar.columns import BoundColumns
 from palio.matching.columnar.layout import (
+    WORK_DEAD,
+    WORK_DEAD_BITS,
+    WORK_ENDS,
     WORK_EXACT,
     WORK_FIELDS,
     WORK_FOUND,
@@ -35,57 +38,21 @@ from palio.matching.columnar.postings import Postings
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Numbers: TypeAlias = npt.NDArray[np.int32]
+Bitmap: TypeAlias = npt.NDArray[np.uint8]
 Extras: TypeAlias = tuple[Ints, Ints]
 
 _BLOCK_ROWS: Final = 512  # rows encoded at a time: their codes stay in the fast caches until they are matched
-_SLACK: Final = 64
+_SLACK: Final = 64  # room that the kernels may need beyond what they fill
 _FEWEST_PENDING: Final = 4096
 _FEWEST_QUEUED: Final = 1024
-_FEWEST_OUT: Final = 4096
-_FIRST_GUESS: Final = 4  # numbers per row, before anything is known
+_FEWEST_NUMBERS: Final = 4096
+_USUAL_CODES: Final = 64
+_FIRST_GUESS: Final = 4.0  # numbers per row, before anything is known
 
 
 def rows(ends: Ints, base: int = 0) -> Ints:
     """The row of every number that a batch gave, counted from `base`."""
     return np.repeat(np.arange(base, base + len(ends), dtype=np.int64), np.diff(ends, prepend=0))
-
-
-class _Scratch:
-    """What one search writes. The slots of the event being matched are set and cleared again, never reset as a whole."""
-
-    __slots__ = ("address", "exact", "narrow", "out", "pending", "queue", "stamps", "table", "todo")
-
-    def __init__(self, postings: Postings) -> None:
-        self.table = np.zeros(WORK_FIELDS, np.int64)
-        self.address = _address(self.table)
-        self.narrow = np.zeros(max(2, 1 << postings.axes.bit_length()), np.uint16)
-        self.narrow[0] = 1
-        self.exact = np.zeros(postings.axes, np.int32)
-        self.pending = np.empty(max(_FEWEST_PENDING, postings.largest) + _SLACK, np.int32)
-        self.stamps = np.zeros(postings.stamps, np.int64)
-        self.todo = np.empty(0, np.int64)
-        self.queue = np.empty(3 * max(_FEWEST_QUEUED, postings.most_groups), np.int64)
-        self.table[[WORK_NARROW, WORK_EXACT, WORK_PENDING, WORK_STAMPS, WORK_QUEUE]] = [
-            _address(each) for each in (self.narrow, self.exact, self.pending, self.stamps, self.queue)
-        ]
-        self.table[WORK_QUEUE_ROOM] = len(self.queue) // 3
-        self.table[WORK_NARROW_MASK] = len(self.narrow) - 1
-        self.table[WORK_PENDING_ROOM] = len(self.pending)
-        self.fit_codes(64 * max(1, postings.most_levels))
-        self.fit_out(max(_FEWEST_OUT, postings.largest + _SLACK))
-
-    def fit_codes(self, blocks: int) -> None:
-        """Make room for an event that visits so many blocks."""
-        if 2 * blocks > len(self.todo):
-            self.todo = np.empty(2 * blocks, np.int64)
-            self.table[WORK_TODO] = _address(self.todo)
-            self.table[WORK_TODO_ROOM] = blocks
-
-    def fit_out(self, room: int) -> None:
-        """Make room for so many numbers of a single event."""
-        self.out = np.empty(room, np.int32)
-        self.table[WORK_OUT] = _address(self.out)
-        self.table[WORK_OUT_ROOM] = room
 
 
 class Searcher:
@@ -94,42 +61,25 @@ class Searcher:
     def __init__(self, axes: Axes, postings: Postings) -> None:
         self.axes = axes
         self.postings = postings
-        self._index = postings.address
+        self.dead: Bitmap | None = None
+        """A bitmap of the numbers never to report. To bury more, set another one: it may be in use."""
         self._levels = max(1, postings.most_levels)
         self._pool: list[_Scratch] = []
-        self._dead: npt.NDArray[np.uint8] | None = None
-        self._grave = (0, 0)
-        self._per_row = float(_FIRST_GUESS)
-
-    @property
-    def dead(self) -> npt.NDArray[np.uint8] | None:
-        """A bitmap of the numbers never to report. To bury more, set another one."""
-        return self._dead
-
-    @dead.setter
-    def dead(self, bitmap: npt.NDArray[np.uint8] | None) -> None:
-        if bitmap is not None:
-            bitmap = np.ascontiguousarray(bitmap, np.uint8)
-        # A search that is under way holds on to the bitmap it began with.
-        self._dead, self._grave = bitmap, (0, 0) if bitmap is None else (_address(bitmap), 8 * len(bitmap))
+        self._per_row = _FIRST_GUESS
 
     def match_one(self, codes: list[int]) -> list[int]:
         """The numbers of the subscriptions that match one event, given as codes."""
-        try:
-            scratch = self._pool.pop()
-        except IndexError:
-            scratch = _Scratch(self.postings)
-        dead = self._dead  # noqa: F841  kept alive while the kernel reads it
-        grave, bits = self._grave
-        if len(codes) > 64:
+        scratch = self._borrow()
+        if len(codes) > _USUAL_CODES:
             scratch.fit_codes(len(codes) * self._levels)
-        packed = array("q", codes)  # kept alive while the kernel reads it
+        packed = array("q", codes)
         address, length = packed.buffer_info()
-        found = kernels.match_event(self._index, scratch.address, address, length, grave, bits)
-        while found < 0:
-            scratch.fit_out(4 * len(scratch.out))
-            found = kernels.match_event(self._index, scratch.address, address, length, grave, bits)
-        result: list[int] = scratch.out[:found].tolist() if found else []
+        facts = scratch.facts
+        facts[WORK_FOUND] = 0
+        while kernels.match_rows(self.postings.address, scratch.address, address, 0, length, 0, 0, 1) == 0:
+            scratch.own_numbers(4 * len(scratch.numbers))
+        found = facts[WORK_FOUND]
+        result: list[int] = scratch.numbers[:found].tolist() if found else []
         self._pool.append(scratch)
         return result
 
@@ -137,34 +87,94 @@ class Searcher:
         """Match events given as runs of codes: where each row's numbers end, and the numbers."""
         starts, codes = np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(codes, np.int64)
         count = len(starts) - 1
-        longest = int(np.diff(starts).max(initial=0))
-        batch = _Batch(self, count, longest)
-        batch.match(_address(codes), _address(starts), 0, 0, 0, count)
+        batch = _Batch(self, count, int(np.diff(starts).max(initial=0)))
+        batch.match(address_of(codes), address_of(starts), 0, 0, 0, count)
         return batch.finish()
 
     def match_columns(self, columns: BoundColumns, extras: Extras | None = None) -> tuple[Ints, Numbers]:
         """Match the rows of a batch, with further codes for some of them."""
-        count = columns.rows
         stride = columns.count
+        extra = (0, 0)
         if extras is not None:
-            extras = np.ascontiguousarray(extras[0], np.int64), np.ascontiguousarray(extras[1], np.int64)
-            stride += int(np.diff(extras[0]).max(initial=0))
-        batch = _Batch(self, count, stride)
+            kept = [np.ascontiguousarray(each, np.int64) for each in extras]
+            extra = (address_of(kept[0]), address_of(kept[1]))
+            stride += int(np.diff(kept[0]).max(initial=0))
+        batch = _Batch(self, columns.rows, stride)
         codes = np.empty(_BLOCK_ROWS * stride, np.int64)
         lengths = np.empty(_BLOCK_ROWS, np.int32)
-        for first in range(0, count, _BLOCK_ROWS):
-            many = min(_BLOCK_ROWS, count - first)
+        target = (address_of(codes), stride, address_of(lengths))
+        for first in range(0, columns.rows, _BLOCK_ROWS):
+            many = min(_BLOCK_ROWS, columns.rows - first)
             lengths.fill(0)
-            encoding_kernels.encode_columns(
-                self.axes.address, columns.address, columns.count, first, many, _address(codes), stride,
-                _address(lengths),
-            )  # fmt: skip
+            encoding_kernels.encode_columns(self.axes.address, columns.address, columns.count, first, many, *target)
             if extras is not None:
-                encoding_kernels.add_codes(
-                    _address(extras[0]), _address(extras[1]), first, many, _address(codes), stride, _address(lengths)
-                )
-            batch.match(_address(codes), 0, stride, _address(lengths), first, many)
+                encoding_kernels.add_codes(*extra, first, many, *target)
+            batch.match(target[0], 0, stride, target[2], first, many)
         return batch.finish()
+
+    def _borrow(self) -> _Scratch:
+        try:
+            scratch = self._pool.pop()
+        except IndexError:
+            scratch = _Scratch(self.postings)
+        if scratch.dead is not self.dead:
+            scratch.bury(self.dead)
+        return scratch
+
+
+class _Scratch:
+    """What one search writes. An event's slots are set and cleared again one by one, never reset as a whole."""
+
+    def __init__(self, postings: Postings) -> None:
+        self.table = np.zeros(WORK_FIELDS, np.int64)
+        self.address = address_of(self.table)
+        self.facts: memoryview[int] = self.table.data.cast("B").cast(
+            "q"
+        )  # faster than the array to read or write one of
+        self.narrow = np.zeros(max(2, 1 << postings.axes.bit_length()), np.uint16)
+        self.narrow[0] = 1
+        self.exact = np.zeros(postings.axes, np.int32)
+        self.pending = np.empty(max(_FEWEST_PENDING, postings.largest) + _SLACK, np.int32)
+        self.stamps = np.zeros(postings.stamps, np.int64)
+        self.queue = np.empty(3 * max(_FEWEST_QUEUED, postings.most_groups), np.int64)
+        self.todo = np.empty(0, np.int64)
+        self.ends = np.zeros(1, np.int64)
+        self.dead: Bitmap | None = None
+        for at, values in (
+            (WORK_NARROW, self.narrow),
+            (WORK_EXACT, self.exact),
+            (WORK_PENDING, self.pending),
+            (WORK_STAMPS, self.stamps),
+            (WORK_QUEUE, self.queue),
+        ):
+            self.table[at] = address_of(values)
+        self.table[WORK_NARROW_MASK] = len(self.narrow) - 1
+        self.table[WORK_PENDING_ROOM] = len(self.pending)
+        self.table[WORK_QUEUE_ROOM] = len(self.queue) // 3
+        self.fit_codes(_USUAL_CODES * max(1, postings.most_levels))
+        self.own_numbers(max(_FEWEST_NUMBERS, postings.largest + _SLACK))
+
+    def fit_codes(self, blocks: int) -> None:
+        """Make room for an event that visits so many blocks."""
+        if 2 * blocks > len(self.todo):
+            self.todo = np.empty(2 * blocks, np.int64)
+            self.table[WORK_TODO] = address_of(self.todo)
+            self.table[WORK_TODO_ROOM] = blocks
+
+    def own_numbers(self, room: int) -> None:
+        """Have single events write into memory of its own, with so much room."""
+        self.numbers = np.empty(room, np.int32)
+        self.write_to(self.numbers, self.ends)
+
+    def write_to(self, numbers: Numbers, ends: Ints) -> None:
+        self.facts[WORK_OUT] = address_of(numbers)
+        self.facts[WORK_OUT_ROOM] = len(numbers)
+        self.facts[WORK_ENDS] = address_of(ends)
+
+    def bury(self, dead: Bitmap | None) -> None:
+        self.dead = dead
+        self.facts[WORK_DEAD] = 0 if dead is None else address_of(dead)
+        self.facts[WORK_DEAD_BITS] = 0 if dead is None else 8 * len(dead)
 
 
 class _Batch:
@@ -172,48 +182,40 @@ class _Batch:
 
     def __init__(self, searcher: Searcher, count: int, longest: int) -> None:
         self._searcher = searcher
-        self._dead = searcher._dead  # kept alive while the kernel reads it
-        self._grave = searcher._grave
-        try:
-            self._scratch = searcher._pool.pop()
-        except IndexError:
-            self._scratch = _Scratch(searcher.postings)
+        self._scratch = searcher._borrow()
         self._scratch.fit_codes(longest * searcher._levels)
-        self._ends = np.empty(count, np.int64)
+        self._scratch.facts[WORK_FOUND] = 0
         self._count = count
-        self._found = 0
-        self._out = np.empty(int(1.25 * count * searcher._per_row) + searcher.postings.largest + 1024, np.int32)
+        self._ends = np.empty(count, np.int64)
+        expected = int(1.25 * count * searcher._per_row)
+        self._numbers = np.empty(expected + searcher.postings.largest + _FEWEST_NUMBERS, np.int32)
 
     def match(self, codes: int, starts: int, stride: int, lengths: int, first: int, count: int) -> None:
         """Match a block of rows; the block's first row is row `first` of the batch."""
         scratch = self._scratch
-        ends = _address(self._ends) + 8 * first
         row = 0
         while row < count:
-            out = self._out
-            stopped = kernels.match_rows(
-                self._searcher._index, scratch.address, codes, starts, stride, lengths, row, count, _address(out),
-                len(out), self._found, ends, *self._grave,
-            )  # fmt: skip
-            self._found = int(scratch.table[WORK_FOUND])
-            if stopped < count:
-                self._grow(first + stopped)
-            row = stopped
+            scratch.write_to(self._numbers, self._ends[first:])
+            row = kernels.match_rows(
+                self._searcher.postings.address, scratch.address, codes, starts, stride, lengths, row, count
+            )
+            if row < count:
+                self._grow(first + row)
 
     def _grow(self, done: int) -> None:
-        expected = int(1.25 * self._count * self._found / done) if done else 0
-        larger = np.empty(max(2 * len(self._out), expected), np.int32)
-        larger[: self._found] = self._out[: self._found]
-        self._out = larger
+        found = self._scratch.facts[WORK_FOUND]
+        expected = int(1.25 * self._count * found / done) if done else 0
+        larger = np.empty(max(2 * len(self._numbers), expected), np.int32)
+        larger[:found] = self._numbers[:found]
+        self._numbers = larger
 
     def finish(self) -> tuple[Ints, Numbers]:
-        searcher = self._searcher
-        searcher._pool.append(self._scratch)
+        """Where each row's numbers end, and the numbers."""
+        searcher, scratch = self._searcher, self._scratch
+        found = scratch.facts[WORK_FOUND]
+        scratch.write_to(scratch.numbers, scratch.ends)
+        searcher._pool.append(scratch)
         if self._count:
-            searcher._per_row = self._found / self._count
-        found = self._out[: self._found]
-        return self._ends, found if 2 * self._found >= len(self._out) else found.copy()
-
-
-def _address(values: npt.NDArray[Any]) -> int:
-    return int(values.__array_interface__["data"][0])
+            searcher._per_row = found / self._count
+        numbers = self._numbers[:found]
+        return self._ends, numbers if 2 * found >= len(self._numbers) else numbers.copy()

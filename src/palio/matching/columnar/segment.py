@@ -54,9 +54,7 @@ class Segment:
             if question is not None:
                 asked.setdefault(name, []).append((axis << 32 | _HIT_SLOT, question))
         self._questions = {name: Questions(each) for name, each in asked.items()}
-        self._when_missing = {
-            name: each.when_missing for name, each in self._questions.items() if each.when_missing
-        }
+        self._when_missing = {name: each.when_missing for name, each in self._questions.items() if each.when_missing}
         self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_decimals(axis)}
         self._coders: dict[str, tuple[Callable[[Any], int] | None, Questions | None]] = {}
         for name in {name for name, _ in self.keys}:
@@ -129,9 +127,7 @@ class Segment:
 
     def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers]:
         """Rows and numbers of the candidates for a batch of columns."""
-        if any(
-            name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced
-        ):
+        if any(name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced):
             raise AskTheFilters
         shared = [name for name in columns if name in self._coders]
         bound = bind_columns(
@@ -178,11 +174,7 @@ def _rows(ends: Ints) -> Ints:
 
 
 def _hits(column: pa.Array, questions: Questions) -> tuple[Ints, Ints]:
-    encoded = (
-        column
-        if pa.types.is_dictionary(column.type)
-        else pc.dictionary_encode(column, null_encoding="encode")
-    )
+    encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
     answers = [questions.codes(value) for value in read_column(encoded.dictionary)]
     lengths = np.array([len(each) for each in answers] + [len(questions.when_null)], np.int64)
     flat = np.array([code for each in [*answers, questions.when_null] for code in each], np.int64)
@@ -195,9 +187,7 @@ def _hits(column: pa.Array, questions: Questions) -> tuple[Ints, Ints]:
     return rows, flat[np.repeat(starts[index], count) + offset]
 
 
-def _element_codes(
-    found: tuple[Callable[[Any], int] | None, Questions | None], element: Any
-) -> tuple[int, ...]:
+def _element_codes(found: tuple[Callable[[Any], int] | None, Questions | None], element: Any) -> tuple[int, ...]:
     coder, questions = found
     code = -1 if coder is None else coder(element)
     own = (code,) if code >= 0 else ()
