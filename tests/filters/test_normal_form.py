@@ -135,6 +135,9 @@ class TestTheCanonicalForm:
             ("NOT (a > 1 AND b > 1)", "a <= 1 OR b <= 1"),
             ("(a > 1) IS TRUE", "a > 1"),
             ("a IS DISTINCT FROM 5", "NOT (a <=> 5)"),
+            ("a > c AND a > b", "a > b   AND   a > c"),
+            ("upper(a) = 'Y' OR upper(a) = 'X'", "upper(a)='X' OR upper(a)='Y'"),
+            ("(upper(a) = 'Y' AND b = 1) OR a > c", "a > c OR (b = 1 AND upper(a) = 'Y')"),
         ],
     )
     def test_conditions_that_say_the_same_are_the_same(self, one: str, two: str) -> None:

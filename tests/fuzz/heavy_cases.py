@@ -86,7 +86,13 @@ def a_megabyte_of_items() -> None:
 @_case
 def long_chains_of_and_and_or() -> None:
     for word in ("AND", "OR"):
-        for condition in ("x = {n}", "x <> {n}", "x{n} = {n}", "x BETWEEN {n} AND {n}0", "x > {n} OR y < {n}"):
+        for condition in (
+            "x = {n}",
+            "x <> {n}",
+            "x{n} = {n}",
+            "x BETWEEN {n} AND {n}0",
+            "x > {n} OR y < {n}",
+        ):
             _exercise(_joined(word, f"({condition})", 2_000))
 
 
@@ -229,7 +235,15 @@ def deep_functions() -> None:
 @_case
 def deep_null_tests() -> None:
     # Whether a condition is NULL needs where it is TRUE and where FALSE: nested, that doubles at each level.
-    endings = ["IS NULL", "IS NOT NULL", "IS TRUE", "IS NOT UNKNOWN", "IS DISTINCT FROM TRUE", "<=> y", "= TRUE"]
+    endings = [
+        "IS NULL",
+        "IS NOT NULL",
+        "IS TRUE",
+        "IS NOT UNKNOWN",
+        "IS DISTINCT FROM TRUE",
+        "<=> y",
+        "= TRUE",
+    ]
     for ending in (*endings, "IS NULL OR z", "IS NOT NULL AND NOT z", "IS NULL <=> z"):
         for inner in ("x > 1", "x > y", "x > 1 OR y LIKE '%a%'"):
             for depth in (40, 190):
@@ -295,7 +309,11 @@ def catastrophic_regular_expressions() -> None:
 
 @_case
 def regular_expressions_that_are_too_large() -> None:
-    nested = ["(" * 10_000 + "a" + ")" * 10_000, "(?:" * 900 + "a" + ")" * 900, "(a|" * 5_000 + "b" + ")" * 5_000]
+    nested = [
+        "(" * 10_000 + "a" + ")" * 10_000,
+        "(?:" * 900 + "a" + ")" * 900,
+        "(a|" * 5_000 + "b" + ")" * 5_000,
+    ]
     counted = ["a{1000}{1000}", "(a{1000}){1000}", "((a{100}){100}){100}", "a{999999999}"]
     long = ["a?" * 5_000, "|".join(["a" * 50] * 2_000), "(?i)" + "ſ" * 20_000, "." * 100_000, "x*" * 10_000]
     odd = ["[" + "a-z" * 100_000 + "]", r"\\w" * 5_000, "[" * 100_000, r"\\Q" * 50_000, r"\\E" * 50_000]

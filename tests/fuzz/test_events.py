@@ -14,27 +14,7 @@ from palio import Event, EventError, Filter, Matcher
 from tests.oracles.generate import Generator
 
 _NAMES = st.sampled_from(
-    [
-        "x",
-        "s",
-        "num",
-        "big",
-        "dbl",
-        "dec",
-        "flag",
-        "str",
-        "digits",
-        "clock",
-        "day",
-        "ts",
-        "bin",
-        "rec",
-        "nums",
-        "a.b",
-        "",
-        "`",
-        "é",
-    ]
+    [*"x s num big dbl dec flag str digits clock day ts bin rec nums a.b `".split(), "", "é"],
 )
 _SCALARS = st.one_of(
     st.none(),

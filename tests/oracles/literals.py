@@ -8,7 +8,7 @@ from decimal import Decimal
 from random import Random
 from zoneinfo import ZoneInfo
 
-from tests.oracles.types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, TINYINT, Type, decimal
+from tests.oracles.sql_types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, TINYINT, Type, decimal
 
 _ZONES = ("Z", " UTC", "+02:00", "-05:30", " Europe/Paris", " America/New_York", "+1")
 

@@ -12,18 +12,17 @@ from random import Random
 import pyarrow as pa
 
 from tests.oracles import tables
-from tests.oracles.generate import (
+from tests.oracles.generate import Expr, Generator
+from tests.oracles.sql_types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, Type
+from tests.oracles.tables import VALUES
+from tests.oracles.writing import (
     COMPARISON,
     NOT,
     PREDICATE,
     PRIMARY,
     PRODUCT,
     SUM,
-    Expr,
-    Generator,
 )
-from tests.oracles.tables import VALUES
-from tests.oracles.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, Type
 
 _COLUMNS = {
     INT: ("num", "num2"),
@@ -146,7 +145,10 @@ class SharedGenerator(Generator):
             pieces.append(self.random.choice(["/%", "/_", "//"]))
             ending = " ESCAPE '/'"
         return self.made(
-            f"{self.within(value, SUM)} {negation}{operator} '{''.join(pieces)}'{ending}", BOOLEAN, PREDICATE, value
+            f"{self.within(value, SUM)} {negation}{operator} '{''.join(pieces)}'{ending}",
+            BOOLEAN,
+            PREDICATE,
+            value,
         )
 
     def _is_null(self, depth: int) -> Expr:
@@ -170,9 +172,13 @@ class SharedGenerator(Generator):
             return self.condition(depth - 1)
         if self.chance(0.2):
             return self.choice(kind, depth - 1)
-        return {INT: self._whole, BIGINT: self._whole, DOUBLE: self._real, STRING: self._words, DATE: self._dates}[
-            kind
-        ](depth - 1)
+        return {
+            INT: self._whole,
+            BIGINT: self._whole,
+            DOUBLE: self._real,
+            STRING: self._words,
+            DATE: self._dates,
+        }[kind](depth - 1)
 
     def _whole(self, depth: int) -> Expr:
         chance = self.random.random()
@@ -199,7 +205,10 @@ class SharedGenerator(Generator):
         chance = self.random.random()
         if chance < 0.5:
             operator = self.random.choice("+-*")
-            left, right = self.value(DOUBLE, depth), self.value(self.random.choice((DOUBLE, INT, BIGINT)), depth)
+            left, right = (
+                self.value(DOUBLE, depth),
+                self.value(self.random.choice((DOUBLE, INT, BIGINT)), depth),
+            )
             return self.infix(operator, SUM if operator in "+-" else PRODUCT, DOUBLE, left, right)
         if chance < 0.7:
             divisor = self.constant(self.random.choice(["2", "3e0", "7", "-0.5e0"]), DOUBLE)
@@ -242,7 +251,11 @@ class SharedGenerator(Generator):
         value = self.value(DATE, 0)
         if self.chance(0.6):
             return self.infix(
-                self.random.choice("+-"), SUM, DATE, value, self.constant(str(self.random.randint(0, 400)), INT)
+                self.random.choice("+-"),
+                SUM,
+                DATE,
+                value,
+                self.constant(str(self.random.randint(0, 400)), INT),
             )
         return self.call("last_day", DATE, value)
 
@@ -256,5 +269,9 @@ class SharedGenerator(Generator):
         if chance < 0.5:
             return self.call("if", kind, when, *parts)
         return self.made(
-            f"CASE WHEN {when.text} THEN {parts[0].text} ELSE {parts[1].text} END", kind, PRIMARY, when, *parts
+            f"CASE WHEN {when.text} THEN {parts[0].text} ELSE {parts[1].text} END",
+            kind,
+            PRIMARY,
+            when,
+            *parts,
         )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.oracles.types import (
+from tests.oracles.sql_types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -74,7 +74,7 @@ _TABLE = """
     translate : text part part : string
     reverse : bytes : binary
     startswith endswith contains : string part : boolean
-    startswith endswith contains : string text : boolean
+    startswith endswith contains : string string : boolean
     startswith endswith contains : bytes bytes : boolean
     instr : text part : int
     locate position charindex : part text : int
@@ -165,54 +165,9 @@ def _read(line: str) -> list[Signature]:
 SIGNATURES = [signature for line in _TABLE.splitlines() if line.strip() for signature in _read(line)]
 
 ELSEWHERE = frozenset(
-    [
-        "and",
-        "or",
-        "not",
-        "=",
-        "<=>",
-        "<>",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "in",
-        "between",
-        "isnull",
-        "isnotnull",
-        "istrue",
-        "isfalse",
-        "+",
-        "-",
-        "*",
-        "/",
-        "%",
-        "div",
-        "neg",
-        "&",
-        "|",
-        "^",
-        "~",
-        "cast",
-        "case",
-        "coalesce",
-        "if",
-        "nullif",
-        "nvl2",
-        "greatest",
-        "least",
-        "nvl",
-        "ifnull",
-        "decode",
-        "equal_null",
-        "extract",
-        "date_part",
-        "datepart",
-        "float",
-        "yearofweek",
-        "dayofweek_iso",
-        "second_with_fraction",
-    ]
+    """and or not = <=> <> < <= > >= in between isnull isnotnull istrue isfalse + - * / % div neg & | ^ ~ cast case
+    coalesce if nullif nvl2 greatest least nvl ifnull decode equal_null extract date_part datepart float
+    yearofweek dayofweek_iso second_with_fraction""".split()
 )
 """What the grammar of `generate.py` writes by itself, as an operator or construct or with arguments of one type."""
 

@@ -27,7 +27,10 @@ VIEW = "events"
 
 
 # What conditions share, and what one of them says twice, would be computed outside of the wrappers and raise there.
-_SEPARATE = {"spark.sql.subexpressionElimination.enabled": "false", "spark.sql.alwaysInlineCommonExpr": "true"}
+_SEPARATE = {
+    "spark.sql.subexpressionElimination.enabled": "false",
+    "spark.sql.alwaysInlineCommonExpr": "true",
+}
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from palio.filters.expressions.functions import FUNCTIONS
 from palio.languages.sql.aliases import ALIASES, CASTS
 from tests.oracles.generate import Generator
 from tests.oracles.signatures import ELSEWHERE, LEFT_OUT, SIGNATURES
+from tests.oracles.sql_types import SCALARS
 from tests.oracles.tables import COLUMNS, random_table
-from tests.oracles.types import SCALARS
 
 
 def test_a_seed_gives_the_same_conditions_and_the_same_table() -> None:

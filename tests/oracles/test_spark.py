@@ -67,7 +67,7 @@ def _agree(session: SparkSession, seed: int, count: int, zone: str, test: str) -
             again = replay(seed, test)
             pytest.fail(report(outcome, expressions, table, lambda parts: _ask(spark, palio, parts), again))
     _is_no_empty_proof(outcome, len(expressions))
-    undocumented = {condition: reason for condition, reason in outcome.refused.items() if not _REFUSALS.match(reason)}
+    undocumented = {condition: reason for condition, reason in outcome.refused.items() if not _REFUSALS.search(reason)}
     assert not undocumented, f"Spark accepts what Palio refuses for no documented reason (seed {seed})"
 
 
@@ -84,21 +84,22 @@ def _is_no_empty_proof(outcome: Outcome, generated: int) -> None:
 _HERE = "tests/oracles/test_spark.py"
 
 
-@pytest.mark.parametrize("seed", seeds(1, 4))
+@pytest.mark.parametrize("seed", seeds(1, 5))
 def test_random_conditions_mean_what_spark_means_by_them(spark: SparkSession, seed: int) -> None:
-    _agree(spark, seed, 120, "UTC", f"{_HERE}::test_random_conditions_mean_what_spark_means_by_them")
+    _agree(spark, seed, 150, "UTC", f"{_HERE}::test_random_conditions_mean_what_spark_means_by_them")
 
 
 @pytest.mark.parametrize("zone", ["America/New_York"])
 def test_the_time_zone_given_to_parse_is_sparks_session_zone(spark: SparkSession, zone: str) -> None:
     for seed in seeds(50, 1):
-        _agree(spark, seed, 120, zone, f"{_HERE}::test_the_time_zone_given_to_parse_is_sparks_session_zone")
+        _agree(spark, seed, 150, zone, f"{_HERE}::test_the_time_zone_given_to_parse_is_sparks_session_zone")
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("seed", seeds(1000, 40))
 def test_many_random_conditions_mean_what_spark_means_by_them(spark: SparkSession, seed: int) -> None:
-    zone = ("UTC", "America/New_York", "UTC", "Asia/Kolkata", "UTC", "Europe/London")[seed % 6]
+    # Not east of Greenwich: there the first day of year 1 began in year 0, before the first that Palio has.
+    zone = ("UTC", "America/New_York", "UTC", "America/St_Johns", "UTC", "Europe/London")[seed % 6]
     _agree(spark, seed, 250, zone, f"{_HERE}::test_many_random_conditions_mean_what_spark_means_by_them")
 
 

@@ -76,7 +76,7 @@ class Matcher:
         self._state = _State((), LiveSubscriptions())
         self._dead = np.zeros(64, np.uint8)
         self._removed = 0
-        self._replaced = 0  # how often replace() was called
+        self._replaced = 0  # counts the beginnings and ends of replace(): odd while one is under way
         self._lock = threading.RLock()
         self._quiet = 0
         self._merging: threading.Thread | None = None
@@ -167,6 +167,7 @@ class Matcher:
             self._replaced += 1
             self._add(subscription, condition)
             self._bury(number)
+            self._replaced += 1
 
     def _add(self, subscription: Subscription, condition: Filter | PlainCondition) -> None:
         number = self._catalogue.append(subscription)
@@ -215,7 +216,7 @@ class Matcher:
         # While another thread adds, the newest are asked one by one instead: adding never stops matching.
         state, replaced = self._state, self._replaced
         found = match_batch(events, state.segments, state.live, self._catalogue)
-        if self._replaced == replaced:
+        if self._replaced == replaced and replaced % 2 == 0:
             return found
         # A subscription was replaced meanwhile, and may have been seen in both its forms, or in neither.
         with self._lock:

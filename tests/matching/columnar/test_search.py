@@ -181,3 +181,4 @@ def test_postings_come_back_from_read_only_arrays() -> None:
 
 def test_rows_are_numbered_from_where_each_ends() -> None:
     assert row_numbers(np.array([2, 2, 3], np.int64), base=10).tolist() == [10, 10, 12]
+    assert row_numbers(np.zeros(0, np.int64)).tolist() == row_numbers(np.zeros(3, np.int64)).tolist() == []

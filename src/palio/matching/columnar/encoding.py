@@ -19,10 +19,10 @@ from palio.matching.columnar.axes import Axes, Region, days, micros
 from palio.matching.columnar.cuts import LARGEST, SMALLEST, Number
 from palio.matching.columnar.layout import FALSE, MISSING, NULL, TRUE
 from palio.matching.columnar.numbering import ENDLESS, FIXED, POINT, PRESENT, Numbering
+from palio.matching.columnar.texts import Cut, Texts
 
 __all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "Intervals", "Region"]
 
-Cut: TypeAlias = tuple[Any, bool]  # a constant, and whether the cut lies after it
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _NAN: Final = float("nan")
@@ -35,16 +35,6 @@ class Intervals:
     axis: npt.NDArray[np.int32]
     lo: npt.NDArray[np.int32]
     hi: npt.NDArray[np.int32]
-
-
-class Texts:
-    """The constants of one axis of strings or bytes."""
-
-    __slots__ = ("cuts", "points")
-
-    def __init__(self) -> None:
-        self.points: dict[str | bytes, int] = {}
-        self.cuts: dict[Cut, int] = {}
 
 
 class AxesBuilder:

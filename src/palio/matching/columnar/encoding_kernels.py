@@ -319,17 +319,24 @@ def text_slot(axes: int, axis: int, which: int, text: int, length: int) -> int:
 
 
 @compiled
-def fill_table(texts: int, starts: int, kept: int, slots: int, count: int, table: int, bits: int) -> None:
-    """Enter texts into an empty hash table, each with its slot and the number by which it is kept."""
-    for index in range(count):
-        start = i64_at(starts, index)
-        length = i64_at(starts, index + 1) - start
-        key = key_of(texts + start, length, texts + start + length)
-        place = home_of(key, bits)
-        while i64_at(table, 2 * place) != 0:
-            place = (place + 1) & ((1 << bits) - 1)
-        put_i64(table, 2 * place, key)
-        put_i64(table, 2 * place + 1, i64_at(slots, index) | i64_at(kept, index) << 32)
+def fill_tables(texts: int, starts: int, kept: int, slots: int, jobs: int, count: int, tables: int) -> None:
+    """Enter texts into empty hash tables, each with its slot and the number by which it is kept.
+
+    A job is the first text of a table, how many it has, the table's place, and the bits of its size.
+    """
+    for job in range(count):
+        first = i64_at(jobs, 4 * job)
+        table = tables + 16 * i64_at(jobs, 4 * job + 2)
+        bits = i64_at(jobs, 4 * job + 3)
+        for index in range(first, first + i64_at(jobs, 4 * job + 1)):
+            text = texts + i64_at(starts, index)
+            end = texts + i64_at(starts, index + 1)
+            key = key_of(text, end - text, end)
+            place = home_of(key, bits)
+            while i64_at(table, 2 * place) != 0:
+                place = (place + 1) & ((1 << bits) - 1)
+            put_i64(table, 2 * place, key)
+            put_i64(table, 2 * place + 1, i64_at(slots, index) | i64_at(kept, index) << 32)
 
 
 @inlined

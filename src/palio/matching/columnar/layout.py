@@ -22,6 +22,8 @@ from __future__ import annotations
 
 from typing import Final
 
+FORMAT: Final = 1  # one more whenever an agreement changes: a saved index is of no use to another format
+
 MISSING: Final = 0
 NULL: Final = 1
 FALSE: Final = 2

@@ -7,7 +7,6 @@ about a second.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -15,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from palio.matching.columnar import cuts
-from palio.matching.columnar import encoding_kernels as kernels
-from palio.matching.columnar.axes import Axes, Region, address_of, encoded
+from palio.matching.columnar.axes import Axes, Region
 from palio.matching.columnar.cuts import LARGEST, SMALLEST, Number
 from palio.matching.columnar.layout import (
     AXIS_BYTES,
@@ -44,12 +42,11 @@ from palio.matching.columnar.layout import (
     MISSING,
     NULL,
     PADDING,
-    TEXT_BITS,
-    TEXT_TABLE,
 )
+from palio.matching.columnar.texts import TextSlots, joined
 
 if TYPE_CHECKING:
-    from palio.matching.columnar.encoding import AxesBuilder, Texts
+    from palio.matching.columnar.encoding import AxesBuilder
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -62,7 +59,6 @@ POINT: Final = -2  # in place of an upper cut: the lower one is the number of a 
 
 _FIELD: Final = (AXIS_NUMBERS, AXIS_STRINGS, AXIS_DATES, AXIS_TIMESTAMPS, AXIS_BYTES)
 _FEWEST_HINTED: Final = 32
-_LONG_TEXT: Final = 8  # bytes from which on a text's key is only a hash, and the text itself is needed
 
 
 class Numbering:
@@ -76,16 +72,19 @@ class Numbering:
         self.rows[:, [AXIS_INTEGER_HINTS, AXIS_FLOAT_PLACE, AXIS_FLOAT_HINTS]] = -1
         self.lo = self.lower.copy()
         self.hi = self.upper.copy()
+        self.texts = TextSlots(builder.texts)
         self.arrays: dict[str, npt.NDArray[Any]] = {}
 
     def run(self) -> Axes:
         """The axes; `axis`, `lo` and `hi` are then the intervals of slots, by handle."""
         ranks = self._cuts()
-        points, text_cuts = self._texts()
+        self._texts()
         self._slots()
         self._place(ranks)
-        self._place_texts(points, text_cuts)
-        self._finish_axes()
+        self._place_texts(self.texts.points, self.texts.cuts)
+        first_slots = [self.rows[axis, _FIELD[region]] for axis, region in self.builder.texts]
+        self.arrays |= self.texts.arrays(np.array(first_slots, np.int64))
+        self._tell_null()
         return Axes({"rows": self.rows, **self.arrays})
 
     def _cuts(self) -> Ints:
@@ -135,7 +134,7 @@ class Numbering:
     def _keep_decimals(self, numbers: Ints, exact: Mapping[int, Number]) -> None:
         kept = [(index, str(exact[number])) for index, number in enumerate(numbers.tolist()) if number in exact]
         self.arrays["decimal_cuts"] = np.array([index for index, _ in kept], np.int64)
-        self.arrays["decimal_text"], self.arrays["decimal_starts"] = _joined([text.encode() for _, text in kept])
+        self.arrays["decimal_text"], self.arrays["decimal_starts"] = joined([text.encode() for _, text in kept])
 
     def _hints(self) -> None:
         """Tables over the leading bits of numbers, for axes with so many cuts that a search is long."""
@@ -161,30 +160,13 @@ class Numbering:
                 size += len(table)
         self.arrays["hints"] = np.concatenate(tables) if tables else np.zeros(0, np.int32)
 
-    def _texts(self) -> tuple[Ints, Ints]:
-        """Sort the texts of every axis and choose those to hash; return the ranks of all points and all cuts."""
-        kept: list[bytes] = []
-        points: list[Ints] = []
-        text_cuts: list[Ints] = []
-        self.hashed: list[tuple[int, int, list[bytes], Ints, Ints]] = []
+    def _texts(self) -> None:
+        """Write down what is known of the texts of each axis, and where its points and cuts begin among all."""
         self.groups = np.zeros((len(self.rows), 2, 2), np.int64)
-        places = many_points = many_cuts = 0
-        for (axis, region), texts in self.builder.texts.items():
-            row, at = self.rows[axis], _FIELD[region]
-            found = _ordered(texts) if texts.cuts else _unordered(texts)
-            bits = max(2, (len(found.hashed) * 3 // 2).bit_length())
-            row[at + 1 : at + 6] = len(kept), found.count, places, bits, bool(texts.cuts)
-            places += 1 << bits
-            kept += found.kept
-            self.hashed.append((axis, at, found.hashed, found.numbers, found.slots))
-            self.groups[axis, int(region == Region.BYTES)] = many_points, many_cuts
-            points.append(found.points)
-            text_cuts.append(found.cuts)
-            many_points += len(found.points)
-            many_cuts += len(found.cuts)
-        text, starts = _joined(kept)
-        self.arrays |= {"text": text, "text_starts": starts, "tables": np.zeros(2 * places, np.int64)}
-        return _concatenated(points), _concatenated(text_cuts)
+        for (axis, region), facts in zip(self.builder.texts, self.texts.rows, strict=True):
+            at = _FIELD[region] + 1
+            self.rows[axis, at : at + 5] = facts[:5]
+            self.groups[axis, int(region == Region.BYTES)] = facts[5:7]
 
     def _slots(self) -> None:
         """Number the slots: every region begins where the one before it ends."""
@@ -222,21 +204,8 @@ class Numbering:
             self.lo[which] = base + np.where(point, alone, low)
             self.hi[which] = base + np.where(point, alone, high)
 
-    def _finish_axes(self) -> None:
-        tables = address_of(self.arrays["tables"])
-        for axis, at, texts, numbers, slots in self.hashed:
-            row = self.rows[axis].tolist()
-            text, starts = _joined(texts)
-            slots += row[at]
-            kernels.fill_table(
-                address_of(text),
-                address_of(starts),
-                address_of(numbers),
-                address_of(slots),
-                len(texts),
-                tables + 16 * row[at + TEXT_TABLE],
-                row[at + TEXT_BITS],
-            )
+    def _tell_null(self) -> None:
+        """Place what asks for any value, and find the axes on which some condition tells null from missing."""
         present = self.region == PRESENT
         self.lo[present] = NULL + 1
         self.hi[present] = self.rows[self.axis[present], AXIS_SIZE] - 1
@@ -345,56 +314,6 @@ class _Cuts:
         return Fraction(int(self.integers[number]) - after), after
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The texts of one axis."""
-
-    count: int  # of slots, but for the first one
-    kept: list[bytes]  # those that are needed to tell a text from others
-    hashed: list[bytes]  # those in the hash table, with their numbers among those kept, and their slots
-    numbers: Ints
-    slots: Ints
-    points: Ints  # ranks of the constants compared for equality
-    cuts: Ints  # ranks of the cuts
-
-
-def _unordered(texts: Texts) -> _Found:
-    """A slot per text, and one for all others; sorted only so that the same texts make the same file."""
-    names = sorted(texts.points)
-    slots = np.arange(1, len(names) + 1, dtype=np.int64)
-    ranks = np.zeros(len(names), np.int64)
-    ranks[[texts.points[name] for name in names]] = slots
-    items = [encoded(name) for name in names]
-    long = np.array([len(item) >= _LONG_TEXT for item in items], np.bool_)
-    kept = [item for item in items if len(item) >= _LONG_TEXT]
-    numbers = np.where(long, np.cumsum(long) - 1, 0)
-    return _Found(len(items), kept, items, numbers, slots, ranks, np.zeros(0, np.int64))
-
-
-def _ordered(texts: Texts) -> _Found:
-    """A slot between every two cuts; a text between its own two cuts is a point."""
-    points = [encoded(name) for name in texts.points]
-    text_cuts = [encoded(value) + b"\0" * after for value, after in texts.cuts]
-    items = sorted({*text_cuts, *points, *(point + b"\0" for point in points)})
-    rank = {item: index + 1 for index, item in enumerate(items)}
-    numbers = np.array([index for index, item in enumerate(items) if item + b"\0" in rank], np.int64)
-    return _Found(
-        len(items),
-        items,
-        [items[index] for index in numbers.tolist()],
-        numbers,
-        numbers + 1,
-        np.array([rank[each] for each in points], np.int64),
-        np.array([rank[each] for each in text_cuts], np.int64),
-    )
-
-
-def _joined(items: list[bytes]) -> tuple[npt.NDArray[np.uint8], Ints]:
-    starts = np.zeros(len(items) + 1, np.int64)
-    np.cumsum([len(item) for item in items], out=starts[1:])
-    return np.frombuffer(b"".join(items) + bytes(PADDING), np.uint8), starts
-
-
 def _padded(values: Ints) -> Ints:
     """Some more places that may be read, though nothing is made of what is read there."""
     return np.append(values, np.zeros(PADDING // 8, np.int64))
@@ -409,10 +328,6 @@ def _distinct(keys: Ints) -> tuple[Ints, Ints]:
     seen = np.zeros(most, np.bool_)
     seen[keys] = True
     return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
-
-
-def _concatenated(parts: list[Ints]) -> Ints:
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def _where(chosen: Flags, values: Ints, index: Ints, otherwise: Any) -> Ints:

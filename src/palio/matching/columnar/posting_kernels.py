@@ -229,6 +229,10 @@ def plan_rows(
             first = plan[row, PLAN_PIVOT]
             last = plan[row, PLAN_PIVOT_LAST]
             own = axis[first]
+            if plan[row, PLAN_SECOND] < 0 and low[first] < high[last - 1] and own < MOST_INLINE_AXIS:
+                # With nothing else to ask, the place beside the payload checks the pivot itself.
+                plan[row, PLAN_SECOND] = first
+                plan[row, PLAN_SECOND_LAST] = last
             level = fitting_level(low, high, first, last, own, level_shifts, level_counts)
             plan[row, PLAN_LEVEL] = level
             used[own, level] = True
@@ -420,6 +424,13 @@ def put_escape(records: Words, place: int, escape: int, operand: int) -> int:
     return place + 3
 
 
+@inlined
+def is_inline(axis: Numbers, first: int, shifts: Levels, plan: Plan, row: int) -> bool:
+    """Whether what stands beside the payload is the condition that begins at an interval, exactly."""
+    second = plan[row, PLAN_SECOND]
+    return bool(first == second and first + 1 == plan[row, PLAN_SECOND_LAST] and shifts[axis[first]] == 0)
+
+
 @compiled
 def write_records(
     order: Numbers,
@@ -451,9 +462,9 @@ def write_records(
             continue
         begin = place
         last_condition = -1
-        if filed == BY_CONDITION and edged[row]:
+        first = plan[row, PLAN_PIVOT]
+        if filed == BY_CONDITION and edged[row] and not is_inline(axis, first, shifts, plan, row):
             last_condition = place
-            first = plan[row, PLAN_PIVOT]
             place, run = put_union(axis[first], low, high, first, plan[row, PLAN_PIVOT_LAST], records, place, runs, run)
         inner = place
         if filed == BY_ACCESS:
@@ -466,9 +477,8 @@ def write_records(
             while last < start[row + 1] and axis[last] == own:
                 last += 1
             pivotal = filed == BY_CONDITION and first == plan[row, PLAN_PIVOT]
-            inline = first == plan[row, PLAN_SECOND] and last - first == 1 and shifts[own] == 0
             # Nothing stands beside a row that is checked always.
-            if filed == ALWAYS or not (pivotal or inline):
+            if filed == ALWAYS or not (pivotal or is_inline(axis, first, shifts, plan, row)):
                 last_condition = place
                 place, run = put_union(own, low, high, first, last, records, place, runs, run)
         if program_start[row] < program_start[row + 1]:
