@@ -148,7 +148,7 @@ class ValueSet:
                 continue
             if len(part.cuts) > 2 * limit:
                 return None
-            for value in _points(kind, part):
+            for value in _points(kind, part, limit):
                 if value is None or len(found) == limit:
                     return None
                 found.append(value[0])
@@ -204,8 +204,8 @@ def after_prefix(text: str) -> str | None:
     return None
 
 
-def _points(kind: Kind, part: Intervals) -> Iterator[tuple[Value] | None]:
-    """The values of a part as 1-tuples; a None at the first interval that has no end of them."""
+def _points(kind: Kind, part: Intervals, limit: int) -> Iterator[tuple[Value] | None]:
+    """The values of a part as 1-tuples; a None at the first interval that has more than so many."""
     if kind in (Kind.MISSING, Kind.NULL):
         yield (MISSING,) if kind is Kind.MISSING else (None,)
         return
@@ -217,7 +217,7 @@ def _points(kind: Kind, part: Intervals) -> Iterator[tuple[Value] | None]:
     for low, high in part.spans():
         low = LOWEST_CUT.get(kind) if low is None else low
         high = HIGHEST_CUT.get(kind) if high is None else high
-        if low is None or high is None:
+        if low is None or high is None or (isinstance(low, int) and high - low > limit):
             yield None
             return
         if isinstance(low, int):  # the values of these kinds can be counted

@@ -6,7 +6,7 @@ looked at only where its piece is found; one that asks for nothing but the piece
 has no such piece, computed conditions and sets that slots cannot hold are asked one by one. Answers are remembered
 per value, because streams repeat themselves.
 
-RE2's own set of expressions was rejected: when it runs out of memory it finds nothing, and says nothing.
+RE2's own set of expressions was rejected: after a compile that fails for size, its Python wrapper crashes.
 """
 
 from __future__ import annotations
