@@ -128,6 +128,7 @@ def test_a_reader_that_is_gone_is_no_error_to_speak_of(options: list[str]) -> No
             stdout=writing,
             stderr=subprocess.PIPE,
             check=False,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
         )
     finally:
         os.close(writing)

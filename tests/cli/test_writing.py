@@ -169,7 +169,8 @@ def test_an_interrupt_in_the_middle_of_a_piece_waits_for_its_end(
     format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / f"matches.{format}"
-    before = signal.getsignal(signal.SIGINT)  # Python's own, or that of a Spark session in this process
+    # Not what the process came with: a shell starts jobs in the background with interrupts ignored.
+    before, given = signal.default_int_handler, signal.signal(signal.SIGINT, signal.default_int_handler)
     event = Event.from_dict({"x": 1})
     real = Event.to_json
 
@@ -178,11 +179,14 @@ def test_an_interrupt_in_the_middle_of_a_piece_waits_for_its_end(
         return real(self)
 
     monkeypatch.setattr(Event, "to_json", interrupted)
-    with pytest.raises(KeyboardInterrupt), open_writer(path, columns=["event", "content"]) as writer:
-        writer.write([1, 2], ["desk", "desk"], content=[event, event])
+    try:
+        with pytest.raises(KeyboardInterrupt), open_writer(path, columns=["event", "content"]) as writer:
+            writer.write([1, 2], ["desk", "desk"], content=[event, event])
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGINT, given)
     assert writer.rows == 2
     assert [row["event"] for row in read_back(path)] == [1, 2]
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_another_thread_may_write(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def compare(palio: PalioTable, conditions: Sequence[str], expected: Sequence[Seq
             "matches": (Answer.TRUE, palio.rows(wanted)),
             "NOT matches": (Answer.FALSE, palio.rows(unwanted)),
             "~ matches": (Answer.FALSE, palio.rows(~wanted)),
-            "printed matches": (Answer.TRUE, palio.rows(palio.parse(str(wanted)))),
+            "printed matches": (Answer.TRUE, palio.rows(Filter.parse(str(wanted), timezone=wanted.timezone))),
             "match_batch": (Answer.TRUE, batches[2 * place]),
             "NOT match_batch": (Answer.FALSE, batches[2 * place + 1]),
             "match": (Answer.TRUE, singles[2 * place]),

@@ -57,8 +57,10 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            answer = super().invoke(ctx)
-            sys.stdout.flush()
+            try:
+                answer = super().invoke(ctx)
+            finally:  # also where a command ends by its exit code: a reader that is gone must show here
+                sys.stdout.flush()
         except PalioError as error:
             _fail(ctx, error)
         except KeyboardInterrupt:

@@ -66,6 +66,11 @@ class Filter:
         return tree.attributes_in(self._holds)
 
     @cached_property
+    def reads_whole_event(self) -> bool:
+        """Whether the filter looks at attributes that it does not name."""
+        return tree.reads_all(self._holds)
+
+    @cached_property
     def timezone(self) -> str:
         """The zone in which the filter's computations read times; the same for all of them."""
         for condition in tree.leaves(self._holds):

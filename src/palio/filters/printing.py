@@ -43,6 +43,8 @@ TYPE_NAMES: Final[dict[Kind, str]] = {
     Kind.TIMESTAMP: "timestamp",
     Kind.BYTES: "binary",
 }
+# SQL knows one NULL; these tell a null that is there from what is missing.
+NULL_NAMES: Final[dict[Kind, str]] = {Kind.NULL: "void", Kind.MISSING: "missing"}
 
 
 def to_sql(node: Node, timezone: str = "UTC") -> str:
@@ -131,9 +133,13 @@ def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]
         return f"{name} IS NOT NULL", 0
     if wanted == ANY_VALUE:
         return "TRUE", 0
-    pieces: list[_Written] = []
-    if not (wanted.parts[Kind.NULL].is_empty and wanted.parts[Kind.MISSING].is_empty):
-        pieces.append(_Written(f"{name} IS NULL", 0, NULLS))
+    absent = _nulls_to_sql(name, wanted)
+    left_out = wanted.complement()
+    if absent and _kinds_in(left_out) < _kinds_in(wanted):
+        if left_out == ValueSet.kinds(Kind.MISSING):
+            return f"typeof({name}) <> 'missing'", 0
+        return f"({_plain_to_sql(name, left_out, timezone)[0]}) IS NOT TRUE", 0
+    pieces = list(absent)
     for group in _GROUPS:
         have = union_of(piece.values for piece in pieces) or NO_VALUE
         if all(have.parts[kind] == wanted.parts[kind] for kind in group):
@@ -141,9 +147,21 @@ def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]
         pieces.extend(_write_group(name, group, wanted, timezone))
     total = union_of(piece.values for piece in pieces) or NO_VALUE
     if not all(total.parts[kind] == wanted.parts[kind] for kind in TYPE_NAMES):
-        pieces = [piece for piece in pieces if piece.values == NULLS]
+        pieces = list(absent)
         pieces += [_guarded(name, kind, wanted) for kind in TYPE_NAMES if not wanted.parts[kind].is_empty]
     return _join(" OR ", 2, [(piece.text, piece.binding) for piece in pieces], "FALSE")
+
+
+def _nulls_to_sql(name: str, wanted: ValueSet) -> list[_Written]:
+    """What is wanted of the two kinds that SQL takes for one."""
+    kinds = [kind for kind in NULL_NAMES if not wanted.parts[kind].is_empty]
+    if len(kinds) == 1:
+        return [_Written(f"typeof({name}) = '{NULL_NAMES[kinds[0]]}'", 0, ValueSet.kinds(*kinds))]
+    return [_Written(f"{name} IS NULL", 0, NULLS)] if kinds else []
+
+
+def _kinds_in(values: ValueSet) -> int:
+    return sum(not part.is_empty for part in values.parts)
 
 
 # Strings come first: their literals reach into the other kinds, which may then need no words of their own.

@@ -7,7 +7,8 @@ language is more at home than another, and importing `palio` loads none of them.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from palio.filters.filter import Filter
 
 GROUP = "palio.languages"
+CONDITIONS_GROUP = "palio.conditions"
 
 
 class Parser(Protocol):
@@ -25,13 +27,28 @@ class Parser(Protocol):
     def __call__(self, condition: Any, **options: Any) -> Filter: ...
 
 
+class Condition(Protocol):
+    """A condition that only its own language can judge: TRUE, FALSE or None for the attributes of an event."""
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The names of all attributes it reads."""
+        ...
+
+    def __call__(self, event: Mapping[str, Any]) -> bool | None: ...
+
+
 _registered: dict[str, Parser] = {}
+_compilers: dict[str, Callable[[str], Condition]] = {}
 
 
-def register(language: str, parser: Parser) -> None:
-    """Add a language to this process, in place of any of the same name."""
+def register(language: str, parser: Parser, conditions: Callable[[str], Condition] | None = None) -> None:
+    """Add a language to this process, in place of any of the same name, with what judges its own conditions."""
     _registered[language] = parser
     parser_for.cache_clear()
+    if conditions is not None:
+        _compilers[language] = conditions
+        condition_in.cache_clear()
 
 
 @cache
@@ -43,6 +60,21 @@ def parser_for(language: str) -> Parser:
         parser: Parser = entry.load()
         return parser
     raise UnknownLanguage(language, languages())
+
+
+@lru_cache(maxsize=16_384)
+def condition_in(language: str, text: str) -> Condition:
+    """What is left to compute of a condition, as its own language means it.
+
+    Languages whose meaning SQL cannot say announce how under the entry point group `palio.conditions`: a function
+    from text to a `Condition`. A filter keeps the text, so that it prints, travels and compares as any other.
+    """
+    if language in _compilers:
+        return _compilers[language](text)
+    for entry in entry_points(group=CONDITIONS_GROUP, name=language):
+        compile_condition: Callable[[str], Condition] = entry.load()
+        return compile_condition(text)
+    raise UnknownLanguage(language, sorted(entry.name for entry in entry_points(group=CONDITIONS_GROUP)))
 
 
 def languages() -> list[str]:

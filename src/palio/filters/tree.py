@@ -21,6 +21,7 @@ from typing import TypeAlias, cast
 
 from palio.errors import EventError
 from palio.events.values import Scalar
+from palio.filters.expressions.own import reads_whole_event
 from palio.filters.expressions.tree import Attribute, Expression, attributes_of, walk
 from palio.filters.kinds import MISSING, Value
 from palio.filters.values import ValueSet
@@ -48,6 +49,11 @@ class Residual:
     @cached_property
     def attributes(self) -> frozenset[str]:
         return attributes_of(self.expression)
+
+    @cached_property
+    def reads_whole_event(self) -> bool:
+        """Whether it looks at attributes that it does not name."""
+        return reads_whole_event(self.expression)
 
     @cached_property
     def scalar_attributes(self) -> frozenset[str]:
@@ -107,11 +113,17 @@ def attributes_in(node: Node) -> frozenset[str]:
     return frozenset(name for condition in leaves(node) for name in names_of(condition))
 
 
+def reads_all(node: Node) -> bool:
+    """Whether a tree looks at attributes that it does not name."""
+    return any(isinstance(each, Residual) and each.reads_whole_event for each in leaves(node))
+
+
 def holds(node: Node, event: Attributes) -> bool:
     """Whether a tree holds for an event: for some choice of one value per attribute."""
-    arrays = {name: value for name in attributes_in(node) if isinstance(value := event.get(name), tuple)}
-    if not arrays:
-        return _holds(node, event, arrays)
+    if tuple not in map(type, event.values()):
+        return _holds(node, event, {})
+    names = event if reads_all(node) else attributes_in(node)
+    arrays = {name: value for name in names if isinstance(value := event.get(name), tuple)}
     # An attribute that one condition alone looks at needs no choice: that condition asks for any element.
     uses = Counter(name for condition in leaves(node) for name in _chosen_by(condition))
     joint = {name: values for name, values in sorted(arrays.items()) if uses[name] > 1}

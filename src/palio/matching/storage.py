@@ -24,16 +24,18 @@ import pyarrow as pa
 
 from palio.errors import IndexFileError, PalioError
 from palio.filters.filter import Filter
-from palio.filters.patterns import Computed, Test
-from palio.filters.printing import leaf_to_sql
+from palio.filters.patterns import Computed
+from palio.filters.printing import domain_of, leaf_to_sql
 from palio.filters.tree import Leaf
 from palio.matching.catalogue import Block, Catalogue, Run
+from palio.matching.columnar import layout
 from palio.matching.columnar.conditions import AxisKey, Member
 from palio.matching.columnar.encoding import Axes
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
 
-_MAGIC: Final = b"PALIO\0\0\1"
+_FORMAT: Final = 1  # one more whenever the file's own form changes; what its arrays mean is the layout's
+_MAGIC: Final = b"PALIO\0" + bytes((layout.FORMAT, _FORMAT))
 _FOOTER: Final = struct.Struct("<QQI4s8s")  # where the directory is, its length, its checksum, padding, magic
 _ALIGNMENT: Final = 64
 
@@ -103,14 +105,7 @@ def _write_key(key: AxisKey) -> list[str | None]:
     if isinstance(question, Member):
         return [name, "member", leaf_to_sql(name, question.values)[0], "UTC"]
     zone = question.pattern.timezone if isinstance(question.pattern, Computed) else "UTC"
-    values = _values_of(question)
-    return [name, "test", leaf_to_sql(name, values)[0], zone]
-
-
-def _values_of(question: Test) -> Any:
-    from palio.filters.printing import domain_of
-
-    return domain_of(question).where([question])
+    return [name, "test", leaf_to_sql(name, domain_of(question).where([question]))[0], zone]
 
 
 def _read_key(name: str, form: str | None = None, text: str = "", zone: str = "UTC") -> AxisKey:

@@ -60,15 +60,16 @@ def read_values(stream: BufferedReader[Any], name: str, longest: int, report: Re
 
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*"', re.DOTALL)
 _BARE = re.compile(rb'[^\s,\[\]{}"]++')
 # Up to the next bracket that matters: over strings, and over objects and arrays that hold no others, at once.
-# All of it is possessive, so that what has no end is not tried in pieces.
+# Runs of characters are possessive, so that what has no end is not tried in pieces; groups are not, because Python
+# 3.11 before 3.11.5 gets those wrong, and need not be: no two alternatives begin alike.
 _TO_BRACKET = re.compile(
     rb"""(?: [^"\[\]{}]++
-           | "(?:[^"\\]++|\\.)*+"
-           | [\[{] (?: [^"\[\]{}]++ | "(?:[^"\\]++|\\.)*+" )*+ [\]}]
-         )*+""",
+           | "(?:[^"\\]++|\\.)*"
+           | [\[{] (?: [^"\[\]{}]++ | "(?:[^"\\]++|\\.)*" )* [\]}]
+         )*""",
     re.DOTALL | re.VERBOSE,
 )
 

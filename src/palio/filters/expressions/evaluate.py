@@ -17,7 +17,7 @@ from types import NoneType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from palio.events.values import Scalar
-from palio.filters.expressions import casting, choices
+from palio.filters.expressions import casting, choices, own
 from palio.filters.expressions.comparison import (
     MIRRORED,
     among,
@@ -34,6 +34,7 @@ from palio.filters.expressions.tree import Array, Attribute, Call, Expression, L
 from palio.filters.expressions.values import Kind, Value, kinds_of, widen, widest, zone_named
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
+from palio.filters.registry import condition_in
 
 __all__ = ["DEPTH_LIMIT", "Compiled", "compile_expression", "is_strict", "refusal", "required"]
 
@@ -99,7 +100,7 @@ class _Compiler:
         form = _FORMS.get(call.function)
         run = form(self, call, parts) if form else self._plain(FUNCTIONS[call.function], parts)
         kind = self.kinds.of(call)
-        if all(part.is_constant for part in parts):
+        if all(part.is_constant for part in parts) and call.function not in _OF_THE_EVENT:
             return _constant(run(_EMPTY, _EMPTY), kind)
         return _Part(run, kind)
 
@@ -476,6 +477,33 @@ def _rlike(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
     return _strict_of_one(search, compiler._argument(text, FUNCTIONS["rlike"].parameter(0)))
 
 
+def _typeof(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
+    name_of = FUNCTIONS["typeof"].implementation
+    assert name_of is not None
+    inner = _lenient(name_of, [parts[0].run])
+    if not isinstance(call.arguments[0], Attribute):
+        return inner
+    name = call.arguments[0].name
+    return lambda event, arrays: inner(event, arrays) if name in event else "missing"
+
+
+def _any_value(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
+    text = parts[0].text
+    if text is None:
+        return _constant(None).run
+    try:
+        if call.function == "any_value_rlike":
+            return own.any_value(Regex.compile(text).search, compiler.zone)
+        return own.any_value(_parsed(text, "\\", call.function == "any_value_ilike").matches, compiler.zone)
+    except ValueError:
+        return _constant(None).run
+
+
+def _condition_in(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
+    condition = condition_in(*map(str, (parts[0].value, parts[1].value)))
+    return lambda event, arrays: condition(event)
+
+
 def _array_contains(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
     zone = compiler.zone
     return _strict_of_two(lambda array, value: among(value, array, zone), _whole(call.arguments[0]), parts[1].run)
@@ -516,4 +544,8 @@ _FORMS: Final[dict[str, _Form]] = {
     "rlike": _rlike,
     "array_contains": _array_contains,
     "size": _size,
+    "typeof": _typeof,
+    **dict.fromkeys(own.OF_THE_EVENT, _any_value),
+    "condition_in": _condition_in,
 }
+_OF_THE_EVENT: Final = own.OF_THE_EVENT | {"condition_in"}  # no constants, though all their arguments are

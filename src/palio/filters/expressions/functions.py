@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Final
 
 from palio.filters.expressions import arithmetic as maths
-from palio.filters.expressions import casting, conversion
+from palio.filters.expressions import casting, conversion, own
 from palio.filters.expressions import date_functions as dates
 from palio.filters.expressions import number_functions as numbers
 from palio.filters.expressions import text_functions as texts
@@ -109,6 +109,7 @@ _TYPE_NAMES: Final = {
     date: "date",
     datetime: "timestamp",
     bytes: "binary",
+    NoneType: "void",
 }
 
 
@@ -239,7 +240,7 @@ _function(
 )
 _function("greatest", None, (ANY, ANY), None, "the greatest value, NULLs passed over", more=True, strict=False)
 _function("least", None, (ANY, ANY), None, "the least value, NULLs passed over", more=True, strict=False)
-_function("typeof", _typeof, (ANY,), str, "the name of the value's type")
+_function("typeof", _typeof, (ANY,), str, "the name of the value's type; never NULL", strict=False)
 
 _function("upper", texts.upper, (TEXT,), str, "in capital letters")
 _function("lower", texts.lower, (TEXT,), str, "in small letters")
@@ -385,5 +386,20 @@ _function("timestamp_micros", dates.timestamp_micros, (INTEGER,), datetime, "so 
 
 _function("array_contains", None, (ARRAY, ANY), bool, "whether an array has an element that equals a value")
 _function("size", None, (ARRAY,), int, "how many elements an array has")
+
+_function("ip_in_network", own.ip_in_network, (ONLY_TEXT, ONLY_TEXT), bool, "whether an IP address is within a network")
+_function("any_value_like", None, (ONLY_TEXT,), bool, "whether some value of the event has the form of a pattern")
+_function("any_value_ilike", None, (ONLY_TEXT,), bool, "as any_value_like, without regard to case")
+_function("any_value_rlike", None, (ONLY_TEXT,), bool, "whether some value of the event matches a regular expression")
+_function(
+    "condition_in",
+    None,
+    (ONLY_TEXT, ONLY_TEXT, ANY),
+    bool,
+    "what a condition in another language says of the event",
+    optional=1,
+    more=True,
+    strict=False,
+)
 
 FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(_known)

@@ -64,6 +64,8 @@ def expression_to_sql(expression: Expression) -> str:
             return literal_to_sql(value)
         case Attribute(name) | Array(name):
             return name_to_sql(name)
+        case Call("condition_in", (language, condition, *_)):  # which attributes it reads, it says itself
+            return f"condition_in({expression_to_sql(language)}, {expression_to_sql(condition)})"
         case Call(function, arguments):
             return _call(function, arguments)
     raise TypeError(expression)

@@ -13,6 +13,7 @@ from decimal import Decimal
 from types import NoneType
 from typing import Final
 
+from palio.errors import PalioError
 from palio.filters.expressions.conversion import target_of
 from palio.filters.expressions.functions import ANY, FUNCTIONS, REAL, Function
 from palio.filters.expressions.inference import (
@@ -24,8 +25,12 @@ from palio.filters.expressions.inference import (
     kept_scale,
     needed_digits,
 )
+from palio.filters.expressions.own import OF_THE_EVENT, network
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal, attributes_of
 from palio.filters.expressions.values import INTERVALS, KIND_NAMES, Kind, widest
+from palio.filters.like import LikePattern
+from palio.filters.regex import Regex
+from palio.filters.registry import condition_in
 
 DEPTH_LIMIT: Final = 200
 
@@ -189,7 +194,31 @@ def _constants(call: Call) -> str | None:
             return f"the escape of a LIKE pattern is one character, not {escape!r}"
     if call.function == "array_contains" and call.arguments[1] == Literal(None):
         return "nothing is known to be in an array by comparing with NULL"
-    return _pattern(call)
+    return _pattern(call) or _own(call)
+
+
+def _own(call: Call) -> str | None:
+    """What Palio's own functions take only as constants, and what is wrong with those."""
+    if call.function not in OF_THE_EVENT | {"ip_in_network", "condition_in"}:
+        return None
+    constants = call.arguments[:2] if call.function == "condition_in" else call.arguments[-1:]
+    if not all(isinstance(each, Literal) and isinstance(each.value, str) for each in constants):
+        what = {"ip_in_network": "the network", "condition_in": "the language and the condition"}
+        return f"{what.get(call.function, 'the pattern')} of {call.function}() must be a string literal"
+    texts = [str(each.value) for each in constants if isinstance(each, Literal)]
+    try:
+        match call.function:
+            case "ip_in_network":
+                network(texts[0])
+            case "condition_in":
+                condition_in(*texts)
+            case "any_value_rlike":
+                Regex.compile(texts[0])
+            case _:
+                LikePattern.parse(texts[0])
+    except (ValueError, PalioError) as error:
+        return str(error)
+    return None
 
 
 def _pattern(call: Call) -> str | None:
@@ -203,9 +232,6 @@ def _pattern(call: Call) -> str | None:
             escape = ""
         case _:
             return None
-    from palio.filters.like import LikePattern
-    from palio.filters.regex import Regex
-
     try:
         if name == "rlike":
             Regex.compile(text)

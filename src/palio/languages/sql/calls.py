@@ -10,8 +10,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
+from palio.errors import PalioError
 from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal, Span
+from palio.filters.registry import condition_in
 from palio.languages.sql.aliases import ALIASES, ARGUMENTS, CASTS, FIELDS, OPERATORS, PARTS
 from palio.languages.sql.literals import BadLiteral
 from palio.languages.sql.vocabulary import REFUSED_FUNCTIONS, Refusal, unknown
@@ -115,10 +117,23 @@ def _with_zero(function: str) -> Build:
     return lambda arguments, span: Call(function, (arguments[0], Literal(0, span)), span)
 
 
+def _condition_in(arguments: Arguments, span: Span) -> Expression:
+    """condition_in('jms', 'a > b'): the attributes that the condition reads become arguments of the call."""
+    match arguments:
+        case (Literal(str() as language), Literal(str() as text)):
+            try:
+                names = condition_in(language, text).attributes
+            except PalioError as error:
+                raise BadLiteral(str(error)) from None
+            return Call("condition_in", (*arguments, *(Attribute(name, span) for name in sorted(names))), span)
+    raise BadLiteral("condition_in takes the name of a language and a condition in it, both as string literals")
+
+
 _WRITTEN_OUT: Final[dict[str, Callee]] = {
     "like": Callee(2, 3, _like("like")),
     "ilike": Callee(2, 3, _like("ilike")),
     **dict.fromkeys(("extract", "date_part", "datepart"), Callee(2, 2, _date_part)),
+    "condition_in": Callee(2, 2, _condition_in),
     "decode": Callee(3, None, _decode),
     "zeroifnull": Callee(1, 1, _with_zero("coalesce")),
     "nullifzero": Callee(1, 1, _with_zero("nullif")),

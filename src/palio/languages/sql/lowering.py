@@ -16,9 +16,10 @@ from enum import Enum
 from palio.errors import ParseError
 from palio.events.values import Scalar
 from palio.filters.comparisons import MIRRORED, OPERATORS, Truth, compare, equal_to_any
-from palio.filters.expressions.evaluate import compile_expression, is_strict, refusal
+from palio.filters.computed import computed
+from palio.filters.expressions.evaluate import compile_expression, refusal
+from palio.filters.expressions.own import reads_whole_event
 from palio.filters.expressions.tree import (
-    Array,
     Attribute,
     Call,
     Expression,
@@ -30,10 +31,10 @@ from palio.filters.expressions.tree import (
 )
 from palio.filters.filter import Filter
 from palio.filters.like import LikePattern
-from palio.filters.patterns import Computed, Like, Matching, Pattern, Test
-from palio.filters.printing import TYPE_NAMES, domain_of
+from palio.filters.patterns import Like, Matching, Pattern, Test
+from palio.filters.printing import NULL_NAMES, TYPE_NAMES, domain_of
 from palio.filters.regex import Regex
-from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual
+from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or
 from palio.filters.values import ANY_VALUE, NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, union_of
 
 
@@ -55,9 +56,10 @@ _NEGATED = {
 # Calls whose value is a truth value, and those that have the type of their arguments.
 _CONDITIONS = frozenset(
     "and or not = <=> <> < <= > >= in between like ilike rlike isnull isnotnull istrue isfalse isnan startswith "
-    "endswith contains array_contains".split()
+    "endswith contains array_contains ip_in_network any_value_like any_value_ilike any_value_rlike "
+    "condition_in".split()
 )
-_NEVER_NULL = frozenset(("isnull", "isnotnull", "istrue", "isfalse"))
+_NEVER_NULL = frozenset(("isnull", "isnotnull", "istrue", "isfalse", "typeof"))
 _POLYMORPHIC = frozenset(["case", "coalesce", "if", "nullif", "nvl2", "greatest", "least", "cast"])
 
 
@@ -169,9 +171,9 @@ class _Lowering:
 
     def _of_type(self, function: str, names: list[Scalar], at: Expression) -> Truth:
         """typeof(x) = 'string': what printing uses to tell apart kinds that a literal would run together."""
-        kinds = [kind for kind, name in TYPE_NAMES.items() if name in names]
+        kinds = [kind for kind, name in {**TYPE_NAMES, **NULL_NAMES}.items() if name in names]
         if function not in ("=", "<>") or len(kinds) != len(set(names)):
-            known = ", ".join(TYPE_NAMES.values())
+            known = ", ".join((*TYPE_NAMES.values(), *NULL_NAMES.values()))
             raise ParseError(
                 self.text,
                 at.span[0],
@@ -179,7 +181,7 @@ class _Lowering:
                 f"the types are {known}",
             )
         inside = ValueSet.kinds(*kinds)
-        truth = Truth(inside, PRESENT.intersect(inside.complement()))
+        truth = Truth(inside, inside.complement())
         return truth if function == "=" else truth.negate()
 
     def _pattern(self, call: Call, ask: Ask) -> Node | None:
@@ -239,20 +241,12 @@ class _Lowering:
                 "compare it with something",
             )
         names = attributes_of(expression)
-        if not names:
+        if not names and not reads_whole_event(expression):
             return self._constant(self.constant(expression), expression.span[0], ask)
         if ask in (Ask.NOT_TRUE, Ask.NOT_FALSE):
             asked = Call("istrue" if ask is Ask.NOT_TRUE else "isfalse", (expression,), expression.span)
-            return self._evaluated(asked, names, wants=False)
-        return self._evaluated(expression, names, wants=ask is Ask.TRUE)
-
-    def _evaluated(self, expression: Call, names: frozenset[str], *, wants: bool) -> Node:
-        whole = any(isinstance(node, Array) for node in walk(expression))
-        if len(names) == 1 and not whole:
-            test = Test(Computed(expression, wants, self.timezone))
-            return Leaf(next(iter(names)), domain_of(test).where([test]))
-        needed = [] if whole else [Leaf(name, PRESENT) for name in is_strict(expression)]
-        return And((*needed, Residual(expression, wants, self.timezone)))
+            return computed(asked, wants=False, timezone=self.timezone)
+        return computed(expression, wants=ask is Ask.TRUE, timezone=self.timezone)
 
     def constant(self, expression: Expression) -> Scalar | Months | Micros:
         """The value of an expression without attributes; what would raise in Spark is NULL."""

@@ -1,0 +1,61 @@
+"""What Palio's own functions do, those that Spark does not have: networks, and the event as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from palio.events.values import Scalar
+from palio.filters.expressions.conversion import to_text
+from palio.filters.expressions.tree import Call, Expression, walk
+from palio.filters.expressions.values import Value
+
+# Functions that look at all attributes of an event, whatever their names.
+OF_THE_EVENT = frozenset({"any_value_like", "any_value_ilike", "any_value_rlike"})
+
+
+def reads_whole_event(expression: Expression) -> bool:
+    """Whether an expression looks at attributes that it does not name."""
+    return any(isinstance(node, Call) and node.function in OF_THE_EVENT for node in walk(expression))
+
+
+@lru_cache(maxsize=4096)
+def network(text: str) -> IPv4Network | IPv6Network:
+    """A network in CIDR notation; the bits of a host in it are passed over."""
+    return ip_network(text, strict=False)
+
+
+def ip_in_network(address: str, of: str) -> bool:
+    """Whether a text is an IP address within a network; FALSE for any other text."""
+    wanted = network(of)
+    try:
+        found: IPv4Address | IPv6Address = ip_address(address)
+    except ValueError:
+        return False
+    return found in wanted
+
+
+def texts_of(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]], zone: str) -> Iterator[str]:
+    """Every value of an event as a text; bytes are none."""
+    for value in event.values():
+        yield from _text(value, zone)
+    for several in arrays.values():
+        for value in several:
+            yield from _text(value, zone)
+
+
+def _text(value: Value, zone: str) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif value is not None and not isinstance(value, bytes):
+        written = to_text(value, zone)
+        if isinstance(written, str):
+            yield written
+
+
+def any_value(
+    accepts: Callable[[str], bool], zone: str
+) -> Callable[[Mapping[str, Scalar], Mapping[str, tuple[Scalar, ...]]], Value]:
+    """Whether some value of an event is accepted: TRUE or FALSE, never NULL."""
+    return lambda event, arrays: any(accepts(text) for text in texts_of(event, arrays, zone))
