@@ -39,8 +39,8 @@ _COMPARISONS: Final = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "nullif
 _TAKES_SINGLES: Final = _COMPARISONS | {"in", "between", "isnull", "isnotnull", "neg", "abs"}
 
 
-def refusal(expression: Expression) -> tuple[Call, str] | None:
-    """The first call that cannot be computed as Spark would, and why; None if all of them can."""
+def refusal(expression: Expression) -> tuple[Expression, str] | None:
+    """The first part that cannot be computed as Spark would, and why; None if all of them can."""
     kinds = Kinds()
     calls: list[Call] = []
     for call, depth in _calls(expression):
@@ -50,6 +50,8 @@ def refusal(expression: Expression) -> tuple[Call, str] | None:
     for call in reversed(calls):
         if (reason := _reason(call, kinds)) is not None:
             return call, reason
+        if (reason := _pattern(call) or _own(call)) is not None:
+            return call.arguments[min(1, len(call.arguments) - 1)], reason
     return None
 
 
@@ -194,7 +196,7 @@ def _constants(call: Call) -> str | None:
             return f"the escape of a LIKE pattern is one character, not {escape!r}"
     if call.function == "array_contains" and call.arguments[1] == Literal(None):
         return "nothing is known to be in an array by comparing with NULL"
-    return _pattern(call) or _own(call)
+    return None
 
 
 def _own(call: Call) -> str | None:
