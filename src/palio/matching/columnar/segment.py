@@ -40,13 +40,12 @@ class AskTheFilters(PalioError):
 class Segment:
     """Subscriptions by number, never changed once made; removals are a bitmap that the matcher hands in."""
 
-    def __init__(
-        self, keys: Sequence[AxisKey], axes: Axes, postings: Postings, numbers: Numbers, unsure: Numbers
-    ) -> None:
+    def __init__(self, keys: Sequence[AxisKey], axes: Axes, postings: Postings, runs: Numbers, unsure: Numbers) -> None:
         self.keys = list(keys)
         self.axes = axes
         self.postings = postings
-        self.numbers = numbers  # of all its subscriptions, sorted
+        self.runs = runs  # of the numbers of all its subscriptions, in order: the first, and one past the last
+        self.size = int((runs[:, 1] - runs[:, 0]).sum())
         self.unsure = unsure  # sorted numbers whose candidates must be asked again
         self.searcher = Searcher(axes, postings)
         self._axis_of = {name: axis for axis, (name, question) in enumerate(self.keys) if question is None}
@@ -67,13 +66,21 @@ class Segment:
     def build(cls, builder: ConditionsBuilder) -> Segment:
         axes, conjunctions = builder.finish()
         postings = Postings.build(conjunctions, axes.sizes)
-        numbers = np.unique(conjunctions.ids)
-        return cls(list(builder.axis_of), axes, postings, numbers, np.array(sorted(builder.unsure), np.int32))
+        runs = _runs(np.unique(conjunctions.ids))
+        return cls(list(builder.axis_of), axes, postings, runs, np.array(sorted(builder.unsure), np.int32))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that matching reads."""
-        return int(self.axes.nbytes + self.postings.nbytes + self.unsure.nbytes + self.numbers.nbytes)
+        return int(self.axes.nbytes + self.postings.nbytes + self.unsure.nbytes + self.runs.nbytes)
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers of all its subscriptions, sorted."""
+        lengths = self.runs[:, 1] - self.runs[:, 0]
+        before = np.cumsum(lengths) - lengths
+        shifts: Numbers = np.repeat(self.runs[:, 0] - before.astype(np.int32), lengths)
+        return shifts + np.arange(self.size, dtype=np.int32)
 
     @property
     def attributes(self) -> Collection[str]:
@@ -81,11 +88,10 @@ class Segment:
 
     def alive(self) -> list[int]:
         """The numbers of the subscriptions that are not removed."""
-        dead = self.searcher.dead
-        if dead is None:
-            return self.numbers.tolist()  # type: ignore[no-any-return]
-        buried = np.unpackbits(dead, bitorder="little")[self.numbers]
-        return self.numbers[buried == 0].tolist()  # type: ignore[no-any-return]
+        dead, numbers = self.searcher.dead, self.numbers
+        if dead is not None:
+            numbers = numbers[np.unpackbits(dead, bitorder="little")[numbers] == 0]
+        return numbers.tolist()  # type: ignore[no-any-return]
 
     def match_event(self, attributes: Attributes) -> list[int]:
         """The numbers of the candidates for one event."""
@@ -175,6 +181,14 @@ class Segment:
         starts = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(row, minlength=count), out=starts[1:])
         return starts, np.concatenate(codes)[order]
+
+
+def _runs(numbers: Numbers) -> Numbers:
+    """Sorted numbers as runs of consecutive ones."""
+    breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
+    first = numbers[np.concatenate([[0], breaks])] if len(numbers) else numbers
+    last = numbers[np.concatenate([breaks, [len(numbers)]]) - 1] if len(numbers) else numbers
+    return np.stack([first, last + 1], axis=1).astype(np.int32)
 
 
 def _has_decimal(value: Any) -> bool:
