@@ -79,8 +79,9 @@ class Segment:
         """The numbers of all its subscriptions, sorted."""
         lengths = self.runs[:, 1] - self.runs[:, 0]
         before = np.cumsum(lengths) - lengths
-        shifts: Numbers = np.repeat(self.runs[:, 0] - before.astype(np.int32), lengths)
-        return shifts + np.arange(self.size, dtype=np.int32)
+        shifts: Numbers = np.repeat((self.runs[:, 0] - before).astype(np.int32), lengths)
+        shifts += np.arange(self.size, dtype=np.int32)
+        return shifts
 
     @property
     def attributes(self) -> Collection[str]:
