@@ -198,7 +198,7 @@ class Matcher:
             if len(state.live):
                 found += state.live.match(attributes)
             if self._state is state:
-                return {*map(self._catalogue.id_of, found)}
+                return set(self._catalogue.ids_of(found))
 
     def match_batch(self, events: Any) -> pa.Table:
         """All matches of a batch, as a table of `row` (int64) and `subscription` (dictionary of ids), by row.
