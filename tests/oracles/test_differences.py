@@ -62,7 +62,7 @@ _DIFFERENCES = [
     Difference("an unknown name is NULL", "nothing = 5", {"num": 5}, REFUSES, NULL),
     Difference("a comparison asks for some element", "nums = 5", {"nums": [3, 5]}, REFUSES, TRUE),
     Difference("an empty array is missing", "size(nums) = 0", {"nums": []}, TRUE, NULL),
-    Difference("a missing value has no type", "typeof(num) = 'missing'", {}, FALSE, TRUE),
+    Difference("a missing value has no type", "typeof(num) = 'void'", {}, FALSE, TRUE),
     Difference("a decimal quotient needs declared types", "dec / 2 > 1", {"dec": _MONEY}, TRUE, NULL),
     Difference("a decimal quotient needs declared types", "num / 0.5 > 1", {"num": 3}, TRUE, REFUSES),
     # Spark brings decimal(38,0) and decimal(2,1) to decimal(38,0), and 1.5 to 2.
