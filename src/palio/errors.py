@@ -124,3 +124,7 @@ class InputError(PalioError):
     def place(self) -> str:
         """The file, and the line where one is known."""
         return f"{self.source}:{self.line}" if self.line else self.source
+
+
+class PipelineError(PalioError):
+    """A Spark job that cannot be set up as it was asked for."""

@@ -29,7 +29,7 @@ def match_batch(
     found: list[tuple[Ints, Numbers]] = []
     base = 0
     for piece in _pieces(events):
-        row, number = _match_piece(piece, segments, live, catalogue)
+        row, number = match_piece(piece, segments, live, catalogue)
         if base:
             row += base
         found.append((row, number))
@@ -67,17 +67,21 @@ def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
         yield pending
 
 
-def _match_piece(
+def match_piece(
     piece: pa.RecordBatch | list[Event],
     segments: Sequence[Segment],
     live: LiveSubscriptions,
     catalogue: Catalogue,
+    paths: bool = False,
 ) -> tuple[Ints, Numbers]:
-    events = _Events(piece)
+    """Rows and numbers of the matches of one piece, by row; with `paths`, columns are named by attributes' paths."""
+    events = _Events(piece, paths)
     rows: list[Ints] = []
     numbers: list[Numbers] = []
     for segment in segments:
-        found = None if isinstance(piece, list) else segment.match_batch(piece) or _match_columns(segment, piece)
+        found = None
+        if not isinstance(piece, list):
+            found = segment.match_batch(piece, paths) or _match_columns(segment, piece, paths)
         row, number = _match_events(segment, events.all(), catalogue) if found is None else found
         row, number = _sure(segment, row, number, events, catalogue)
         rows.append(row)
@@ -94,9 +98,9 @@ def _match_piece(
     return row[order], number[order]
 
 
-def _match_columns(segment: Segment, batch: pa.RecordBatch) -> tuple[Ints, Numbers] | None:
+def _match_columns(segment: Segment, batch: pa.RecordBatch, paths: bool) -> tuple[Ints, Numbers] | None:
     """The candidates for columns looked at one by one; None where they must be looked at row by row."""
-    columns = flat_columns(batch, segment.attributes)
+    columns = flat_columns(batch, segment.attributes, paths)
     if columns is None:
         return None
     try:
@@ -139,20 +143,30 @@ def _sure(
 class _Events:
     """The events of a piece, one by one, made only when a condition needs them so."""
 
-    def __init__(self, piece: pa.RecordBatch | list[Event]) -> None:
+    def __init__(self, piece: pa.RecordBatch | list[Event], paths: bool = False) -> None:
         self._piece = piece
+        self._paths = paths
         self._attributes: list[Mapping[str, Any]] | None = None
 
     def all(self) -> list[Mapping[str, Any]]:
         if self._attributes is None:
             events = self._piece if isinstance(self._piece, list) else Event.from_arrow(self._piece)
             self._attributes = [event.attributes for event in events]
+            if self._paths and not isinstance(self._piece, list):
+                path_of = {join_path((name,)): name for name in self._piece.schema.names}
+                self._attributes = [
+                    {path_of[name]: value for name, value in attributes.items()} for attributes in self._attributes
+                ]
         return self._attributes
 
 
-def flat_columns(batch: pa.RecordBatch, wanted: Collection[str]) -> dict[str, pa.Array] | None:
+def flat_columns(batch: pa.RecordBatch, wanted: Collection[str], paths: bool = False) -> dict[str, pa.Array] | None:
     """The columns that are asked for, by dotted name; None where one holds arrays or maps, which rows must tell."""
     columns: dict[str, pa.Array] = {}
+    if paths:
+        named = zip(batch.schema.names, batch.columns, strict=True)
+        columns = {name: column for name, column in named if name in wanted}
+        return None if any(pa.types.is_nested(column.type) for column in columns.values()) else columns
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if not _flatten((name,), column, wanted, columns):
             return None

@@ -91,7 +91,7 @@ class Catalogue:
         self._runs: list[Run] = list(runs)
         self._unpacked: OrderedDict[int, list[Subscription]] = OrderedDict()
         self._listed: dict[int, list[str]] = {}  # ids of blocks as Python strings, for single events
-        self._names = self._sealed = pa.array([], pa.string())
+        self._names = self._sealed = self._subscribers = pa.array([], pa.string())
 
     def __len__(self) -> int:
         """How many numbers have been given out."""
@@ -214,6 +214,13 @@ class Catalogue:
                 known = pa.concat_arrays([known, pa.array([each.id for each in list(recent)], pa.string())])
             self._names = known
         return known
+
+    def subscribers(self) -> pa.StringArray:
+        """The subscribers of all numbers given out so far; made again after additions."""
+        if len(self._subscribers) < len(self):
+            found = [self[number].subscriber for number in range(len(self))]
+            self._subscribers = pa.array(found, pa.string())
+        return self._subscribers
 
     def _sealed_names(self, end: int) -> pa.StringArray:
         """The ids of the numbers in blocks, up to an end of one."""

@@ -223,6 +223,55 @@ class Matcher:
             self._seal()
             return match_batch(events, self._state.segments, self._state.live, self._catalogue)
 
+    def match_columns(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """Rows and numbers of all matches of a batch whose columns are named by the paths of attributes.
+
+        For those who match by the million and know the ids apart (`numbered_ids`), a Spark job say. Subscriptions
+        must not change meanwhile.
+        """
+        from palio.matching.batches import match_piece
+
+        state = self._state
+        return match_piece(batch, state.segments, state.live, self._catalogue, paths=True)
+
+    def match_events(self, events: list[Event]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """As `match_columns`, for events."""
+        from palio.matching.batches import match_piece
+
+        state = self._state
+        return match_piece(events, state.segments, state.live, self._catalogue)
+
+    def numbered_subscribers(self) -> pa.StringArray:
+        """The subscriber of every number, null where there is none; made at the first call, from all subscriptions."""
+        return self._catalogue.subscribers()
+
+    def numbered_ids(self) -> pa.StringArray:
+        """The id of every number, also of those that are removed."""
+        return self._catalogue.names()
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The attributes that some subscription looks at; a subscription may name more that it never needs."""
+        found = {name for segment in self._sealed() for name in segment.attributes}
+        for number in self._unsure():
+            found |= self._catalogue[number].filter.attributes
+        return frozenset(found)
+
+    @property
+    def reads_whole_events(self) -> bool:
+        """Whether some subscription looks at attributes that it does not name."""
+        return any(self._catalogue[number].filter.reads_whole_event for number in self._unsure())
+
+    def _sealed(self) -> tuple[Segment, ...]:
+        """The segments, when all subscriptions are in one."""
+        with self._lock:
+            self._seal()
+            return self._state.segments
+
+    def _unsure(self) -> Iterator[int]:
+        """The numbers of the subscriptions with residual conditions."""
+        return (number for segment in self._sealed() for number in segment.unsure.tolist())
+
     def _sure(self, segment: Segment, numbers: list[int], attributes: Mapping[str, Any]) -> list[int]:
         """Without the candidates whose residual conditions do not hold."""
         if not len(segment.unsure):

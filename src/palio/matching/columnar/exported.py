@@ -36,14 +36,16 @@ class ColumnPlan:
         """Where the columns are whose values are asked questions, by the names of their attributes."""
 
     @classmethod
-    def of(cls, schema: pa.Schema, axis_of: Mapping[str, int], asked: Collection[str]) -> ColumnPlan | None:
+    def of(
+        cls, schema: pa.Schema, axis_of: Mapping[str, int], asked: Collection[str], paths: bool = False
+    ) -> ColumnPlan | None:
         """The plan for a schema; None where its columns must be looked at one by one."""
         table: list[int] = []
         children: list[int] = []
         places: dict[str, int] = {}
         read: set[str] = set()
         for place, field in enumerate(schema):
-            name = join_path((field.name,))
+            name = field.name if paths else join_path((field.name,))
             if pa.types.is_nested(field.type):
                 within = name + "."
                 if any(each == name or each.startswith(within) for each in (*axis_of, *asked)):

@@ -134,11 +134,14 @@ class Segment:
             found.update(self.searcher.match_one(codes + [code for element in chosen for code in element]))
         return sorted(found)
 
-    def match_batch(self, batch: pa.RecordBatch) -> tuple[Ints, Numbers] | None:
-        """Rows and numbers of the candidates for a batch; None where its columns must be looked at one by one."""
+    def match_batch(self, batch: pa.RecordBatch, paths: bool = False) -> tuple[Ints, Numbers] | None:
+        """Rows and numbers of the candidates for a batch; None where its columns must be looked at one by one.
+
+        With `paths`, the columns are named by the paths of attributes, not by names of their own.
+        """
         schema, plan = self._plan
         if schema is None or not batch.schema.equals(schema):
-            plan = ColumnPlan.of(batch.schema, self._axis_of, self._questions)
+            plan = ColumnPlan.of(batch.schema, self._axis_of, self._questions, paths)
             self._plan = batch.schema, plan
         if plan is None:
             return None
