@@ -9,17 +9,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from palio.spark.log import SubscriptionLog as SubscriptionLog
     from palio.spark.matching import match as match
     from palio.spark.wants import Refused as Refused
     from palio.spark.wants import Wants as Wants
 
 _HOMES = {
     "Refused": "palio.spark.wants",
+    "SubscriptionLog": "palio.spark.log",
     "Wants": "palio.spark.wants",
     "match": "palio.spark.matching",
 }
 
-__all__ = ["Refused", "Wants", "match"]
+__all__ = ["Refused", "SubscriptionLog", "Wants", "match"]
 
 
 def __getattr__(name: str) -> Any:

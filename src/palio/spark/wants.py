@@ -64,6 +64,14 @@ class Wants:
             gathering.take(each)
         return gathering.finish(on_error)
 
+    @classmethod
+    def gather(cls, subscriptions: Iterable[Subscription], *, on_error: OnError = "quarantine") -> Wants:
+        """Index subscriptions; needs no session."""
+        gathering = _Gathering("UTC")
+        for each in subscriptions:
+            gathering.take(each)
+        return gathering.finish(on_error)
+
     def refused_rows(self, spark: SparkSession) -> DataFrame:
         """The refused ones as a DataFrame of `id` and `reason`."""
         rows = [(each.id, each.reason) for each in self.refused]
