@@ -55,6 +55,8 @@ class Place:
         selector = FileSelector(self._path(folder), allow_not_found=True)
         try:
             found = self._system.get_file_info(selector)
+        except FileNotFoundError:  # it came to be between two steps of Arrow's
+            return self.names(folder)
         except OSError as error:
             raise PipelineError(f"{self.shown(folder)} cannot be listed: {error}") from error
         return sorted(
