@@ -11,17 +11,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from palio.spark.log import SubscriptionLog as SubscriptionLog
     from palio.spark.matching import match as match
+    from palio.spark.sinks import DeltaSink as DeltaSink
+    from palio.spark.sinks import ParquetSink as ParquetSink
+    from palio.spark.streaming.journal import progress as progress
+    from palio.spark.streaming.stream import stream as stream
     from palio.spark.wants import Refused as Refused
     from palio.spark.wants import Wants as Wants
 
 _HOMES = {
+    "DeltaSink": "palio.spark.sinks",
+    "ParquetSink": "palio.spark.sinks",
     "Refused": "palio.spark.wants",
     "SubscriptionLog": "palio.spark.log",
     "Wants": "palio.spark.wants",
     "match": "palio.spark.matching",
+    "progress": "palio.spark.streaming.journal",
+    "stream": "palio.spark.streaming.stream",
 }
 
-__all__ = ["Refused", "SubscriptionLog", "Wants", "match"]
+__all__ = ["DeltaSink", "ParquetSink", "Refused", "SubscriptionLog", "Wants", "match", "progress", "stream"]
 
 
 def __getattr__(name: str) -> Any:

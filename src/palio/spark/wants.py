@@ -20,6 +20,8 @@ from palio.matching.subscription import Subscription
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from palio.spark.shared_index import SharedIndex
+
 OnError = Literal["quarantine", "fail"]
 _SAVED: Final = ".palio"
 _GROUP: Final = 500
@@ -41,6 +43,8 @@ class Wants:
     matcher: Matcher
     refused: tuple[Refused, ...] = ()
     subscribers: Mapping[str, str] = field(default_factory=dict)
+    index: SharedIndex | None = None
+    """Where workers find the index, when it was published before."""
 
     @classmethod
     def read(

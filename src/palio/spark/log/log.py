@@ -28,6 +28,7 @@ from palio.matching.plain import PlainCondition
 from palio.matching.subscription import Subscription
 from palio.spark.log.versions import (
     Change,
+    Head,
     Snapshot,
     Version,
     is_json,
@@ -253,14 +254,16 @@ class SubscriptionLog:
             except FileNotFoundError:
                 raise self._not_kept(number) from None
 
-    def head(self, version: int) -> Snapshot | Version:
+    def head(self, version: int) -> Head:
         """The time and the digest of a version, at the cost of one file."""
         if not version:
-            return Snapshot.empty()
+            return Head(0)
         try:
-            return self._version(version)
+            found = self._version(version)
+            return Head(version, found.time, found.digest)
         except FileNotFoundError:
-            return self.at(version)
+            whole = self.at(version)
+            return Head(version, whole.time, whole.digest)
 
     def _version(self, number: int) -> Version:
         name = _name(_CHANGES, number)

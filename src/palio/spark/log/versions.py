@@ -45,6 +45,15 @@ class Version:
     digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Which version, since when, and the digest that tells it from the same version of any other log."""
+
+    version: int
+    time: datetime | None = None
+    digest: str | None = None
+
+
 class Snapshot:
     """The subscriptions at a version, in the order in which they were added."""
 
