@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from palio.spark.matching import match as match
     from palio.spark.sinks import DeltaSink as DeltaSink
     from palio.spark.sinks import ParquetSink as ParquetSink
+    from palio.spark.sources import NatsSource as NatsSource
     from palio.spark.streaming.journal import progress as progress
     from palio.spark.streaming.stream import stream as stream
     from palio.spark.wants import Refused as Refused
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "DeltaSink": "palio.spark.sinks",
+    "NatsSource": "palio.spark.sources",
     "ParquetSink": "palio.spark.sinks",
     "Refused": "palio.spark.wants",
     "SubscriptionLog": "palio.spark.log",
@@ -29,7 +31,17 @@ _HOMES = {
     "stream": "palio.spark.streaming.stream",
 }
 
-__all__ = ["DeltaSink", "ParquetSink", "Refused", "SubscriptionLog", "Wants", "match", "progress", "stream"]
+__all__ = [
+    "DeltaSink",
+    "NatsSource",
+    "ParquetSink",
+    "Refused",
+    "SubscriptionLog",
+    "Wants",
+    "match",
+    "progress",
+    "stream",
+]
 
 
 def __getattr__(name: str) -> Any:
