@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from palio.spark.log import SubscriptionLog as SubscriptionLog
     from palio.spark.matching import match as match
     from palio.spark.sinks import DeltaSink as DeltaSink
+    from palio.spark.sinks import HttpSink as HttpSink
+    from palio.spark.sinks import NatsSink as NatsSink
     from palio.spark.sinks import ParquetSink as ParquetSink
     from palio.spark.sources import NatsSource as NatsSource
+    from palio.spark.streaming.backfill import backfill as backfill
     from palio.spark.streaming.journal import progress as progress
     from palio.spark.streaming.stream import stream as stream
     from palio.spark.wants import Refused as Refused
@@ -21,11 +24,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "DeltaSink": "palio.spark.sinks",
+    "HttpSink": "palio.spark.sinks",
+    "NatsSink": "palio.spark.sinks",
     "NatsSource": "palio.spark.sources",
     "ParquetSink": "palio.spark.sinks",
     "Refused": "palio.spark.wants",
     "SubscriptionLog": "palio.spark.log",
     "Wants": "palio.spark.wants",
+    "backfill": "palio.spark.streaming.backfill",
     "match": "palio.spark.matching",
     "progress": "palio.spark.streaming.journal",
     "stream": "palio.spark.streaming.stream",
@@ -33,11 +39,14 @@ _HOMES = {
 
 __all__ = [
     "DeltaSink",
+    "HttpSink",
+    "NatsSink",
     "NatsSource",
     "ParquetSink",
     "Refused",
     "SubscriptionLog",
     "Wants",
+    "backfill",
     "match",
     "progress",
     "stream",

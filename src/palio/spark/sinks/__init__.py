@@ -6,7 +6,9 @@ is a sink too.
 """
 
 from palio.spark.sinks.delta import DeltaSink
+from palio.spark.sinks.http import HttpSink
+from palio.spark.sinks.nats import NatsSink
 from palio.spark.sinks.parquet import ParquetSink
 from palio.spark.sinks.sink import Batch, Sink, Taken
 
-__all__ = ["Batch", "DeltaSink", "ParquetSink", "Sink", "Taken"]
+__all__ = ["Batch", "DeltaSink", "HttpSink", "NatsSink", "ParquetSink", "Sink", "Taken"]

@@ -103,19 +103,22 @@ class Journal:
     # Batches
 
     def begin(self, batch: int, log: SubscriptionLog) -> Begun:
+        """The version that a batch is to be matched with, which the log must still have."""
+        begun = self.choose(batch, log)
+        if log.head(begun.version).digest != begun.digest:
+            raise PipelineError(
+                f"{log.path} is not the subscription log that {self.checkpoint} was made with: version "
+                f"{begun.version:,} is another; name that log, or begin with a new checkpoint"
+            )
+        return begun
+
+    def choose(self, batch: int, log: SubscriptionLog) -> Begun:
         """The version of a batch: the one it has, or the latest, which it has from now on."""
         begun = self.begun(batch)
         if begun is None:
             head = log.head(log.version)
             made = Begun(batch, head.version, head.digest, datetime.now(UTC))
-            self._place.create(_name("begun", batch), msgspec.json.encode(made))
-            begun = self.begun(batch)
-            assert begun is not None  # somebody made it
-        elif log.head(begun.version).digest != begun.digest:
-            raise PipelineError(
-                f"{log.path} is not the subscription log that {self.checkpoint} was made with: version "
-                f"{begun.version:,} is another; name that log, or begin with a new checkpoint"
-            )
+            begun = self.keep(_name("begun", batch), made)
         self._mark(begun)
         return begun
 

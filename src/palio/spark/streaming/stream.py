@@ -123,7 +123,7 @@ class _Run:
     def run(self, events: DataFrame, latest: int | None) -> Mapping[str, Any]:
         screening = self.job.screening
         screened = events if screening is None else screening.screened(events, latest)
-        observed, counts = _observe(screened, screening)
+        observed, counts = observe(screened, screening)
         good = observed if screening is None else observed.where(f"{REASON} IS NULL").drop(REASON)
         with self.clock.measure("sink"):
             taken = self.job.sink(matches_of(good, self.wants, self.job.columns, self.job.json), self.batch)
@@ -163,7 +163,7 @@ def matches_of(events: DataFrame, wants: Wants, columns: Sequence[str] | None, j
     return found.withColumn(SUBSCRIBER, sql.lit(None).cast("string"))
 
 
-def _observe(events: DataFrame, screening: Screening | None) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
+def observe(events: DataFrame, screening: Screening | None) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
     """The events, counted as they pass; the counts are there when all have passed."""
     from pyspark.sql import Observation
 
