@@ -46,7 +46,7 @@ class Place:
 
     def shown(self, name: str) -> str:
         """The address of a file, for messages."""
-        return f"{self.address.rstrip('/')}/{name}"
+        return inside(self.address, name).split("?")[0]
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, in order; none where there is no folder. Drafts are not told."""
@@ -78,7 +78,8 @@ class Place:
         if self._system.type_name == "local":
             return _create_on_disk(Path(self._path(name)), data)
         if self._system.type_name in _OBJECT_STORES:
-            return _create_object(self.address, self._path(name), data)
+            # A put whose answer got lost is made again, and then finds itself there.
+            return _create_object(self.address, self._path(name), data) or self.read(name) == data
         raise PipelineError(
             f"{self.address}: nothing is known here about two who write at once on {self._system.type_name}; "
             "a disk, S3, Google Cloud Storage or Azure will do"
@@ -112,6 +113,12 @@ def absolute(address: str | Path) -> str:
     if text.startswith("file:"):
         return text.removeprefix("file:")
     return str(Path(text).absolute())
+
+
+def inside(address: str, name: str) -> str:
+    """The address of something in a folder; what an address tells about the store stays with it."""
+    path, mark, query = address.partition("?") if "://" in address else (address, "", "")
+    return f"{path.rstrip('/')}/{name}{mark}{query}"
 
 
 def resolve(address: str) -> tuple[FileSystem, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palio.errors import PipelineError
-from palio.spark.places import absolute
+from palio.spark.places import absolute, inside
 from palio.spark.sinks.parts import Part, write_parts
 from palio.spark.sinks.sink import Batch, Taken
 
@@ -45,7 +45,7 @@ class DeltaSink:
             if known is not None and known >= batch.number:
                 return None
         folder = f"{batch.key}.{secrets.token_hex(4)}"
-        parts = write_parts(matches, f"{self.table.rstrip('/')}/{folder}")
+        parts = write_parts(matches, inside(self.table, folder))
         if parts:
             self._commit(parts, folder, batch)
         return Taken(sum(part.rows for part in parts))

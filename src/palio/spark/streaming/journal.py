@@ -21,7 +21,7 @@ import msgspec
 
 from palio.errors import PipelineError
 from palio.spark.log import SubscriptionLog
-from palio.spark.places import Place
+from palio.spark.places import Place, inside
 from palio.spark.streaming.offsets import read_offsets
 
 KEPT_BATCHES: Final = 100  # as many as Spark keeps of its own
@@ -88,7 +88,7 @@ class Journal:
     def __init__(self, checkpoint: str | Path) -> None:
         self.checkpoint = str(checkpoint)
         self._root = Place(checkpoint)
-        self._place = Place(f"{self._root.address.rstrip('/')}/palio")
+        self._place = Place(inside(self._root.address, "palio"))
         self._stream: str | None = None
 
     @property
