@@ -25,8 +25,21 @@ MODULES = [
 ]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(PROJECT)))
-def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def is_about_spark(path: Path) -> bool:
+    """Whether its examples use a Spark session: they find the one of the tests."""
+    return path.parent.name == "spark"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.spark] if is_about_spark(path) else []) for path in DOCUMENTS],
+    ids=lambda path: str(path.relative_to(PROJECT)),
+)
+def test_examples_in_documents_run(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if is_about_spark(path):
+        request.getfixturevalue("spark")
     monkeypatch.chdir(tmp_path)
     run_examples(path)
 
