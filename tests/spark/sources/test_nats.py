@@ -83,7 +83,6 @@ def test_batches_follow_one_another_without_gap_or_overlap(steps: list[tuple[int
 def test_a_query_that_ends_ends_with_what_was_there() -> None:
     shelf = Shelf(a=(1, 4))
     reader = NumberedStreamReader(shelf, Reading(rows_per_batch=2))
-    assert reader.getDefaultReadLimit().max_rows == 2
     reader.prepareForTriggerAvailableNow()
     shelf.parts = {"a": (1, 9)}
     assert reader.latestOffset({"a": 1}, Limit(2)) == {"a": 3}
@@ -92,13 +91,22 @@ def test_a_query_that_ends_ends_with_what_was_there() -> None:
     assert reader.reportLatestOffset() == {"a": 9}
 
 
+def test_batches_are_limited_where_spark_can() -> None:
+    limits = pytest.importorskip("pyspark.sql.streaming.datasource")
+    shelf = Shelf(a=(1, 4))
+    reader = NumberedStreamReader(shelf, Reading(rows_per_batch=2))
+    assert reader.getDefaultReadLimit() == limits.ReadMaxRows(2)
+    assert NumberedStreamReader(shelf, Reading()).getDefaultReadLimit() == limits.ReadAllAvailable()
+    assert reader.latestOffset({"a": 1}, limits.ReadMaxRows(2)) == {"a": 3}
+    assert reader.latestOffset({"a": 1}, limits.ReadAllAvailable()) == {"a": 4}
+
+
 @pytest.mark.parametrize(
     ("start", "first"), [("earliest", {"a": 2, "b": 1}), ("latest", {"a": 9, "b": 3}), ('{"a": 5}', {"a": 5, "b": 1})]
 )
 def test_reading_begins_where_it_is_told(start: str, first: dict[str, int]) -> None:
     shelf = Shelf(a=(2, 9), b=(1, 3))
     assert NumberedStreamReader(shelf, Reading(start)).initialOffset() == first
-    assert NumberedStreamReader(shelf, Reading(start)).getDefaultReadLimit().__class__.__name__ == "ReadAllAvailable"
 
 
 def test_what_is_gone_before_it_was_read_is_told() -> None:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 try:
-    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, SupportsTriggerAvailableNow
-except ImportError:  # before Spark 4.2, which passes no limits: a batch is all that is there
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+except ImportError:  # before Spark 4.2, which knows no limits: a batch is all that is there
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
         """Nothing asks for it."""
@@ -151,6 +151,8 @@ class NumberedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._ends()
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
         most = self._reading.rows_per_batch
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
