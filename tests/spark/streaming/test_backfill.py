@@ -47,7 +47,7 @@ def everything(batches: int) -> Counter[int]:
 
 
 def test_past_and_future_meet_without_gap_or_repeat(spark: SparkSession, tmp_path: Path) -> None:
-    flow = Flow(tmp_path)
+    flow = Flow(tmp_path / "a folder")
     log, sink = write_log(flow, "price > 6"), ParquetSink(flow.out)
     for batch in range(3):
         flow.add_events(batch)

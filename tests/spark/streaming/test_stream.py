@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
 import pytest
+from pyspark.errors import AnalysisException
 
 from palio.errors import PipelineError
 from palio.spark import DeltaSink, ParquetSink, SubscriptionLog, progress, stream
@@ -301,6 +302,7 @@ def test_damage_to_the_journal_is_named(flow: Flow) -> None:
         ({"lateness": timedelta(hours=1)}, "say where late and malformed events go"),
         ({"lateness": timedelta(hours=1), "dead_letters": print}, "which column is the time"),
         ({"event_time": "nowhere", "dead_letters": print}, "there is no column nowhere"),
+        ({"malformed": {"no": "nowhere > 1"}, "dead_letters": print}, "UNRESOLVED_COLUMN.*nowhere"),
         ({"subscriptions": "nowhere"}, "there is no subscription log at .*nowhere"),
         ({"events": "SELECT 1"}, "these events are no stream"),
         ({"rename": ("price", "Subscriber")}, "have a column subscriber already"),
@@ -313,7 +315,7 @@ def test_what_makes_no_sense_is_refused(spark: SparkSession, flow: Flow, options
     rows = spark.sql(given.pop("events")) if "events" in given else flow.source(spark)
     if "rename" in given:
         rows = rows.withColumnRenamed(*given.pop("rename"))
-    with pytest.raises(PipelineError, match=reason):
+    with pytest.raises((PipelineError, AnalysisException), match=reason):
         stream(rows, **given)
 
 

@@ -78,6 +78,11 @@ class ParquetSink:
 def _settle(draft: Path, parts: list[Part]) -> None:
     """Leave only what belongs to the result, under names that say nothing of who wrote it, safe on disk."""
     for place, part in enumerate(parts):
+        if not (draft / part.name).exists():
+            raise PipelineError(
+                f"a worker has written {draft / part.name}, and it is not here; the folder must be on a disk that the "
+                "driver and the workers share"
+            )
         (draft / part.name).rename(draft / f"part-{place:05}")
     for stray in draft.glob("*.parquet"):  # of tasks that were run twice
         stray.unlink()

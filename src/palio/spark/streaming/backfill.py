@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -63,7 +64,7 @@ class Handover:
             for line in journal.file(f"sources/{source}/{name}").splitlines()[1:]:
                 entry = msgspec.json.decode(line)
                 if entry["batchId"] <= last:
-                    found[entry["path"]] = None
+                    found[unquote(entry["path"])] = None  # as Spark wants it back
         return list(found)
 
 

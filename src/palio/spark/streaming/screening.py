@@ -43,6 +43,7 @@ class Screening:
             raise PipelineError(f"there is no column {self.event_time}; there are {', '.join(events.columns)}")
         if REASON in events.columns:
             raise PipelineError(f"the events have a column {REASON} already, where the reason goes; rename it")
+        self.screened(events, 0)  # a condition that Spark cannot read is found now, not with the first batch
 
     def screened(self, events: DataFrame, latest: int | None) -> DataFrame:
         """The events with the reason why each is put aside, null for most; `latest` as `Progress` has it."""

@@ -167,7 +167,7 @@ def observe(events: DataFrame, screening: Screening | None) -> tuple[DataFrame, 
     """The events, counted as they pass; the counts are there when all have passed."""
     from pyspark.sql import Observation
 
-    observation = Observation("palio")
+    observation = Observation()
     return events.observe(observation, *_figures(screening)), lambda: observation.get
 
 
