@@ -69,6 +69,7 @@ def test_figures_are_told(spark: SparkSession, flow: Flow) -> None:
     assert sum(each.matches or 0 for each in told) == sum(flow.parquet().values())
     last = told[-1]
     assert (last.version, last.subscriptions, last.refused, last.dead, last.lag) == (1, 2, 0, 0, None)
+    assert last.totals == {"events": 30, "matches": sum(flow.parquet().values()), "dead": 0}
     assert set(last.seconds) == {"index", "sink"}
     assert last.duration >= 0
     assert last.events_per_second is not None
@@ -263,8 +264,15 @@ def test_another_log_is_not_taken_for_the_one_of_the_checkpoint(spark: SparkSess
         flow.run(spark, ParquetSink(flow.out))
     other.add("a", "price = 1")
     other.commit()
-    with pytest.raises(Exception, match="is not the subscription log"):
+    with pytest.raises(Exception, match="this is not the subscription log"):
         flow.run(spark, ParquetSink(flow.out))
+    # Nor for a batch that has no version yet.
+    with pytest.raises(PipelineError, match="version 2 is another"):
+        Journal(flow.checkpoint).begin(7, SubscriptionLog(flow.log))
+    older = SubscriptionLog(flow.log.with_name("older"))
+    older.commit()
+    with pytest.raises(PipelineError, match="would go back from version 2 of the log to version 1"):
+        Journal(flow.checkpoint).begin(8, older)
 
 
 def test_records_of_long_ago_are_removed(spark: SparkSession, flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,12 +106,18 @@ def write_version(
 
 
 def read_version(data: bytes, place: str, number: int) -> Version:
-    heading, lines, digest = _unpack(data, place, "changes", number)
+    heading, lines, digest = _open(data, place, "changes", number)
     try:
-        changes = tuple(_change(line) for line in lines)
+        changes = tuple(_change(msgspec.json.decode(line)) for line in lines)
         return Version(number, _time(heading["time"]), changes, heading["previous"], digest)
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(place, repr(error)) from None
+
+
+def read_head(data: bytes, place: str, number: int) -> Head:
+    """What tells a version, without its changes: they are checked, but not read."""
+    heading, _, digest = _open(data, place, "changes", number)
+    return Head(number, _time(heading["time"]), digest)
 
 
 def write_snapshot(snapshot: Snapshot) -> bytes:
@@ -128,9 +134,9 @@ def write_snapshot(snapshot: Snapshot) -> bytes:
 
 
 def read_snapshot(data: bytes, place: str, number: int) -> Snapshot:
-    heading, lines, _ = _unpack(data, place, "snapshot", number)
+    heading, lines, _ = _open(data, place, "snapshot", number)
     try:
-        found = [_subscription(line) for line in lines]
+        found = [_subscription(msgspec.json.decode(line)) for line in lines]
         time = _time(heading["time"])
         return Snapshot(number, time, heading["last"], {each.id: each for each in found})
     except (KeyError, TypeError, ValueError) as error:
@@ -189,16 +195,16 @@ def _pack(heading: dict[str, Any], lines: Iterable[dict[str, Any]]) -> tuple[byt
     return sink.getvalue().to_pybytes(), digest
 
 
-def _unpack(data: bytes, place: str, kind: str, number: int) -> tuple[dict[str, Any], list[Any], str]:
+def _open(data: bytes, place: str, kind: str, number: int) -> tuple[dict[str, Any], list[bytes], str]:
     """The heading, the lines and the digest of a file, after everything was compared that can be."""
     try:
         with pa.CompressedInputStream(io.BytesIO(data), _CODEC) as stream:
             text = stream.read()
         body, _, last = text.rstrip(b"\n").rpartition(b"\n")
         digest = msgspec.json.decode(last)["digest"]
-        lines = [msgspec.json.decode(line) for line in body.splitlines()]
-        heading = lines.pop(0)
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError, IndexError) as error:
+        first, *lines = body.split(b"\n")
+        heading = msgspec.json.decode(first)
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
         raise _damaged(place, f"{error}" or type(error).__name__) from None
     if _digest(body + b"\n") != digest:
         raise _damaged(place, "its digest is wrong")

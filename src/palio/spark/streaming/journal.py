@@ -45,6 +45,7 @@ class Mark:
     version: int
     batch: int
     offsets: list[Any] | None
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Progress:
     """The latest time of an event so far, in microseconds; not later than the clock."""
     seconds: dict[str, float] = field(default_factory=dict)
     """What took how long: the `index`, the matching and the `sink`, `dead letters`."""
+    totals: dict[str, int] = field(default_factory=dict)
+    """`events`, `matches` and `dead` of all batches so far, as far as they were counted."""
 
     @property
     def duration(self) -> float:
@@ -106,10 +109,7 @@ class Journal:
         """The version that a batch is to be matched with, which the log must still have."""
         begun = self.choose(batch, log)
         if log.head(begun.version).digest != begun.digest:
-            raise PipelineError(
-                f"{log.path} is not the subscription log that {self.checkpoint} was made with: version "
-                f"{begun.version:,} is another; name that log, or begin with a new checkpoint"
-            )
+            raise self._another_log(begun.version)
         return begun
 
     def choose(self, batch: int, log: SubscriptionLog) -> Begun:
@@ -152,7 +152,10 @@ class Journal:
 
     def _mark(self, begun: Begun) -> None:
         name = _name("marks", begun.version)
-        if self._place.has(name):
+        known = self._find(name, Mark)
+        if known is not None:
+            if known.digest != begun.digest:
+                raise self._another_log(begun.version)
             return
         latest = max(self._numbers("marks"), default=0)
         if latest > begun.version:
@@ -160,8 +163,14 @@ class Journal:
                 f"batch {begun.batch:,} of {self.checkpoint} would go back from version {latest:,} of the log to "
                 f"version {begun.version:,}; is this another log, or one that was brought back from a copy?"
             )
-        mark = Mark(begun.version, begun.batch, self.offsets_before(begun.batch))
+        mark = Mark(begun.version, begun.batch, self.offsets_before(begun.batch), begun.digest)
         self._place.create(name, msgspec.json.encode(mark))
+
+    def _another_log(self, version: int) -> PipelineError:
+        return PipelineError(
+            f"this is not the subscription log that {self.checkpoint} was made with: version {version:,} is another; "
+            "name that log, or begin with a new checkpoint"
+        )
 
     def planned(self) -> int | None:
         """The last batch that Spark has planned, which may be under way."""

@@ -21,6 +21,7 @@ from palio.errors import PipelineError
 from palio.spark.log import SubscriptionLog
 from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION, match
 from palio.spark.places import absolute
+from palio.spark.shared_index import is_connect
 from palio.spark.sinks.sink import Batch, Sink, Taken
 from palio.spark.streaming.indexes import Indexes
 from palio.spark.streaming.journal import Begun, Journal, Progress
@@ -97,9 +98,8 @@ class Job:
             wants = indexes.at(events.sparkSession, begun.version)
         batch = Batch(journal.stream, number, begun.version, begun.time)
         before = journal.done(number - 1) if number else None
-        latest = None if before is None else before.latest
-        counted = _Run(self, wants, batch, clock).run(events, latest)
-        journal.finish(_progress(begun, wants, counted, clock, latest))
+        counted = _Run(self, wants, batch, clock).run(events, None if before is None else before.latest)
+        journal.finish(_progress(begun, wants, counted, clock, before))
 
     @cached_property
     def _at_hand(self) -> tuple[Journal, SubscriptionLog, Indexes]:
@@ -180,9 +180,14 @@ def _figures(screening: Screening | None) -> list[Any]:
     return figures
 
 
-def _progress(begun: Begun, wants: Wants, counted: Mapping[str, Any], clock: _Clock, latest: int | None) -> Progress:
+def _progress(
+    begun: Begun, wants: Wants, counted: Mapping[str, Any], clock: _Clock, before: Progress | None
+) -> Progress:
+    latest = None if before is None else before.latest
     times = [each for each in (latest, counted.get("latest")) if each is not None]
     now = int(begun.time.timestamp() * 1e6)
+    totals = {} if before is None else before.totals
+    names = ("events", "matches", "dead")
     return Progress(
         begun.batch,
         begun.version,
@@ -195,6 +200,7 @@ def _progress(begun: Begun, wants: Wants, counted: Mapping[str, Any], clock: _Cl
         counted.get("dead") or 0,
         min(max(times), now) if times else None,
         clock.seconds,
+        {name: totals.get(name, 0) + (counted.get(name) or 0) for name in names},
     )
 
 
@@ -206,7 +212,7 @@ def _check(
     for each in (sink, dead_letters):
         if each is not None and not callable(each):
             raise PipelineError(f"a sink is called with matches and a batch: ParquetSink(…), say, not {each!r}")
-    if not log.exists():
+    if not is_connect(events.sparkSession) and not log.exists():
         raise PipelineError(f"there is no subscription log at {log.path}; SubscriptionLog(…).commit() makes one")
     kept = list(events.columns if columns is None else columns)
     unknown = [name for name in kept if name not in events.columns]
