@@ -131,7 +131,7 @@ def test_a_bad_one_never_comes_into_the_log(
 def test_of_many_the_bad_ones_are_set_aside(log: SubscriptionLog) -> None:
     many = [Subscription("c", "x = 3"), Subscription("d", "x >"), Subscription("c", "x = 4"), Subscription("", "x = 1")]
     refused = log.extend(many)
-    assert [each.id for each in refused] == ["", "c", "d"]
+    assert [each.id for each in refused] == ["c", "", "d"]
     assert "where a value should stand" in refused[2].reason
     log.commit()
     assert contents(log) == {"a": "x = 10", "c": "x = 3"}
