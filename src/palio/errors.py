@@ -118,4 +118,9 @@ class InputError(PalioError):
         self.source = source
         self.reason = reason
         self.line = line
-        super().__init__(f"{source}:{line}: {reason}" if line else f"{source}: {reason}")
+        super().__init__(f"{self.place}: {reason}")
+
+    @property
+    def place(self) -> str:
+        """The file, and the line where one is known."""
+        return f"{self.source}:{self.line}" if self.line else self.source

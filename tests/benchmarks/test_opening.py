@@ -15,6 +15,7 @@ def test_each_wait_is_measured_in_fresh_processes(capsys: pytest.CaptureFixture[
     assert found["file_bytes"] > 500
     assert list(found["milliseconds"]) == [
         "import palio",
+        "loading the engine",
         "opening",
         "first match",
         "opening again",

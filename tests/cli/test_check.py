@@ -62,7 +62,7 @@ def test_errors_are_all_shown_with_file_line_caret_and_hint() -> None:
     assert "wants.jsonl:1: error: a: " in answer.stdout
     assert "    price > AND symbol = 'ACME'\n            ^\n" in answer.stdout
     assert "wants.jsonl:3: error: not JSON" in answer.stdout
-    assert "wants.jsonl:4: error: b: the id is taken already, on line 2" in answer.stdout
+    assert "wants.jsonl:4: error: b: the id is taken already, in wants.jsonl:2" in answer.stdout
     assert 'wants.jsonl:5: error: there is no "id"' in answer.stdout
     assert "wants.jsonl:6: error: c: there is no condition language 'klingon'" in answer.stdout
     assert "wants.jsonl:7: error: d: " in answer.stdout
@@ -85,8 +85,8 @@ def test_redundant_means_equal_or_covered_for_the_same_subscriber() -> None:
         want("d", "x > 5", subscriber="two"),
     )
     assert answer.exit_code == 0
-    assert "wants.jsonl:2: redundant: b: covered by a, line 1" in answer.stdout
-    assert "wants.jsonl:3: redundant: c: equal to a, line 1" in answer.stdout
+    assert "wants.jsonl:2: redundant: b: covered by a, in wants.jsonl:1" in answer.stdout
+    assert "wants.jsonl:3: redundant: c: equal to a, in wants.jsonl:1" in answer.stdout
     assert count_of(answer, "redundant") == 2
     assert count_of(answer, "fine") == 2
 
@@ -107,7 +107,8 @@ def test_json_has_one_object_for_each_subscription() -> None:
     assert error["kind"] == "error"
     assert error["position"] == 3
     assert "message" in error
-    assert second == {"line": 2, "id": "b", "subscriber": None, "findings": [], "normal_form": "x > 5"}
+    place = {"place": "wants.jsonl:2", "line": 2}
+    assert second == {**place, "id": "b", "subscriber": None, "findings": [], "normal_form": "x > 5"}
 
 
 def test_json_names_what_makes_redundant() -> None:

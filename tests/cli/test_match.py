@@ -207,7 +207,7 @@ def test_bad_subscriptions_are_reported_with_their_place_and_skipped() -> None:
     assert [line.split(":")[1] for line in reports] == ["2", "3", "4", "7"]
     assert "skipped: typo: " in reports[0]
     assert "    price > AND symbol = 'ACME'\n            ^\n" in answer.stderr
-    assert "the id is taken already, on line 1" in reports[1]
+    assert "the id is taken already, in wants.jsonl:1" in reports[1]
     assert "no condition language 'klingon'" in reports[3]
 
 

@@ -19,8 +19,8 @@ from palio.errors import InputError, PalioError, ParseError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from palio.cli.reading.subscriptions import SubscriptionLine
     from palio.cli.redundancy import Redundancies
+    from palio.files import SubscriptionLine
     from palio.filters.filter import Filter
 
 _ERRORS_FOUND: Final = 1
@@ -61,6 +61,7 @@ class _Entry:
     """One subscription of the file, and what was found out about it."""
 
     line: int
+    place: str
     id: str | None = None
     subscriber: str | None = None
     filter: Filter | None = None
@@ -101,7 +102,9 @@ def check(
     redundant, what is slow and why.
 
     SUBSCRIPTIONS is a file of .jsonl, .json, .csv or .parquet, also .gz, .xz or .zst; - is standard input.
-    Each has an id and a condition, `where`, and may have a language and a subscriber.
+    Each has an id and a condition, `where`, and may have a language and a subscriber. It may also be a folder
+    of files that are a condition each: .sql, .yml (Sigma), and .json or .txt in the language that --language
+    names.
 
     \b
     Examples:
@@ -125,14 +128,17 @@ def check(
 
 
 def _examine(path: str, format: str | None, language: str) -> _Report:
-    from palio.cli.reading.subscriptions import read_subscriptions
+    from palio.files.subscriptions import read_subscriptions
 
     report = _Report()
 
     def unreadable(error: InputError) -> None:
-        report.entries.append(_Entry(error.line or 0, findings=[_Finding("error", error.reason)]))
+        finding = _Finding("error", error.reason)
+        report.entries.append(_Entry(error.line or 0, error.place, findings=[finding]))
 
-    lines = read_subscriptions(path, format or ("jsonl" if path == "-" else None), on_error=unreadable)
+    lines = read_subscriptions(
+        path, format or ("jsonl" if path == "-" else None), on_error=unreadable, language=language
+    )
     try:
         _parse_all(lines, language, report)
         _compare_all(report)
@@ -143,17 +149,17 @@ def _examine(path: str, format: str | None, language: str) -> _Report:
 
 
 def _parse_all(lines: Iterable[SubscriptionLine], language: str, report: _Report) -> None:
-    first_line: dict[str, int] = {}
+    first: dict[str, SubscriptionLine] = {}
     with terminal.progress(terminal.messages(), "Reading", None) as progress:
         task = progress.add_task("", done="")
         for line in lines:
-            entry = _Entry(line.line, line.id, line.subscriber)
+            entry = _Entry(line.line, line.place, line.id, line.subscriber)
             report.entries.append(entry)
-            taken = first_line.setdefault(line.id, line.line)
-            if taken == line.line:
+            taken = first.setdefault(line.id, line)
+            if taken is line:
                 _parse(line, language, entry)
             else:
-                entry.findings.append(_Finding("error", f"the id is taken already, on line {taken}"))
+                entry.findings.append(_Finding("error", f"the id is taken already, in {taken.place}"))
             progress.update(task, done=terminal.plural(len(report.entries), "subscription"))
 
 
@@ -187,12 +193,12 @@ def _compare_all(report: _Report) -> None:
     for number, by, is_equal in answer.found:
         other = entries[by]
         how = "equal to" if is_equal else "covered by"
-        message = f"{how} {terminal.shorten(str(other.id), 60)}, line {other.line}"
+        message = f"{how} {terminal.shorten(str(other.id), 60)}, in {other.place}"
         entries[number].findings.append(_Finding("redundant", message, other.id))
 
 
 def _as_dict(entry: _Entry, normal_form: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {"line": entry.line, "id": entry.id, "subscriber": entry.subscriber}
+    answer: dict[str, Any] = {"place": entry.place, "line": entry.line, "id": entry.id, "subscriber": entry.subscriber}
     answer["findings"] = [finding.as_dict() for finding in entry.findings]
     if normal_form:
         answer["normal_form"] = None if entry.filter is None else str(entry.filter)
@@ -205,7 +211,7 @@ def _print(name: str, report: _Report, normal_form: bool, most: int | None) -> N
     console = terminal.results()
     shown: Counter[str] = Counter()
     for entry in report.entries:
-        place = f"{name}:{entry.line}"
+        place = entry.place
         if normal_form and entry.filter is not None:
             who = (f"{entry.id}: ", "name")
             console.print(Text.assemble((f"{place}: ", "quiet"), who, str(entry.filter)), soft_wrap=True)

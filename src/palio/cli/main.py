@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "match": "Find who wants which event: a file of subscriptions against a stream.",
     "check": "Say what is wrong with subscriptions: errors, redundant ones, slow ones.",
     "explain": "Say why a condition matches an event, or which part of it fails.",
+    "convert": "Write subscriptions in another language.",
     "demo": "See it work: real flights against thousands of subscriptions.",
 }
 

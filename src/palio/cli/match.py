@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from palio.cli.reading import EventReader, SubscriptionLine
     from palio.cli.subscribing import Fault
     from palio.cli.writing import MatchWriter
     from palio.events import Event
+    from palio.files import EventReader, SubscriptionLine
     from palio.matching.matcher import Matcher
     from palio.matching.subscription import Subscription
 
@@ -71,12 +71,14 @@ def match(
 
     SUBSCRIPTIONS and EVENTS are files of .jsonl, .json, .csv or .parquet, also .gz, .xz or .zst; - is
     standard input. A subscription has an id and a condition, `where`, and may have a language and a
-    subscriber.
+    subscriber. SUBSCRIPTIONS may also be a folder of files that are a condition each: .sql, .yml (Sigma),
+    and .json or .txt in the language that --language names.
 
     \b
     Examples:
       palio match wants.jsonl events.jsonl
       palio match wants.jsonl flights.csv.gz --out matches.parquet
+      palio match rules/ windows.jsonl.xz --json
       tail -f events.jsonl | palio match wants.jsonl - --json
 
     A match is the number of an event, counted from 1, with a subscription and its subscriber. Without --json
@@ -91,7 +93,7 @@ def match(
     """
     if subscriptions == events == "-":
         raise click.UsageError("SUBSCRIPTIONS and EVENTS cannot both be standard input.")
-    from palio.cli.reading import read_events
+    from palio.files import read_events
 
     console = terminal.messages()
     faults = _Faults(console, strict)
@@ -120,7 +122,7 @@ def match(
 
 def _index(console: Console, path: str, language: str, strict: bool) -> tuple[Matcher, Tally]:
     """The matcher of all subscriptions that can be used; the others are reported."""
-    from palio.cli.reading import read_subscriptions
+    from palio.files import read_subscriptions
 
     _check_name(path)
     name = "standard input" if path == "-" else path
@@ -128,7 +130,8 @@ def _index(console: Console, path: str, language: str, strict: bool) -> tuple[Ma
     lines = read_subscriptions(
         path,
         "jsonl" if path == "-" else None,
-        on_error=lambda error: found.append((error.line or 0, None, error.reason)),
+        on_error=lambda error: found.append((error.line or 0, error.place, None, error.reason)),
+        language=language,
     )
     try:
         matcher, usable = _add_all(console, lines, language, found)
@@ -136,8 +139,8 @@ def _index(console: Console, path: str, language: str, strict: bool) -> tuple[Ma
         console.print("interrupted before the first event")
         raise click.exceptions.Exit(_INTERRUPTED) from None
     faults = _Faults(console, strict)
-    for line, id, reason in sorted(found, key=lambda fault: fault[0]):
-        faults.report(f"{name}:{line}", id, reason)
+    for _, place, id, reason in sorted(found, key=lambda fault: fault[0]):
+        faults.report(place, id, reason)
     faults.conclude(f"palio check {path} lists them all")
     if strict and found:
         raise _Refused
@@ -164,8 +167,10 @@ def _add_all(
 
 def _check_name(path: str) -> None:
     """Here --format is about events, so that it cannot help with the name of this file."""
-    from palio.cli.reading import kind_of
+    from palio.files import is_of_conditions, kind_of
 
+    if is_of_conditions(path):
+        return
     try:
         kind_of(path, "jsonl" if path == "-" else None)
     except InputError:
@@ -289,7 +294,7 @@ class _Faults:
 
     def event(self, error: InputError) -> None:
         """Report an event; with --strict it is the last thing that happens."""
-        self.report(f"{error.source}:{error.line}" if error.line else error.source, None, error.reason)
+        self.report(error.place, None, error.reason)
         if self._strict:
             raise _Refused
 

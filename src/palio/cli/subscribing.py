@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
-from palio.cli.reading import SubscriptionLine
 from palio.errors import InvalidSubscription, PalioError
+from palio.files import SubscriptionLine
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
 
-Fault: TypeAlias = tuple[int, str | None, PalioError | str]  # the line, the id where one is known, the reason
+# In which order, where, the id where one is known, the reason.
+Fault: TypeAlias = tuple[int, str, str | None, PalioError | str]
 
 _GROUP: Final = 500
 _SHOWN_EVERY: Final = 1_000
@@ -28,12 +29,12 @@ def add_usable(
     show: Callable[[int], None],
 ) -> list[Subscription]:
     """Add the subscriptions of a file, and answer them; what cannot be used goes to `faults`."""
-    line_of: dict[str, int] = {}
+    line_of: dict[str, SubscriptionLine] = {}
     found: list[Subscription] = []
     for line in lines:
-        taken = line_of.setdefault(line.id, line.line)
-        if taken != line.line:
-            faults.append((line.line, line.id, f"the id is taken already, on line {taken}"))
+        taken = line_of.setdefault(line.id, line)
+        if taken is not line:
+            faults.append((line.line, line.place, line.id, f"the id is taken already, in {taken.place}"))
             continue
         own = line.language or language
         found.append(Subscription(line.id, line.where, own, line.subscriber, line.metadata))
@@ -46,7 +47,9 @@ def add_usable(
     return found
 
 
-def _without_faulty(found: list[Subscription], line_of: dict[str, int], faults: list[Fault]) -> list[Subscription]:
+def _without_faulty(
+    found: list[Subscription], line_of: dict[str, SubscriptionLine], faults: list[Fault]
+) -> list[Subscription]:
     usable: list[Subscription] = []
     for start in range(0, len(found), _GROUP):
         group = found[start : start + _GROUP]
@@ -59,7 +62,8 @@ def _without_faulty(found: list[Subscription], line_of: dict[str, int], faults: 
             except InvalidSubscription as error:
                 cause = error.__cause__
                 reason = cause if isinstance(cause, PalioError) else error.reason
-                faults.append((line_of[each.id], each.id, reason))
+                line = line_of[each.id]
+                faults.append((line.line, line.place, each.id, reason))
             else:
                 usable.append(each)
     return usable

@@ -70,6 +70,11 @@ class Filter:
         """Whether the filter looks at attributes that it does not name."""
         return tree.reads_all(self._holds)
 
+    @property
+    def is_plain_sql(self) -> bool:
+        """Whether its text means the same to others: it uses no function that only Palio has."""
+        return tree.is_plain_sql(self._holds)
+
     @cached_property
     def timezone(self) -> str:
         """The zone in which the filter's computations read times; the same for all of them."""

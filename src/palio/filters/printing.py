@@ -13,7 +13,7 @@ from typing import Final
 
 from palio.events.values import Scalar
 from palio.filters.comparisons import equal_to_any
-from palio.filters.expressions.printing import expression_to_sql, literal_to_sql
+from palio.filters.expressions.printing import condition_to_sql, literal_to_sql
 from palio.filters.intervals import Intervals
 from palio.filters.kinds import Kind
 from palio.filters.like import LikePattern
@@ -58,8 +58,7 @@ def _print(node: Node, timezone: str) -> tuple[str, int]:
         case Leaf(attribute, values):
             return leaf_to_sql(attribute, values, timezone)
         case Residual(expression, wants):
-            text = expression_to_sql(expression)
-            return (text, 0) if wants else (f"NOT {text}", 0)
+            return condition_to_sql(expression, wants), 0
         case And(children):
             return _join(" AND ", 1, [_print(child, timezone) for child in children], "TRUE")
         case Or(children):
@@ -114,8 +113,7 @@ def _test_to_sql(name: str, test: Test) -> str:
         case Matching(regex):
             return f"{name} {'' if test.wanted else 'NOT '}RLIKE {literal_to_sql(regex.text)}"
         case Computed(expression, wants, _):
-            text = expression_to_sql(expression)
-            return text if wants else f"NOT {text}"
+            return condition_to_sql(expression, wants)
     raise TypeError(test.pattern)
 
 

@@ -21,9 +21,10 @@ from typing import TypeAlias, cast
 
 from palio.errors import EventError
 from palio.events.values import Scalar
-from palio.filters.expressions.own import reads_whole_event
+from palio.filters.expressions.own import reads_whole_event, uses_own
 from palio.filters.expressions.tree import Attribute, Expression, attributes_of, walk
-from palio.filters.kinds import MISSING, Value
+from palio.filters.kinds import MISSING, Kind, Value
+from palio.filters.patterns import Computed
 from palio.filters.values import ValueSet
 
 Attributes: TypeAlias = Mapping[str, Scalar | tuple[Scalar, ...]]
@@ -116,6 +117,21 @@ def attributes_in(node: Node) -> frozenset[str]:
 def reads_all(node: Node) -> bool:
     """Whether a tree looks at attributes that it does not name."""
     return any(isinstance(each, Residual) and each.reads_whole_event for each in leaves(node))
+
+
+def is_plain_sql(node: Node) -> bool:
+    """Whether SQL as others know it can say a tree: without Palio's own functions, or telling null from missing."""
+    for condition in leaves(node):
+        if isinstance(condition, Residual):
+            if uses_own(condition.expression):
+                return False
+            continue
+        parts, tests = condition.values.parts, condition.values.tests
+        if parts[Kind.NULL].is_empty is not parts[Kind.MISSING].is_empty:
+            return False
+        if any(isinstance(test.pattern, Computed) and uses_own(test.pattern.expression) for test in tests):
+            return False
+    return True
 
 
 def holds(node: Node, event: Attributes) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -45,6 +45,9 @@ def _result(row: Ints, number: Numbers, names: pa.StringArray) -> pa.RecordBatch
 
 
 def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
+    if isinstance(events, pa.RecordBatch) and events.num_rows <= _ROWS:
+        yield events
+        return
     if isinstance(events, pa.RecordBatch):
         events = pa.Table.from_batches([events])
     if isinstance(events, pa.Table):
@@ -70,13 +73,11 @@ def _match_piece(
     live: LiveSubscriptions,
     catalogue: Catalogue,
 ) -> tuple[Ints, Numbers]:
-    wanted = {name for segment in segments for name in segment.attributes}
-    columns = None if isinstance(piece, list) else flat_columns(piece, wanted)
     events = _Events(piece)
     rows: list[Ints] = []
     numbers: list[Numbers] = []
     for segment in segments:
-        found = None if columns is None else _match_columns(segment, columns, len(piece))
+        found = None if isinstance(piece, list) else segment.match_batch(piece) or _match_columns(segment, piece)
         row, number = _match_events(segment, events.all(), catalogue) if found is None else found
         row, number = _sure(segment, row, number, events, catalogue)
         rows.append(row)
@@ -93,10 +94,13 @@ def _match_piece(
     return row[order], number[order]
 
 
-def _match_columns(segment: Segment, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers] | None:
-    """The candidates for columns; None where they must be looked at row by row."""
+def _match_columns(segment: Segment, batch: pa.RecordBatch) -> tuple[Ints, Numbers] | None:
+    """The candidates for columns looked at one by one; None where they must be looked at row by row."""
+    columns = flat_columns(batch, segment.attributes)
+    if columns is None:
+        return None
     try:
-        return segment.match_columns(columns, count)
+        return segment.match_columns(columns, batch.num_rows)
     except AskTheFilters:
         return None
 
@@ -146,7 +150,7 @@ class _Events:
         return self._attributes
 
 
-def flat_columns(batch: pa.RecordBatch, wanted: set[str]) -> dict[str, pa.Array] | None:
+def flat_columns(batch: pa.RecordBatch, wanted: Collection[str]) -> dict[str, pa.Array] | None:
     """The columns that are asked for, by dotted name; None where one holds arrays or maps, which rows must tell."""
     columns: dict[str, pa.Array] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -155,7 +159,7 @@ def flat_columns(batch: pa.RecordBatch, wanted: set[str]) -> dict[str, pa.Array]
     return columns
 
 
-def _flatten(path: tuple[str, ...], column: pa.Array, wanted: set[str], columns: dict[str, pa.Array]) -> bool:
+def _flatten(path: tuple[str, ...], column: pa.Array, wanted: Collection[str], columns: dict[str, pa.Array]) -> bool:
     name = join_path(path)
     if pa.types.is_struct(column.type):
         fields = [column.type.field(index).name for index in range(column.type.num_fields)]

@@ -198,7 +198,7 @@ class Matcher:
             if len(state.live):
                 found += state.live.match(attributes)
             if self._state is state:
-                return {*map(self._catalogue.id_of, found)}
+                return set(self._catalogue.ids_of(found))
 
     def match_batch(self, events: Any) -> pa.Table:
         """All matches of a batch, as a table of `row` (int64) and `subscription` (dictionary of ids), by row.
@@ -389,7 +389,7 @@ def _mergeable(segments: Sequence[Segment]) -> list[Segment]:
     """The smallest segments that together are due: as many of one size class as the factor says."""
     classes: dict[int, list[Segment]] = {}
     for segment in segments:
-        size = max(1, len(segment.numbers))
+        size = max(1, segment.size)
         classes.setdefault(int(np.log(size) / np.log(_MERGE_FACTOR)), []).append(segment)
     for size in sorted(classes):
         if len(classes[size]) >= _MERGE_FACTOR:

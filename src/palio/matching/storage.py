@@ -34,7 +34,7 @@ from palio.matching.columnar.encoding import Axes
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
 
-_FORMAT: Final = 1  # one more whenever the file's own form changes; what its arrays mean is the layout's
+_FORMAT: Final = 2  # one more whenever the file's own form changes; what its arrays mean is the layout's
 _MAGIC: Final = b"PALIO\0" + bytes((layout.FORMAT, _FORMAT))
 _FOOTER: Final = struct.Struct("<QQI4s8s")  # where the directory is, its length, its checksum, padding, magic
 _ALIGNMENT: Final = 64
@@ -83,7 +83,7 @@ def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
         "keys": [_write_key(key) for key in segment.keys],
         "axes": writer.arrays(segment.axes.arrays),
         "postings": writer.arrays(segment.postings.arrays),
-        "numbers": writer.array(segment.numbers),
+        "runs": writer.array(segment.runs),
         "unsure": writer.array(segment.unsure),
     }
 
@@ -93,7 +93,7 @@ def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
         [_read_key(*key) for key in entry["keys"]],
         Axes.from_arrays(reader.arrays(entry["axes"])),
         Postings.from_arrays(reader.arrays(entry["postings"])),
-        reader.array(entry["numbers"]),
+        reader.array(entry["runs"]),
         reader.array(entry["unsure"]),
     )
 

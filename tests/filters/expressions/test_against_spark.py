@@ -19,7 +19,7 @@ import pytest
 from palio.errors import ParseError
 from palio.filters.expressions.evaluate import compile_expression, refusal
 from palio.filters.expressions.functions import FUNCTIONS
-from palio.filters.expressions.own import OF_THE_EVENT
+from palio.filters.expressions.own import OWN
 from palio.filters.expressions.tree import Micros, Months
 from palio.languages.sql.parser import parse_condition
 from tests.filters.expressions.generator import FORMS, Generator, rows
@@ -90,9 +90,6 @@ def differences(oracle: SparkOracle, sql: str, zone: str) -> list[str]:
         for mine, other, row in zip(compute(sql, zone), theirs, ROWS, strict=True)
         if other is not RAISES and not is_same(mine, other, approximately)
     ]
-
-
-OWN = {*OF_THE_EVENT, "ip_in_network", "condition_in"}
 
 
 def test_every_function_is_compared() -> None:

@@ -99,4 +99,4 @@ def test_filters_that_compute_in_different_zones_differ() -> None:
     here, there = (parse("hour(t) = 3", timezone=zone) for zone in ("UTC", "Asia/Tokyo"))
     assert here != there
     assert here.digest != there.digest
-    assert repr(there) == "Filter.parse('(hour(t) = 3)', timezone='Asia/Tokyo')"
+    assert repr(there) == "Filter.parse('hour(t) = 3', timezone='Asia/Tokyo')"

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from palio.matching.columnar.encoding import Axes, AxesBuilder
 from palio.matching.columnar.postings import Conjunctions, Postings
-from palio.matching.columnar.search import Searcher
-from palio.matching.columnar.search import rows as row_numbers
+from palio.matching.columnar.search import Searcher, row_numbers
 from tests.matching.columnar.twin import Inputs, Row, code, flat, matching, starts
 
 

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palio.cli.reading.files import Kind, kind_of
 from palio.cli.writing.formats import FORMATS
 from palio.cli.writing.target import STANDARD_OUTPUT, OutputError, Target, undisturbed
 from palio.errors import InputError
+from palio.files.sources import Kind, kind_of
 
 if TYPE_CHECKING:
     from palio.events import Event

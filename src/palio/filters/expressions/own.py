@@ -13,6 +13,12 @@ from palio.filters.expressions.values import Value
 
 # Functions that look at all attributes of an event, whatever their names.
 OF_THE_EVENT = frozenset({"any_value_like", "any_value_ilike", "any_value_rlike"})
+OWN = OF_THE_EVENT | {"ip_in_network", "condition_in"}
+
+
+def uses_own(expression: Expression) -> bool:
+    """Whether an expression calls a function that only Palio has."""
+    return any(isinstance(node, Call) and node.function in OWN for node in walk(expression))
 
 
 def reads_whole_event(expression: Expression) -> bool:

@@ -11,6 +11,7 @@ from palio.filters.expressions.tree import Array, Attribute, Call, Expression, L
 from palio.filters.names import to_sql as name_to_sql
 
 _INFIX = frozenset(["=", "<=>", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "^"])
+_COMPARISONS = frozenset(["=", "<=>", "<>", "<", "<=", ">", ">=", "in", "between", "like", "ilike", "rlike"])
 _WORDS = {"and": "AND", "or": "OR", "div": "DIV"}
 
 
@@ -69,6 +70,15 @@ def expression_to_sql(expression: Expression) -> str:
         case Call(function, arguments):
             return _call(function, arguments)
     raise TypeError(expression)
+
+
+def condition_to_sql(expression: Expression, wants: bool = True) -> str:
+    """That an expression is TRUE, or FALSE, as SQL that AND and OR may join."""
+    text = expression_to_sql(expression)
+    if not wants:
+        return f"NOT {text}"
+    # Every comparison binds closer than AND, so the brackets around a whole one say nothing.
+    return text[1:-1] if isinstance(expression, Call) and expression.function in _COMPARISONS else text
 
 
 def _call(function: str, arguments: tuple[Expression, ...]) -> str:

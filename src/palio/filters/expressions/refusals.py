@@ -25,7 +25,7 @@ from palio.filters.expressions.inference import (
     kept_scale,
     needed_digits,
 )
-from palio.filters.expressions.own import OF_THE_EVENT, network
+from palio.filters.expressions.own import OWN, network
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal, attributes_of
 from palio.filters.expressions.values import INTERVALS, KIND_NAMES, Kind, widest
 from palio.filters.like import LikePattern
@@ -39,8 +39,8 @@ _COMPARISONS: Final = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "nullif
 _TAKES_SINGLES: Final = _COMPARISONS | {"in", "between", "isnull", "isnotnull", "neg", "abs"}
 
 
-def refusal(expression: Expression) -> tuple[Call, str] | None:
-    """The first call that cannot be computed as Spark would, and why; None if all of them can."""
+def refusal(expression: Expression) -> tuple[Expression, str] | None:
+    """The first part that cannot be computed as Spark would, and why; None if all of them can."""
     kinds = Kinds()
     calls: list[Call] = []
     for call, depth in _calls(expression):
@@ -50,6 +50,8 @@ def refusal(expression: Expression) -> tuple[Call, str] | None:
     for call in reversed(calls):
         if (reason := _reason(call, kinds)) is not None:
             return call, reason
+        if (reason := _pattern(call) or _own(call)) is not None:
+            return call.arguments[min(1, len(call.arguments) - 1)], reason
     return None
 
 
@@ -194,12 +196,12 @@ def _constants(call: Call) -> str | None:
             return f"the escape of a LIKE pattern is one character, not {escape!r}"
     if call.function == "array_contains" and call.arguments[1] == Literal(None):
         return "nothing is known to be in an array by comparing with NULL"
-    return _pattern(call) or _own(call)
+    return None
 
 
 def _own(call: Call) -> str | None:
     """What Palio's own functions take only as constants, and what is wrong with those."""
-    if call.function not in OF_THE_EVENT | {"ip_in_network", "condition_in"}:
+    if call.function not in OWN:
         return None
     constants = call.arguments[:2] if call.function == "condition_in" else call.arguments[-1:]
     if not all(isinstance(each, Literal) and isinstance(each.value, str) for each in constants):

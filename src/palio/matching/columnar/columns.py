@@ -72,6 +72,16 @@ _UNITS: Final = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 
 _MILLISECONDS_PER_DAY: Final = 86_400_000
 
 
+def direct_kind(data_type: pa.DataType) -> tuple[int, tuple[int, int]] | None:
+    """How the values of a type are read as they lie, if they are; and the factors that make a time microseconds."""
+    kind = _KINDS.get(data_type.id)
+    if kind is not None:
+        return kind, (1, 1)
+    if pa.types.is_timestamp(data_type):
+        return KIND_TIMESTAMP, _UNITS[data_type.unit]
+    return (KIND_DATE64, (1, _MILLISECONDS_PER_DAY)) if data_type == pa.date64() else None
+
+
 class BoundColumns:
     """Columns of one batch as a table of addresses, and the arrays that own the memory."""
 
@@ -122,10 +132,9 @@ def bind_columns(axes: Axes, columns: Sequence[tuple[int, pa.Array]], rows: int)
 def _clearer(column: pa.Array) -> tuple[pa.Array, int, tuple[int, int]]:
     """A column of a type with no kernel of its own, as one that has."""
     data_type = column.type
-    if pa.types.is_timestamp(data_type):
-        return column, KIND_TIMESTAMP, _UNITS[data_type.unit]
-    if data_type == pa.date64():
-        return column, KIND_DATE64, (1, _MILLISECONDS_PER_DAY)
+    direct = direct_kind(data_type)
+    if direct is not None:
+        return column, *direct
     if pa.types.is_dictionary(data_type):
         if column.dictionary.null_count:
             return _clearer_dictionary(column), KIND_SLOT64, (1, 1)

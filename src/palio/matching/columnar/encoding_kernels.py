@@ -10,6 +10,11 @@ from __future__ import annotations
 import math
 
 from palio.matching.columnar.layout import (
+    ARRAY_BUFFERS,
+    ARRAY_CHILDREN,
+    ARRAY_LENGTH,
+    ARRAY_NULLS,
+    ARRAY_OFFSET,
     AXES_CUT_KINDS,
     AXES_FLOAT_CUTS,
     AXES_HINTS,
@@ -508,6 +513,35 @@ def encode_columns(
                 slot = slot_at(axes, column, row, kind, offset + which)
                 if slot >= 0:
                     write_code(codes, stride, lengths, which, axis << 32 | slot)
+
+
+@compiled
+def bind_exported(batch: int, places: int, count: int, columns: int) -> None:
+    """Fill in where the columns of a batch lie, as Arrow's C data interface says."""
+    children = i64_at(batch, ARRAY_CHILDREN)
+    for index in range(count):
+        column = columns + 8 * COLUMN_FIELDS * index
+        child = i64_at(children, i64_at(places, index))
+        kind = i64_at(column, COLUMN_KIND)
+        if kind == KIND_NULL:
+            continue
+        buffers = i64_at(child, ARRAY_BUFFERS)
+        offset = i64_at(child, ARRAY_OFFSET)
+        end = offset + i64_at(child, ARRAY_LENGTH)
+        valid = i64_at(buffers, 0)
+        values = i64_at(buffers, 1)
+        if valid != 0 and i64_at(child, ARRAY_NULLS) != 0:
+            put_i64(column, COLUMN_VALID, valid)
+            put_i64(column, COLUMN_VALID_END, valid + (end + 7) // 8)
+        put_i64(column, COLUMN_OFFSET, offset)
+        put_i64(column, COLUMN_VALUES, values)
+        if values != 0 and KIND_TEXT32 <= kind <= KIND_BYTES64:
+            text = i64_at(buffers, 2)
+            put_i64(column, COLUMN_TEXT, text)
+            if kind == KIND_TEXT32 or kind == KIND_BYTES32:
+                put_i64(column, COLUMN_TEXT_END, text + i32_at(values, end))
+            else:
+                put_i64(column, COLUMN_TEXT_END, text + i64_at(values, end))
 
 
 @compiled

@@ -141,6 +141,15 @@ COLUMN_SLOTS: Final = 9  # address of int32 slots of a dictionary, -1 where a va
 COLUMN_VALID_END: Final = 10
 COLUMN_FIELDS: Final = 11
 
+# An array as Arrow's C data interface shows it; a batch is one whose children are the columns.
+ARRAY_LENGTH: Final = 0
+ARRAY_NULLS: Final = 1
+ARRAY_OFFSET: Final = 2
+ARRAY_BUFFERS: Final = 5  # address of the addresses: validity, values or offsets, text
+ARRAY_CHILDREN: Final = 6
+ARRAY_RELEASE: Final = 8  # address of the function to call when it is no longer needed
+ARRAY_FIELDS: Final = 10
+
 # Kinds of column.
 KIND_NULL: Final = 0
 KIND_BOOL: Final = 1

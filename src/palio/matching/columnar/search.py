@@ -50,9 +50,11 @@ _USUAL_CODES: Final = 64
 _FIRST_GUESS: Final = 4.0  # numbers per row, before anything is known
 
 
-def rows(ends: Ints, base: int = 0) -> Ints:
+def row_numbers(ends: Ints, base: int = 0) -> Ints:
     """The row of every number that a batch gave, counted from `base`."""
-    return np.repeat(np.arange(base, base + len(ends), dtype=np.int64), np.diff(ends, prepend=0))
+    counts = ends.copy()
+    counts[1:] -= ends[:-1]
+    return np.repeat(np.arange(base, base + len(ends), dtype=np.int64), counts)
 
 
 class Searcher:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from itertools import product
 from typing import Any, Final
@@ -18,9 +18,10 @@ from palio.filters.tree import Attributes
 from palio.matching.columnar.columns import bind_columns
 from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder
 from palio.matching.columnar.encoding import Axes
+from palio.matching.columnar.exported import ColumnPlan
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.questions import Questions
-from palio.matching.columnar.search import Searcher
+from palio.matching.columnar.search import Searcher, row_numbers
 
 MOST_CHOICES: Final = 20_000  # rows one event with arrays may be laid out into
 _HIT_SLOT: Final = 1
@@ -39,13 +40,12 @@ class AskTheFilters(PalioError):
 class Segment:
     """Subscriptions by number, never changed once made; removals are a bitmap that the matcher hands in."""
 
-    def __init__(
-        self, keys: Sequence[AxisKey], axes: Axes, postings: Postings, numbers: Numbers, unsure: Numbers
-    ) -> None:
+    def __init__(self, keys: Sequence[AxisKey], axes: Axes, postings: Postings, runs: Numbers, unsure: Numbers) -> None:
         self.keys = list(keys)
         self.axes = axes
         self.postings = postings
-        self.numbers = numbers  # of all its subscriptions, sorted
+        self.runs = runs  # of the numbers of all its subscriptions, in order: the first, and one past the last
+        self.size = int((runs[:, 1] - runs[:, 0]).sum())
         self.unsure = unsure  # sorted numbers whose candidates must be asked again
         self.searcher = Searcher(axes, postings)
         self._axis_of = {name: axis for axis, (name, question) in enumerate(self.keys) if question is None}
@@ -56,6 +56,7 @@ class Segment:
         self._questions = {name: Questions(each) for name, each in asked.items()}
         self._when_missing = {name: each.when_missing for name, each in self._questions.items() if each.when_missing}
         self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_decimals(axis)}
+        self._plan: tuple[pa.Schema | None, ColumnPlan | None] = (None, None)  # for the schema of the last batch
         self._coders: dict[str, tuple[Callable[[Any], int] | None, Questions | None]] = {}
         for name in {name for name, _ in self.keys}:
             own = self._axis_of.get(name)
@@ -65,25 +66,33 @@ class Segment:
     def build(cls, builder: ConditionsBuilder) -> Segment:
         axes, conjunctions = builder.finish()
         postings = Postings.build(conjunctions, axes.sizes)
-        numbers = np.unique(conjunctions.ids)
-        return cls(list(builder.axis_of), axes, postings, numbers, np.array(sorted(builder.unsure), np.int32))
+        runs = _runs(np.unique(conjunctions.ids))
+        return cls(list(builder.axis_of), axes, postings, runs, np.array(sorted(builder.unsure), np.int32))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that matching reads."""
-        return int(self.axes.nbytes + self.postings.nbytes + self.unsure.nbytes + self.numbers.nbytes)
+        return int(self.axes.nbytes + self.postings.nbytes + self.unsure.nbytes + self.runs.nbytes)
 
     @property
-    def attributes(self) -> Iterable[str]:
+    def numbers(self) -> Numbers:
+        """The numbers of all its subscriptions, sorted."""
+        lengths = self.runs[:, 1] - self.runs[:, 0]
+        before = np.cumsum(lengths) - lengths
+        shifts: Numbers = np.repeat((self.runs[:, 0] - before).astype(np.int32), lengths)
+        shifts += np.arange(self.size, dtype=np.int32)
+        return shifts
+
+    @property
+    def attributes(self) -> Collection[str]:
         return self._coders.keys()
 
     def alive(self) -> list[int]:
         """The numbers of the subscriptions that are not removed."""
-        dead = self.searcher.dead
-        if dead is None:
-            return self.numbers.tolist()  # type: ignore[no-any-return]
-        buried = np.unpackbits(dead, bitorder="little")[self.numbers]
-        return self.numbers[buried == 0].tolist()  # type: ignore[no-any-return]
+        dead, numbers = self.searcher.dead, self.numbers
+        if dead is not None:
+            numbers = numbers[np.unpackbits(dead, bitorder="little")[numbers] == 0]
+        return numbers.tolist()  # type: ignore[no-any-return]
 
     def match_event(self, attributes: Attributes) -> list[int]:
         """The numbers of the candidates for one event."""
@@ -125,6 +134,21 @@ class Segment:
             found.update(self.searcher.match_one(codes + [code for element in chosen for code in element]))
         return sorted(found)
 
+    def match_batch(self, batch: pa.RecordBatch) -> tuple[Ints, Numbers] | None:
+        """Rows and numbers of the candidates for a batch; None where its columns must be looked at one by one."""
+        schema, plan = self._plan
+        if schema is None or not batch.schema.equals(schema):
+            plan = ColumnPlan.of(batch.schema, self._axis_of, self._questions)
+            self._plan = batch.schema, plan
+        if plan is None:
+            return None
+        extras = None
+        if self._questions:
+            extras = self._extras({name: batch.column(place) for name, place in plan.asked.items()}, batch.num_rows)
+        with plan.bind(batch) as bound:
+            ends, numbers = self.searcher.match_columns(bound, extras)
+        return row_numbers(ends), numbers
+
     def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers]:
         """Rows and numbers of the candidates for a batch of columns."""
         if any(name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced):
@@ -137,7 +161,7 @@ class Segment:
         )
         extras = self._extras(columns, count) if self._questions else None
         ends, numbers = self.searcher.match_columns(bound, extras)
-        return _rows(ends), numbers
+        return row_numbers(ends), numbers
 
     def _extras(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Ints]:
         """The hits of questions, per row: each distinct value of a column is asked once."""
@@ -160,17 +184,20 @@ class Segment:
         return starts, np.concatenate(codes)[order]
 
 
+def _runs(numbers: Numbers) -> Numbers:
+    """Sorted numbers as runs of consecutive ones."""
+    breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
+    first = numbers[np.concatenate([[0], breaks])] if len(numbers) else numbers
+    last = numbers[np.concatenate([breaks, [len(numbers)]]) - 1] if len(numbers) else numbers
+    return np.stack([first, last + 1], axis=1).astype(np.int32)
+
+
 def _has_decimal(value: Any) -> bool:
     return isinstance(value, Decimal) or (isinstance(value, tuple) and any(map(_has_decimal, value)))
 
 
 def _plain_type(column: pa.Array) -> pa.DataType:
     return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-
-
-def _rows(ends: Ints) -> Ints:
-    """The row number of every match, from where each row's matches end."""
-    return np.repeat(np.arange(len(ends), dtype=np.int64), np.diff(ends, prepend=0))
 
 
 def _hits(column: pa.Array, questions: Questions) -> tuple[Ints, Ints]:

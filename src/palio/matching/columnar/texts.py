@@ -52,7 +52,7 @@ class TextSlots:
             place = len(self._kept)
             count = self._order(each) if each.cuts else self._separate(each)
             hashed = len(self._hashed) - first[2]
-            bits = max(_FEWEST_BITS, (hashed * 3 // 2).bit_length())
+            bits = max(_FEWEST_BITS, (hashed * 4 // 3).bit_length())
             self.rows.append((place, count, self._places, bits, int(bool(each.cuts)), *first, hashed))
             self._places += 1 << bits
         self.points, self.cuts = np.array(self._points, np.int64), np.array(self._cuts, np.int64)

@@ -8,31 +8,20 @@ array. In CSV and Parquet there is a column for each, and an empty field is one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from palio.cli.reading.files import Kind, Source, kind_of
-from palio.cli.reading.json_text import read_lines, read_values
 from palio.errors import EventError, InputError
 from palio.events import DEFAULT_LIMITS, Limits
 from palio.events.json import parse_value
 from palio.events.values import type_name
+from palio.files.folders import is_of_conditions, read_conditions
+from palio.files.json_text import read_lines, read_values
+from palio.files.line import SubscriptionLine
+from palio.files.sources import STANDARD_INPUT, Kind, Source, kind_of
 
 OnError: TypeAlias = Callable[[InputError], None]
 _Fault: TypeAlias = Callable[[int, str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionLine:
-    """A subscription as the file has it; nobody has looked at its condition yet."""
-
-    id: str
-    where: str | dict[str, Any] | list[Any]
-    language: str | None = None
-    subscriber: str | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
-    line: int = 0
 
 
 def read_subscriptions(
@@ -40,15 +29,22 @@ def read_subscriptions(
     format: str | None = None,
     on_error: OnError | None = None,
     limits: Limits = DEFAULT_LIMITS,
+    language: str | None = None,
 ) -> Iterator[SubscriptionLine]:
-    """The subscriptions of a file, read as they are asked for.
+    """The subscriptions of a file, read as they are asked for; or of a folder, each a file of its own.
 
     One that cannot be read goes to `on_error` and is left out, or is raised where there is no `on_error`. A
     file that cannot be read at all is raised at once, one that cannot be read any further when that is
     found.
     """
+    if format is None and str(path) != STANDARD_INPUT and is_of_conditions(path):
+        return read_conditions(path, language, on_error or _raise)
     kind = kind_of(path, format)
     return _subscriptions(Source(path, kind.compression), str(path), kind, on_error, limits)
+
+
+def _raise(error: InputError) -> None:
+    raise error
 
 
 def _subscriptions(
@@ -63,7 +59,7 @@ def _subscriptions(
     with source:
         for line, members in _objects(source, path, kind, report, limits):
             try:
-                yield _subscription(members, line)
+                yield _subscription(members, line, f"{source.name}:{line}")
             except _Wrong as wrong:
                 report(line, str(wrong))
 
@@ -73,13 +69,13 @@ def _objects(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects a file consists of, with their lines; a row of columns, without the empty fields."""
     if kind.format == "csv":
-        from palio.cli.reading.csv_text import line_of, read_text
+        from palio.files.csv_text import line_of, read_text
 
         for numbers, batch in read_text(source.stream, source.name, report):
             for number, row in zip(numbers, batch.to_pylist(), strict=True):
                 yield line_of(number), _without_nulls(row)
     elif kind.format == "parquet":
-        from palio.cli.reading.parquet import ParquetRows
+        from palio.files.parquet import ParquetRows
 
         rows = ParquetRows(source, path, kind.compression, 8192).rows()
         for number, row in enumerate(rows, start=1):
@@ -107,7 +103,7 @@ class _Wrong(Exception):
     """What is wrong with one subscription."""
 
 
-def _subscription(members: dict[str, Any], line: int) -> SubscriptionLine:
+def _subscription(members: dict[str, Any], line: int, place: str) -> SubscriptionLine:
     rest = dict(members)
     for name in ("id", "where"):
         if rest.get(name) is None:
@@ -120,7 +116,7 @@ def _subscription(members: dict[str, Any], line: int) -> SubscriptionLine:
         raise _Wrong(f'"language" must be a string, not {type_name(language)}')
     subscriber = _name_in(rest, "subscriber") if rest.get("subscriber") is not None else None
     rest.pop("subscriber", None)
-    return SubscriptionLine(id, where, language, subscriber, rest, line)
+    return SubscriptionLine(id, where, language, subscriber, rest, line, place)
 
 
 def _name_in(members: dict[str, Any], member: str) -> str:

@@ -91,14 +91,31 @@ class Source:
 def _open(path: str | Path) -> BinaryIO:
     if str(path) == STANDARD_INPUT:
         return sys.stdin.buffer
+    if "://" in str(path):
+        return _open_address(str(path))
     try:
         return open(path, "rb", buffering=0)
     except OSError as error:
         raise InputError(str(path), _explain(path, error)) from None
 
 
-def _size_of(file: BinaryIO) -> int | None:
+def _open_address(address: str) -> BinaryIO:
+    """A file of an object store, or of any other file system that Arrow knows."""
+    import pyarrow as pa
+    from pyarrow.fs import FileSystem
+
+    try:
+        system, path = FileSystem.from_uri(address)
+        file: BinaryIO = system.open_input_file(path)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InputError(address, f"it cannot be opened: {error}") from None
+    return file
+
+
+def _size_of(file: Any) -> int | None:
     """The bytes of a file; None for a pipe or a device, which has no size."""
+    if hasattr(file, "size"):  # one of Arrow's
+        return int(file.size())
     status = os.fstat(file.fileno())
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 

@@ -22,7 +22,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palio.cli.reading import (
+from palio.errors import InputError
+from palio.events import Event, Limits
+from palio.files import (
     Kind,
     SubscriptionLine,
     csv_text,
@@ -31,8 +33,6 @@ from palio.cli.reading import (
     read_events,
     read_subscriptions,
 )
-from palio.errors import InputError
-from palio.events import Event, Limits
 
 
 def zstd(data: bytes) -> bytes:
@@ -247,7 +247,7 @@ def test_a_file_without_permission_is_explained(monkeypatch: pytest.MonkeyPatch,
         raise PermissionError(13, "Permission denied")
 
     path = make("a.csv", b"x\n1\n")
-    monkeypatch.setattr("palio.cli.reading.files.open", refuse, raising=False)
+    monkeypatch.setattr("palio.files.sources.open", refuse, raising=False)
     with pytest.raises(InputError, match="you are not allowed to read it; see its permissions with ls -l"):
         read_events(path)
 

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from palio.cli.reading.files import Source
 from palio.errors import InputError
+from palio.files.sources import Source
 
 
 class ParquetRows:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from palio.cli.reading.files import Kind, Source, kind_of
-from palio.cli.reading.json_text import read_lines, read_values
 from palio.errors import EventError, InputError
 from palio.events import DEFAULT_LIMITS, Event, Limits
+from palio.files.json_text import read_lines, read_values
+from palio.files.sources import Kind, Source, kind_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,7 +133,7 @@ class EventReader:
             yield events
 
     def _csv(self) -> Iterator[pa.RecordBatch]:
-        from palio.cli.reading.csv_text import read_typed
+        from palio.files.csv_text import read_typed
 
         for numbers, batch in read_typed(self._source.stream, self.name, self._report):
             for start in range(0, batch.num_rows, self._batch_size):
@@ -141,7 +141,7 @@ class EventReader:
                 yield batch.slice(start, self._batch_size)
 
     def _parquet(self) -> Iterator[pa.RecordBatch]:
-        from palio.cli.reading.parquet import ParquetRows
+        from palio.files.parquet import ParquetRows
 
         rows = ParquetRows(self._source, self._path, self._compression, self._batch_size)
         self._share = lambda: rows.position

@@ -1,0 +1,66 @@
+"""Conditions in files of their own: a folder of them, or one.
+
+The end of a file's name says in which language its condition is written, where it says that at all; the id of a
+subscription is the path of its file without that end. A Sigma file may hold several rules, each with an id of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from palio.errors import InputError
+from palio.files.line import SubscriptionLine
+
+LANGUAGES: Final = {".sql": "sql", ".yml": "sigma", ".yaml": "sigma", ".json": None, ".txt": None}
+_ENDINGS: Final = ", ".join(LANGUAGES)
+_LONGEST: Final = 4_000_000  # bytes of one condition
+
+Report = Callable[[InputError], None]
+
+
+def is_of_conditions(path: str | Path) -> bool:
+    """Whether this is a folder, or a file that is itself a condition."""
+    return (bool(str(path)) and Path(path).is_dir()) or Path(path).suffix in (".sql", ".yml", ".yaml")
+
+
+def read_conditions(path: str | Path, language: str | None, report: Report) -> Iterator[SubscriptionLine]:
+    """The subscriptions of a folder, in the order of their paths, or of a file that is a condition."""
+    root = Path(path)
+    files = _files(root) if root.is_dir() else [root]
+    if not files:
+        raise InputError(str(path), f"there is no file in it whose name ends in {_ENDINGS}")
+    for number, file in enumerate(files, start=1):
+        text = _text(file, report)
+        if text is None:
+            continue
+        own = LANGUAGES[file.suffix] or language
+        if own == "sigma":
+            yield from _rules(file, text, number, report)
+        else:
+            name = file.relative_to(root) if root.is_dir() else Path(file.name)
+            yield SubscriptionLine(name.with_suffix("").as_posix(), text.strip(), own, line=number, place=str(file))
+
+
+def _files(root: Path) -> list[Path]:
+    """The files below a folder that may hold conditions; nothing hidden."""
+    found = (path for path in root.rglob("*") if path.suffix in LANGUAGES and path.is_file())
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(root).parts))
+
+
+def _text(file: Path, report: Report) -> str | None:
+    try:
+        if file.stat().st_size > _LONGEST:
+            report(InputError(str(file), f"it has more than the {_LONGEST:,} bytes that a condition may have"))
+            return None
+        return file.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        report(InputError(str(file), error.strerror or str(error)))
+    except UnicodeDecodeError as error:
+        report(InputError(str(file), f"invalid UTF-8 at byte {error.start}"))
+    return None
+
+
+def _rules(file: Path, text: str, number: int, report: Report) -> Iterator[SubscriptionLine]:
+    raise NotImplementedError
