@@ -96,7 +96,7 @@ def _match_piece(
 
 def _match_columns(segment: Segment, batch: pa.RecordBatch) -> tuple[Ints, Numbers] | None:
     """The candidates for columns looked at one by one; None where they must be looked at row by row."""
-    columns = flat_columns(batch, segment.attributes)
+    columns = flat_columns(batch, None if segment.reads_whole_event else segment.attributes)
     if columns is None:
         return None
     try:
@@ -129,10 +129,8 @@ def _sure(
     if not len(asked):
         return rows, numbers
     keep = np.ones(len(numbers), bool)
-    all_attributes = events.all()
-    for index in asked:
-        filter = catalogue[int(numbers[index])].filter
-        keep[index] = filter.matches_attributes(all_attributes[int(rows[index])])
+    for index, attributes in zip(asked, events.some(rows[asked]), strict=True):
+        keep[index] = catalogue[int(numbers[index])].filter.matches_attributes(attributes)
     return rows[keep], numbers[keep]
 
 
@@ -149,9 +147,22 @@ class _Events:
             self._attributes = [event.attributes for event in events]
         return self._attributes
 
+    def some(self, rows: Ints) -> Iterator[Mapping[str, Any]]:
+        """The events of some rows, in that order."""
+        if self._attributes is not None or isinstance(self._piece, list) or 4 * len(rows) > len(self._piece):
+            known = self.all()
+            yield from (known[row] for row in rows.tolist())
+            return
+        needed, places = np.unique(rows, return_inverse=True)
+        made = [event.attributes for event in Event.from_arrow(self._piece.take(pa.array(needed)))]
+        yield from (made[place] for place in places.tolist())
 
-def flat_columns(batch: pa.RecordBatch, wanted: Collection[str]) -> dict[str, pa.Array] | None:
-    """The columns that are asked for, by dotted name; None where one holds arrays or maps, which rows must tell."""
+
+def flat_columns(batch: pa.RecordBatch, wanted: Collection[str] | None) -> dict[str, pa.Array] | None:
+    """The columns that are asked for, by dotted name; None where one holds arrays or maps, which rows must tell.
+
+    Where none are named, all are asked for.
+    """
     columns: dict[str, pa.Array] = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if not _flatten((name,), column, wanted, columns):
@@ -159,7 +170,9 @@ def flat_columns(batch: pa.RecordBatch, wanted: Collection[str]) -> dict[str, pa
     return columns
 
 
-def _flatten(path: tuple[str, ...], column: pa.Array, wanted: Collection[str], columns: dict[str, pa.Array]) -> bool:
+def _flatten(
+    path: tuple[str, ...], column: pa.Array, wanted: Collection[str] | None, columns: dict[str, pa.Array]
+) -> bool:
     name = join_path(path)
     if pa.types.is_struct(column.type):
         fields = [column.type.field(index).name for index in range(column.type.num_fields)]
@@ -168,7 +181,7 @@ def _flatten(path: tuple[str, ...], column: pa.Array, wanted: Collection[str], c
             for field, child in zip(fields, column.flatten(), strict=True)
         )
     if pa.types.is_nested(column.type):
-        return not any(each == name or each.startswith(name + ".") for each in wanted)
-    if name in wanted:
+        return wanted is not None and not any(each == name or each.startswith(name + ".") for each in wanted)
+    if wanted is None or name in wanted:
         columns[name] = column
     return True

@@ -17,10 +17,11 @@ from palio.filters.kinds import Kind
 from palio.filters.like import Gap, LikePattern
 from palio.filters.patterns import Computed, Like, Matching, Test
 from palio.filters.regex import Regex
+from palio.filters.texts import may_be_numeric
 from palio.filters.values import NO_VALUE, NULLS, PRESENT, ValueSet, union_of
 from palio.languages.sigma.meanings import Computation, Meaning, Search, Values
 from palio.languages.sigma.pcre import to_java
-from palio.languages.sigma.texts import may_be_numeric, text_test, words_accepted
+from palio.languages.sigma.texts import text_test, words_accepted
 
 if TYPE_CHECKING:
     from sigma.types import (
@@ -146,7 +147,7 @@ def _of_text(attribute: str, pattern: LikePattern) -> Values:
     is_number = pattern.shape == "exact" and _is_number(pattern.text)
     others = _equal_numbers(pattern.text) if is_number else NO_VALUE
     texted: tuple[Test, ...] = ()
-    if not is_number and may_be_numeric(pattern.literals) and pattern.tokens:
+    if not is_number and pattern.tokens and all(map(may_be_numeric, pattern.literals)):
         texted = (text_test(attribute, "ilike" if pattern.ignore_case else "like", pattern.sql),)
     return Values(attribute, _union(plain, others, words_accepted(pattern.matches)), tests, texted)
 
@@ -183,7 +184,7 @@ def _of_number(attribute: str, number: int | float) -> Values:
 
 def _of_expression(attribute: str, regex: Regex) -> Values:
     texted: tuple[Test, ...] = ()
-    if may_be_numeric([regex.required]):
+    if may_be_numeric(regex.required):
         texted = (text_test(attribute, "rlike", regex.text),)
     return Values(attribute, words_accepted(regex.search), (Test(Matching(regex)),), texted)
 

@@ -76,7 +76,14 @@ def _stamp(dispatcher: Any) -> None:
 @cache
 def _sources() -> str:
     folder = Path(__file__).parent
-    names = ("native.py", "layout.py", "kernels.py", "encoding_kernels.py", "posting_kernels.py")
+    names = (
+        "native.py",
+        "layout.py",
+        "kernels.py",
+        "encoding_kernels.py",
+        "pattern_kernels.py",
+        "posting_kernels.py",
+    )
     return sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
 
 
@@ -163,6 +170,7 @@ i32_at: Callable[[int, int], int] = _reader(I32, signed=True)
 i64_at: Callable[[int, int], int] = _reader(I64, signed=True)
 f32_at: Callable[[int, int], float] = _float_reader(ir.FloatType(), 4)
 f64_at: Callable[[int, int], float] = _float_reader(ir.DoubleType(), 8)
+put_u8: Callable[[int, int, int], None] = _writer(I8)
 put_u16: Callable[[int, int, int], None] = _writer(I16)
 put_i32: Callable[[int, int, int], None] = _writer(I32)
 put_i64: Callable[[int, int, int], None] = _writer(I64)
