@@ -17,15 +17,14 @@ WORDS: Final[dict[str, bool | float]] = {
     "Infinity": float("inf"),
     "-Infinity": float("-inf"),
 }
-# A piece of any other: runs of digits with single signs between them. A float's E may be looked for in either case, and
-# may come before a minus.
-_SIGN: Final = r"(?:[eE]-?|[-.: ])"
-_NUMERIC: Final = re.compile(rf"{_SIGN}?(?:[0-9]+{_SIGN})*[0-9]*")
+# A piece of a number, in whatever case its E is looked for; and one of a date or a moment. Either may begin anywhere.
+_NUMBER: Final = re.compile(r"-?[0-9]*(?:\.[0-9]*)?(?:[eE]-?[0-9]*)?")
+_MOMENT: Final = re.compile(r"-?[0-9]*(?:-[0-9]*){0,2}(?: [0-9]*)?(?::[0-9]*){0,2}(?:\.[0-9]*)?")
 
 
 def may_be_numeric(piece: str) -> bool:
     """Whether a piece of text may occur in the text of a number, a date or a moment, but for those that are words."""
-    return _NUMERIC.fullmatch(piece) is not None
+    return _NUMBER.fullmatch(piece) is not None or _MOMENT.fullmatch(piece) is not None
 
 
 def may_be_of_others(piece: str) -> bool:

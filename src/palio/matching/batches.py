@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from palio.errors import EventError
 from palio.events import Event
-from palio.events.names import join_path
+from palio.events.names import join_path, split_path
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segment
 from palio.matching.live import LiveSubscriptions
@@ -129,8 +129,11 @@ def _sure(
     if not len(asked):
         return rows, numbers
     keep = np.ones(len(numbers), bool)
-    for index, attributes in zip(asked, events.some(rows[asked]), strict=True):
-        keep[index] = catalogue[int(numbers[index])].filter.matches_attributes(attributes)
+    for number in np.unique(numbers[asked]).tolist():
+        filter = catalogue[number].filter
+        own = asked[numbers[asked] == number]
+        names = None if filter.reads_whole_event else filter.attributes
+        keep[own] = [filter.matches_attributes(attributes) for attributes in events.some(rows[own], names)]
     return rows[keep], numbers[keep]
 
 
@@ -147,15 +150,20 @@ class _Events:
             self._attributes = [event.attributes for event in events]
         return self._attributes
 
-    def some(self, rows: Ints) -> Iterator[Mapping[str, Any]]:
-        """The events of some rows, in that order."""
-        if self._attributes is not None or isinstance(self._piece, list) or 4 * len(rows) > len(self._piece):
-            known = self.all()
-            yield from (known[row] for row in rows.tolist())
+    def some(self, rows: Ints, names: Collection[str] | None) -> Iterator[Mapping[str, Any]]:
+        """The events of some rows, in that order; of their attributes at least those that are named."""
+        if self._attributes is None and not isinstance(self._piece, list):
+            narrow = self._piece if names is None else _with_columns_of(self._piece, names)
+            yield from (event.attributes for event in Event.from_arrow(narrow.take(pa.array(rows))))
             return
-        needed, places = np.unique(rows, return_inverse=True)
-        made = [event.attributes for event in Event.from_arrow(self._piece.take(pa.array(needed)))]
-        yield from (made[place] for place in places.tolist())
+        known = self.all()
+        yield from (known[row] for row in rows.tolist())
+
+
+def _with_columns_of(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
+    """A batch without the columns that have no part in some attributes."""
+    first = {split_path(name)[0] for name in names}
+    return batch.select([place for place, name in enumerate(batch.schema.names) if name in first])
 
 
 def flat_columns(batch: pa.RecordBatch, wanted: Collection[str] | None) -> dict[str, pa.Array] | None:

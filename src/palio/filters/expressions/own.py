@@ -32,14 +32,18 @@ def network(text: str) -> IPv4Network | IPv6Network:
     return ip_network(text, strict=False)
 
 
+@lru_cache(maxsize=16_384)  # one address is asked for many networks
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
 def ip_in_network(address: str, of: str) -> bool:
     """Whether a text is an IP address within a network; FALSE for any other text."""
-    wanted = network(of)
-    try:
-        found: IPv4Address | IPv6Address = ip_address(address)
-    except ValueError:
-        return False
-    return found in wanted
+    found = _address(address)
+    return found is not None and found in network(of)
 
 
 def texts_of(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]], zone: str) -> Iterator[str]:

@@ -19,7 +19,7 @@ from palio.matching.columnar.layout import (
     ASKED_COLUMN,
     ASKED_FIELDS,
     ASKED_FOUND,
-    ASKED_SEARCHES,
+    ASKED_PATTERNS,
     ENTRY_FIELDS,
     ENTRY_WORD,
     ENTRY_WORDS,
@@ -65,10 +65,10 @@ class AskedColumn:
 
     def __init__(self, questions: Questions, searches: Searching | None) -> None:
         always = [(code, _asker(question)) for code, question in questions.of_strings]
-        beyond_ascii = searches is not None and not searches.table.is_ascii
+        searched = () if searches is None else searches.searches.patterns
         self.questions = questions
         self.searches = searches
-        self.table = PatternTable(questions.patterns, always, shared=False, beyond_ascii=beyond_ascii)
+        self.table = PatternTable(questions.patterns, searched, always)
 
     def words_of(self, text: str) -> list[int]:
         """All that is found for a value, asked one by one."""
@@ -85,7 +85,7 @@ class Searching:
 
     def __init__(self, searches: Searches) -> None:
         self.searches = searches
-        self.table = PatternTable(searches.patterns, (), shared=True, beyond_ascii=False)
+        self.table = PatternTable((), searches.patterns)
 
     def words_of(self, value: Any) -> list[int]:
         """All that is found in a value, asked one by one."""
@@ -106,15 +106,10 @@ class Known:
 
     def __init__(self, column: AskedColumn, folded: npt.NDArray[np.uint8]) -> None:
         self.column = column
-        self._searches = column.searches
         self._most_words = column.table.word_count
-        texts = column.table.text_count
-        if self._searches is not None:
-            self._most_words += self._searches.table.word_count
-            texts += self._searches.table.text_count
         self._facts = np.zeros(KNOWN_FIELDS, np.int64)
         self.address = address_of(self._facts)
-        self._stamps = np.zeros(max(1, texts), np.int64)
+        self._stamps = np.zeros(max(1, column.table.text_count), np.int64)
         self._todo = np.empty((_TODO_ROOM, 2), np.int64)
         self._folded = folded
         self._entries = np.empty((_FIRST_ROOM, ENTRY_FIELDS), np.int64)
@@ -196,10 +191,7 @@ class Known:
             if not word & WORD_ASKED:
                 found[word] = None
                 continue
-            table = self.column.table
-            if word & WORD_SHARED and self._searches is not None:
-                table = self._searches.table
-            code, accepts = table.question_of(word)
+            code, accepts = self.column.table.question_of(word)
             if accepts(text):
                 found[code] = None
         return list(found)
@@ -232,16 +224,14 @@ class TextColumn:
 class Answers:
     """What is known of the values of one batch: per column and row, an entry."""
 
-    def __init__(self, knowns: Sequence[Known], columns: Sequence[TextColumn], searched: int, rows: int) -> None:
+    def __init__(self, knowns: Sequence[Known], columns: Sequence[TextColumn], rows: int) -> None:
         self._ids = np.empty((len(columns), rows), np.int32)
         self._knowns = knowns
         self._table = np.zeros((len(columns), ASKED_FIELDS), np.int64)
         for which, (known, column) in enumerate(zip(knowns, columns, strict=True)):
             known.begin()
             ids = address_of(self._ids[which])
-            self._table[which] = (
-                column.address, known.column.table.address, searched, known.address, ids, known.null, 0,
-            )  # fmt: skip
+            self._table[which] = column.address, known.column.table.address, known.address, ids, known.null, 0
         self.address = address_of(self._table)
         self.count = len(columns)
         self._find(columns, rows)
@@ -269,21 +259,18 @@ class Memory:
         self._stamps = np.empty(0, np.int64)
         self._epoch = 0
 
-    def answers(
-        self, asked: Mapping[str, AskedColumn], columns: Sequence[TextColumn], searches: Searching | None, rows: int
-    ) -> Answers:
+    def answers(self, asked: Mapping[str, AskedColumn], columns: Sequence[TextColumn], rows: int) -> Answers:
         """What is known of the values of columns that are asked, now that they have been."""
         for column in columns:
             if column.name not in self._known:
                 self._known[column.name] = Known(asked[column.name], self._folded)
-        knowns = [self._known[column.name] for column in columns]
-        return Answers(knowns, columns, 0 if searches is None else searches.table.address, rows)
+        return Answers([self._known[column.name] for column in columns], columns, rows)
 
     def search(self, searches: Searching, columns: Sequence[TextColumn], rows: int) -> tuple[Ints, Ints]:
         """What searches find in columns that nothing else is asked of: rows, and words."""
         table = np.zeros((len(columns), ASKED_FIELDS), np.int64)
         table[:, ASKED_COLUMN] = [column.address for column in columns]
-        table[:, ASKED_SEARCHES] = searches.table.address
+        table[:, ASKED_PATTERNS] = searches.table.address
         if len(self._stamps) < searches.table.text_count:
             self._stamps = np.zeros(searches.table.text_count, np.int64)
         room = 2 * searches.table.word_count + _SEARCH_ROOM

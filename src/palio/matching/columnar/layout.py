@@ -176,7 +176,7 @@ KIND_SLOT32: Final = 21
 KIND_SLOT64: Final = 22
 
 # Patterns that strings are asked for, all those of an attribute or of the whole event together.
-PATTERNS_FOLD: Final = 0  # uint8 per byte: in lower case, where it is an ASCII letter
+PATTERNS_PAIRS: Final = 0  # a bitmap by two bytes: whether a text of at most three begins with them
 PATTERNS_SPECIAL: Final = 1  # uint8 per byte: 1 where a text that holds it must be looked at more closely
 PATTERNS_FILTER: Final = 2  # a bitmap by the hash of a gram: whether some text may have it
 PATTERNS_FILTER_SHIFT: Final = 3  # by which a hash of 32 bits is shifted to an index into it
@@ -219,7 +219,7 @@ KNOWN_TEXT_ROOM: Final = 7
 KNOWN_WORDS: Final = 8  # int64: the entries' words
 KNOWN_WORDS_USED: Final = 9
 KNOWN_WORDS_ROOM: Final = 10
-KNOWN_STAMPS: Final = 11  # int64 per text of the patterns, then per text of the searches: the value that last had it
+KNOWN_STAMPS: Final = 11  # int64 per text of the patterns: the value that last had it
 KNOWN_EPOCH: Final = 12
 KNOWN_FOLDED: Final = 13  # room for a value in lower case
 KNOWN_TODO: Final = 14  # int64 pairs: an entry that must be looked at more closely, and a row that has its value
@@ -237,12 +237,11 @@ ENTRY_FIELDS: Final = 4
 # A column that is asked.
 ASKED_COLUMN: Final = 0  # its descriptor
 ASKED_PATTERNS: Final = 1
-ASKED_SEARCHES: Final = 2  # or 0
-ASKED_KNOWN: Final = 3
-ASKED_IDS: Final = 4  # int32 per row: the entry of its value, or -1
-ASKED_NULL: Final = 5  # the entry of null, or -1
-ASKED_FOUND: Final = 6  # how many rows have an entry
-ASKED_FIELDS: Final = 7
+ASKED_KNOWN: Final = 2
+ASKED_IDS: Final = 3  # int32 per row: the entry of its value, or -1
+ASKED_NULL: Final = 4  # the entry of null, or -1
+ASKED_FOUND: Final = 5  # how many rows have an entry
+ASKED_FIELDS: Final = 6
 
 LONGEST_KEPT: Final = 4096  # bytes of a value that is kept
 LONGEST_FOLDED: Final = 65_536  # and of one that is looked through here

@@ -22,7 +22,6 @@ from palio.matching.columnar.layout import (
     ASKED_KNOWN,
     ASKED_NULL,
     ASKED_PATTERNS,
-    ASKED_SEARCHES,
     COLUMN_KIND,
     COLUMN_OFFSET,
     COLUMN_TEXT,
@@ -63,12 +62,11 @@ from palio.matching.columnar.layout import (
     PATTERNS_CANDIDATES,
     PATTERNS_FILTER,
     PATTERNS_FILTER_SHIFT,
-    PATTERNS_FOLD,
     PATTERNS_LENGTHS,
+    PATTERNS_PAIRS,
     PATTERNS_SPECIAL,
     PATTERNS_TABLE,
     PATTERNS_TABLE_BITS,
-    PATTERNS_TEXT_COUNT,
     PATTERNS_TEXTS,
     PATTERNS_WORD_COUNT,
     PATTERNS_WORDS,
@@ -86,6 +84,7 @@ from palio.matching.columnar.native import (
     i32_at,
     i64_at,
     inlined,
+    lower,
     lowest_bit,
     put_i32,
     put_i64,
@@ -102,12 +101,6 @@ _LOW = 0xFFFFFFFF
 def gram_hash(gram: int) -> int:
     """A hash of 32 bits of up to four bytes."""
     return (gram * _GRAM_SPREAD) & _LOW
-
-
-@inlined
-def passes_filter(patterns: int, gram: int) -> bool:
-    bit = gram_hash(gram) >> i64_at(patterns, PATTERNS_FILTER_SHIFT)
-    return (u8_at(i64_at(patterns, PATTERNS_FILTER), bit >> 3) >> (bit & 7)) & 1 != 0
 
 
 @inlined
@@ -170,46 +163,53 @@ def look_through(
     for index in range(i64_at(patterns, PATTERNS_ALWAYS_COUNT)):
         put_i64(words, count, i64_at(always, index))
         count += 1
-    lengths = i64_at(patterns, PATTERNS_LENGTHS)
     shift = i64_at(patterns, PATTERNS_FILTER_SHIFT)
     bitmap = i64_at(patterns, PATTERNS_FILTER)
-    if lengths & (1 << GRAM) != 0:
-        for place in range(length - GRAM + 1):
-            gram = u32_at(value + place, 0)
-            bit = gram_hash(gram) >> shift
-            if (u8_at(bitmap, bit >> 3) >> (bit & 7)) & 1 != 0:
+    pairs = i64_at(patterns, PATTERNS_PAIRS)
+    short = i64_at(patterns, PATTERNS_LENGTHS) & 0b1110
+    for place in range(length):
+        gram = u32_at(value + place, 0)
+        bit = gram_hash(gram) >> shift
+        if (u8_at(bitmap, bit >> 3) >> (bit & 7)) & 1 != 0:
+            if place + GRAM <= length:
                 count = take_candidates(patterns, gram, GRAM, value, length, place, stamps, epoch, words, count)
-    for size in range(1, GRAM):
-        if lengths & (1 << size) != 0:
-            mask = (1 << (8 * size)) - 1
-            for place in range(length - size + 1):
-                gram = u32_at(value + place, 0) & mask
-                if passes_filter(patterns, gram):
-                    count = take_candidates(patterns, gram, size, value, length, place, stamps, epoch, words, count)
+        if short != 0:
+            pair = gram & 0xFFFF
+            if (u8_at(pairs, pair >> 3) >> (pair & 7)) & 1 != 0:
+                for size in range(1, GRAM):
+                    if short & (1 << size) != 0 and place + size <= length:
+                        part = gram & ((1 << (8 * size)) - 1)
+                        count = take_candidates(patterns, part, size, value, length, place, stamps, epoch, words, count)
     return count
 
 
 @inlined
-def fold(patterns: int, value: int, length: int, folded: int) -> int:
-    """Bring a value to lower case; say whether it must be looked at more closely."""
-    lower = i64_at(patterns, PATTERNS_FOLD)
+def fold(patterns: int, value: int, length: int, end: int, folded: int) -> int:
+    """Bring a value to lower case; say whether it must be looked at more closely. `end` is where readable memory ends."""
     special = i64_at(patterns, PATTERNS_SPECIAL)
-    any_special = 0
-    for index in range(length):
-        byte = u8_at(value, index)
-        put_u8(folded, index, u8_at(lower, byte))
-        any_special |= u8_at(special, byte)
-    for index in range(length, length + 8):
-        put_u8(folded, index, 0)
-    return any_special
+    closely = 0
+    place = 0
+    while place < length and value + place + 32 <= end:
+        foreign = lower(value + place, folded + place)
+        if length - place < 32:
+            foreign &= (1 << (length - place)) - 1
+        while foreign != 0:
+            closely |= u8_at(special, u8_at(value, place + lowest_bit(foreign)))
+            foreign &= foreign - 1
+        place += 32
+    while place < length:
+        byte = u8_at(value, place)
+        closely |= u8_at(special, byte)
+        put_u8(folded, place, byte + 32 if 65 <= byte <= 90 else byte)
+        place += 1
+    put_i64(folded + length, 0, 0)
+    return closely
 
 
 @inlined
 def has_room(asked: int, known: int, length: int) -> bool:
     """Whether one more value can be taken in."""
     most = i64_at(i64_at(asked, ASKED_PATTERNS), PATTERNS_WORD_COUNT)
-    if i64_at(asked, ASKED_SEARCHES) != 0:
-        most += i64_at(i64_at(asked, ASKED_SEARCHES), PATTERNS_WORD_COUNT)
     return (
         i64_at(known, KNOWN_COUNT) < i64_at(known, KNOWN_ROOM)
         and i64_at(known, KNOWN_TEXT_USED) + min(length, LONGEST_KEPT) <= i64_at(known, KNOWN_TEXT_ROOM)
@@ -219,11 +219,10 @@ def has_room(asked: int, known: int, length: int) -> bool:
 
 
 @compiled
-def take_in(asked: int, value: int, length: int, row: int) -> int:
+def take_in(asked: int, value: int, length: int, end: int, row: int) -> int:
     """Find out about a value that is not known, and give it an entry; the first room was made."""
     known = i64_at(asked, ASKED_KNOWN)
     patterns = i64_at(asked, ASKED_PATTERNS)
-    searches = i64_at(asked, ASKED_SEARCHES)
     number = i64_at(known, KNOWN_COUNT)
     put_i64(known, KNOWN_COUNT, number + 1)
     entry = i64_at(known, KNOWN_ENTRIES) + 8 * ENTRY_FIELDS * number
@@ -234,16 +233,13 @@ def take_in(asked: int, value: int, length: int, row: int) -> int:
     closely = length > LONGEST_FOLDED
     if not closely:
         folded = i64_at(known, KNOWN_FOLDED)
-        closely = fold(patterns, value, length, folded) != 0
+        closely = fold(patterns, value, length, end, folded) != 0
         if not closely:
             words = i64_at(known, KNOWN_WORDS)
             stamps = i64_at(known, KNOWN_STAMPS)
             epoch = i64_at(known, KNOWN_EPOCH) + 1
             put_i64(known, KNOWN_EPOCH, epoch)
             count = look_through(patterns, folded, length, stamps, epoch, words, count)
-            if searches != 0:
-                stamps += 8 * i64_at(patterns, PATTERNS_TEXT_COUNT)
-                count = look_through(searches, folded, length, stamps, epoch, words, count)
             for index in range(first, count):
                 closely = closely or i64_at(words, index) & WORD_ASKED != 0
             put_i64(known, KNOWN_WORDS_USED, count)
@@ -294,7 +290,7 @@ def entry_of(asked: int, value: int, length: int, end: int, row: int) -> int:
         place = (place + 1) & ((1 << bits) - 1)
     if not has_room(asked, known, length):
         return -1
-    number = take_in(asked, value, length, row)
+    number = take_in(asked, value, length, end, row)
     if length <= LONGEST_KEPT:
         keep(known, number, value, length, key, place)
     return number
@@ -361,12 +357,13 @@ def search_columns(
     while which < count:
         each = asked + 8 * ASKED_FIELDS * which
         column = i64_at(each, ASKED_COLUMN)
-        searches = i64_at(each, ASKED_SEARCHES)
+        searches = i64_at(each, ASKED_PATTERNS)
         bitmap = i64_at(column, COLUMN_VALID)
         bitmap_end = i64_at(column, COLUMN_VALID_END)
         offset = i64_at(column, COLUMN_OFFSET)
         values = i64_at(column, COLUMN_VALUES)
         text = i64_at(column, COLUMN_TEXT)
+        end = i64_at(column, COLUMN_TEXT_END)
         narrow = i64_at(column, COLUMN_KIND) == KIND_TEXT32
         most = i64_at(searches, PATTERNS_WORD_COUNT) + 1
         before = 0
@@ -396,7 +393,7 @@ def search_columns(
                     return which << 32 | index
                 closely = length > LONGEST_FOLDED
                 if not closely:
-                    closely = fold(searches, value, length, folded) != 0
+                    closely = fold(searches, value, length, end, folded) != 0
                 before_length = -1
                 if closely:
                     put_i64(out, 3 * found + 3, which)

@@ -26,8 +26,8 @@ from palio.matching.columnar.layout import (
     PATTERNS_FIELDS,
     PATTERNS_FILTER,
     PATTERNS_FILTER_SHIFT,
-    PATTERNS_FOLD,
     PATTERNS_LENGTHS,
+    PATTERNS_PAIRS,
     PATTERNS_SPECIAL,
     PATTERNS_TABLE,
     PATTERNS_TABLE_BITS,
@@ -45,8 +45,9 @@ Ask: TypeAlias = Callable[[str], bool]
 _ENDS: Final = {"exact": 3, "prefix": 1, "suffix": 2, "substring": 0}
 _SPREAD: Final = 0x9E3779B1
 _HOME_SPREAD: Final = -7046029254386353131 % 2**64  # as in encoding_kernels
+_FILTER_BITS_PER_GRAM: Final = 32  # so that a place passes for nothing once in some thirty
 _FEWEST_FILTER_BITS: Final = 10
-_FOLD: Final = np.array([byte + 32 if 65 <= byte <= 90 else byte for byte in range(256)], np.uint8)
+_MOST_FILTER_BITS: Final = 18  # 32 kilobytes, which the fastest cache holds
 # The first bytes of the two characters whose lower case is ASCII and which are not.
 _FOREIGN_CAPITALS: Final = (0xC4, 0xE2)
 
@@ -55,52 +56,48 @@ class PatternTable:
     """Texts by their grams, with the words that are found with them."""
 
     def __init__(
-        self, patterns: Sequence[Pattern], always: Sequence[tuple[int, Ask]], *, shared: bool, beyond_ascii: bool
+        self,
+        patterns: Sequence[Pattern],
+        searches: Sequence[Pattern] = (),
+        always: Sequence[tuple[int, Ask]] = (),
     ) -> None:
-        """`always` are further questions, asked of every value; `beyond_ascii` says that a value which is not ASCII
-        must be looked at more closely in any case."""
+        """Of the patterns of an attribute, of searches, and of further questions, which are asked of every value."""
         self.asked: list[tuple[int, Ask]] = []  # by the number in a word: its code, and the question
-        self._mark = WORD_SHARED if shared else 0
         by_text: dict[tuple[bytes, int], list[int]] = {}
-        every: list[int] = [self._ask(code, accepts) for code, accepts in always]
-        for pattern in patterns:
-            ends = _ends_of(pattern)
-            if ends is not None:
-                key = (encoded(pattern.piece), ends)
-                by_text.setdefault(key, []).append(pattern.code | self._mark)
-            elif pattern.piece:
-                key = (encoded(pattern.piece.lower()), 0)
-                by_text.setdefault(key, []).append(self._ask(pattern.code, pattern.accepts))
-            else:
-                every.append(self._ask(pattern.code, pattern.accepts))
-        whole = by_text.pop((b"", 3), None)
-        if whole is not None:  # the empty text has no gram; it is rare enough to be asked
-            every += [self._ask(code & ~self._mark, _is_empty) for code in whole]
-        self.is_ascii = all(text.isascii() for text, _ in by_text)
+        every = [self._ask(code, accepts) for code, accepts in always]
+        for several, mark in ((patterns, 0), (searches, WORD_SHARED)):
+            for pattern in several:
+                code, ends = pattern.code | mark, _ends_of(pattern)
+                if ends is not None:
+                    by_text.setdefault((encoded(pattern.piece), ends), []).append(code)
+                elif pattern.piece:
+                    word = self._ask(code, pattern.accepts)
+                    by_text.setdefault((encoded(pattern.piece.lower()), 0), []).append(word)
+                else:
+                    every.append(self._ask(code, pattern.accepts))
         self.text_count = len(by_text)
-        self.arrays = self._arrays(by_text, every, beyond_ascii or not self.is_ascii)
+        self.arrays = self._arrays(by_text, every)
         self._table = np.zeros(PATTERNS_FIELDS, np.int64)
         for at, name in _ADDRESSES.items():
             self._table[at] = address_of(self.arrays[name])
-        facts = self.arrays["facts"].tolist()
-        for at, fact in zip(_FACTS, facts, strict=True):
+        for at, fact in zip(_FACTS, self.arrays["facts"].tolist(), strict=True):
             self._table[at] = fact
         self.word_count = int(self._table[PATTERNS_WORD_COUNT])
         self.address = address_of(self._table)
 
     def _ask(self, code: int, accepts: Ask) -> int:
-        self.asked.append((code | self._mark, accepts))
-        return WORD_ASKED | self._mark | len(self.asked) - 1
+        self.asked.append((code, accepts))
+        return WORD_ASKED | len(self.asked) - 1
 
     def question_of(self, word: int) -> tuple[int, Ask]:
         """What a word stands for that must be asked in full: the code, and the question."""
-        return self.asked[word & ~(WORD_ASKED | WORD_SHARED)]
+        return self.asked[word & ~WORD_ASKED]
 
     def _arrays(
-        self, by_text: dict[tuple[bytes, int], list[int]], every: list[int], beyond_ascii: bool
+        self, by_text: dict[tuple[bytes, int], list[int]], every: list[int]
     ) -> dict[str, npt.NDArray[Any]]:
         special = np.zeros(256, np.uint8)
-        special[128:] = beyond_ascii
+        special[128:] = not all(text.isascii() for text, _ in by_text)
         special[list(_FOREIGN_CAPITALS)] = 1
         words: list[int] = []
         rows: list[tuple[int, ...]] = []
@@ -111,16 +108,22 @@ class PatternTable:
             start += len(text)
         grams = _rarest_grams([text for text, _ in by_text])
         table, table_bits, candidates = _gram_table(grams)
-        bits = max(_FEWEST_FILTER_BITS, (8 * len(grams)).bit_length())
-        shift = 32 - min(bits, 20)
+        bits = max(_FEWEST_FILTER_BITS, (_FILTER_BITS_PER_GRAM * len(grams)).bit_length())
+        shift = 32 - min(bits, _MOST_FILTER_BITS)
         lengths = 0
         bitmap = np.zeros((1 << (32 - shift)) // 8, np.uint8)
+        pairs = np.zeros(1 << 16, np.bool_)
         for gram, size in {(gram, size) for gram, size, _ in grams}:
             lengths |= 1 << size
-            bit = ((gram * _SPREAD) & 0xFFFFFFFF) >> shift
-            bitmap[bit >> 3] |= 1 << (bit & 7)
+            if size == GRAM:
+                bit = ((gram * _SPREAD) & 0xFFFFFFFF) >> shift
+                bitmap[bit >> 3] |= 1 << (bit & 7)
+            elif size == 1:
+                pairs[gram::256] = True
+            else:
+                pairs[gram & 0xFFFF] = True
         return {
-            "fold": _FOLD,
+            "pairs": np.packbits(pairs, bitorder="little"),
             "special": special,
             "filter": bitmap,
             "table": table,
@@ -135,7 +138,7 @@ class PatternTable:
 
 
 _ADDRESSES: Final = {
-    PATTERNS_FOLD: "fold",
+    PATTERNS_PAIRS: "pairs",
     PATTERNS_SPECIAL: "special",
     PATTERNS_FILTER: "filter",
     PATTERNS_TABLE: "table",
@@ -155,10 +158,6 @@ _FACTS: Final = (
 )
 
 
-def _is_empty(text: str) -> bool:
-    return not text
-
-
 def _ends_of(pattern: Pattern) -> int | None:
     """At which ends of a value the text of a pattern must stand; None where it asks for more than a text."""
     if not isinstance(pattern.asked, LikePattern) or pattern.asked.shape == "general":
@@ -166,7 +165,7 @@ def _ends_of(pattern: Pattern) -> int | None:
     has_case = pattern.piece != pattern.piece.lower() or pattern.piece != pattern.piece.upper()
     if not pattern.asked.ignore_case and (has_case or not pattern.piece.isascii()):
         return None
-    return _ENDS[pattern.asked.shape] if pattern.piece or pattern.asked.shape == "exact" else None
+    return _ENDS[pattern.asked.shape] if pattern.piece else None
 
 
 def _rarest_grams(texts: Sequence[bytes]) -> list[tuple[int, int, int]]:

@@ -111,7 +111,9 @@ class Searches:
         self.patterns = [Pattern(code, _pattern_of(search)) for code, search in searches]
         self._find = _Finder(self.patterns)
         self._known: dict[str, tuple[int, ...]] = {}
-        self.reads_numbers = any(may_be_of_others(pattern.piece) for pattern in self.patterns)
+        of_others = [pattern for pattern in self.patterns if may_be_of_others(pattern.piece)]
+        self._find_in_others = _Finder(of_others)
+        self.reads_others = bool(of_others)  # whether something may be found in a value that is no string
 
     def codes(self, attributes: Attributes) -> list[int]:
         """The codes of all searches that find something in an event."""
@@ -123,16 +125,16 @@ class Searches:
 
     def of_value(self, value: Scalar) -> tuple[int, ...]:
         """The codes of the searches that find something in a value."""
-        text = value if type(value) is str else text_of(value, "UTC")
-        if text is None:
-            return ()
-        known = self._known.get(text)
+        if type(value) is not str:
+            text = text_of(value, "UTC") if self.reads_others else None
+            return () if text is None else tuple(self._find_in_others(text))
+        known = self._known.get(value)
         if known is None:
-            known = tuple(self._find(text))
-            if len(text) <= _REMEMBERED_LENGTH:
+            known = tuple(self._find(value))
+            if len(value) <= _REMEMBERED_LENGTH:
                 if len(self._known) >= _REMEMBERED:
                     self._known = {}
-                self._known[text] = known
+                self._known[value] = known
         return known
 
 

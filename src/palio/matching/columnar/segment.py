@@ -190,11 +190,11 @@ class Segment:
         found += [_hits(others[name], self._questions[name]) for name in others if name in self._questions]
         memory = self._memories.pop() if self._memories else Memory()
         asked = [column for column in texts if column.name in self._questions]
-        answers = memory.answers(self._asked_columns, asked, self._searching, count) if asked else None
+        answers = memory.answers(self._asked_columns, asked, count) if asked else None
         if self._searching is not None:
             searched = [column for column in texts if column.name not in self._questions]
             found.append(memory.search(self._searching, searched, count))
-            if self._searching.searches.reads_numbers:
+            if self._searching.searches.reads_others:
                 found += [_finds(column, self._searching) for column in others.values()]
         extras = _by_row([each for each in found if len(each[0])], count)
         ends, numbers = self.searcher.match_columns(bound, extras, answers)
