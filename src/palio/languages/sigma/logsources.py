@@ -65,6 +65,7 @@ class LogSources:
     entries: tuple[_Entry, ...]
     names: Mapping[str, tuple[str, ...]]
     known: frozenset[Key] | None = None  # where a list of all log sources there are was given
+    _found: dict[Key, list[Place]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def read(cls, mapping: LogSources | Mapping[str, Any] | str | PathLike[str] | None) -> LogSources:
@@ -82,7 +83,9 @@ class LogSources:
         key = _key_of(logsource)
         if self.known is not None and not self._is_known(key):
             raise ValueError(f"the log source {_spoken(key)} is not in the list of log sources")
-        return [Place(names=self.names).join(place) for place in self._places(key, 0)]
+        if key not in self._found:
+            self._found[key] = [Place(names=self.names).join(place) for place in self._places(key, 0)]
+        return self._found[key]
 
     def _places(self, key: Key, depth: int) -> list[Place]:
         if depth > _MOST_REWRITES:

@@ -259,7 +259,7 @@ class ConditionsBuilder:
             axis = self.axis((attribute, Member(values)))
             encoded.tests.append(self._hit(axis, True, _UNKNOWN_SHARE))
             return encoded
-        for test in sorted(values.tests, key=lambda test: (not test.wanted, repr(test.pattern))):
+        for test in sorted(values.tests, key=lambda test: (not test.wanted, test.key)):
             axis = self.axis((attribute, Test(test.pattern)))
             encoded.tests.append(self._hit(axis, test.wanted, share_of(test)))
         if any(test.wanted and plain == domain_of(test) for test in values.tests):
