@@ -1,7 +1,7 @@
 """Which texts do values have that are no strings?
 
-`CAST(x AS STRING)` writes numbers, truth values, dates and moments with few characters, in few ways. A pattern that asks
-for a piece of text which none of them can hold need not be asked of them.
+`CAST(x AS STRING)` writes numbers, truth values, dates and moments with few characters, in few ways. A pattern that
+asks for a piece of text which none of them can hold need not be asked of them.
 """
 
 from __future__ import annotations

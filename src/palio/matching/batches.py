@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -152,12 +153,16 @@ class _Events:
 
     def some(self, rows: Ints, names: Collection[str] | None) -> Iterator[Mapping[str, Any]]:
         """The events of some rows, in that order; of their attributes at least those that are named."""
+        taken = None
         if self._attributes is None and not isinstance(self._piece, list):
             narrow = self._piece if names is None else _with_columns_of(self._piece, names)
-            yield from (event.attributes for event in Event.from_arrow(narrow.take(pa.array(rows))))
-            return
-        known = self.all()
-        yield from (known[row] for row in rows.tolist())
+            with suppress(pa.ArrowNotImplementedError):  # of columns of some rare types, rows cannot be taken
+                taken = narrow.take(pa.array(rows))
+        if taken is not None:
+            yield from (event.attributes for event in Event.from_arrow(taken))
+        else:
+            known = self.all()
+            yield from (known[row] for row in rows.tolist())
 
 
 def _with_columns_of(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:

@@ -1,6 +1,7 @@
 """Sigma's detection rules as conditions; `docs/languages/sigma.md` is the specification.
 
-Needs the extra `sigma` (pySigma, which knows the rules' values and modifiers).
+Needs the extra `sigma` (pySigma, which knows the rules' values and modifiers). `parse` makes a filter of one rule,
+`read_rules` reads a whole collection of them, and `flatten_windows_event` makes of a Windows event what rules speak of.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from os import PathLike
 from typing import Any
 
 from palio.filters.filter import Filter
+from palio.languages.sigma.rules import RefusedRule, Rules, SigmaRule, read_rules
+from palio.languages.sigma.windows_events import flatten_windows_event
 
-__all__ = ["parse"]
+__all__ = ["RefusedRule", "Rules", "SigmaRule", "flatten_windows_event", "parse", "read_rules"]
 
 
 def parse(

@@ -20,7 +20,7 @@ from palio.filters.like import LikePattern
 from palio.languages.sigma.formulas import All, Any, Formula, Not
 
 _TOKEN: Final = re.compile(r"\s*([\w*-]+|\S)")
-_QUANTIFIERS: Final = {"1": Any, "any": Any, "all": All}
+_QUANTIFIERS: Final[dict[str, type[All] | type[Any]]] = {"1": Any, "any": Any, "all": All}
 _MOST_LEVELS: Final = 100
 _MOST_WORDS: Final = 10_000
 
@@ -91,18 +91,15 @@ class _Reader:
         self._next()
         if self._took("of"):
             return self._selection(word, start)
-        if word in self._detections:
-            return self._detections[word]
-        if not re.fullmatch(r"[\w-]+", word):
-            self.refuse(f"{word!r} is not expected here", start)
-        self.refuse(f"there is no detection {word!r}", start)
+        if word not in self._detections:
+            is_name = re.fullmatch(r"[\w-]+", word) is not None
+            self.refuse(f"there is no detection {word!r}" if is_name else f"{word!r} is not expected here", start)
+        return self._detections[word]
 
     def _selection(self, quantifier: str, start: int) -> Formula:
         joined = _QUANTIFIERS.get(quantifier.lower())
         if joined is None:
-            self.refuse(
-                f"{quantifier!r} is no quantifier", start, "it is written `1 of …`, `any of …` or `all of …`"
-            )
+            self.refuse(f"{quantifier!r} is no quantifier", start, "it is written `1 of …`, `any of …` or `all of …`")
         pattern, at = self.word, self.position
         if pattern is None or not re.fullmatch(r"[\w*-]+", pattern):
             self.refuse("after `of` comes a pattern of names, such as selection_*, or them")

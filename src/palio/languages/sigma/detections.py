@@ -6,10 +6,12 @@ the whole event. What the modifiers behind a field's name make of its values is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any as Anything
 from typing import Final, TypeAlias
 
+from palio.errors import MissingExtra
 from palio.languages.sigma.formulas import All, Any, Ask, Formula, Not
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -50,16 +52,23 @@ def _joined(kind: type[All] | type[Any], parts: list[Formula]) -> Formula:
 
 def _item(key: Anything, value: Anything, path: Path) -> Formula:
     """A field with its modifiers, and its values."""
-    from sigma.conditions import ConditionAND
-    from sigma.exceptions import SigmaError
-    from sigma.rule.detection import SigmaDetectionItem
-
+    try:
+        from sigma.conditions import ConditionAND
+        from sigma.exceptions import SigmaError
+        from sigma.modifiers import modifier_mapping
+        from sigma.rule.detection import SigmaDetectionItem
+    except ImportError:
+        raise MissingExtra("Sigma rules", "sigma") from None
     if not isinstance(key, str):
         raise DetectionError(path, f"a field's name is text, not {type(key).__name__}")
+    for modifier in key.split("|")[1:]:
+        if modifier not in modifier_mapping:
+            hint = f"the modifiers are {', '.join(sorted(modifier_mapping))}"
+            raise DetectionError(path, f"there is no modifier {modifier!r}", hint)
     for each in value if isinstance(value, list) else [value]:
         if not isinstance(each, _SCALARS):
             raise DetectionError(path, f"a value is text, a number, a boolean or null, not {type(each).__name__}")
-        if "|re" in key and not isinstance(each, str):
+        if "re" in key.split("|")[1:] and not isinstance(each, str):
             raise DetectionError(path, f"a regular expression is text, not {each!r}")
     try:
         item = SigmaDetectionItem.from_mapping(key, value)
@@ -77,8 +86,14 @@ def _item(key: Anything, value: Anything, path: Path) -> Formula:
     return Not(formula) if item.negated else formula
 
 
+_WRONG_KIND: Final = re.compile(r"Modifier Sigma(\w+)Modifier incompatible to value type of '(.*)'", re.DOTALL)
+
+
 def _reason(error: Exception) -> str:
-    return str(error.args[0]) if error.args else type(error).__name__
+    """What pySigma says is wrong, in the words of a rule."""
+    said = str(error.args[0]) if error.args else type(error).__name__
+    wrong_kind = _WRONG_KIND.match(said)
+    return f"a modifier does not take the value {wrong_kind[2]!r}" if wrong_kind else said
 
 
 def fields_in(formula: Formula) -> Iterator[str]:

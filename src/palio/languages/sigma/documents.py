@@ -1,15 +1,17 @@
 """Reading the YAML of a rule, from whoever wrote it: nothing in it is executed, and nothing in it may nest or multiply
 without bound.
 
-PyYAML's fast parser recurses in C, and ends the process where a text nests some ten thousand levels deep; so the nesting
-is measured first, exactly where a rough look at the text does not rule it out. Aliases that stand for each other
-many times over are refused before they are followed.
+PyYAML's fast parser recurses in C, and ends the process where a text nests some ten thousand levels deep; so the
+nesting is measured first, exactly where a rough look at the text does not rule it out. Aliases that stand for each
+other many times over are refused before they are followed.
 """
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final
+
+from palio.errors import MissingExtra
 
 _MOST_LEVELS: Final = 100
 _BRACKETS: Final = re.compile(r"[\[{]")
@@ -28,10 +30,12 @@ class DocumentError(ValueError):
 
 def read_documents(text: str) -> list[Any]:
     """The documents of a YAML text that are not empty."""
-    import yaml
-    from sigma.exceptions import SigmaError
-    from sigma.rule.base import SigmaYAMLLoader, check_alias_expansion
-
+    try:
+        import yaml
+        from sigma.exceptions import SigmaError
+        from sigma.rule.base import SigmaYAMLLoader, check_alias_expansion
+    except ImportError:
+        raise MissingExtra("Sigma rules", "sigma") from None
     try:
         if _may_be_deep(text):
             _check_levels(text)
@@ -68,6 +72,7 @@ def _check_levels(text: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             levels += 1
             if levels > _MOST_LEVELS:
-                raise DocumentError(event.start_mark.index, f"nested more than {_MOST_LEVELS} levels deep")
+                mark = event.start_mark
+                raise DocumentError(0 if mark is None else mark.index, f"nested more than {_MOST_LEVELS} levels deep")
         elif isinstance(event, yaml.CollectionEndEvent):
             levels -= 1

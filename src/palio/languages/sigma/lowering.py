@@ -1,8 +1,8 @@
 """From a rule to a filter: its detections under the names that its log source has in the events.
 
 Sigma has two truth values, so a tree is made once as what holds and, where NOT is on the way, as what fails; both have
-one leaf per question that was asked. Nothing is multiplied out: a rule whose disjunctive form has 10^10 terms has a tree
-as large as the rule.
+one leaf per question that was asked. Nothing is multiplied out: a rule whose disjunctive form has 10^10 terms has a
+tree as large as the rule.
 """
 
 from __future__ import annotations

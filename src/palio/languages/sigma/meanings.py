@@ -57,7 +57,7 @@ class Values:
     @cached_property
     def holds(self) -> Node:
         sets = [self.plain]
-        sets += [domain_of(test).where([test]) for test in self.strings]
+        sets += [(STRINGS if _compares(test) else domain_of(test)).where([test]) for test in self.strings]
         sets += [TEXTED.where([test]) for test in self.texted]
         return Or(tuple(Leaf(self.attribute, each) for each in sets))
 
@@ -72,13 +72,21 @@ class Values:
 
 
 def _refuted(test: Test) -> Test:
-    """The test that passes where this one does not, among values for which a pattern is TRUE or FALSE.
+    """The test that passes where this one does not, among strings or other values that have a text.
 
-    A comparison may also be NULL, where a text is no number.
+    A comparison may also be NULL, where a text is no number; a pattern is TRUE or FALSE.
     """
-    if isinstance(test.pattern, Computed) and test.pattern.expression.function in OPERATORS:
+    if isinstance(test.pattern, Computed) and _compares(test):
         return Test(replace(test.pattern, expression=Call("istrue", (test.pattern.expression,)), wants=False))
     return opposite(test)
+
+
+def _compares(test: Test) -> bool:
+    """Whether a text is read as a number, and that compared; a number itself is compared without that."""
+    match test.pattern:
+        case Computed(Call(function)):
+            return function in OPERATORS
+    return False
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,10 @@ def _document(condition: Anything) -> tuple[Source, Mapping[str, Anything]]:
         raise ParseError(condition, error.position, error.reason) from None
     if len(documents) > 1:
         raise ParseError(
-            condition, 0, f"there are {len(documents)} documents; a condition is one rule", "read_rules() reads them all"
+            condition,
+            0,
+            f"there are {len(documents)} documents; a condition is one rule",
+            "read_rules() reads them all",
         )
     if not documents or not isinstance(documents[0], Mapping):
         raise ParseError(condition, 0, "a rule is a YAML mapping with a `detection`")

@@ -196,9 +196,11 @@ def _within(attribute: str, network: str) -> Values:
 
 def _compared(attribute: str, comparison: SigmaCompareExpression, timezone: str) -> Meaning:
     """A number in an order; a text is read as a number where it is one."""
+    from sigma.types import SigmaTimestampPart
+
     operator = _OPERATORS[comparison.op.name]
     number = comparison.number
-    if hasattr(number, "timestamp_part"):
+    if isinstance(number, SigmaTimestampPart):
         return _of_moment(attribute, operator, number, timezone)
     literal = Decimal(str(number.number)) if len(str(number.number)) <= _MOST_DIGITS else float(number.number)
     read = Call("cast", (Attribute(attribute), Literal("double")))

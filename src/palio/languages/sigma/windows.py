@@ -130,6 +130,17 @@ _POWERSHELL_EVENTS: Final = {
 }
 
 
+# Defender names its fields with blanks, rules name them without, and so do many shippers.
+_DEFENDER_FIELDS: Final = (
+    "Action ID", "Action Name", "Additional Actions String", "Category ID", "Category Name", "Detection ID",
+    "Detection Time", "Detection User", "Engine Version", "Error Code", "Error Description", "Execution ID",
+    "Execution Name", "Feature Name", "New Value", "Old Value", "Origin ID", "Origin Name", "Post Clean Status",
+    "Pre Execution Status", "Process Name", "Product Name", "Product Version", "Remediation User", "Severity ID",
+    "Severity Name", "Source ID", "Source Name", "Status Code", "Status Description", "Threat ID", "Threat Name",
+    "Type ID", "Type Name",
+)  # fmt: skip
+
+
 def mapping() -> dict[str, Any]:
     """All of it, as a mapping of log sources."""
     sources: dict[str, Any] = {}
@@ -139,6 +150,8 @@ def mapping() -> dict[str, Any]:
             "service": service,
             "conditions": {"Channel": list(channels)},
         }
+    names = {name.replace(" ", ""): [name.replace(" ", ""), name] for name in _DEFENDER_FIELDS}
+    sources["windows windefend"]["fieldmappings"] = names
     for category, numbers in SYSMON_EVENTS.items():
         conditions: dict[str, Any] = {"EventID": list(numbers)}
         if category in _REGISTRY_CHANGES:

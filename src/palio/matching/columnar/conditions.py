@@ -24,8 +24,8 @@ from palio.filters.expressions.own import OF_THE_EVENT
 from palio.filters.expressions.tree import Call, Literal
 from palio.filters.intervals import EMPTY
 from palio.filters.kinds import KINDS, Kind
-from palio.filters.normal_form import expand
 from palio.filters.like import LikePattern
+from palio.filters.normal_form import expand
 from palio.filters.patterns import Computed, Like, Matching, Test
 from palio.filters.printing import domain_of
 from palio.filters.regex import Regex
@@ -116,16 +116,16 @@ class ConditionsBuilder:
         """Take in the canonical tree of one subscription."""
         alternatives = expand(node, MOST_CONJUNCTIONS)
         if alternatives is not None:
-            for each in alternatives:
-                leaves = [Leaf(name, values) for name, values in each.leaves.items()]
-                self._add_conjunction(number, [*leaves, *self._certain(number, each.residuals)], ())
+            for conjunction in alternatives:
+                leaves = [Leaf(name, values) for name, values in conjunction.leaves.items()]
+                self._add_conjunction(number, [*leaves, *self._certain(number, conjunction.residuals)], ())
             return
         certain, sure = _without_residuals(node)
         if not sure:
             self.unsure.add(number)
         # A few alternatives are each filed under what is rarest in them.
-        split = isinstance(certain, Or) and len(certain.children) <= MOST_CONJUNCTIONS
-        for each in certain.children if split else (certain,):  # type: ignore[union-attr]
+        is_few = isinstance(certain, Or) and len(certain.children) <= MOST_CONJUNCTIONS
+        for each in certain.children if isinstance(certain, Or) and is_few else (certain,):
             self._add_tree(number, each)
 
     def _certain(self, number: int, residuals: Sequence[Residual]) -> list[Residual]:
@@ -333,9 +333,9 @@ class ConditionsBuilder:
         axes, intervals = self.axes.finish()
         for rows in self._rows:
             if rows.tree is not None:
-                share, access = self._access(rows.tree)
+                share, chosen = self._access(rows.tree)
                 alone = min((self._share([handle]) for handle in rows.handles), default=np.inf)
-                rows.access = access if share < alone else []
+                rows.access = chosen if share < alone else []
         handles = np.concatenate([*(each[2] for each in self._plain), _flat([rows.handles for rows in self._rows])])
         lengths = np.concatenate([*(each[1] for each in self._plain), _lengths(self._rows, "handles")])
         before = sum(len(each[0]) for each in self._plain)  # these have no program, and need no access set

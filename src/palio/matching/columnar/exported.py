@@ -51,7 +51,7 @@ class ColumnPlan:
 
     @classmethod
     def of(
-        cls, schema: pa.Schema, axis_of: Mapping[str, int], asked: Collection[str], searched: bool
+        cls, schema: pa.Schema, axis_of: Mapping[str, int], asked: Collection[str], searched: bool = False
     ) -> ColumnPlan | None:
         """The plan for a schema; None where its columns must be looked at one by one.
 
@@ -77,6 +77,8 @@ class ColumnPlan:
                 return None
             read.add(name)
             if name in asked or searched:
+                if pa.types.is_dictionary(field.type) or field.type == pa.string_view():
+                    return None
                 if field.type.id in _KINDS_OF_TEXT:
                     texts.append((name, place))
                 else:

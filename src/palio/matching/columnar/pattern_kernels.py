@@ -1,14 +1,14 @@
 """Asking whole columns of strings: which of thousands of patterns does each value satisfy?
 
 A value that was seen before is found by its hash, with what was found out about it then. A new one is brought to lower
-case and read once, four bytes at a time at every place: every text that some pattern needs was filed under one of
-its grams, the one that fewest others have, and a small bitmap says of nearly every place that no text has that gram. What
+case and read once, four bytes at a time at every place: every text that some pattern needs was filed under one of its
+grams, the one that fewest others have, and a small bitmap says of nearly every place that no text has that gram. What
 passes is compared in full. Patterns that ask for more than a text at its place (regular expressions, texts with gaps,
 texts whose case matters) are only noted, for Python to ask.
 
 Lower case is that of ASCII. Two characters beyond it have one in ASCII (the Kelvin sign and the dotted capital I), and
-texts that are not ASCII themselves are compared only where Python has looked: a value that holds a byte which may mean so
-is left to Python altogether.
+how letters beyond it fold is for Python to say: a value that holds a byte which may belong to the former, or, where
+some pattern is not ASCII, one that is not ASCII either, is left to Python altogether.
 """
 
 from __future__ import annotations
@@ -115,7 +115,16 @@ def equal_bytes(left: int, right: int, length: int) -> bool:
 
 @inlined
 def take_candidates(
-    patterns: int, gram: int, size: int, value: int, length: int, place: int, stamps: int, epoch: int, words: int, count: int
+    patterns: int,
+    gram: int,
+    size: int,
+    value: int,
+    length: int,
+    place: int,
+    stamps: int,
+    epoch: int,
+    words: int,
+    count: int,
 ) -> int:
     """Note the words of the texts that have a gram at a place of a value; `words` ends at `count` then."""
     bits = i64_at(patterns, PATTERNS_TABLE_BITS)
@@ -155,10 +164,8 @@ def take_candidates(
 
 
 @compiled
-def look_through(
-    patterns: int, value: int, length: int, stamps: int, epoch: int, words: int, count: int
-) -> int:
-    """Note the words of all patterns that a value in lower case satisfies, or may; some bytes behind it are readable."""
+def look_through(patterns: int, value: int, length: int, stamps: int, epoch: int, words: int, count: int) -> int:
+    """Note the words of all patterns that a value in lower case satisfies, or may; some bytes behind it are zero."""
     always = i64_at(patterns, PATTERNS_WORDS) + 8 * i64_at(patterns, PATTERNS_ALWAYS)
     for index in range(i64_at(patterns, PATTERNS_ALWAYS_COUNT)):
         put_i64(words, count, i64_at(always, index))
@@ -170,9 +177,8 @@ def look_through(
     for place in range(length):
         gram = u32_at(value + place, 0)
         bit = gram_hash(gram) >> shift
-        if (u8_at(bitmap, bit >> 3) >> (bit & 7)) & 1 != 0:
-            if place + GRAM <= length:
-                count = take_candidates(patterns, gram, GRAM, value, length, place, stamps, epoch, words, count)
+        if (u8_at(bitmap, bit >> 3) >> (bit & 7)) & 1 != 0 and place + GRAM <= length:
+            count = take_candidates(patterns, gram, GRAM, value, length, place, stamps, epoch, words, count)
         if short != 0:
             pair = gram & 0xFFFF
             if (u8_at(pairs, pair >> 3) >> (pair & 7)) & 1 != 0:
@@ -185,7 +191,7 @@ def look_through(
 
 @inlined
 def fold(patterns: int, value: int, length: int, end: int, folded: int) -> int:
-    """Bring a value to lower case; say whether it must be looked at more closely. `end` is where readable memory ends."""
+    """Bring a value to lower case; say whether Python must look at it. `end` is where readable memory ends."""
     special = i64_at(patterns, PATTERNS_SPECIAL)
     closely = 0
     place = 0
@@ -284,9 +290,9 @@ def entry_of(asked: int, value: int, length: int, end: int, row: int) -> int:
             if key > 0:
                 return number
             entry = i64_at(known, KNOWN_ENTRIES) + 8 * ENTRY_FIELDS * number
-            if i64_at(entry, ENTRY_LENGTH) == length:
-                if same(i64_at(known, KNOWN_TEXT) + i64_at(entry, ENTRY_TEXT), value, length):
-                    return number
+            text = i64_at(known, KNOWN_TEXT) + i64_at(entry, ENTRY_TEXT)
+            if i64_at(entry, ENTRY_LENGTH) == length and same(text, value, length):
+                return number
         place = (place + 1) & ((1 << bits) - 1)
     if not has_room(asked, known, length):
         return -1

@@ -1,8 +1,8 @@
 """The texts that patterns look for, filed by their grams: what `pattern_kernels` reads.
 
 A pattern that is a text at its place (all of a value, its start, its end or anywhere) is decided by the kernels. Of any
-other the longest piece of text is filed, and where that is found the pattern is asked in full; one without such a piece is
-asked of every new value.
+other the longest piece of text is filed, and where that is found the pattern is asked in full; one without such a piece
+is asked of every new value.
 """
 
 from __future__ import annotations
@@ -93,9 +93,7 @@ class PatternTable:
         """What a word stands for that must be asked in full: the code, and the question."""
         return self.asked[word & ~WORD_ASKED]
 
-    def _arrays(
-        self, by_text: dict[tuple[bytes, int], list[int]], every: list[int]
-    ) -> dict[str, npt.NDArray[Any]]:
+    def _arrays(self, by_text: dict[tuple[bytes, int], list[int]], every: list[int]) -> dict[str, npt.NDArray[Any]]:
         special = np.zeros(256, np.uint8)
         special[128:] = not all(text.isascii() for text, _ in by_text)
         special[list(_FOREIGN_CAPITALS)] = 1

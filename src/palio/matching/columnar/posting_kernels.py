@@ -136,7 +136,7 @@ def weight(
         return _RANGE_PENALTY * float(uses[axis]) * (high - low + 1) / size
     shared = float(points[offsets[axis] + low])
     if size == 2:
-        return max(shared, rows * shares[axis])
+        return float(max(shared, rows * shares[axis]))
     if low == FALSE or low == TRUE:
         return max(shared, rows / _BOOLEAN_SHARE)
     return shared

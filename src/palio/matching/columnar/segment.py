@@ -169,7 +169,9 @@ class Segment:
         if any(name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced):
             raise AskTheFilters
         bound = bind_columns(
-            self.axes, [(self._axis_of[name], column) for name, column in columns.items() if name in self._axis_of], count
+            self.axes,
+            [(self._axis_of[name], column) for name, column in columns.items() if name in self._axis_of],
+            count,
         )
         others = {name: each for name, each in columns.items() if name in self._questions or self.reads_whole_event}
         strings = {name: others.pop(name) for name in list(others) if _holds_strings(others[name])}
@@ -274,9 +276,7 @@ def _hits(column: pa.Array, questions: Questions) -> tuple[Ints, Ints]:
     return _spread(column, questions.codes, questions.when_null)
 
 
-def _spread(
-    column: pa.Array, ask: Callable[[Any], Sequence[int]], when_null: Sequence[int]
-) -> tuple[Ints, Ints]:
+def _spread(column: pa.Array, ask: Callable[[Any], Sequence[int]], when_null: Sequence[int]) -> tuple[Ints, Ints]:
     """Words by row: each distinct value of a column is asked once."""
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
     answers = [ask(value) for value in read_column(encoded.dictionary)]
