@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from palio.errors import EventError
 from palio.events import Event
-from palio.events.names import join_path
+from palio.events.names import join_path, split_path
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segment
 from palio.matching.live import LiveSubscriptions
@@ -153,11 +153,23 @@ class _Events:
             events = self._piece if isinstance(self._piece, list) else Event.from_arrow(self._piece)
             self._attributes = [event.attributes for event in events]
             if self._paths and not isinstance(self._piece, list):
-                path_of = {join_path((name,)): name for name in self._piece.schema.names}
+                rename = _Renaming(self._piece.schema.names)
                 self._attributes = [
-                    {path_of[name]: value for name, value in attributes.items()} for attributes in self._attributes
+                    {rename[name]: value for name, value in attributes.items()} for attributes in self._attributes
                 ]
         return self._attributes
+
+
+class _Renaming(dict[str, str]):
+    """From an attribute whose first name was taken as a name of its own to one whose first name is a path."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__((join_path((path,)), path) for path in paths)
+
+    def __missing__(self, attribute: str) -> str:
+        first, *rest = split_path(attribute)
+        self[attribute] = renamed = ".".join((first, join_path(rest)))
+        return renamed
 
 
 def flat_columns(batch: pa.RecordBatch, wanted: Collection[str], paths: bool = False) -> dict[str, pa.Array] | None:

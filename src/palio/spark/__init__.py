@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from palio.spark.functions import matches as matches
+    from palio.spark.functions import matching_function as matching_function
     from palio.spark.matching import match as match
     from palio.spark.wants import Refused as Refused
     from palio.spark.wants import Wants as Wants
@@ -17,9 +19,11 @@ _HOMES = {
     "Refused": "palio.spark.wants",
     "Wants": "palio.spark.wants",
     "match": "palio.spark.matching",
+    "matches": "palio.spark.functions",
+    "matching_function": "palio.spark.functions",
 }
 
-__all__ = ["Refused", "Wants", "match"]
+__all__ = ["Refused", "Wants", "match", "matches", "matching_function"]
 
 
 def __getattr__(name: str) -> Any:
