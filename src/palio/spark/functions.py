@@ -67,6 +67,4 @@ def matching_function(
 def _name_of(column: str | Column) -> str:
     if isinstance(column, str):
         return column
-    raise PipelineError(
-        "name the columns by strings, so that conditions can name them too"
-    )
+    raise PipelineError("name the columns by strings, so that conditions can name them too")
