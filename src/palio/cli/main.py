@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "check": "Say what is wrong with subscriptions: errors, redundant ones, slow ones.",
     "explain": "Say why a condition matches an event, or which part of it fails.",
     "convert": "Write subscriptions in another language.",
+    "spark": "The same on Spark: on all cores of this machine, or on a cluster.",
     "demo": "See it work: real flights against thousands of subscriptions.",
 }
 
