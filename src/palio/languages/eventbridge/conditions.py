@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Final
 
-from palio.filters.comparisons import compare
 from palio.filters.computed import computed
 from palio.filters.expressions.tree import Attribute, Call, Literal
 from palio.filters.kinds import Kind
@@ -51,11 +49,6 @@ ANYTHING: Final = within(THERE)
 def exactly(values: Iterable[str | bool | None]) -> Condition:
     """A value is one of these, and of the same kind."""
     return within(ValueSet.points(values))
-
-
-def number(operator: str, literal: Decimal) -> ValueSet:
-    """The numbers that compare so with a literal: exactly, but for floats, which compare as binary64."""
-    return compare(operator, literal).true
 
 
 def like(pattern: LikePattern) -> Condition:

@@ -7,19 +7,20 @@ read that way; a number that only stands for itself may have any digits.
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Final
 
-from palio.filters.intervals import EMPTY
+from palio.events.values import DIGITS
+from palio.filters.comparisons import compare
 from palio.filters.kinds import Kind
 from palio.filters.values import NO_VALUE, ValueSet
-from palio.languages.eventbridge.conditions import number
 from palio.languages.eventbridge.dialect import Dialect
 from palio.languages.eventbridge.document import Array, Value, kind_of
 from palio.languages.eventbridge.refusal import Place
 
 _LARGEST_EXPONENT: Final = 308  # of binary64
 _SMALLEST_EXPONENT: Final = -324
+_EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _LOWER: Final = (">", ">=")
 _UPPER: Final = ("<", "<=")
 
@@ -27,13 +28,30 @@ _UPPER: Final = ("<", "<=")
 def equal_to(literal: Decimal) -> ValueSet:
     """The numbers equal to a literal; none where no event can hold it."""
     if literal.is_zero():
-        return number("=", Decimal(0))
+        return _numbers("=", Decimal(0))
     if not _SMALLEST_EXPONENT <= literal.adjusted() <= _LARGEST_EXPONENT:
         return NO_VALUE
-    values = number("=", literal)
-    if _is_kept(literal) or (literal != literal.to_integral_value() and float(literal)):
-        return values  # a fraction of many digits was rounded in the event as it is here
-    return ValueSet(tuple(EMPTY if kind is Kind.FLOAT else values.part(kind) for kind in Kind))
+    if _is_kept(literal):
+        return _numbers("=", literal)
+    is_whole = literal == literal.to_integral_value()
+    exact = _numbers("=", literal) if _is_decimal(literal) else NO_VALUE
+    # A fraction of many digits is rounded in an event as it is here; a whole number is not.
+    kinds = (Kind.INTEGER, Kind.DECIMAL) if is_whole else (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
+    rounded = NO_VALUE if is_whole or not float(literal) else compare("=", float(literal)).true
+    return ValueSet.of({kind: (rounded if kind is Kind.FLOAT else exact).part(kind) for kind in kinds})
+
+
+def _numbers(operator: str, literal: Decimal) -> ValueSet:
+    """The numbers that compare so with a literal: exactly, but for floats, which compare as binary64."""
+    # What has more digits than any decimal of an event is told from all of them by its nearest float as well.
+    return compare(operator, literal if _is_decimal(literal) else float(literal)).true
+
+
+def _is_decimal(literal: Decimal) -> bool:
+    """Whether an event can hold a number as a decimal: with 38 digits, of which any part is behind the point."""
+    exponent = literal.normalize(_EXACT).as_tuple().exponent
+    assert isinstance(exponent, int)  # it is finite
+    return exponent >= -DIGITS and literal.adjusted() < DIGITS and literal.adjusted() - min(exponent, 0) < DIGITS
 
 
 def _is_kept(literal: Decimal) -> bool:
@@ -73,7 +91,7 @@ def read_numeric(operand: Value, place: Place, dialect: Dialect) -> ValueSet:
         raise place.refuse(operand, "numeric takes an operator and a number, and here is nothing", _FORM)
     operator = _operator(items[0], place, ("=", *_LOWER, *_UPPER))
     first = _operand(items, 1, operand, place, dialect)
-    values = number(operator, first)
+    values = _numbers(operator, first)
     if len(items) == 2:
         return values
     if operator not in _LOWER:
@@ -84,7 +102,7 @@ def read_numeric(operand: Value, place: Place, dialect: Dialect) -> ValueSet:
         raise place.refuse(items[4], "a range has a lower and an upper bound, and nothing more", _FORM)
     if first >= last:
         raise place.refuse(items[3], f"the range is empty: its lower bound {first} is not below {last}")
-    return values.intersect(number(second, last))
+    return values.intersect(_numbers(second, last))
 
 
 _FORM: Final = 'write ["=", 5], [">", 0], ["<=", 9] or a range [">=", 0, "<", 10]'
