@@ -80,7 +80,7 @@ def in_network(name: str, network: str) -> Condition:
 
 
 def none_of(excluded: list[Condition]) -> Condition:
-    """A value is there, and none of these tests holds for it."""
+    """A value is there, and none of these tests holds for it; each of them holds in one set, or in plain ones."""
     inside = [values for each in excluded for values in each.inside]
     plain = union_of(values for values in inside if values.is_enumerable) or NO_VALUE
     tested = [values for values in inside if not values.is_enumerable]

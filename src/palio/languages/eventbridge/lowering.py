@@ -6,13 +6,15 @@ holds as they are. A rule is true or false and nothing between, so where it is F
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
 from palio.events.names import join_path
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Leaf, Node, Or
-from palio.languages.eventbridge.conditions import ABSENT, THERE, Condition
+from palio.filters.values import ValueSet
+from palio.languages.eventbridge.conditions import ABSENT, THERE, Condition, none_of
 from palio.languages.eventbridge.dialect import Dialect
 from palio.languages.eventbridge.document import Document
 from palio.languages.eventbridge.expressions import Absent
@@ -72,13 +74,21 @@ def _field_holds(field: Field, names: list[str]) -> Node:
 
 def _field_fails(field: Field, names: list[str]) -> Node:
     failed: list[Node] = [
-        Or((Leaf(name, ABSENT), *(Leaf(name, values) for values in each.outside)))
+        Or((Leaf(name, ABSENT), *(Leaf(name, values) for values in sets)))
         for name in names
-        for each in _conditions(field, name)
+        for sets in _outside(_conditions(field, name))
     ]
     if _wants_absence(field):
         failed.append(Or(tuple(Leaf(name, THERE) for name in names)))
     return And(tuple(failed))
+
+
+def _outside(conditions: list[Condition]) -> Iterator[tuple[ValueSet, ...]]:
+    """Unions of sets, all of which a value is in for which no condition holds; few where conditions are many."""
+    single = [each for each in conditions if len(each.inside) == 1]
+    if single:
+        yield none_of(single).inside
+    yield from (each.outside for each in conditions if len(each.inside) > 1)
 
 
 def _conditions(field: Field, name: str) -> list[Condition]:
