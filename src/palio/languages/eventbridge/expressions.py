@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from ipaddress import ip_address
 from typing import Final
 
 from palio.filters.values import ValueSet
@@ -18,6 +17,7 @@ from palio.languages.eventbridge import texts
 from palio.languages.eventbridge.conditions import ANYTHING, Condition, exactly, in_network, none_of, within
 from palio.languages.eventbridge.dialect import Dialect
 from palio.languages.eventbridge.document import Array, Object, Value, kind_of
+from palio.languages.eventbridge.networks import read_network
 from palio.languages.eventbridge.numbers import comparable, equal_to, read_numeric
 from palio.languages.eventbridge.refusal import Place
 
@@ -82,7 +82,7 @@ def wildcards_in(items: tuple[Value, ...]) -> Iterator[str]:
 def _exact_number(item: Value, place: Place, dialect: Dialect) -> ValueSet:
     literal = item.content
     assert isinstance(literal, Decimal)
-    if dialect.largest_exact is not None and abs(literal) > dialect.largest_exact:
+    if dialect.largest_exact is not None and literal.copy_abs() > dialect.largest_exact:
         bound = f"{dialect.largest_exact:,f}"
         raise place.refuse(
             item,
@@ -103,17 +103,13 @@ def _read_test(item: Value, place: Place, dialect: Dialect) -> Alternative:
         case "numeric":
             return within(read_numeric(operand, inside, dialect))
         case "cidr":
-            return partial(_network, network=_read_network(operand, inside))
+            return partial(in_network, network=read_network(operand, inside))
         case "anything-but":
             return _read_anything_but(operand, inside, dialect)
         case "prefix" | "suffix" if dialect.ignores_case_in_parts and isinstance(operand.content, Object):
             _, folded = _only_member(operand, inside, frozenset({"equals-ignore-case"}), dialect)
             return _IN_ANY_CASE[name](_text(folded, inside.inside("equals-ignore-case")))
     return _part(name, operand, inside)
-
-
-def _network(name: str, network: str) -> Condition:
-    return in_network(name, network)
 
 
 def _only_member(value: Value, place: Place, known: frozenset[str], dialect: Dialect) -> tuple[str, Value]:
@@ -199,35 +195,3 @@ def _excluded_part(name: str, operand: Value, place: Place) -> Condition:
     if operand.content == "" and name in ("prefix", "suffix"):
         raise place.refuse(operand, f"every string has the empty {name}, and nothing would be left")
     return _part(name, operand, place)
-
-
-def _read_network(operand: Value, place: Place) -> str:
-    """A network in CIDR notation, checked; the bits of a host in it are passed over."""
-    text = _text(operand, place)
-    address, slash, mask = text.partition("/")
-    if not slash or not mask or "/" in mask:
-        raise place.refuse(operand, "a network is an address, a slash and the number of its bits", "as in 10.0.0.0/8")
-    if not (mask.isascii() and mask.isdigit() and len(mask) <= 4):
-        raise place.refuse(operand, f"the bits of a network are a whole number, not {mask[:80]!r}")
-    try:
-        found = ip_address(_decimal_octets(address))
-    except ValueError:
-        raise place.refuse(operand, f"{address[:80]!r} is no IP address") from None
-    widest = found.max_prefixlen - 1
-    if int(mask) > widest:
-        raise place.refuse(
-            operand,
-            f"a network of IPv{found.version} has at most {widest} bits",
-            "a single address is written as a string by itself",
-        )
-    return f"{found}/{int(mask)}"
-
-
-def _decimal_octets(address: str) -> str:
-    """The address with octets as Python wants them, without zeros before them; ValueError for a mixed notation."""
-    if "%" in address or (":" in address and "." in address):
-        raise ValueError(address)
-    octets = address.split(".")
-    if all(octet.isascii() and octet.isdigit() and len(octet) < 10 for octet in octets):
-        return ".".join(str(int(octet)) for octet in octets)
-    return address

@@ -33,12 +33,17 @@ def equal_to(literal: Decimal) -> ValueSet:
         return NO_VALUE
     if _is_kept(literal):
         return _numbers("=", literal)
-    is_whole = literal == literal.to_integral_value()
-    exact = _numbers("=", literal) if _is_decimal(literal) else NO_VALUE
     # A fraction of many digits is rounded in an event as it is here; a whole number is not.
-    kinds = (Kind.INTEGER, Kind.DECIMAL) if is_whole else (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
-    rounded = NO_VALUE if is_whole or not float(literal) else compare("=", float(literal)).true
-    return ValueSet.of({kind: (rounded if kind is Kind.FLOAT else exact).part(kind) for kind in kinds})
+    is_rounded = literal != literal.to_integral_value() and float(literal) != 0
+    exact = _numbers("=", literal) if _is_decimal(literal) else NO_VALUE
+    rounded = compare("=", float(literal)).true if is_rounded else NO_VALUE
+    return ValueSet.of(
+        {
+            Kind.INTEGER: exact.part(Kind.INTEGER),
+            Kind.DECIMAL: exact.part(Kind.DECIMAL),
+            Kind.FLOAT: rounded.part(Kind.FLOAT),
+        }
+    )
 
 
 def _numbers(operator: str, literal: Decimal) -> ValueSet:
@@ -72,7 +77,7 @@ def comparable(value: Value, place: Place, dialect: Dialect) -> Decimal:
             "this number cannot be compared: binary64 does not keep it exactly",
             "write it with fewer digits",
         )
-    if dialect.largest is not None and abs(literal) > dialect.largest:
+    if dialect.largest is not None and literal.copy_abs() > dialect.largest:
         bound = f"{dialect.largest:,f}"
         raise place.refuse(
             value,
