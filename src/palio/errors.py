@@ -60,7 +60,17 @@ class UnknownLanguage(PalioError):
     def __init__(self, language: str, known: list[str]) -> None:
         self.language = language
         self.known = known
-        super().__init__(f"there is no condition language {language!r}; known are {', '.join(sorted(known))}")
+        there_are = f"known are {', '.join(sorted(known))}" if known else "none is known"
+        super().__init__(f"there is no condition language {language!r}; {there_are}")
+
+
+class BrokenLanguage(PalioError):
+    """A language that a package announces and that cannot be loaded."""
+
+    def __init__(self, language: str, reason: str) -> None:
+        self.language = language
+        self.reason = reason
+        super().__init__(f"the condition language {language!r} cannot be loaded: {reason}")
 
 
 class EventError(PalioError):

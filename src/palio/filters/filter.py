@@ -53,6 +53,8 @@ class Filter:
     @classmethod
     def parse(cls, condition: Any, language: str = "sql", **options: Any) -> Filter:
         """Read a condition. Costs some microseconds; raises `ParseError` with the place and the reason."""
+        if options.get("timezone") == "UTC":
+            del options["timezone"]  # what every language starts from, so that those without times need not know it
         return parser_for(language)(condition, **options)
 
     @property
