@@ -21,7 +21,7 @@ from typing import Final
 from palio.errors import ParseError
 from palio.events.names import quote_segment
 from palio.filters.expressions.casting import zone_of
-from palio.filters.expressions.tree import Attribute, Call, Expression, Literal, walk
+from palio.filters.expressions.tree import Attribute, Expression, Literal, walk
 from palio.languages.sql import literals
 from palio.languages.sql.calls import find
 from palio.languages.sql.constructs import CONSTRUCTS, Reader, read_type
