@@ -3,8 +3,9 @@
 The kinds of token are those of SQL's lexer, so that both languages share a cursor; the key of a word is the word
 in small letters where it is reserved, and empty where it is a name.
 
-The specification knows no comments; the brokers that have them skip `/* … */`, and `--` with the rest of its line
-where a line end follows. In the last line `--` is two minus signs, as in the specification: `--1.0 = 1.0`.
+The specification knows no comments; ActiveMQ and what came of it skip `/* … */`, and `--` with the rest of its line
+where a line end follows. Where none does, `--` is two minus signs, here only directly before a number: `--1.0 = 1.0`.
+What one reader would take for a comment and another for arithmetic is refused.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _CONVERTING: Final = "convert_string_expressions:"
 _LINE_COMMENT: Final = 6
 _BLOCK_COMMENT: Final = 7
 _NO_NUMERAL: Final = 8
-# A quote that is not doubled ends a text; where a doubled one could be given back, a look ahead says no.
+# A quote that is not doubled ends a text; where a doubled one could be given back, a look ahead says no. Behind a
+# number a word may stand without a blank, but only where it goes on with the condition: `a = 1AND b = 2`.
 _FORM: Final = r"""[ \t\n\r\f]*+(?:
       ( [A-Za-z_$\x80-\U0010ffff] [A-Za-z0-9_$\x80-\U0010ffff%s]*+ )
-    | ( NUMERAL ) (?![\w$.])
+    | ( NUMERAL ) (?: (?![\w$.]) | (?=(?i:and|or|not|between|like|in|is|escape)(?![\w$])) )
     | (?!--|/\*) ( <> | <= | >= | [-=<>+*/%%(),.] ) (?<!\.(?=[0-9]))
     | ( '[^']*+(?:''[^']*+)*'(?!') )
     | ( "[^"]*+(?:""[^"]*+)*"(?!") )
@@ -65,12 +67,12 @@ def tokenize(text: str) -> list[Token]:
             tokens.append((SIGN, found[3], start, at))
         elif kind <= QUOTED:
             tokens.append((kind, _KEYS[kind], start, at))
-        elif kind == _LINE_COMMENT and start > last_line_end:
-            tokens += [(SIGN, "-", start, start + 1), (SIGN, "-", start + 1, at)]
-        elif kind == _LINE_COMMENT:
+        elif kind == _LINE_COMMENT and _is_comment(text, at, start < last_line_end):
             line_end = _LINE_END.search(text, at)
             assert line_end is not None  # there is one further on
             at = line_end.end()
+        elif kind == _LINE_COMMENT:
+            tokens += [(SIGN, "-", start, start + 1), (SIGN, "-", start + 1, at)]
         elif kind == _BLOCK_COMMENT:
             at = _end_of_comment(text, start)
         elif kind == _NO_NUMERAL:
@@ -104,6 +106,16 @@ def _word_key(text: str, start: int, word: str) -> str:
     return ""
 
 
+def _is_comment(text: str, at: int, line_ends: bool) -> bool:
+    """Whether what stands behind -- is a comment, and not a number with two signs."""
+    is_number = text[at : at + 1].isdigit() or text[at : at + 1] == "."
+    if is_number is line_ends:
+        reason = "-- may begin a comment here or be two minus signs" if is_number else "this comment never ends"
+        hint = "write - - for two signs; a comment that begins with -- has a blank behind it and a line end"
+        raise ParseError(text, at - 2, reason, hint)
+    return line_ends
+
+
 def _end_of_comment(text: str, start: int) -> int:
     end = text.find("*/", start + 2)
     if end < 0:
@@ -113,7 +125,7 @@ def _end_of_comment(text: str, start: int) -> int:
 
 def _refuse_numeral(text: str, start: int, found: str) -> None:
     shown = found if len(found) <= 40 else f"{found[:40]}…"
-    hint = "a name begins with a letter, _ or $; between a number and the word behind it stands a blank"
+    hint = "a name begins with a letter, _ or $; any other stands in quotes"
     raise ParseError(text, start, f"{shown} is neither a number nor a name", hint)
 
 

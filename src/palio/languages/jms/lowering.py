@@ -11,6 +11,7 @@ What computes with attributes, or compares two, stays a condition of this langua
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from palio.events.values import Scalar
@@ -39,15 +40,21 @@ _KNOWN: Final = _TRUE | _FALSE
 _ALL: Final = _KNOWN | _UNKNOWN
 
 NUMBERS: Final = ValueSet.kinds(Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
-BOOLEANS: Final = ValueSet.kinds(Kind.BOOLEAN)
+_KINDS_LIKE: Final = {bool: ValueSet.kinds(Kind.BOOLEAN), str: STRINGS, int: NUMBERS, float: NUMBERS}
 
 
 class Split(NamedTuple):
-    """An attribute, and the values for which a condition on it is TRUE and FALSE; for NULL it is unknown."""
+    """An attribute, and the values for which a condition on it is TRUE; it is FALSE for all others but NULL."""
 
     attribute: str
-    true: tuple[ValueSet, ...]
-    false: tuple[ValueSet, ...]
+    true: ValueSet
+    false: tuple[ValueSet, ...] = ()  # where `true` has tests, and so no complement
+
+    def where(self, outcome: bool | None) -> tuple[ValueSet, ...]:
+        """The values for which the condition has an outcome."""
+        if outcome is None:
+            return (NULLS,)
+        return (self.true,) if outcome else self.false or (PRESENT.intersect(self.true.complement()),)
 
 
 def lower_filter(expression: Expression) -> Filter:
@@ -85,9 +92,9 @@ def _negated(wanted: Outcomes) -> Outcomes:
 
 def _connective(decisive: bool, arguments: Sequence[Expression], wanted: Outcomes) -> Node:
     """AND and OR: `decisive` is the outcome that one part alone brings about, TRUE for OR and FALSE for AND."""
-    if wanted in ({decisive}, {decisive, None}):
+    if wanted - _UNKNOWN == {decisive}:
         return Or(tuple(lower(argument, wanted) for argument in arguments))
-    if wanted in ({not decisive}, {not decisive, None}):
+    if wanted - _UNKNOWN == {not decisive}:
         return And(tuple(lower(argument, wanted) for argument in arguments))
     if wanted == _UNKNOWN:  # no part decides, and not all are the other way
         return And(tuple(_connective(decisive, arguments, _UNKNOWN | each) for each in (_TRUE, _FALSE)))
@@ -140,10 +147,10 @@ def _basic(expression: Expression, wanted: Outcomes) -> Node:
         return EVERYTHING if None in wanted else NOTHING
     split = _split(expression)
     if split is None:
-        return Or(tuple(_computed(expression, outcome) for outcome in wanted))
-    name, true, false = split
-    sets = {True: true, False: false, None: (NULLS,)}
-    return Or(tuple(Leaf(name, values) for outcome in wanted for values in sets[outcome]))
+        alternatives: list[Node] = [_computed(expression, outcome) for outcome in wanted]
+    else:
+        alternatives = [Leaf(split.attribute, values) for outcome in wanted for values in split.where(outcome)]
+    return alternatives[0] if len(alternatives) == 1 else Or(tuple(alternatives))
 
 
 def _is_null(expression: Expression) -> bool:
@@ -153,7 +160,7 @@ def _is_null(expression: Expression) -> bool:
 
 def _constant(expression: Expression) -> Scalar:
     """The value of an expression without attributes."""
-    return compile_value(expression)({})
+    return expression.value if isinstance(expression, Literal) else compile_value(expression)({})  # type: ignore[return-value]
 
 
 def _computed(expression: Expression, outcome: bool | None) -> Node:
@@ -178,52 +185,45 @@ def _split(expression: Expression) -> Split | None:
     """The sets of values of a condition that compares one attribute with constants; None for any other."""
     match expression:
         case Attribute(name):
-            return _two_valued(name, ValueSet.points([True]))
+            return Split(name, ValueSet.points([True]))
         case Call("like" | "notlike" as function, (Attribute(name), *_) as arguments):
             return _like_split(name, pattern_of(arguments), function == "like")
         case Call("in" | "notin" as function, (Attribute(name), *items)) if not any(map(attributes_of, items)):
             return _list_split(name, [_constant(item) for item in items], function == "in")
         case Call(sign, (Attribute(name), right)) if sign in COMPARISONS and not attributes_of(right):
-            return _two_valued(name, compared(sign, _constant(right)))
+            return Split(name, compared(sign, _constant(right)))
         case Call(sign, (left, Attribute(name))) if sign in COMPARISONS and not attributes_of(left):
-            return _two_valued(name, compared(MIRRORED[sign], _constant(left)))
+            return Split(name, compared(MIRRORED[sign], _constant(left)))
     return None
 
 
-def _two_valued(name: str, true: ValueSet) -> Split:
-    return Split(name, (true,), (PRESENT.intersect(true.complement()),))
-
-
+@lru_cache(maxsize=16_384, typed=True)  # typed: 1, 1.0 and TRUE are equal to Python
 def compared(sign: str, constant: Scalar) -> ValueSet:
     """The values that compare so with a constant: numbers with a number, texts with a text, truth with truth."""
     if isinstance(constant, bool):
         return ValueSet.points([constant if sign == "=" else not constant])
-    return compare(sign, constant).true.intersect(STRINGS if isinstance(constant, str) else NUMBERS)
+    found = compare(sign, constant).true
+    return found.intersect(STRINGS) if isinstance(constant, str) else found  # SQL's texts are equal to numbers too
 
 
 def _list_split(name: str, constants: list[Scalar], inside: bool) -> Split | None:
     if None in constants:
         return None  # whether a value is outside the list is then unknown
-    among = union_of(compared("=", each) for each in constants)
-    assert among is not None  # all are enumerable
-    if inside:
-        return _two_valued(name, among)
-    like = union_of(_kinds_like(each) for each in constants)
+    numbers = [each for each in constants if not isinstance(each, bool | str)]
+    others = [each for each in constants if isinstance(each, bool | str)]
+    among = union_of([ValueSet.points(others), *(compared("=", each) for each in numbers)])
+    like = union_of(_KINDS_LIKE[kind] for kind in {type(each) for each in constants})
+    assert among is not None  # all sets are enumerable
     assert like is not None
-    return _two_valued(name, like.intersect(among.complement()))
-
-
-def _kinds_like(constant: Scalar) -> ValueSet:
-    if isinstance(constant, bool):
-        return BOOLEANS
-    return STRINGS if isinstance(constant, str) else NUMBERS
+    return Split(name, among if inside else like.intersect(among.complement()))
 
 
 def _like_split(name: str, pattern: LikePattern, positive: bool) -> Split:
-    unlike = PRESENT.intersect(STRINGS.complement())
     if pattern.shape in ("exact", "prefix"):
         inside = ValueSet.prefix(pattern.text) if pattern.shape == "prefix" else ValueSet.points([pattern.text])
-        outside = STRINGS.intersect(inside.complement())
-    else:
-        inside, outside = (domain_of(test).where([test]) for test in (Test(Like(pattern)), Test(Like(pattern), False)))
-    return Split(name, (inside,), (outside, unlike)) if positive else Split(name, (outside,), (inside, unlike))
+        return Split(name, inside if positive else STRINGS.intersect(inside.complement()))
+    unlike = PRESENT.intersect(STRINGS.complement())
+    hit, miss = (
+        domain_of(test).where([test]) for test in (Test(Like(pattern), positive), Test(Like(pattern), not positive))
+    )
+    return Split(name, hit, (miss, unlike))

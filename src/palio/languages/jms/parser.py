@@ -50,6 +50,9 @@ class Parser(Cursor):
     def selector(self) -> Expression:
         """All of the text as one condition."""
         if self.tokens[0][0] == END:
+            if self.text.strip(" \t\n\r\f"):
+                hint = "an empty selector selects everything; write TRUE to say so beside a comment"
+                self.fail(0, "there is nothing in the selector but a comment", hint)
             return ALL
         tree = self.expression()
         if self.tokens[self.at][0] != END:
@@ -76,7 +79,7 @@ class Parser(Cursor):
             operator = INFIX.get(self.peek()) or self._predicate(operands, lowest)
             if operator is None or (lowest and operator.power <= VALUE):
                 break
-            if operator.function in COMPARISONS and any(each.function in COMPARISONS for each in operands.pending):
+            if operator.function in COMPARISONS and _is_comparing(operands):
                 hint = "compare two by two: a = b AND b = c; or put brackets around the first comparison"
                 self.fail_here("comparisons do not chain", hint)
             operands.infix(operator, self.tokens[self.at - 1][3])
@@ -157,7 +160,7 @@ class Parser(Cursor):
         """The predicate behind an operand, if one is there, and the operator that follows."""
         if self.peek() not in PREDICATES or lowest:
             return INFIX.get(self.peek())
-        if any(each.function in COMPARISONS for each in operands.pending):
+        if _is_comparing(operands):
             self.fail_here(f"{self.shown()} cannot follow a comparison", "put brackets around the comparison before it")
         operands.settle(PREDICATE, self.tokens[self.at - 1][3])
         start = operands.starts[-1]
@@ -234,6 +237,8 @@ class Parser(Cursor):
         while self.peek() == ",":
             self.at += 1
             items.append(self.expression(VALUE))
+        if self.peek() != ")" and self.tokens[self.at][0] != END:
+            self.fail_here(f"{self.shown()} does not continue the list of IN", "a comma or a ) is missing before it")
         self._close("the list of IN")
         return tuple(items)
 
@@ -254,12 +259,8 @@ class Parser(Cursor):
             )
         if kind == TEXT and self.text[self.tokens[self.at - 1][2] : start].rstrip().upper() in ("XPATH", "XQUERY"):
             self.fail(start, "there are no XPath conditions in a selector", "they are ActiveMQ's own")
-        self.fail(start, f"{self.shown()} does not continue the selector", self._missing_operator())
-
-    def _missing_operator(self) -> str:
-        if "--" in self.text[: self.tokens[self.at][2]]:
-            return "a comment that begins with -- must end with a line end"
-        return "an operator such as AND or = is missing before it"
+        hint = "an operator such as AND or = is missing before it"
+        self.fail(start, f"{self.shown()} does not continue the selector", hint)
 
     def missing_value(self) -> NoReturn:
         """The next token begins no value."""
@@ -274,6 +275,16 @@ class Parser(Cursor):
         if kind == WORD:
             hint = f'it is a reserved word; an attribute of that name stands in quotes: "{self.shown()}"'
         self.fail_here(f"{self.shown()} stands where a value should", hint)
+
+
+def _is_comparing(operands: Operands) -> bool:
+    """Whether a comparison waits for its right-hand side."""
+    for operator in reversed(operands.pending):
+        if operator.power < VALUE:
+            return False
+        if operator.function in COMPARISONS:
+            return True
+    return False
 
 
 _SLIPS: Final = {
