@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.languages.jms.numerals import NUMERAL, BadNumeral, number, to_long
+from palio.languages.jms.numerals import NUMERAL, number, to_long
+from palio.languages.sql.literals import BadLiteral
 
 FORM = re.compile(NUMERAL, re.VERBOSE)
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -53,13 +54,13 @@ def test_a_numeral_stands_for_a_number(numeral: str, value: float) -> None:
 )  # fmt: skip
 def test_what_java_has_no_number_for_is_refused(numeral: str, reason: str) -> None:
     assert FORM.fullmatch(numeral)
-    with pytest.raises(BadNumeral, match=reason):
+    with pytest.raises(BadLiteral, match=reason):
         number(numeral)
 
 
 def test_the_smallest_long_needs_its_minus() -> None:
     assert number("9223372036854775808", negative=True) == -(2**63)
-    with pytest.raises(BadNumeral):
+    with pytest.raises(BadLiteral):
         number("9223372036854775809", negative=True)
 
 

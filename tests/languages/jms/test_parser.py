@@ -108,7 +108,7 @@ def test_a_selector_is_written_in_one_way(selector: str, text: str) -> None:
         ("a = 09", "09", "octal", "write 9"),
         ("a = 5 -- five", "--", "this comment never ends", "a line end"),
         ("a = 5 --1\n", "--", "may begin a comment here or be two minus signs", "write - -"),
-        ("-- a = 5\n", "-- a", "nothing in the selector but a comment", "TRUE"),
+        ("-- a = 5\n", "-- a", "no condition beside the comment", "TRUE"),
         ("lower(a) = 'x'", "lower", "no functions", "SQL"),
         ("a > TRUE", "TRUE", "no order", "= and <>"),
         ("a = 1 = 2", "= 2", "do not chain", "brackets"),

@@ -12,6 +12,8 @@ import struct
 from math import isinf
 from typing import Final
 
+from palio.languages.sql.literals import BadLiteral
+
 _DIGITS: Final = r"[0-9](?:[0-9_]*[0-9])?"
 _HEX: Final = r"[0-9a-fA-F](?:[0-9a-fA-F_]*[0-9a-fA-F])?"
 _EXPONENT: Final = rf"(?:[eE][+-]?{_DIGITS})"
@@ -28,17 +30,8 @@ NUMERAL: Final = rf"""
 _LARGEST: Final = 2**63 - 1
 
 
-class BadNumeral(Exception):
-    """A numeral that stands for no number, why, and what to write instead."""
-
-    def __init__(self, reason: str, hint: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.hint = hint
-
-
 def number(numeral: str, negative: bool = False) -> int | float:
-    """The number a numeral stands for, behind a minus where `negative`; BadNumeral where Java has none."""
+    """The number a numeral stands for, behind a minus where `negative`; BadLiteral where Java has none."""
     digits = numeral.replace("_", "").lower()
     if digits.startswith("0x"):
         return _approximate_hex(digits, negative) if "p" in digits else _bits(digits, 16, negative)
@@ -52,13 +45,13 @@ def number(numeral: str, negative: bool = False) -> int | float:
     # Turning long texts into integers takes quadratic time; no number of twenty digits is in range.
     exact = int(digits) if len(digits) < 20 else _LARGEST + 2
     if exact > _LARGEST + negative:
-        raise BadNumeral(f"{_shown(digits)} is more than a 64-bit integer holds", "write a number with a point")
+        raise BadLiteral(f"{_shown(digits)} is more than a 64-bit integer holds", "write a number with a point")
     return -exact if negative else exact
 
 
 def _octal(digits: str, negative: bool) -> int:
     if digits.strip("01234567"):
-        raise BadNumeral(
+        raise BadLiteral(
             f"{_shown(digits)} begins with a 0, so it is octal, and 8 and 9 are no octal digits",
             f"write {_shown(digits.lstrip('0'))} for the decimal number",
         )
@@ -69,7 +62,7 @@ def _bits(digits: str, base: int, negative: bool) -> int:
     body = digits.removesuffix("l")
     value = int(body, base) if len(body) < 100 else 1 << 64
     if value >= 1 << 64:
-        raise BadNumeral(f"{_shown(digits)} has more than 64 bits", "write a number with a point")
+        raise BadLiteral(f"{_shown(digits)} has more than 64 bits", "write a number with a point")
     value = value - (1 << 64) if value > _LARGEST else value
     return to_long(-value) if negative else value
 
@@ -97,7 +90,7 @@ def _ranged(value: float, digits: str, is_zero: bool, negative: bool) -> float:
         value = _to_float(value)
     if isinf(value) or (value == 0 and not is_zero):
         size = "large" if value else "small"
-        raise BadNumeral(
+        raise BadLiteral(
             f"{_shown(digits)} is too {size} for a Java {'float' if digits[-1] == 'f' else 'double'}",
             "write a number in its range",
         )

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from palio.errors import ParseError
 from palio.events.names import quote_segment
 from palio.filters.expressions.tree import Attribute, Expression, Literal
 from palio.languages.jms.grammar import COMPARISONS, INFIX, PREDICATES, PREFIX
 from palio.languages.jms.lexer import tokenize
-from palio.languages.jms.numerals import BadNumeral, number
+from palio.languages.jms.numerals import number
 from palio.languages.jms.patterns import pattern_of
 from palio.languages.jms.sorts import check_condition
 from palio.languages.sql.cursor import DEEPEST, Cursor
@@ -52,7 +51,7 @@ class Parser(Cursor):
         if self.tokens[0][0] == END:
             if self.text.strip(" \t\n\r\f"):
                 hint = "an empty selector selects everything; write TRUE to say so beside a comment"
-                self.fail(0, "there is nothing in the selector but a comment", hint)
+                self.fail(0, "there is no condition beside the comment", hint)
             return ALL
         tree = self.expression()
         if self.tokens[self.at][0] != END:
@@ -117,10 +116,7 @@ class Parser(Cursor):
         return self._name(token)
 
     def _number(self, start: int, end: int, sign: int | None = None, negative: bool = False) -> Literal:
-        try:
-            value = number(self.text[start:end], negative)
-        except BadNumeral as error:
-            raise ParseError(self.text, start, error.reason, error.hint) from None
+        value = self.read(start, number, self.text[start:end], negative)
         return Literal(value, (start if sign is None else sign, end))
 
     def _text(self, start: int, end: int) -> str:
@@ -214,9 +210,8 @@ class Parser(Cursor):
         try:
             pattern_of((pattern, pattern, escape))
         except ValueError as error:
-            self.fail(
-                pattern.span[0], str(error), f"write it twice where it means itself: {escape.value}{escape.value}"
-            )
+            hint = f"write it twice where it means itself: {escape.value}{escape.value}"
+            self.fail(pattern.span[0], str(error), hint)
         return pattern, escape
 
     def _text_literal(self, behind: str, hint: str) -> Literal:
@@ -254,9 +249,8 @@ class Parser(Cursor):
         if key == "escape":
             self.fail(start, "ESCAPE stands behind the text of LIKE", "write x LIKE 'a!%' ESCAPE '!'")
         if key in PREDICATES:
-            self.fail(
-                start, f"{self.shown()} cannot stand here without brackets", "write (…) around what it is part of"
-            )
+            hint = "write brackets around what it is part of"
+            self.fail(start, f"{self.shown()} cannot stand here without brackets", hint)
         if kind == TEXT and self.text[self.tokens[self.at - 1][2] : start].rstrip().upper() in ("XPATH", "XQUERY"):
             self.fail(start, "there are no XPath conditions in a selector", "they are ActiveMQ's own")
         hint = "an operator such as AND or = is missing before it"
