@@ -20,8 +20,6 @@ _PART: Final = _START | {"Nd", "Mn", "Mc", "Cf"}
 
 def first_foreign_character(name: str) -> int | None:
     """The place of the first character that a Java identifier cannot have there; None where it is one."""
-    if name.isascii():  # the expression that found the name has seen to it
-        return None
     for place, character in enumerate(name):
         if category(character) not in (_PART if place else _START):
             return place
@@ -30,9 +28,7 @@ def first_foreign_character(name: str) -> int | None:
 
 def is_identifier(name: str) -> bool:
     """Whether a name may stand in a selector without quotes."""
-    if not name or name.lower() in RESERVED:
-        return False
-    return all(category(each) in (_PART if place else _START) for place, each in enumerate(name))
+    return bool(name) and name.lower() not in RESERVED and first_foreign_character(name) is None
 
 
 def write_name(path: str) -> str:

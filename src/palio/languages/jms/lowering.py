@@ -63,9 +63,7 @@ def lower_filter(expression: Expression) -> Filter:
 
 
 def lower(expression: Expression, wanted: Outcomes) -> Node:
-    """The tree of the events for which a condition has one of the wanted outcomes."""
-    if not wanted or wanted == _ALL:
-        return EVERYTHING if wanted else NOTHING
+    """The tree of the events for which a condition has one of the wanted outcomes, which are one or two."""
     match expression:
         case Literal(value):
             return EVERYTHING if value in wanted else NOTHING
@@ -108,7 +106,7 @@ def _nulls_wanted(is_null: bool, wanted: Outcomes) -> Outcomes:
 
 
 def _nullness(argument: Expression, wanted: Outcomes) -> Node:
-    if wanted == _ALL or not wanted:
+    if not wanted or wanted == _ALL:  # neither answer will do, or both will
         return EVERYTHING if wanted else NOTHING
     is_null = None in wanted
     if isinstance(argument, Attribute):

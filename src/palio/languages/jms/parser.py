@@ -248,9 +248,6 @@ class Parser(Cursor):
             self.fail(start, "a dot stands only between names", 'a name with other characters stands in quotes: "1a"')
         if key == "escape":
             self.fail(start, "ESCAPE stands behind the text of LIKE", "write x LIKE 'a!%' ESCAPE '!'")
-        if key in PREDICATES:
-            hint = "write brackets around what it is part of"
-            self.fail(start, f"{self.shown()} cannot stand here without brackets", hint)
         if kind == TEXT and self.text[self.tokens[self.at - 1][2] : start].rstrip().upper() in ("XPATH", "XQUERY"):
             self.fail(start, "there are no XPath conditions in a selector", "they are ActiveMQ's own")
         hint = "an operator such as AND or = is missing before it"
