@@ -137,6 +137,9 @@ def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]
         if left_out == ValueSet.kinds(Kind.MISSING):
             return f"typeof({name}) <> 'missing'", 0
         return f"({_plain_to_sql(name, left_out, timezone)[0]}) IS NOT TRUE", 0
+    left_out = PRESENT.intersect(left_out)
+    if not absent and _kinds_in(left_out) < _kinds_in(wanted):
+        return f"{name} IS NOT NULL AND ({_plain_to_sql(name, left_out, timezone)[0]}) IS NOT TRUE", 1
     pieces = list(absent)
     for group in _GROUPS:
         have = union_of(piece.values for piece in pieces) or NO_VALUE

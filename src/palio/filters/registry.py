@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GROUP = "palio.languages"
 CONDITIONS_GROUP = "palio.conditions"
-OWN_LANGUAGES = ("sql", "eventbridge", "sns")
+OWN_LANGUAGES = ("sql", "eventbridge", "sns", "jms")
 
 
 class Parser(Protocol):
