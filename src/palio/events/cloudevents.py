@@ -112,12 +112,12 @@ def _read_context(context: Mapping[Any, Any]) -> tuple[dict[str, Any], datetime 
     if "time" not in content:
         return content, None
     moment = content["time"]
-    time = moment if isinstance(moment, datetime) else _read_time(moment)
+    time = moment if isinstance(moment, datetime) else read_time(moment)
     content["time"] = time
     return content, time
 
 
-def _read_time(text: Any) -> datetime:
+def read_time(text: Any) -> datetime:
     """An RFC 3339 timestamp in UTC; digits below the microsecond are cut off."""
     match = _TIMESTAMP.fullmatch(text) if isinstance(text, str) else None
     if match is None:

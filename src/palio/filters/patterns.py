@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from palio.events.values import Scalar
 from palio.filters.expressions.tree import Expression, attributes_of
@@ -18,6 +18,9 @@ from palio.filters.intervals import Intervals
 from palio.filters.kinds import KINDS, MISSING, Kind, Value, cut_after
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
+
+if TYPE_CHECKING:
+    from palio.filters.values import ValueSet
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,26 @@ class Computed:
         return self._compiled(row, {}) is self.wants
 
     def implies(self, other: Pattern) -> bool:
-        return self == other
+        if self == other:
+            return True
+        if not isinstance(other, Computed) or self.timezone != other.timezone:
+            return False
+        mine, theirs = self._demand, other._demand
+        return mine is not None and theirs is not None and mine[0] == theirs[0] and theirs[1].covers(mine[1])
+
+    @cached_property
+    def is_about_text(self) -> bool:
+        """Whether no value but a string can satisfy it."""
+        from palio.filters.expressions.nullness import asks_text
+
+        return asks_text(self.expression, self.wants)
+
+    @cached_property
+    def _demand(self) -> tuple[Expression, ValueSet] | None:
+        """What is computed, and the set that it must be in, where a condition says no more than that."""
+        from palio.filters.demands import demand
+
+        return demand(self.expression, self.wants, self.timezone)
 
     @cached_property
     def _attribute(self) -> str:
@@ -115,7 +137,7 @@ class Test:
 
     def applies_to(self, kind: Kind) -> bool:
         """Whether any value of a kind can pass: LIKE, wanted or not, is NULL for what is no string."""
-        return kind is Kind.STRING or isinstance(self.pattern, Computed)
+        return kind is Kind.STRING or (isinstance(self.pattern, Computed) and not self.pattern.is_about_text)
 
     def passes(self, value: Value) -> bool:
         return self.pattern.accepts(value) is self.wanted

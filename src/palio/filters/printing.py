@@ -102,6 +102,8 @@ def domain_of(test: Test) -> ValueSet:
         case Computed(expression, _, _):
             from palio.filters.expressions.evaluate import is_strict
 
+            if test.pattern.is_about_text:
+                return STRINGS
             return PRESENT if is_strict(expression) else ANY_VALUE
     raise TypeError(test.pattern)
 
