@@ -89,10 +89,20 @@ class Computed:
     def implies(self, other: Pattern) -> bool:
         if self == other:
             return True
-        if not isinstance(other, Computed) or self.timezone != other.timezone:
-            return False
+        demands = self._demands_with(other) if isinstance(other, Computed) else None
+        return demands is not None and demands[1].covers(demands[0])
+
+    def excludes(self, other: Computed) -> bool:
+        """Whether no value is known to satisfy both."""
+        demands = self._demands_with(other)
+        return demands is not None and not demands[0].overlaps(demands[1])
+
+    def _demands_with(self, other: Computed) -> tuple[ValueSet, ValueSet] | None:
+        """The sets in which both want the same computed value; None where there is no such value."""
         mine, theirs = self._demand, other._demand
-        return mine is not None and theirs is not None and mine[0] == theirs[0] and theirs[1].covers(mine[1])
+        if mine is None or theirs is None or mine[0] != theirs[0] or self.timezone != other.timezone:
+            return None
+        return mine[1], theirs[1]
 
     @cached_property
     def is_about_text(self) -> bool:
@@ -179,7 +189,9 @@ class Test:
 
 
 def _exclusive(first: Pattern, second: Pattern) -> bool:
-    """Whether no string is known to satisfy both: their fixed starts or their fixed ends differ."""
+    """Whether no value is known to satisfy both: their fixed starts or ends differ, or what is computed would have to."""
+    if isinstance(first, Computed) and isinstance(second, Computed):
+        return first.excludes(second)
     if not (isinstance(first, Like) and isinstance(second, Like)):
         return False
     a, b = first.pattern, second.pattern
