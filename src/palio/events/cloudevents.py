@@ -2,9 +2,9 @@
 
 Both ways CloudEvents 1.0 knows: *structured*, one JSON object with the context attributes and `data` in it,
 and *binary*, an HTTP message whose `ce-` headers are the context and whose body is the data. Either way the
-event's attributes are the context attributes under their own names, `time` as a timestamp, Binary as its Base64
-text, and the data under `data`: JSON data is nested there (`data.order.id`), text is a string, anything else bytes. A null
-context attribute is unset, as the JSON format demands; a null inside the data is a null.
+event's attributes are the context attributes under their own names, `time` as a timestamp and Binary as its
+Base64 text, and the data under `data`: JSON data is nested there (`data.order.id`), text is a string, anything
+else bytes. A null context attribute is unset, as the JSON format demands; a null inside the data is a null.
 
 What the specification forbids is refused: a missing or empty `id`, `source` or `type`, another
 `specversion`, a name that is not of lower-case letters and digits, a context attribute that is an object,

@@ -50,7 +50,8 @@ def complement(node: Node) -> Node:
 def _failing(attribute: str, test: Test) -> Node:
     if isinstance(test.pattern, Computed):
         return _unlike(test.pattern.expression, test.pattern.wants, test.pattern.timezone)
-    return Leaf(attribute, domain_of(test).where([opposite(test)]))
+    other = opposite(test)
+    return Leaf(attribute, domain_of(other).where([other]))
 
 
 def _unlike(expression: Expression, wants: bool, timezone: str) -> Node:

@@ -189,7 +189,7 @@ class Test:
 
 
 def _exclusive(first: Pattern, second: Pattern) -> bool:
-    """Whether no value is known to satisfy both: their fixed starts or ends differ, or what is computed would have to."""
+    """Whether no value is known to satisfy both: their fixed starts or ends differ, or what they compute would."""
     if isinstance(first, Computed) and isinstance(second, Computed):
         return first.excludes(second)
     if not (isinstance(first, Like) and isinstance(second, Like)):

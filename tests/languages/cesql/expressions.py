@@ -25,7 +25,8 @@ PATTERNS = [
     "%inity", "+%", "____-__-__", "%'%", '%"', "é%", "%\n", "05",
 ]  # fmt: skip
 _PLACES = [
-    Decimal("5"), Decimal("5.00"), Decimal("1.50"), Decimal("-0.0"), 5.0, 1.5, -0.0, 0.0, 2**31, -(2**31), 3000000000, 5, 12,
+    Decimal("5"), Decimal("5.00"), Decimal("1.50"), Decimal("-0.0"), 5.0, 1.5, -0.0, 0.0, 2**31, -(2**31), 3000000000,
+    5, 12,
     datetime(2024, 2, 29, 10, tzinfo=UTC), datetime(2024, 2, 29, 10, 0, 0, 500000, tzinfo=UTC), True, False,
 ]  # fmt: skip
 
@@ -42,7 +43,9 @@ def events(names: list[str] | None = None) -> st.SearchStrategy[dict[str, Any]]:
 
 
 _attributes = st.sampled_from(NAMES).map(lambda name: ("attribute", name))
-_literals = st.one_of(st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(WORDS)).filter(lambda value: value != "\\")
+_literals = st.one_of(st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(WORDS)).filter(
+    lambda value: value != "\\"
+)
 _constants = _literals.map(lambda value: ("literal", value))
 
 
@@ -67,7 +70,9 @@ def _logic(conditions: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 def simple_conditions() -> st.SearchStrategy[Any]:
     """Attributes compared with constants, joined by AND, OR, XOR and NOT; attributes and constants by themselves."""
-    return st.recursive(st.one_of(_tests(_attributes), _tests(_attributes), _attributes, _constants), _logic, max_leaves=5)
+    return st.recursive(
+        st.one_of(_tests(_attributes), _tests(_attributes), _attributes, _constants), _logic, max_leaves=5
+    )
 
 
 def _larger(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

@@ -98,7 +98,10 @@ def _cast(value: Any, target: type, errors: list[str]) -> Any:
         return value.lower() == "true"
     if target is int and re.fullmatch(r"[+-]?[0-9]+", value, re.ASCII):
         digits = value.lstrip("+-").lstrip("0") or "0"
-        if len(digits) <= 10 and -(2**31) <= int(value[:1].replace("+", "") + digits if value[0] == "-" else digits) < 2**31:
+        if (
+            len(digits) <= 10
+            and -(2**31) <= int(value[:1].replace("+", "") + digits if value[0] == "-" else digits) < 2**31
+        ):
             return -int(digits) if value[0] == "-" else int(digits)
     errors.append("cast")
     return ZERO[target]
@@ -222,7 +225,7 @@ def _like(value: str, pattern: str) -> bool:
     return re.fullmatch("".join(known.get(each) or re.escape(each) for each in pieces), value, re.DOTALL) is not None
 
 
-def _call(name: str, values: list[Any], errors: list[str]) -> Any:  # noqa: C901  (one case for each function)
+def _call(name: str, values: list[Any], errors: list[str]) -> Any:
     if name in ("IS_INT", "IS_BOOL"):
         ignored: list[str] = []
         _cast(values[0], int if name == "IS_INT" else bool, ignored)

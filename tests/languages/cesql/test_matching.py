@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from palio import Filter, Matcher
 from tests.languages.cesql.expressions import NAMES, WORDS, events, expressions, simple_conditions, text_of
 
-_some = st.lists(st.one_of(simple_conditions(), simple_conditions(), expressions()).map(text_of), min_size=1, max_size=6)
+_some = st.lists(
+    st.one_of(simple_conditions(), simple_conditions(), expressions()).map(text_of), min_size=1, max_size=6
+)
 
 
 def matched_in(batch: Any) -> set[tuple[int, str]]:
@@ -49,14 +51,18 @@ def test_a_table_is_matched_as_its_rows_are(texts: list[str], rows: list[dict[st
     matcher = Matcher()
     matcher.add_many([str(at) for at in range(len(texts))], texts, language="cesql")
     filters = [Filter.parse(text, language="cesql") for text in texts]
-    expected = {(row, str(at)) for row, event in enumerate(rows) for at, each in enumerate(filters) if each.matches(event)}
+    expected = {
+        (row, str(at)) for row, event in enumerate(rows) for at, each in enumerate(filters) if each.matches(event)
+    }
     assert matched_in(matcher.match_batch(table)) == expected
 
 
 ARRAYS: list[Any] = [[5.0, 3], [3, 5.0, "7"], ["+3", 9], [True, "x"], [2**40, "2"], [5], ["4", 4.0, None]]
 
 
-@pytest.mark.parametrize("text", ["n < 5", "n > 5", "n = 3", "n != 3", "n >= 2 AND n < 4", "NOT (n < 5)", "n IN (3, '+3')"])
+@pytest.mark.parametrize(
+    "text", ["n < 5", "n > 5", "n = 3", "n != 3", "n >= 2 AND n < 4", "NOT (n < 5)", "n IN (3, '+3')"]
+)
 def test_of_several_values_one_must_satisfy_a_condition(text: str) -> None:
     wanted = Filter.parse(text, language="cesql")
     matcher = Matcher()
@@ -69,7 +75,15 @@ def test_of_several_values_one_must_satisfy_a_condition(text: str) -> None:
 
 
 def test_a_saved_matcher_is_the_same(tmp_path: Path) -> None:
-    texts = ["hop < ttl", "hop < 5", "hop = 5 OR s LIKE '%x'", "s LIKE '%5'", "NOT (s = 'x')", "LENGTH(s) > 2", "s XOR hop"]
+    texts = [
+        "hop < ttl",
+        "hop < 5",
+        "hop = 5 OR s LIKE '%x'",
+        "s LIKE '%5'",
+        "NOT (s = 'x')",
+        "LENGTH(s) > 2",
+        "s XOR hop",
+    ]
     matcher = Matcher()
     matcher.add_many(texts, texts, language="cesql")
     matcher.save(tmp_path / "cesql.palio")

@@ -7,8 +7,8 @@ place of NULL there is a list that every part adds its errors to. What happens t
 - A cast that fails gives the zero value of the type wanted, and the operator goes on with it.
 - AND and OR look at their operands from left to right, and no further once the outcome is certain; so does IN.
 
-The specification's own tests decide where its text leaves room: `1 != 1 / 0` is false, and `NOT 10` is a failed cast and
-true, although `BOOL(10)` is none.
+The specification's own tests decide where its text leaves room: `1 != 1 / 0` is false, and `NOT 10` is a failed cast
+and true, although `BOOL(10)` is none.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from palio.filters.expressions.cloudevents_text import LARGEST, SMALLEST
+from palio.filters.expressions.text_functions import TEXT_LIMIT
 from palio.languages.cesql.failures import FUNCTION_EVALUATION, MATH
 from palio.languages.cesql.types import Type, Value, cast
 
@@ -59,10 +60,19 @@ class Function:
 
 
 # What Unicode calls white space; Python's strip() takes some control characters as well, which §3.5.1 rules out.
-_WHITE_SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+_WHITE_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+)
+
+
+def _concat(*parts: str) -> str:
+    return _concat_with("", *parts)
 
 
 def _concat_with(separator: str, *parts: str) -> str:
+    length = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
+    if length > TEXT_LIMIT:  # as in SQL; a long attribute named often would fill the memory
+        raise Unable("", f"a text of {length:,} characters; {TEXT_LIMIT:,} is the limit")
     return separator.join(parts)
 
 
@@ -117,10 +127,6 @@ def _is_integer(value: Value) -> bool:
 
 def _is_boolean(value: Value) -> bool:
     return cast(value, Type.BOOLEAN) is not None
-
-
-def _concat(*parts: str) -> str:
-    return "".join(parts)
 
 
 _TEXT, _WHOLE, _TRUTH = Type.STRING, Type.INTEGER, Type.BOOLEAN

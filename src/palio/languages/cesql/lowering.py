@@ -19,7 +19,7 @@ from palio.errors import ParseError
 from palio.filters.computed import foreign
 from palio.filters.expressions.tree import Attribute, Call, Expression, Literal, attributes_of, walk
 from palio.filters.filter import Filter
-from palio.filters.tree import EVERYTHING, NOTHING, And, Node, Or
+from palio.filters.tree import EVERYTHING, NOTHING, And, Or
 from palio.languages.cesql.evaluation import NOT_AN_ATTRIBUTE, REQUIRED, compile_expression, pattern_of
 from palio.languages.cesql.failures import Failure
 from palio.languages.cesql.functions import FUNCTIONS, find, refusal
@@ -31,13 +31,13 @@ from palio.languages.cesql.sets import (
     compared,
     compared_after,
     exists,
-    is_true,
     like,
     one_of,
+    truly,
     truth,
     truth_for_not,
 )
-from palio.languages.cesql.types import Type, Value, cast
+from palio.languages.cesql.types import Type, Value
 from palio.languages.cesql.writing import write
 
 LANGUAGE: Final = "cesql"
@@ -62,19 +62,13 @@ def lower_filter(expression: Expression) -> Filter:
     """The filter of an expression that was checked."""
     match expression:
         case Attribute(name):
-            return Filter(is_true(name), truth_for_not(name).false)
+            return Filter(truly(name), truth_for_not(name).false)
         case Call() if _type_of(expression) is Type.BOOLEAN:
             meant = lower(expression)
-            return Filter(meant.true, meant.false)
+            return Filter(meant.true, lambda: meant.false)
     # A value that is no Boolean never passes; that NOT of it may, is the language's own rule.
-    return Filter(_constantly(expression, True), _operand_of_not(expression).false)
-
-
-def _constantly(expression: Expression, wanted: bool) -> Node:
-    if attributes_of(expression):
-        return NOTHING
-    value, failures = _fold(expression)
-    return EVERYTHING if value is wanted and not failures else NOTHING
+    is_true = not attributes_of(expression) and _constant(expression) is True
+    return Filter(EVERYTHING if is_true else NOTHING, _operand_of_not(expression).false)
 
 
 def lower(expression: Expression) -> Meaning:
@@ -131,47 +125,47 @@ def _join(function: str, parts: list[Meaning]) -> Meaning:
     """Conditions joined by one operator; halves of halves, so that a long chain makes no deep tree."""
     if len(parts) == 1:
         return parts[0]
-    if function != "xor" and all(part.defined == parts[0].defined for part in parts):
+    if function != "xor" and parts[0].domain and all(part.domain == parts[0].domain for part in parts):
         return _join_alike(function, parts)
     middle = len(parts) // 2
     left, right = _join(function, parts[:middle]), _join(function, parts[middle:])
-    conditions = left.conditions + right.conditions
-    true, false, defined, size = left.true, left.false, left.defined, 2 * left.size + right.size
+    conditions, size = left.conditions + right.conditions, 2 * left.size + right.size
     match function:
         case "and":
             return Meaning(
-                And((true, right.true)),
-                Or((false, And((defined, right.false)))),
-                Or((false, And((defined, right.defined)))),
-                conditions,
-                size,
+                lambda: And((left.true, right.true)),
+                lambda: Or((left.false, And((left.defined, right.false)))),
+                lambda: Or((left.false, And((left.defined, right.defined)))),
+                conditions=conditions,
+                size=size,
             )
         case "or":
             return Meaning(
-                Or((true, And((defined, right.true)))),
-                And((false, right.false)),
-                Or((true, And((defined, right.defined)))),
-                conditions,
-                size,
+                lambda: Or((left.true, And((left.defined, right.true)))),
+                lambda: And((left.false, right.false)),
+                lambda: Or((left.true, And((left.defined, right.defined)))),
+                conditions=conditions,
+                size=size,
             )
     return Meaning(
-        Or((And((true, right.false)), And((false, right.true)))),
-        Or((And((true, right.true)), And((false, right.false)))),
-        And((defined, right.defined)),
-        conditions,
-        2 * (left.size + right.size),
+        lambda: Or((And((left.true, right.false)), And((left.false, right.true)))),
+        lambda: Or((And((left.true, right.true)), And((left.false, right.false)))),
+        lambda: And((left.defined, right.defined)),
+        conditions=conditions,
+        size=2 * (left.size + right.size),
     )
 
 
 def _join_alike(function: str, parts: list[Meaning]) -> Meaning:
     """Conditions that are defined in the same places, such as those on one attribute: there order does not matter."""
-    true, false = tuple(part.true for part in parts), tuple(part.false for part in parts)
+    every, some = (And, Or) if function == "and" else (Or, And)
     return Meaning(
-        And(true) if function == "and" else Or(true),
-        Or(false) if function == "and" else And(false),
-        parts[0].defined,
-        sum(part.conditions for part in parts),
-        sum(part.size for part in parts),
+        lambda: every(tuple(part.true for part in parts)),
+        lambda: some(tuple(part.false for part in parts)),
+        lambda: parts[0].defined,
+        domain=parts[0].domain,
+        conditions=sum(part.conditions for part in parts),
+        size=sum(part.size for part in parts),
     )
 
 

@@ -11,11 +11,12 @@ times where a pattern has wildcards.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 from palio.events.values import DIGITS
 from palio.filters.comparisons import MIRRORED, compare
@@ -26,24 +27,68 @@ from palio.filters.intervals import span
 from palio.filters.kinds import KINDS, Kind
 from palio.filters.kinds import Value as Scalar
 from palio.filters.like import LikePattern
-from palio.filters.patterns import Like, Test
+from palio.filters.patterns import Computed, Like, Test
 from palio.filters.printing import domain_of
 from palio.filters.tree import EVERYTHING, NOTHING, Leaf, Node, Or
 from palio.filters.values import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, union_of
 from palio.languages.cesql.types import Type, Value, cast, instant_in, type_of
 
+_Made: TypeAlias = Node | Callable[[], Node]
 
-class Meaning(NamedTuple):
-    """Where a condition is true, false, and either; and how many conditions of how large a tree it is made of."""
 
-    true: Node
-    false: Node
-    defined: Node
-    conditions: int = 1
-    size: int = 1
+class Meaning:
+    """Where a condition is true, false, and either; each is worked out when asked for, because most never are.
+
+    `conditions` counts the conditions it is made of, `size` those of the tree that it would be written as. Conditions
+    of the same `domain` are defined in the same places.
+    """
+
+    __slots__ = ("_defined", "_false", "_true", "conditions", "domain", "size")
+
+    def __init__(
+        self,
+        true: _Made,
+        false: _Made,
+        defined: _Made,
+        *,
+        domain: tuple[str, str] | None = None,
+        conditions: int = 1,
+        size: int = 1,
+    ) -> None:
+        self._true = true
+        self._false = false
+        self._defined = defined
+        self.domain = domain
+        self.conditions = conditions
+        self.size = size
+
+    @property
+    def true(self) -> Node:
+        if callable(self._true):
+            self._true = self._true()
+        return self._true
+
+    @property
+    def false(self) -> Node:
+        if callable(self._false):
+            self._false = self._false()
+        return self._false
+
+    @property
+    def defined(self) -> Node:
+        if callable(self._defined):
+            self._defined = self._defined()
+        return self._defined
 
     def negated(self) -> Meaning:
-        return self._replace(true=self.false, false=self.true)
+        return Meaning(
+            self._false if not callable(self._false) else lambda: self.false,
+            self._true if not callable(self._true) else lambda: self.true,
+            self._defined if not callable(self._defined) else lambda: self.defined,
+            domain=self.domain,
+            conditions=self.conditions,
+            size=self.size,
+        )
 
 
 ALWAYS: Final = Meaning(EVERYTHING, NOTHING, EVERYTHING)
@@ -75,12 +120,21 @@ def _spellings(word: str) -> ValueSet:
     return ValueSet.points(map("".join, product(*zip(word, word.upper(), strict=True))))
 
 
-_SAYING: Final = {True: _spellings("true"), False: _spellings("false")}
 _ZERO: Final = ValueSet.points([0])
+_TRUTHS: Final = {
+    True: _all(ValueSet.points([True]), _without(INTEGERS, _ZERO), _spellings("true")),
+    False: _all(ValueSet.points([False]), _ZERO, _spellings("false")),
+}
 
 
-def _meaning(name: str, true: ValueSet, false: ValueSet) -> Meaning:
-    return Meaning(Leaf(name, true), Leaf(name, false), Leaf(name, _all(true, false)))
+def _within(name: str, domain: str, defined: ValueSet, true: ValueSet) -> Meaning:
+    """A condition that is true for some of the values for which it is defined."""
+    return Meaning(
+        Leaf(name, true),
+        lambda: Leaf(name, _without(defined, true)),
+        Leaf(name, defined),
+        domain=(name, domain),
+    )
 
 
 def exists(name: str) -> Meaning:
@@ -88,24 +142,25 @@ def exists(name: str) -> Meaning:
     return Meaning(Leaf(name, PRESENT), Leaf(name, NULLS), EVERYTHING)
 
 
-def is_true(name: str) -> Node:
+def truly(name: str) -> Node:
     """Where an attribute, standing for the whole expression, is the Boolean true; nothing is cast there."""
     return Leaf(name, ValueSet.points([True]))
 
 
 def truth(name: str) -> Meaning:
     """An attribute as an operand of AND, OR and XOR."""
-    true = _all(ValueSet.points([True]), _without(INTEGERS, _ZERO), _SAYING[True])
-    return _meaning(name, true, _all(ValueSet.points([False]), _ZERO, _SAYING[False]))
+    return _within(name, "truth", _all(*_TRUTHS.values()), _TRUTHS[True])
 
 
 def truth_for_not(name: str) -> Meaning:
     """An attribute as the operand of NOT, which takes no Integer."""
-    true, false = (_all(ValueSet.points([value]), _SAYING[value]) for value in (True, False))
-    return _meaning(name, true, false)
+    true, false = (_without(_TRUTHS[value], INTEGERS) for value in (True, False))
+    return _within(name, "not", _all(true, false), true)
 
 
 # --- comparisons ------------------------------------------------------------------------------------------------
+
+_TYPES: Final = ((Type.BOOLEAN, BOOLEANS), (Type.INTEGER, INTEGERS), (Type.STRING, TEXTS))
 
 
 def compared(name: str, operator: str, constant: Value) -> Meaning:
@@ -117,8 +172,7 @@ def compared(name: str, operator: str, constant: Value) -> Meaning:
         return UNDEFINED if number is None else _as_integers(name, operator, int(number))
     match type_of(constant):
         case Type.STRING:
-            equal = values_equal(str(constant))
-            return _meaning(name, equal, _without(TYPED, equal))
+            return _within(name, "text", TYPED, values_equal(str(constant)))
         case Type.INTEGER:
             return _as_integers(name, "=", int(constant))
     meant = truth(name)
@@ -132,80 +186,106 @@ def compared_after(name: str, operator: str, constant: Value) -> Meaning:
     if operator != "=":
         return compared(name, MIRRORED[operator], constant)
     true, defined = [], []
-    for type_, within in ((Type.BOOLEAN, BOOLEANS), (Type.INTEGER, INTEGERS), (Type.STRING, TEXTS)):
+    for type_, within in _TYPES:
         value = cast(constant, type_)
         if value is not None:
-            true.append(_equal_within(value, within))
+            true.append(_equal_to([value]).intersect(within))
             defined.append(within)
-    return _meaning(name, _all(*true), _without(_all(*defined), _all(*true)))
+    everywhere = _all(*defined)
+    return Meaning(
+        Leaf(name, _all(*true)), lambda: Leaf(name, _without(everywhere, _all(*true))), Leaf(name, everywhere)
+    )
 
 
 def one_of(name: str, constants: Sequence[Value | None]) -> Meaning:
     """`name IN (constants)`, each cast to the type of the attribute, from left to right; None is one that fails."""
     true, false = [], []
-    for type_, within in ((Type.BOOLEAN, BOOLEANS), (Type.INTEGER, INTEGERS), (Type.STRING, TEXTS)):
+    for type_, within in _TYPES:
         values = [None if each is None else cast(each, type_) for each in constants]
-        reached = values[: values.index(None)] if None in values else values
-        equal = _all(NO_VALUE, *(_equal_within(each, within) for each in reached if each is not None))
+        fails = None in values
+        equal = _equal_to(values[: values.index(None)] if fails else values).intersect(within)
         true.append(equal)
-        if None not in values:
+        if not fails:
             false.append(_without(within, equal))
-    return _meaning(name, _all(*true), _all(NO_VALUE, *false))
+    return Meaning(Leaf(name, _all(*true)), Leaf(name, _all(*false)), Leaf(name, _all(*true, *false)))
 
 
-def _equal_within(value: Value, within: ValueSet) -> ValueSet:
-    """The values of a type that equal one of this type."""
-    return (values_equal(value) if isinstance(value, str) else ValueSet.points([value])).intersect(within)
+def _equal_to(values: Iterable[Value | None]) -> ValueSet:
+    """What equals one of some values of one type."""
+    points: list[Scalar] = []
+    for value in values:
+        if isinstance(value, str):
+            points += equals_of(value)
+        elif value is not None:
+            points.append(value)
+    return ValueSet.points(points)
 
 
 def _as_integers(name: str, operator: str, number: int) -> Meaning:
     """A comparison of Integers: the attribute's own, those that Booleans count as, and those that texts say."""
     true = compare(operator, number).true
-    numbers = INTEGERS.intersect(true)
-    truths = ValueSet.points(value for value in (False, True) if true.contains(int(value)))
-    inside = _all(numbers, truths)
+    inside = _all(
+        INTEGERS.intersect(true), ValueSet.points(value for value in (False, True) if true.contains(int(value)))
+    )
     said = Call("cesql_int", (Attribute(name),))
     condition = Call(operator, (said, Literal(number)))
     return Meaning(
-        Or((Leaf(name, inside), computed(condition, True))),
-        Or((Leaf(name, _without(NUMERIC, inside)), computed(condition, False))),
-        Or((Leaf(name, NUMERIC), computed(Call("isnull", (said,)), False))),
+        lambda: Or((Leaf(name, inside), _strings(name, condition, True))),
+        lambda: Or((Leaf(name, _without(NUMERIC, inside)), _strings(name, condition, False))),
+        lambda: Or((Leaf(name, NUMERIC), _strings(name, Call("isnull", (said,)), False))),
+        domain=(name, "integer"),
         size=2,
     )
 
 
+def _strings(name: str, condition: Call, wants: bool) -> Leaf:
+    """The strings for which a condition that only they can satisfy is as wanted."""
+    return Leaf(name, ValueSet(STRINGS.parts, frozenset([Test(Computed(condition, wants))])))
+
+
 # --- texts ------------------------------------------------------------------------------------------------------
 
+_DIGITS: Final = re.compile(r"-?[0-9]+", re.ASCII)
 _FRACTION: Final = re.compile(r"-?[0-9]+\.[0-9]+", re.ASCII)
 _UNUSUAL: Final = tuple(float(word) for word in ("nan", "inf", "-inf"))
 
 
+@lru_cache(maxsize=16_384)
+def values_equal(text: str) -> ValueSet:
+    """All values, of whatever kind, that equal a text."""
+    return ValueSet.points(equals_of(text))
+
+
+def equals_of(text: str) -> list[Scalar]:
+    """The values that equal a text: those that have it, and the timestamp that it says in another spelling."""
+    return [each for each in _candidates(text) if isinstance(each, datetime) or text_of(each) == text]
+
+
 def values_written(text: str) -> ValueSet:
     """All values, of whatever kind, that have a text: one of each kind at most."""
-    return ValueSet.points(each for each in (text, *_candidates(text)) if text_of(each) == text)
+    return ValueSet.points(each for each in _candidates(text) if text_of(each) == text)
 
 
-def values_equal(text: str) -> ValueSet:
-    """All values that equal a text: those that have it, and the timestamp that it says in another spelling."""
-    instant = instant_in(text)
-    written = values_written(text)
-    return written if instant is None else _all(written, ValueSet.points([instant]))
+_OTHER_STARTS: Final = frozenset("-0123456789NItf")
 
 
 def _candidates(text: str) -> Iterable[Scalar]:
-    """The values that may have a text, to be asked for theirs."""
+    """The text, and the values of other kinds that may have it too, to be asked for theirs."""
+    yield text
+    if text[:1] not in _OTHER_STARTS:
+        return
     if text in ("true", "false"):
         yield text == "true"
-    if len(text) <= 20 and re.fullmatch(r"-?[0-9]+", text, re.ASCII) and -(2**63) <= int(text) < 2**63:
+    if len(text) <= 20 and _DIGITS.fullmatch(text) and -(2**63) <= int(text) < 2**63:
         yield int(text)
     if len(text) <= 400 and _FRACTION.fullmatch(text):
         yield float(text)
         if len(text) <= 2 * DIGITS and sum(map(str.isdigit, text.lstrip("-0."))) <= DIGITS:
             yield Decimal(text)
-    yield from _UNUSUAL
-    if (day := _day(text)) is not None:
+    yield from (each for each in _UNUSUAL if text_of(each) == text)
+    if text[:4].isdigit() and (day := _day(text)) is not None:
         yield day
-    if (instant := instant_in(text)) is not None:
+    if text[:4].isdigit() and (instant := instant_in(text)) is not None:
         yield instant
 
 
@@ -219,14 +299,20 @@ def _day(text: str) -> date | None:
 def like(name: str, pattern: LikePattern) -> Meaning:
     """name LIKE pattern."""
     plain, asked = _plainly_like(pattern), _ask(pattern)
-    rest = _without(TYPED, _all(STRINGS, plain, asked))
     strings, other_strings = _strings_like(pattern)
-    texts = [] if asked.is_empty else [_text_like(name, pattern, asked, wants) for wants in (True, False)]
+    tested = () if asked.is_empty else (asked,)
     return Meaning(
-        Or((Leaf(name, plain), Leaf(name, strings), *texts[:1])),
-        Or((Leaf(name, rest), Leaf(name, other_strings), *texts[1:])),
+        Or((Leaf(name, plain), Leaf(name, strings), *(_text_like(name, pattern, each, True) for each in tested))),
+        lambda: Or(
+            (
+                Leaf(name, _without(TYPED, _all(STRINGS, plain, asked))),
+                Leaf(name, other_strings),
+                *(_text_like(name, pattern, each, False) for each in tested),
+            )
+        ),
         Leaf(name, TYPED),
-        size=1 + bool(strings.tests) + len(texts[:1]),
+        domain=(name, "text"),
+        size=1 + bool(strings.tests) + len(tested),
     )
 
 

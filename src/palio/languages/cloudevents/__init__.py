@@ -15,7 +15,8 @@ __all__ = ["parse"]
 def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
     """The filter of one filter expression, a mapping, or of a list of them that must all hold; JSON text is either.
 
-    There are two truth values, so that `~f` is whatever `f` does not match. No literal has a time that a zone matters for.
+    There are two truth values, so that `~f` is whatever `f` does not match. There are no literals of time, so that no
+    zone matters.
     """
     holds = lower_all(read(condition))
     return Filter(holds, lambda: complement(holds))

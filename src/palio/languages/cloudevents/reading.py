@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from palio.errors import EventError, ParseError
 from palio.events.json import parse_value
@@ -94,17 +94,19 @@ class _Reader:
             return [self._expression(condition, "", 1)]
         if _is_list(condition):
             return [self._expression(each, f"[{at}]", 1) for at, each in enumerate(condition)]
-        self._fail("", f"a filter is an object, or a list of objects, not {_kind(condition)}", '{"exact": {"type": "…"}}')
+        raise self._error(
+            "", f"a filter is an object, or a list of objects, not {_kind(condition)}", '{"exact": {"type": "…"}}'
+        )
 
     def _expression(self, found: Any, path: str, level: int) -> Expression:
         if not isinstance(found, Mapping):
-            self._fail(path, f"a filter is an object, not {_kind(found)}", 'such as {"exact": {"type": "…"}}')
+            raise self._error(path, f"a filter is an object, not {_kind(found)}", 'such as {"exact": {"type": "…"}}')
         if level > DEEPEST:
-            self._fail("", f"filters nest more than {DEEPEST} levels deep", "write them side by side")
+            raise self._error("", f"filters nest more than {DEEPEST} levels deep", "write them side by side")
         if len(found) != 1:
             which = ", ".join(map(str, found)) or "none"
             hint = 'several are written {"all": [{…}, {…}]}' if found else f"the dialects are {', '.join(_DIALECTS)}"
-            self._fail(path, f"a filter has one dialect; this object has {which}", hint)
+            raise self._error(path, f"a filter has one dialect; this object has {which}", hint)
         ((name, value),) = found.items()
         return self._dialect(name, value, f"{path}.{name}".lstrip("."), path, level)
 
@@ -115,41 +117,45 @@ class _Reader:
                 return Texts(dialect, self._texts(value, path))
             case "all" | "any":
                 if not _is_list(value):
-                    self._fail(path, f"must be a list of filters, not {_kind(value)}", f'write {{"{dialect}": [{{…}}]}}')
+                    raise self._error(
+                        path, f"must be a list of filters, not {_kind(value)}", f'write {{"{dialect}": [{{…}}]}}'
+                    )
                 if not value:
-                    self._fail(path, "must have at least one filter")
+                    raise self._error(path, "must have at least one filter")
                 members = [self._expression(each, f"{path}[{at}]", level + 1) for at, each in enumerate(value)]
                 return Group(dialect, tuple(members))
             case "not":
                 if _is_list(value):
                     hint = 'of several, write {"not": {"any": […]}} or {"not": {"all": […]}}'
-                    self._fail(path, "must be one filter, not a list", hint)
+                    raise self._error(path, "must be one filter, not a list", hint)
                 return Group("not", (self._expression(value, path, level + 1),))
             case "sql":
                 if not isinstance(value, str):
-                    self._fail(path, f"must be a CESQL expression as text, not {_kind(value)}")
+                    raise self._error(path, f"must be a CESQL expression as text, not {_kind(value)}")
                 return Sql(value, path)
         meant = _HABITS.get(name) if isinstance(name, str) else None
         hint = f"write {meant}" if meant else f"the dialects are {', '.join(_DIALECTS)}"
-        self._fail(outside, f"there is no filter dialect {str(name)[:80]!r}", hint)
+        raise self._error(outside, f"there is no filter dialect {str(name)[:80]!r}", hint)
 
     def _texts(self, value: Any, path: str) -> dict[str, str]:
         if not isinstance(value, Mapping):
-            self._fail(path, f"must be an object of attributes and texts, not {_kind(value)}", '{"type": "com.example.…"}')
+            raise self._error(
+                path, f"must be an object of attributes and texts, not {_kind(value)}", '{"type": "com.example.…"}'
+            )
         if not value:
-            self._fail(path, "must have at least one attribute")
+            raise self._error(path, "must have at least one attribute")
         for name, text in value.items():
             place = f"{path}.{str(name)[:80]}"
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 hint = "it is of lower-case letters and digits"
-                self._fail(place, "this is no name of a CloudEvents attribute", hint)
+                raise self._error(place, "this is no name of a CloudEvents attribute", hint)
             if name == "data":
                 hint = "a condition on data.… can be written in SQL"
-                self._fail(place, "filters see the attributes of an event, not its data", hint)
+                raise self._error(place, "filters see the attributes of an event, not its data", hint)
             if not isinstance(text, str):
-                self._fail(place, f"must be a string, not {_kind(text)}", f"write {json.dumps(str(text))[:80]}")
+                raise self._error(place, f"must be a string, not {_kind(text)}", f"write {json.dumps(str(text))[:80]}")
             if not text:
-                self._fail(place, "must not be empty")
+                raise self._error(place, "must not be empty")
             self._refuse_surrogates(text, place)
         return dict(value)
 
@@ -157,10 +163,11 @@ class _Reader:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            self._fail(place, f"half a character (the surrogate U+{ord(text[error.start]):04X})")
+            reason = f"half a character (the surrogate U+{ord(text[error.start]):04X})"
+            raise self._error(place, reason) from None
 
-    def _fail(self, path: str, reason: str, hint: str | None = None) -> NoReturn:
-        raise ParseError(self.text, 0, f"{path}: {reason}" if path else reason, hint)
+    def _error(self, path: str, reason: str, hint: str | None = None) -> ParseError:
+        return ParseError(self.text, 0, f"{path}: {reason}" if path else reason, hint)
 
 
 def _is_list(value: Any) -> bool:
