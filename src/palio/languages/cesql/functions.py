@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from palio.errors import PalioError
 from palio.filters.expressions.cloudevents_text import LARGEST, SMALLEST
 from palio.filters.expressions.text_functions import TEXT_LIMIT
 from palio.languages.cesql.failures import FUNCTION_EVALUATION, MATH
 from palio.languages.cesql.types import Type, Value, cast
 
 
-class Unable(Exception):
+class Unable(PalioError):
     """What a function could not do; it gives a value all the same."""
 
     def __init__(self, value: Value, reason: str, kind: str = FUNCTION_EVALUATION) -> None:
