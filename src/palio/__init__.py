@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from palio.errors import (
+        BrokenLanguage,
         DuplicateSubscription,
         EventError,
         IndexFileError,
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
         InvalidSubscription,
         PalioError,
         ParseError,
+        PipelineError,
         SubscriptionError,
         UnknownLanguage,
         UnknownSubscription,
@@ -28,6 +30,7 @@ __version__ = "0.1.0"
 # Where each public name lives. Names are imported when first used: a program that only parses conditions should
 # not wait for Arrow and a compiler.
 _HOMES = {
+    "BrokenLanguage": "palio.errors",
     "DuplicateSubscription": "palio.errors",
     "Event": "palio.events",
     "EventError": "palio.errors",
@@ -38,6 +41,7 @@ _HOMES = {
     "Matcher": "palio.matching.matcher",
     "PalioError": "palio.errors",
     "ParseError": "palio.errors",
+    "PipelineError": "palio.errors",
     "SubscriptionError": "palio.errors",
     "UnknownLanguage": "palio.errors",
     "UnknownSubscription": "palio.errors",
@@ -45,6 +49,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "BrokenLanguage",
     "DuplicateSubscription",
     "Event",
     "EventError",
@@ -55,6 +60,7 @@ __all__ = [
     "Matcher",
     "PalioError",
     "ParseError",
+    "PipelineError",
     "SubscriptionError",
     "UnknownLanguage",
     "UnknownSubscription",

@@ -101,6 +101,8 @@ def domain_of(test: Test) -> ValueSet:
         case Computed(expression, _, _):
             from palio.filters.expressions.evaluate import is_strict
 
+            if test.pattern.is_about_text:
+                return STRINGS
             return PRESENT if is_strict(expression) else ANY_VALUE
     raise TypeError(test.pattern)
 
@@ -139,7 +141,7 @@ def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]
         return f"({_plain_to_sql(name, left_out, timezone)[0]}) IS NOT TRUE", 0
     left_out = PRESENT.intersect(left_out)
     if not absent and _kinds_in(left_out) < _kinds_in(wanted):
-        return f"{name} IS NOT NULL AND ({_plain_to_sql(name, left_out, timezone)[0]}) IS NOT TRUE", 1
+        return f"{name} IS NOT NULL AND {_all_but(name, left_out, timezone)}", 1
     pieces = list(absent)
     for group in _GROUPS:
         have = union_of(piece.values for piece in pieces) or NO_VALUE
@@ -151,6 +153,13 @@ def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]
         pieces = list(absent)
         pieces += [_guarded(name, kind, wanted) for kind in TYPE_NAMES if not wanted.parts[kind].is_empty]
     return _join(" OR ", 2, [(piece.text, piece.binding) for piece in pieces], "FALSE")
+
+
+def _all_but(name: str, left_out: ValueSet, timezone: str) -> str:
+    kinds = [kind for kind in TYPE_NAMES if not left_out.parts[kind].is_empty]
+    if len(kinds) == 1 and left_out.parts[kinds[0]].is_full:
+        return f"typeof({name}) <> '{TYPE_NAMES[kinds[0]]}'"
+    return f"({_plain_to_sql(name, left_out, timezone)[0]}) IS NOT TRUE"
 
 
 def _nulls_to_sql(name: str, wanted: ValueSet) -> list[_Written]:

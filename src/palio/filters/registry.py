@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GROUP = "palio.languages"
 CONDITIONS_GROUP = "palio.conditions"
-OWN_LANGUAGES = ("sql", "eventbridge", "sns", "jms")
+OWN_LANGUAGES = ("sql", "cesql", "cloudevents", "eventbridge", "jms", "sns")
 
 
 class Parser(Protocol):

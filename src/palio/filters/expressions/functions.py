@@ -16,7 +16,7 @@ from types import MappingProxyType, NoneType
 from typing import Final
 
 from palio.filters.expressions import arithmetic as maths
-from palio.filters.expressions import casting, conversion, own
+from palio.filters.expressions import casting, cloudevents_text, conversion, own
 from palio.filters.expressions import date_functions as dates
 from palio.filters.expressions import number_functions as numbers
 from palio.filters.expressions import text_functions as texts
@@ -391,6 +391,8 @@ _function("ip_in_network", own.ip_in_network, (ONLY_TEXT, ONLY_TEXT), bool, "whe
 _function("any_value_like", None, (ONLY_TEXT,), bool, "whether some value of the event has the form of a pattern")
 _function("any_value_ilike", None, (ONLY_TEXT,), bool, "as any_value_like, without regard to case")
 _function("any_value_rlike", None, (ONLY_TEXT,), bool, "whether some value of the event matches a regular expression")
+_function("cesql_int", cloudevents_text.integer_in, (ONLY_TEXT,), int, "the 32-bit integer that a text says to CESQL")
+_function("cesql_string", cloudevents_text.text_of, (ANY,), str, "a value as CloudEvents writes it; NULL for bytes")
 _function(
     "condition_in",
     None,

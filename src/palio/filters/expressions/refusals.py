@@ -25,7 +25,7 @@ from palio.filters.expressions.inference import (
     kept_scale,
     needed_digits,
 )
-from palio.filters.expressions.own import OWN, network
+from palio.filters.expressions.own import OF_THE_EVENT, network
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal, attributes_of
 from palio.filters.expressions.values import INTERVALS, KIND_NAMES, Kind, widest
 from palio.filters.like import LikePattern
@@ -35,6 +35,7 @@ from palio.filters.registry import condition_in
 DEPTH_LIMIT: Final = 200
 
 _COMPARISONS: Final = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "nullif"})
+_OF_CONSTANTS: Final = OF_THE_EVENT | {"ip_in_network", "condition_in"}
 # What may be done with a 32-bit float: these see the same number in its 64-bit form.
 _TAKES_SINGLES: Final = _COMPARISONS | {"in", "between", "isnull", "isnotnull", "neg", "abs"}
 
@@ -201,7 +202,7 @@ def _constants(call: Call) -> str | None:
 
 def _own(call: Call) -> str | None:
     """What Palio's own functions take only as constants, and what is wrong with those."""
-    if call.function not in OWN:
+    if call.function not in _OF_CONSTANTS:
         return None
     constants = call.arguments[:2] if call.function == "condition_in" else call.arguments[-1:]
     if not all(isinstance(each, Literal) and isinstance(each.value, str) for each in constants):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from palio.filters.kinds import MISSING, Value
-from palio.filters.patterns import Like, Matching, Test
+from palio.filters.patterns import Computed, Like, Matching, Test
 from palio.matching.columnar.conditions import Member, Question
 
 _REMEMBERED: Final = 50_000  # answers kept per attribute; then the memory starts anew
@@ -53,6 +53,7 @@ class Questions:
                     self._others.append((code, question))
         self._plain = _Automaton(plain) if plain else None
         self._folded = _Automaton(folded) if folded else None
+        self._of_no_text = [(code, question) for code, question in self._others if not _is_about_text(question)]
         self._known: dict[str, tuple[int, ...]] = {}
         self.when_missing = tuple(code for code, question in self._others if _asked(question, MISSING))
         self.when_null = tuple(code for code, question in self._others if _asked(question, None))
@@ -62,7 +63,7 @@ class Questions:
         if value is None:
             return self.when_null
         if type(value) is not str:
-            return tuple(code for code, question in self._others if _asked(question, value))
+            return tuple(code for code, question in self._of_no_text if _asked(question, value))
         known = self._known.get(value)
         if known is None:
             known = self._ask(value)
@@ -83,6 +84,11 @@ class Questions:
 
 def _asked(question: Question, value: Value) -> bool:
     return question.values.contains(value) if isinstance(question, Member) else question.passes(value)
+
+
+def _is_about_text(question: Question) -> bool:
+    """Whether no value but a string can be answered with yes."""
+    return isinstance(question, Test) and isinstance(question.pattern, Computed) and question.pattern.is_about_text
 
 
 class _Automaton:
