@@ -119,8 +119,22 @@ def reads_all(node: Node) -> bool:
     return any(isinstance(each, Residual) and each.reads_whole_event for each in leaves(node))
 
 
+def zones_in(node: Node) -> frozenset[str]:
+    """The time zones on whose clocks a tree's conditions compute."""
+    found: set[str] = set()
+    for condition in leaves(node):
+        if isinstance(condition, Residual):
+            found.add(condition.timezone)
+        else:
+            patterns = (test.pattern for test in condition.values.tests)
+            found.update(pattern.timezone for pattern in patterns if isinstance(pattern, Computed))
+    return frozenset(found)
+
+
 def is_plain_sql(node: Node) -> bool:
-    """Whether SQL as others know it can say a tree: without Palio's own functions, or telling null from missing."""
+    """Whether SQL as others know it can say a tree: in one zone, without Palio's own functions and its two nulls."""
+    if len(zones_in(node)) > 1:
+        return False
     for condition in leaves(node):
         if isinstance(condition, Residual):
             if uses_own(condition.expression):

@@ -391,6 +391,7 @@ _function("ip_in_network", own.ip_in_network, (ONLY_TEXT, ONLY_TEXT), bool, "whe
 _function("any_value_like", None, (ONLY_TEXT,), bool, "whether some value of the event has the form of a pattern")
 _function("any_value_ilike", None, (ONLY_TEXT,), bool, "as any_value_like, without regard to case")
 _function("any_value_rlike", None, (ONLY_TEXT,), bool, "whether some value of the event matches a regular expression")
+_function("in_timezone", None, (ONLY_TEXT, TRUTH), bool, "a condition on the clocks of a time zone")
 _function(
     "condition_in",
     None,
