@@ -19,7 +19,6 @@ from palio.filters import merging, relations, tree
 from palio.filters.explanation import Explanation, explain
 from palio.filters.negation import negation
 from palio.filters.normal_form import covering_conjunction, expand, normal
-from palio.filters.patterns import Computed
 from palio.filters.printing import to_sql
 from palio.filters.registry import parser_for
 from palio.filters.tree import EVERYTHING, NOTHING, And, Attributes, Node, Or
@@ -79,14 +78,13 @@ class Filter:
 
     @cached_property
     def timezone(self) -> str:
-        """The zone in which the filter's computations read times; the same for all of them."""
-        for condition in tree.leaves(self._holds):
-            if isinstance(condition, tree.Residual):
-                return condition.timezone
-            for test in condition.values.tests:
-                if isinstance(test.pattern, Computed):
-                    return test.pattern.timezone
-        return "UTC"
+        """The zone in which the filter's text is to be read.
+
+        That is the zone of its computations where they share one. Where filters of several zones were combined, it
+        is UTC, and the text names the zone of each computation.
+        """
+        zones = tree.zones_in(self._holds)
+        return next(iter(zones)) if len(zones) == 1 else "UTC"
 
     @property
     def is_conjunction(self) -> bool:

@@ -229,4 +229,9 @@ def drop_implied(tests: frozenset[Test]) -> frozenset[Test]:
     """Without the tests that another one makes superfluous."""
     if len(tests) > _MOST_COMPARED:
         return tests
-    return frozenset(one for one in tests if not any(two != one and two.implies(one) for two in tests))
+    return frozenset(one for one in tests if not any(two != one and _replaces(two, one) for two in tests))
+
+
+def _replaces(one: Test, two: Test) -> bool:
+    """Whether a test makes another superfluous; of two that say the same, the first in order does."""
+    return one.implies(two) and (not two.implies(one) or repr(one) < repr(two))

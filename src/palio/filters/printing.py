@@ -57,8 +57,8 @@ def _print(node: Node, timezone: str) -> tuple[str, int]:
     match node:
         case Leaf(attribute, values):
             return leaf_to_sql(attribute, values, timezone)
-        case Residual(expression, wants):
-            return condition_to_sql(expression, wants), 0
+        case Residual(expression, wants, own):
+            return _in_zone(condition_to_sql(expression, wants), own, timezone), 0
         case And(children):
             return _join(" AND ", 1, [_print(child, timezone) for child in children], "TRUE")
         case Or(children):
@@ -77,7 +77,7 @@ def leaf_to_sql(attribute: str, values: ValueSet, timezone: str = "UTC") -> tupl
     """One attribute in a set of values, as SQL, with how loosely it binds."""
     name = name_to_sql(attribute)
     parts = ValueSet(values.parts)
-    tests = sorted(_test_to_sql(name, test) for test in values.tests)
+    tests = sorted(_test_to_sql(name, test, timezone) for test in values.tests)
     if tests and parts == implied_by_tests(values.tests):
         return _join(" AND ", 1, [(text, 0) for text in tests], "")
     return _join(" AND ", 1, [_plain_to_sql(name, parts, timezone), *((text, 0) for text in tests)], "")
@@ -107,15 +107,20 @@ def domain_of(test: Test) -> ValueSet:
     raise TypeError(test.pattern)
 
 
-def _test_to_sql(name: str, test: Test) -> str:
+def _in_zone(condition: str, own: str, timezone: str) -> str:
+    """A computed condition as it is written where another zone than its own is the rule."""
+    return condition if own == timezone else f"in_timezone({literal_to_sql(own)}, {condition})"
+
+
+def _test_to_sql(name: str, test: Test, timezone: str) -> str:
     match test.pattern:
         case Like(pattern):
             word = "ILIKE" if pattern.ignore_case else "LIKE"
             return f"{name} {'' if test.wanted else 'NOT '}{word} {literal_to_sql(pattern.sql)}"
         case Matching(regex):
             return f"{name} {'' if test.wanted else 'NOT '}RLIKE {literal_to_sql(regex.text)}"
-        case Computed(expression, wants, _):
-            return condition_to_sql(expression, wants)
+        case Computed(expression, wants, own):
+            return _in_zone(condition_to_sql(expression, wants), own, timezone)
     raise TypeError(test.pattern)
 
 

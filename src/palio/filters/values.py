@@ -14,6 +14,7 @@ from datetime import date
 from decimal import Context, Decimal
 from fractions import Fraction
 
+from palio.filters.expressions.twins import is_blind_to_twins
 from palio.filters.intervals import EMPTY, FULL, Intervals, point, span, union_all
 from palio.filters.kinds import (
     HIGHEST_CUT,
@@ -76,7 +77,7 @@ class ValueSet:
         for test in wanted:
             parts = tuple(own if test.applies_to(kind) else EMPTY for kind, own in zip(KINDS, parts, strict=True))
         listed = ValueSet(parts)._enumerate(_MOST_POINTS)
-        if listed is not None and not (any(map(_is_computed, wanted)) and any(map(_has_twins, listed))):
+        if listed is not None and not (any(map(_tells_twins_apart, wanted)) and any(map(_has_twins, listed))):
             return ValueSet.points(value for value in listed if all(test.passes(value) for test in wanted))
         if contradict(wanted) or any(test.fails_throughout(parts) for test in wanted):
             return NO_VALUE
@@ -128,7 +129,16 @@ class ValueSet:
         """Whether every value of the other set is in this one: exact without tests, else "not known to"."""
         if not all(a.covers(b) for a, b in zip(self.parts, other.parts, strict=True)):
             return False
-        return all(any(have.implies(test) for have in other.tests) or _all_pass(other, test) for test in self.tests)
+        return all(any(have.implies(test) for have in other.tests) or other._all_pass(test) for test in self.tests)
+
+    def _all_pass(self, test: Test) -> bool:
+        """Whether every value is known to pass a test: by a prefix that has what is asked for, or one by one."""
+        if test.holds_throughout(self.parts):
+            return True
+        listed = self._enumerate(_MOST_POINTS)
+        if listed is None or (_tells_twins_apart(test) and any(map(_has_twins, listed))):
+            return False
+        return all(test.passes(value) for value in listed if all(own.passes(value) for own in self.tests))
 
     def overlaps(self, other: ValueSet) -> bool:
         """Whether some value is in both: exact without tests, else "not known to be disjoint"."""
@@ -179,18 +189,14 @@ def intersection_of(sets: Sequence[ValueSet]) -> ValueSet:
     return ValueSet(parts).where(test for each in sets for test in each.tests)
 
 
-def _is_computed(test: Test) -> bool:
-    return isinstance(test.pattern, Computed)
+def _tells_twins_apart(test: Test) -> bool:
+    """Whether a test may answer differently for 1.0 and 1.00, or for the two zeros."""
+    return isinstance(test.pattern, Computed) and not is_blind_to_twins(test.pattern.expression)
 
 
 def _has_twins(value: Value) -> bool:
     """Whether unlike values stand at this place: 1.0 beside 1.00, -0.0 beside 0.0. CAST tells them apart."""
     return isinstance(value, Decimal) or (isinstance(value, float) and value == 0)
-
-
-def _all_pass(values: ValueSet, test: Test) -> bool:
-    """Whether the interval part alone makes every value pass: a prefix that has the substring asked for."""
-    return test.holds_throughout(values.parts)
 
 
 def after_prefix(text: str) -> str | None:
@@ -222,6 +228,9 @@ def _points(kind: Kind, part: Intervals, limit: int) -> Iterator[tuple[Value] | 
             return
         if isinstance(low, int):  # the values of these kinds can be counted
             yield from ((_value_at(kind, place),) for place in range(low, high))
+        elif kind in (Kind.STRING, Kind.BYTES):
+            zeros = cut_after(kind, low[:0]) * (len(high) - len(low))  # next to 'a' stands 'a\0'
+            yield from ((low + zeros[:count],) for count in range(len(zeros))) if low + zeros == high else (None,)
         else:
             yield (_value_at(kind, low),) if cut_after(kind, low) == high else None
 

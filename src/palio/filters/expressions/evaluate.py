@@ -504,6 +504,10 @@ def _condition_in(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compil
     return lambda event, arrays: condition(event)
 
 
+def _in_timezone(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
+    return compile_expression(call.arguments[1], str(parts[0].value))
+
+
 def _array_contains(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
     zone = compiler.zone
     return _strict_of_two(lambda array, value: among(value, array, zone), _whole(call.arguments[0]), parts[1].run)
@@ -547,5 +551,6 @@ _FORMS: Final[dict[str, _Form]] = {
     "typeof": _typeof,
     **dict.fromkeys(own.OF_THE_EVENT, _any_value),
     "condition_in": _condition_in,
+    "in_timezone": _in_timezone,
 }
 _OF_THE_EVENT: Final = own.OF_THE_EVENT | {"condition_in"}  # no constants, though all their arguments are

@@ -393,6 +393,7 @@ _function("any_value_ilike", None, (ONLY_TEXT,), bool, "as any_value_like, witho
 _function("any_value_rlike", None, (ONLY_TEXT,), bool, "whether some value of the event matches a regular expression")
 _function("cesql_int", cloudevents_text.integer_in, (ONLY_TEXT,), int, "the 32-bit integer that a text says to CESQL")
 _function("cesql_string", cloudevents_text.text_of, (ANY,), str, "a value as CloudEvents writes it; NULL for bytes")
+_function("in_timezone", None, (ONLY_TEXT, TRUTH), bool, "a condition on the clocks of a time zone")
 _function(
     "condition_in",
     None,

@@ -27,7 +27,7 @@ from palio.filters.expressions.inference import (
 )
 from palio.filters.expressions.own import OF_THE_EVENT, network
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal, attributes_of
-from palio.filters.expressions.values import INTERVALS, KIND_NAMES, Kind, widest
+from palio.filters.expressions.values import INTERVALS, KIND_NAMES, Kind, widest, zone_named
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.registry import condition_in
@@ -38,6 +38,10 @@ _COMPARISONS: Final = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "nullif
 _OF_CONSTANTS: Final = OF_THE_EVENT | {"ip_in_network", "condition_in"}
 # What may be done with a 32-bit float: these see the same number in its 64-bit form.
 _TAKES_SINGLES: Final = _COMPARISONS | {"in", "between", "isnull", "isnotnull", "neg", "abs"}
+
+# Which arguments of Palio's own functions are constants, where it is not the last one.
+_OWN_CONSTANTS: Final = {"condition_in": (0, 2), "in_timezone": (0, 1)}
+_AROUND_ZONES: Final = frozenset({"and", "or", "not", "istrue", "isfalse", "in_timezone"})
 
 
 def refusal(expression: Expression) -> tuple[Expression, str] | None:
@@ -77,6 +81,7 @@ def _reason(call: Call, kinds: Kinds) -> str | None:
         or _operands(call, kinds)
         or _decimals(call, kinds)
         or _constants(call)
+        or _zones(call)
         or _cast(call, kinds)
     )
 
@@ -200,13 +205,29 @@ def _constants(call: Call) -> str | None:
     return None
 
 
+def _zones(call: Call) -> str | None:
+    """Whether a condition of another zone is within something that has to be computed as a whole."""
+    if call.function in _AROUND_ZONES:
+        return None
+    if not any(isinstance(each, Call) and each.function == "in_timezone" for each in call.arguments):
+        return None
+    return (
+        f"in_timezone() stands around a whole condition, which {_written(call)} cannot take; AND, OR and NOT "
+        "may join it with others"
+    )
+
+
 def _own(call: Call) -> str | None:
     """What Palio's own functions take only as constants, and what is wrong with those."""
     if call.function not in _OF_CONSTANTS:
         return None
-    constants = call.arguments[:2] if call.function == "condition_in" else call.arguments[-1:]
+    constants = call.arguments[slice(*_OWN_CONSTANTS.get(call.function, (-1, None)))]
     if not all(isinstance(each, Literal) and isinstance(each.value, str) for each in constants):
-        what = {"ip_in_network": "the network", "condition_in": "the language and the condition"}
+        what = {
+            "ip_in_network": "the network",
+            "condition_in": "the language and the condition",
+            "in_timezone": "the time zone",
+        }
         return f"{what.get(call.function, 'the pattern')} of {call.function}() must be a string literal"
     texts = [str(each.value) for each in constants if isinstance(each, Literal)]
     try:
@@ -215,6 +236,8 @@ def _own(call: Call) -> str | None:
                 network(texts[0])
             case "condition_in":
                 condition_in(*texts)
+            case "in_timezone":
+                zone_named(texts[0])
             case "any_value_rlike":
                 Regex.compile(texts[0])
             case _:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from palio.errors import PalioError
 from palio.events.arrow import read_column
+from palio.filters.choosing import MOST_CHOICES
 from palio.filters.tree import Attributes
 from palio.matching.columnar.columns import bind_columns
 from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder
@@ -23,7 +24,6 @@ from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.questions import Questions
 from palio.matching.columnar.search import Searcher, row_numbers
 
-MOST_CHOICES: Final = 20_000  # rows one event with arrays may be laid out into
 _HIT_SLOT: Final = 1
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
