@@ -338,7 +338,7 @@ class Matcher:
 
     def merge(self) -> None:
         """Bring everything into one segment, now; removed subscriptions leave the index."""
-        self._wait()
+        # Whoever merges in the background meanwhile finds its segments gone, and drops its work.
         with self._lock:
             self._seal()
             segments = self._state.segments
@@ -394,8 +394,10 @@ class Matcher:
         while chosen := _mergeable(self._state.segments):
             merged = self._merged(chosen)
             with self._lock:
-                rest = [segment for segment in self._state.segments if segment not in chosen]
-                self._publish((merged, *rest), self._state.live)
+                present = self._state.segments
+                if all(segment in present for segment in chosen):  # else somebody else merged them meanwhile
+                    rest = [segment for segment in present if segment not in chosen]
+                    self._publish((merged, *rest), self._state.live)
 
     def _merged(self, segments: Sequence[Segment]) -> Segment:
         """One segment in place of several, built anew from the texts: what was removed is left out."""
