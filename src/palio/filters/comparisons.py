@@ -22,7 +22,15 @@ from math import isinf, isnan
 from typing import Final
 
 from palio.events.values import Scalar
-from palio.filters.expressions.casting import to_boolean, to_date, to_double, to_integer, to_timestamp
+from palio.filters.expressions.casting import (
+    BLANKS,
+    WORDS,
+    to_boolean,
+    to_date,
+    to_double,
+    to_integer,
+    to_timestamp,
+)
 from palio.filters.expressions.values import kinds_of, local, widen, widest, zone_named
 from palio.filters.intervals import EMPTY, FULL, Intervals, span, union_all
 from palio.filters.kinds import (
@@ -88,6 +96,14 @@ def equal_to_any(literals: Sequence[Scalar], timezone: str = "UTC") -> Truth:
         if len(comparable) == len(literals):
             false[kind] = true[kind].complement()
     return Truth(ValueSet.of(true), ValueSet.of(false))
+
+
+def is_only_text(literal: str, timezone: str = "UTC") -> bool:
+    """Whether a string literal is compared with strings alone, because it reads as nothing else."""
+    bare = literal.strip(BLANKS)
+    if bare[:1].isalpha() and bare.isascii():  # no number, date or time begins so, but a few words do
+        return bare.lower() not in WORDS
+    return not _converted(literal, timezone)
 
 
 def _brought_together(
