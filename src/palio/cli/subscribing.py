@@ -37,7 +37,11 @@ def add_usable(
             faults.append((line.line, line.place, line.id, f"the id is taken already, in {taken.place}"))
             continue
         own = line.language or language
-        found.append(Subscription(line.id, line.where, own, line.subscriber, line.metadata))
+        try:
+            found.append(Subscription(line.id, line.where, own, line.subscriber, line.metadata))
+        except InvalidSubscription as error:
+            faults.append((line.line, line.place, line.id, error.reason))
+            continue
         if len(found) % _SHOWN_EVERY == 0:
             show(len(found))
     show(len(found))

@@ -90,7 +90,10 @@ class _Gathering:
             self.refused.append(Refused(None if id is None else str(id), f"there is no {missing!r}"))
             return
         own = None if subscriber is None else str(subscriber)
-        self.take(Subscription(str(id), where, language or "sql", own, metadata, self._timezone))
+        try:
+            self.take(Subscription(str(id), where, language or "sql", own, metadata, self._timezone))
+        except InvalidSubscription as error:
+            self.refused.append(Refused(str(id), error.reason))
 
     def finish(self, on_error: OnError) -> Wants:
         matcher = Matcher()
