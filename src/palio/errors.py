@@ -109,7 +109,7 @@ class UnknownSubscription(SubscriptionError, KeyError):
 
 
 class InvalidSubscription(SubscriptionError):
-    """A subscription whose condition cannot be used; the cause says why."""
+    """A subscription that cannot be used: its condition cannot be read, the cause says why; or it cannot be kept."""
 
 
 class IndexFileError(PalioError):

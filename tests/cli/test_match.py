@@ -12,6 +12,8 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from datetime import date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -429,3 +431,34 @@ def test_a_command_that_is_terminated_keeps_what_it_has_done() -> None:
         assert running.wait() == 143
     assert Path("kept.jsonl").read_text() == first + rest
     assert not list(Path.cwd().glob(".kept.jsonl.*"))
+
+
+def test_subscriptions_may_have_any_column_beside_their_own() -> None:
+    wants = pa.table(
+        {
+            "id": ["desk", "cheap"],
+            "where": ["price > 100", "price < 50"],
+            "since": pa.array([date(2024, 1, 1), None], pa.date32()),
+            "fee": pa.array([Decimal("1.50"), Decimal("2.25")], pa.decimal128(10, 2)),
+            "at": pa.array([datetime(2024, 1, 1), None], pa.timestamp("ns", "UTC")),
+            "clock": pa.array([time(1, 2), None], pa.time64("us")),
+            "key": pa.array([b"\xff", b""], pa.binary()),
+            "nested": pa.array([{"a": [b"x"]}, None], pa.struct([("a", pa.list_(pa.binary()))])),
+        }
+    )
+    pq.write_table(wants, "wants.parquet")
+    answer = match("wants.parquet", "events.jsonl", "--json")
+    assert answer.exit_code == 0, answer.output
+    assert [(row["event"], row["subscription"]) for row in printed(answer)] == [(1, "desk"), (3, "cheap"), (4, "desk")]
+
+
+def test_a_subscription_that_cannot_be_kept_is_left_out_by_name() -> None:
+    lines = [
+        *WANTS,
+        '{"id": "half", "where": "price > 1", "note": "\\ud800"}',
+        '{"id": "\\ud800", "where": "price > 1"}',
+    ]
+    Path("wants.jsonl").write_text(json_lines(lines))
+    answer = match("wants.jsonl", "events.jsonl", "--json")
+    assert "Traceback" not in answer.output
+    assert answer.exit_code in (0, 1, 2)

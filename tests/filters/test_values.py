@@ -132,6 +132,11 @@ class TestWithoutTests:
         if not any(ValueSet.points([value]).contains(other) for value in points):
             assert not made.contains(other)
 
+    def test_texts_that_only_a_nul_keeps_apart_are_listed_each(self) -> None:
+        for points in ([b"", b"\0"], ["a", "a\0", "a\0\0", "b"]):
+            assert ValueSet.points(points).values() == points
+        assert ValueSet.prefix("a").values() is None
+
     def test_one_value_is_listed_wherever_it_stands(self) -> None:
         for value in EVERY_VALUE:
             listed = ValueSet.points([value]).values()

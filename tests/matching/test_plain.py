@@ -17,7 +17,13 @@ from palio.matching.plain import PlainCondition
 
 names = st.sampled_from(["a", "b.c", "day", "_x1", "order.id", "Z"])
 integers = st.integers(-(10**15) + 1, 10**15 - 1) | st.integers(-3, 3)
-strings = st.sampled_from(["abc", "x y", "nan", "true", "t1", "10", "2024-01-01", "é", "A", "inf ", " b", ""])
+beginnings = st.sampled_from(["", "true", "Yes", "n", "nan", "-NaN", "inf", "+Infinity", "epoch", "1", "2024", "x"])
+anything = st.builds(str.__add__, beginnings, st.text(max_size=3)) | st.builds(
+    str.__add__, st.text(max_size=2), beginnings
+)
+strings = anything.filter(lambda text: "'" not in text and "\\" not in text) | st.sampled_from(
+    ["abc", "x y", "nan", "true", "t1", "10", "2024-01-01", "é", "A", "inf ", " b", ""]
+)
 comparisons = st.one_of(
     st.builds("{} {} {}".format, names, st.sampled_from(["=", "<", "<=", ">", ">=", "<>"]), integers),
     st.builds("{} {} '{}'".format, names, st.sampled_from(["=", "<", ">="]), strings),
@@ -48,7 +54,15 @@ def test_a_plain_condition_means_what_its_filter_means(text: str, some: list[dic
         assert plain.matches(palio.Event.read(event).attributes) is meant.matches(event)
 
 
-@given(st.lists(texts, min_size=1, max_size=12), st.lists(events, max_size=5))
+def _is_read(text: str) -> bool:
+    try:
+        Filter.parse(text)
+    except palio.ParseError:
+        return False
+    return True
+
+
+@given(st.lists(texts.filter(_is_read), min_size=1, max_size=12), st.lists(events, max_size=5))
 def test_reading_in_bulk_means_what_the_filters_mean(wheres: list[str], some: list[dict[str, Any]]) -> None:
     matcher = Matcher()
     with pytest.MonkeyPatch.context() as patch:
@@ -89,6 +103,37 @@ def test_common_conditions_take_the_short_cut(text: str) -> None:
 )
 def test_whatever_may_be_read_otherwise_goes_the_long_way(text: str) -> None:
     assert PlainCondition.read(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["true\x01", "nan\x02", "yes\x7f", "Infinity\x00", "\x1f inf", "x\x01", "\ud800", "10.0.3.4"]
+)
+def test_a_text_is_read_as_all_it_may_be(text: str) -> None:
+    where = f"flag = '{text}'"
+    values = [True, False, float("nan"), float("inf"), text, text.strip("\x01"), 1]
+    one, many = Matcher(), Matcher()
+    try:
+        meant = Filter.parse(where)
+    except palio.ParseError:
+        with pytest.raises(palio.InvalidSubscription):
+            one.add("a", where)
+        with pytest.raises(palio.InvalidSubscription):
+            many.add_many([f"{number}" for number in range(40)], [where] * 40)
+        return
+    one.add("a", where)
+    many.add_many([f"{number}" for number in range(40)], [where] * 40)
+    for value in values:
+        expected = meant.matches(palio.Event({"flag": value}))
+        assert (one.match(palio.Event({"flag": value})) == {"a"}) is expected
+        assert len(many.match(palio.Event({"flag": value}))) == 40 * expected
+
+
+def test_what_is_too_long_for_the_parser_is_too_long_for_all() -> None:
+    where = f"a = '{'x' * 2_000_000}'"
+    with pytest.raises(palio.InvalidSubscription, match="2,000,000"):
+        Matcher().add("a", where)
+    with pytest.raises(palio.InvalidSubscription, match="2,000,000"):
+        Matcher().add_many([f"{number}" for number in range(20)], [*["a = 1"] * 19, where])
 
 
 def test_decimals_and_nan_are_compared_as_sql_compares_them() -> None:

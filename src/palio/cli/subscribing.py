@@ -39,7 +39,11 @@ def add_usable(
             continue
         own = line.language or language
         zone = line.timezone or timezone
-        found.append(Subscription(line.id, line.where, own, line.subscriber, line.metadata, zone))
+        try:
+            found.append(Subscription(line.id, line.where, own, line.subscriber, line.metadata, zone))
+        except InvalidSubscription as error:
+            faults.append((line.line, line.place, line.id, error.reason))
+            continue
         if len(found) % _SHOWN_EVERY == 0:
             show(len(found))
     show(len(found))

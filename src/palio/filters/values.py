@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal
 from fractions import Fraction
+from typing import Any
 
 from palio.filters.expressions.twins import is_blind_to_twins
 from palio.filters.intervals import EMPTY, FULL, Intervals, point, span, union_all
@@ -228,9 +229,13 @@ def _points(kind: Kind, part: Intervals, limit: int) -> Iterator[tuple[Value] | 
             return
         if isinstance(low, int):  # the values of these kinds can be counted
             yield from ((_value_at(kind, place),) for place in range(low, high))
-        elif kind in (Kind.STRING, Kind.BYTES):
-            zeros = cut_after(kind, low[:0]) * (len(high) - len(low))  # next to 'a' stands 'a\0'
-            yield from ((low + zeros[:count],) for count in range(len(zeros))) if low + zeros == high else (None,)
+        elif kind is Kind.STRING or kind is Kind.BYTES:  # each is followed by itself and one NUL more
+            nul: Any = "\0" if kind is Kind.STRING else b"\0"
+            more = len(high) - len(low)
+            if more > limit or high != low + nul * more:
+                yield None
+                return
+            yield from ((low + nul * count,) for count in range(more))
         else:
             yield (_value_at(kind, low),) if cut_after(kind, low) == high else None
 

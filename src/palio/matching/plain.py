@@ -14,45 +14,18 @@ from functools import lru_cache
 from typing import Any, Final
 
 from palio.errors import ParseError
+from palio.filters.comparisons import is_only_text
 from palio.filters.expressions.tree import Attribute, Call, Literal
 from palio.filters.kinds import MISSING
 from palio.filters.tree import Attributes
+from palio.languages.sql.lexer import LONGEST
 from palio.languages.sql.parser import parse_condition
 
 _CONDITION: Final = re.compile(
     r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*) "
     r"(?:(=|<=|>=|<|>) (-?[0-9]{1,15})|= '([^'\\\n]*)'|BETWEEN (-?[0-9]{1,15}) AND (-?[0-9]{1,15}))( AND |\Z)"
 )
-# A string that no reading as a number, boolean, date or timestamp can take for anything but itself.
-_ONLY_TEXT: Final = re.compile(r"[a-zA-Z](?:[^\n]*\S)?")
-_MEANS_MORE: Final = frozenset(
-    [
-        "t",
-        "f",
-        "y",
-        "n",
-        "true",
-        "false",
-        "yes",
-        "no",
-        "nan",
-        "inf",
-        "infinity",
-        "epoch",
-        "now",
-        "today",
-        "yesterday",
-        "tomorrow",
-    ]
-)
-
-
 _NUMBERS: Final = (int, float, Decimal)
-
-
-def is_only_text(text: str) -> bool:
-    """Whether a string literal is compared with strings alone."""
-    return _ONLY_TEXT.fullmatch(text) is not None and text.lower() not in _MEANS_MORE
 
 
 @lru_cache(maxsize=100_000)
@@ -71,6 +44,15 @@ def is_only_name(name: str) -> bool:
     return found == Call("and", expected)
 
 
+def is_whole(text: str) -> bool:
+    """Whether a text has no half of a character, a surrogate, in it; the parser refuses those."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class PlainCondition:
     """A conjunction of comparisons with literals, one per attribute."""
 
@@ -82,6 +64,8 @@ class PlainCondition:
     @classmethod
     def read(cls, text: str) -> PlainCondition | None:
         """The condition of a text; None where it is not plain."""
+        if len(text) > LONGEST:
+            return None
         comparisons: list[tuple[str, str, Any, Any]] = []
         names: set[str] = set()
         at = 0
@@ -96,7 +80,7 @@ class PlainCondition:
             if number is not None:
                 comparisons.append((name, operator, int(number), None))
             elif string is not None:
-                if not is_only_text(string):
+                if not (string.isascii() or is_whole(string)) or not is_only_text(string):
                     return None
                 comparisons.append((name, "is", string, None))
             else:

@@ -99,7 +99,10 @@ class _Gathering:
             return
         own = None if subscriber is None else str(subscriber)
         zone = str(timezone or self._timezone)
-        self.take(Subscription(str(id), where, language or "sql", own, metadata, zone))
+        try:
+            self.take(Subscription(str(id), where, language or "sql", own, metadata, zone))
+        except InvalidSubscription as error:
+            self.refused.append(Refused(str(id), error.reason))
 
     def finish(self, on_error: OnError) -> Wants:
         matcher = Matcher()

@@ -14,9 +14,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from palio.filters.comparisons import is_only_text
+from palio.languages.sql.lexer import LONGEST
 from palio.matching.columnar import text_kernels as kernels
 from palio.matching.columnar.conditions import ConditionsBuilder, Int64s
-from palio.matching.plain import is_only_name, is_only_text
+from palio.matching.plain import is_only_name, is_whole
 from palio.matching.subscription import Subscription
 
 _CHUNK: Final = 100_000
@@ -44,7 +46,12 @@ def _add_plain(
 ) -> npt.NDArray[np.bool_]:
     """Add those that are plain; answers which."""
     lines = [
-        each.where if each.language == "sql" and isinstance(each.where, str) and "\n" not in each.where else ""
+        each.where
+        if each.language == "sql"
+        and isinstance(each.where, str)
+        and "\n" not in each.where
+        and len(each.where) <= LONGEST
+        else ""
         for each in subscriptions
     ]
     raw = "\n".join([*lines, "\n" * _LOOK_AHEAD]).encode("utf-8", "surrogatepass")
@@ -125,4 +132,4 @@ def _axis(builder: ConditionsBuilder, name: str) -> int:
 
 def _point(builder: ConditionsBuilder, axes: Int64s, text: str, name: int) -> int:
     axis = int(axes[name])
-    return builder.axes.point(axis, text) if axis >= 0 and is_only_text(text) else -1
+    return builder.axes.point(axis, text) if axis >= 0 and is_whole(text) and is_only_text(text) else -1
