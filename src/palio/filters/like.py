@@ -145,7 +145,7 @@ class LikePattern:
                 return "substring"
         return "general"
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The literal text of a pattern of any shape but the general; of that, all runs together."""
         return "".join(self.literals)
@@ -165,7 +165,7 @@ class LikePattern:
         """What every text of this form ends with."""
         return self.tokens[-1] if self.tokens and isinstance(self.tokens[-1], str) else ""
 
-    @property
+    @cached_property
     def is_ascii(self) -> bool:
         """Whether all literal text is ASCII."""
         return all(run.isascii() for run in self.literals)

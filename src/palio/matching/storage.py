@@ -29,7 +29,7 @@ from palio.filters.printing import domain_of, leaf_to_sql
 from palio.filters.tree import Leaf
 from palio.matching.catalogue import Block, Catalogue, Run
 from palio.matching.columnar import layout
-from palio.matching.columnar.conditions import AxisKey, Member
+from palio.matching.columnar.conditions import AxisKey, Member, Search
 from palio.matching.columnar.encoding import Axes
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
@@ -102,6 +102,8 @@ def _write_key(key: AxisKey) -> list[str | None]:
     name, question = key
     if question is None:
         return [name]
+    if isinstance(question, Search):
+        return [name, "search", question.pattern, question.function]
     if isinstance(question, Member):
         return [name, "member", leaf_to_sql(name, question.values)[0], "UTC"]
     zone = question.pattern.timezone if isinstance(question.pattern, Computed) else "UTC"
@@ -111,6 +113,8 @@ def _write_key(key: AxisKey) -> list[str | None]:
 def _read_key(name: str, form: str | None = None, text: str = "", zone: str = "UTC") -> AxisKey:
     if form is None:
         return name, None
+    if form == "search":
+        return name, Search(zone, text)
     tree = Filter.parse(text, timezone=zone).tree
     if not isinstance(tree, Leaf) or tree.attribute != name:
         raise ValueError(f"{text} is no question about {name}")

@@ -94,6 +94,10 @@ class BoundColumns:
         self.rows = rows
         self.kept = kept
 
+    def address_of(self, place: int) -> int:
+        """Where the descriptor of a column lies."""
+        return self.address + 8 * COLUMN_FIELDS * place
+
 
 def bind_columns(axes: Axes, columns: Sequence[tuple[int, pa.Array]], rows: int) -> BoundColumns:
     """Bind arrays of one length to axes. The axes are those of one segment: bind again for another."""

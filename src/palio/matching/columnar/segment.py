@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 from itertools import product
 from typing import Any, Final
 
@@ -16,12 +17,13 @@ from palio.errors import PalioError
 from palio.events.arrow import read_column
 from palio.filters.choosing import MOST_CHOICES
 from palio.filters.tree import Attributes
-from palio.matching.columnar.columns import bind_columns
-from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder
+from palio.matching.columnar.answers import AskedColumn, Memory, Searching, TextAt, TextColumn
+from palio.matching.columnar.columns import BoundColumns, bind_columns
+from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, Search
 from palio.matching.columnar.encoding import Axes
 from palio.matching.columnar.exported import ColumnPlan
 from palio.matching.columnar.postings import Postings
-from palio.matching.columnar.questions import Questions
+from palio.matching.columnar.questions import Questions, Searches
 from palio.matching.columnar.search import Searcher, row_numbers
 
 _HIT_SLOT: Final = 1
@@ -50,15 +52,21 @@ class Segment:
         self.searcher = Searcher(axes, postings)
         self._axis_of = {name: axis for axis, (name, question) in enumerate(self.keys) if question is None}
         asked: dict[str, list[tuple[int, Any]]] = {}
+        searches: list[tuple[int, Search]] = []
         for axis, (name, question) in enumerate(self.keys):
-            if question is not None:
+            if isinstance(question, Search):
+                searches.append((axis << 32 | _HIT_SLOT, question))
+            elif question is not None:
                 asked.setdefault(name, []).append((axis << 32 | _HIT_SLOT, question))
         self._questions = {name: Questions(each) for name, each in asked.items()}
+        self._searches = Searches(searches) if searches else None
+        self._memories: list[Memory] = []
         self._when_missing = {name: each.when_missing for name, each in self._questions.items() if each.when_missing}
         self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_decimals(axis)}
-        self._plan: tuple[pa.Schema | None, ColumnPlan | None] = (None, None)  # for the schema of the last batch
+        # For the schema of the last batch, by whether its columns were named by paths.
+        self._plan: dict[bool, tuple[pa.Schema | None, ColumnPlan | None]] = dict.fromkeys((False, True), (None, None))
         self._coders: dict[str, tuple[Callable[[Any], int] | None, Questions | None]] = {}
-        for name in {name for name, _ in self.keys}:
+        for name in {name for name, question in self.keys if not isinstance(question, Search)}:
             own = self._axis_of.get(name)
             self._coders[name] = (None if own is None else axes.coder(own), self._questions.get(name))
 
@@ -118,6 +126,8 @@ class Segment:
         for name, missed in self._when_missing.items():
             if name not in attributes:
                 codes.extend(missed)
+        if self._searches is not None:
+            codes += self._searches.codes(attributes)
         if not several:
             return self.searcher.match_one(codes)
         return self._match_choices(codes, several)
@@ -134,57 +144,117 @@ class Segment:
             found.update(self.searcher.match_one(codes + [code for element in chosen for code in element]))
         return sorted(found)
 
+    @property
+    def reads_whole_event(self) -> bool:
+        """Whether some subscription looks at attributes that it does not name."""
+        return self._searches is not None
+
     def match_batch(self, batch: pa.RecordBatch, paths: bool = False) -> tuple[Ints, Numbers] | None:
         """Rows and numbers of the candidates for a batch; None where its columns must be looked at one by one.
 
         With `paths`, the columns are named by the paths of attributes, not by names of their own.
         """
-        schema, plan = self._plan
+        schema, plan = self._plan[paths]
         if schema is None or not batch.schema.equals(schema):
-            plan = ColumnPlan.of(batch.schema, self._axis_of, self._questions, paths)
-            self._plan = batch.schema, plan
+            plan = ColumnPlan.of(batch.schema, self._axis_of, self._questions, self.reads_whole_event, paths)
+            self._plan[paths] = batch.schema, plan
         if plan is None:
             return None
-        extras = None
-        if self._questions:
-            extras = self._extras({name: batch.column(place) for name, place in plan.asked.items()}, batch.num_rows)
+        others = {name: batch.column(place) for name, place in plan.asked.items()}
         with plan.bind(batch) as bound:
-            ends, numbers = self.searcher.match_columns(bound, extras)
-        return row_numbers(ends), numbers
+            texts = [
+                TextColumn(name, bound.address_of(plan.columns + which), _reader(batch, place))
+                for which, (name, place) in enumerate(plan.texts)
+            ]
+            return self._match(bound, texts, others, batch.num_rows)
 
     def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers]:
         """Rows and numbers of the candidates for a batch of columns."""
         if any(name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced):
             raise AskTheFilters
-        shared = [name for name in columns if name in self._coders]
         bound = bind_columns(
             self.axes,
-            [(self._axis_of[name], columns[name]) for name in shared if name in self._axis_of],
+            [(self._axis_of[name], column) for name, column in columns.items() if name in self._axis_of],
             count,
         )
-        extras = self._extras(columns, count) if self._questions else None
-        ends, numbers = self.searcher.match_columns(bound, extras)
+        others = {name: each for name, each in columns.items() if name in self._questions or self.reads_whole_event}
+        strings = {name: others.pop(name) for name in list(others) if _holds_strings(others[name])}
+        plain = [_as_strings(column) for column in strings.values()]
+        asked = bind_columns(self.axes, [(0, column) for column in plain], count)
+        texts = [
+            TextColumn(name, asked.address_of(which), _element_reader(column))
+            for which, (name, column) in enumerate(zip(strings, plain, strict=True))
+        ]
+        return self._match(bound, texts, others, count)
+
+    def _match(
+        self, bound: BoundColumns, texts: Sequence[TextColumn], others: Mapping[str, pa.Array], count: int
+    ) -> tuple[Ints, Numbers]:
+        """The candidates for columns that axes read, columns of strings that are asked, and others that are."""
+        present = {column.name for column in texts}
+        found = [self._hits_of_missing(name, count) for name in self._when_missing if name not in {*present, *others}]
+        found += [_hits(others[name], self._questions[name]) for name in others if name in self._questions]
+        memory = self._memories.pop() if self._memories else Memory()
+        asked = [column for column in texts if column.name in self._questions]
+        answers = memory.answers(self._asked_columns, asked, count) if asked else None
+        if self._searching is not None:
+            searched = [column for column in texts if column.name not in self._questions]
+            found.append(memory.search(self._searching, searched, count))
+            if self._searching.searches.reads_others:
+                found += [_finds(column, self._searching) for column in others.values()]
+        extras = _by_row([each for each in found if len(each[0])], count)
+        ends, numbers = self.searcher.match_columns(bound, extras, answers)
+        self._memories.append(memory)
         return row_numbers(ends), numbers
 
-    def _extras(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Ints]:
-        """The hits of questions, per row: each distinct value of a column is asked once."""
-        rows: list[Ints] = []
-        codes: list[Ints] = []
-        for name, questions in self._questions.items():
-            column = columns.get(name)
-            if column is None:
-                missed = questions.when_missing
-                rows.append(np.repeat(np.arange(count, dtype=np.int64), len(missed)))
-                codes.append(np.tile(np.array(missed, np.int64), count))
-                continue
-            where, hits = _hits(column, questions)
-            rows.append(where)
-            codes.append(hits)
-        row = np.concatenate(rows)
-        order = np.argsort(row, kind="stable")
-        starts = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=count), out=starts[1:])
-        return starts, np.concatenate(codes)[order]
+    def _hits_of_missing(self, name: str, count: int) -> tuple[Ints, Ints]:
+        """The codes that every row has because a column is not there."""
+        missed = np.array(self._when_missing[name], np.int64)
+        return np.repeat(np.arange(count, dtype=np.int64), len(missed)), np.tile(missed, count)
+
+    @cached_property
+    def _searching(self) -> Searching | None:
+        return None if self._searches is None else Searching(self._searches)
+
+    @cached_property
+    def _asked_columns(self) -> Mapping[str, AskedColumn]:
+        return {name: AskedColumn(each, self._searching) for name, each in self._questions.items()}
+
+
+def _reader(batch: pa.RecordBatch, place: int) -> TextAt:
+    return lambda row: batch.column(place)[row].as_py()
+
+
+def _element_reader(column: pa.Array) -> TextAt:
+    return lambda row: column[row].as_py()
+
+
+def _holds_strings(column: pa.Array) -> bool:
+    kind = _plain_type(column)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+
+
+def _as_strings(column: pa.Array) -> pa.Array:
+    """A column of strings as one whose strings lie side by side."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.large_string()) if column.type == pa.string_view() else column
+
+
+def _by_row(found: Sequence[tuple[Ints, Ints]], count: int) -> tuple[Ints, Ints] | None:
+    """Words by row, from pairs of rows and words: where each row's begin, and the words."""
+    if not found:
+        return None
+    row = np.concatenate([each[0] for each in found])
+    order = np.argsort(row, kind="stable")
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=count), out=starts[1:])
+    return starts, np.concatenate([each[1] for each in found])[order]
+
+
+def _finds(column: pa.Array, searching: Searching) -> tuple[Ints, Ints]:
+    """What searches find in a column whose values are no strings."""
+    return _spread(column, searching.words_of, ())
 
 
 def _runs(numbers: Numbers) -> Numbers:
@@ -204,10 +274,18 @@ def _plain_type(column: pa.Array) -> pa.DataType:
 
 
 def _hits(column: pa.Array, questions: Questions) -> tuple[Ints, Ints]:
+    """The codes of the questions that hold, of a column whose values are no strings."""
+    if not questions.of_others:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return _spread(column, questions.codes, questions.when_null)
+
+
+def _spread(column: pa.Array, ask: Callable[[Any], Sequence[int]], when_null: Sequence[int]) -> tuple[Ints, Ints]:
+    """Words by row: each distinct value of a column is asked once."""
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
-    answers = [questions.codes(value) for value in read_column(encoded.dictionary)]
-    lengths = np.array([len(each) for each in answers] + [len(questions.when_null)], np.int64)
-    flat = np.array([code for each in [*answers, questions.when_null] for code in each], np.int64)
+    answers = [ask(value) for value in read_column(encoded.dictionary)]
+    lengths = np.array([len(each) for each in answers] + [len(when_null)], np.int64)
+    flat = np.array([code for each in [*answers, when_null] for code in each], np.int64)
     starts = np.zeros(len(lengths), np.int64)
     np.cumsum(lengths[:-1], out=starts[1:])
     index = pc.fill_null(encoded.indices.cast(pa.int64()), len(answers)).to_numpy(zero_copy_only=False)
