@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -53,7 +53,7 @@ def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
     if isinstance(events, pa.Table):
         yield from events.to_batches(max_chunksize=_ROWS)
         return
-    if isinstance(events, str | bytes | Mapping | Event):
+    if isinstance(events, str | bytes | Mapping | Event) or not isinstance(events, Iterable):
         raise EventError(
             f"a batch is a pyarrow Table or RecordBatch or a sequence of events, not one {type(events).__name__}"
         )
