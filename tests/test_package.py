@@ -31,6 +31,7 @@ PUBLIC_NAMES = {
     "EventError",
     "IndexFileError",
     "InputError",
+    "InvalidArgument",
     "InvalidSubscription",
     "ParseError",
     "PipelineError",

@@ -12,6 +12,10 @@ class PalioError(Exception):
     """The root of every error Palio raises."""
 
 
+class InvalidArgument(PalioError, ValueError):
+    """A call that cannot be made so: an argument of the wrong type, or a value that is none of those there are."""
+
+
 class ParseError(PalioError):
     """A condition that cannot be read, or that asks for something no subscription may ask.
 

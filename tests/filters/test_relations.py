@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palio.errors import InvalidArgument
 from palio.filters.expressions.evaluate import compile_expression
 from palio.filters.expressions.twins import is_blind_to_twins
 from palio.filters.filter import Filter
@@ -93,7 +94,7 @@ class TestTheTablesOfJerzak:
             assert first.overlaps(second, mode="thesis") is thesis
 
     def test_a_mode_nobody_knows_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="open, closed, thesis"):
+        with pytest.raises(InvalidArgument, match="open, closed, thesis"):
             parse("x > 5").overlaps(parse("x > 5"), mode="wide")  # type: ignore[arg-type]
 
 
@@ -244,12 +245,44 @@ class TestAnyFilter:
                 if f.is_conjunction and g.is_conjunction and not f.attributes.isdisjoint(g.attributes):
                     assert f.overlaps(g, mode="closed")
 
-    def test_overlapping_speaks_of_events_with_one_value_for_an_attribute(self) -> None:
-        """Two elements of one array may satisfy two filters that no single value satisfies both."""
-        low, high = parse("x < 3"), parse("x > 5")
-        assert low.matches({"x": [1, 9]})
-        assert high.matches({"x": [1, 9]})
-        assert not low.overlaps(high)
+    @given(filters(), filters(), st.lists(attributes(), min_size=1, max_size=6))
+    def test_filters_that_match_one_event_with_arrays_overlap(
+        self, f: Filter, g: Filter, events: list[dict[str, Any]]
+    ) -> None:
+        for event in events:
+            if f.matches_attributes(event) and g.matches_attributes(event):
+                assert f.overlaps(g, single_valued=False)
+        assert f.overlaps(g, single_valued=False) or not f.overlaps(g)
+
+    @pytest.mark.parametrize(
+        ("one", "two", "event"),
+        [
+            ("x < 3", "x > 5", {"x": [1, 9]}),
+            ("x = 'a' AND y = 1", "x = 'b' AND y = 2", {"x": ["a", "b"], "y": [1, 2]}),
+            ("x IS NULL", "x = 5", {"x": [None, 5]}),
+            ("x > y", "NOT (x > y)", {"x": [1, 9], "y": 5}),
+            ("x LIKE 'a%b'", "x NOT LIKE 'a%b'", {"x": ["ab", "b"]}),
+            ("x + 1 > 3", "NOT (x + 1 > 3)", {"x": [1, 9]}),
+        ],
+    )
+    def test_two_elements_of_one_array_may_satisfy_two_filters(self, one: str, two: str, event: dict[str, Any]) -> None:
+        f, g = parse(one), parse(two)
+        assert f.matches(event)
+        assert g.matches(event)
+        assert not f.overlaps(g)
+        for mode in ("open", "closed", "thesis"):
+            assert f.overlaps(g, mode, single_valued=False)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("one", "two"),
+        [
+            ("typeof(x) = 'missing'", "x = 5"),
+            ("array_contains(x, 2)", "NOT array_contains(x, 2)"),
+            ("size(x) = 2 AND y = 1", "NOT (size(x) = 2) AND y = 2"),
+        ],
+    )
+    def test_what_is_said_of_an_event_as_a_whole_still_excludes(self, one: str, two: str) -> None:
+        assert not parse(one).overlaps(parse(two), single_valued=False)
 
     @given(filters(), filters())
     def test_overlapping_is_symmetric_and_closed_is_narrower(self, f: Filter, g: Filter) -> None:

@@ -15,10 +15,12 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
+from palio.errors import InvalidArgument
 from palio.filters.expressions.twins import is_blind_to_twins
 from palio.filters.intervals import EMPTY, FULL, Intervals, point, span, union_all
 from palio.filters.kinds import (
     HIGHEST_CUT,
+    KIND_OF_TYPE,
     KINDS,
     LOWEST_CUT,
     MISSING,
@@ -55,6 +57,8 @@ class ValueSet:
         """The set of exactly these values, each of its own kind."""
         by_kind: dict[Kind, list[Intervals]] = {}
         for value in values:
+            if type(value) not in KIND_OF_TYPE:
+                raise InvalidArgument(f"no event has a value of type {type(value).__name__}")
             kind = kind_of(value)
             by_kind.setdefault(kind, []).append(point(kind, position_of(kind, value)))
         return cls.of({kind: union_all(sets) for kind, sets in by_kind.items()})
@@ -115,7 +119,7 @@ class ValueSet:
     def complement(self) -> ValueSet:
         """Every value that is not in the set, of any kind; only for a set without tests."""
         if self.tests:
-            raise ValueError("a set with tests has no complement in this algebra; negate the condition instead")
+            raise InvalidArgument("a set with tests has no complement in this algebra; negate the condition instead")
         return ValueSet(tuple(part.complement() for part in self.parts))
 
     def intersect(self, other: ValueSet) -> ValueSet:

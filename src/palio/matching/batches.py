@@ -54,7 +54,7 @@ def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
     if isinstance(events, pa.Table):
         yield from events.to_batches(max_chunksize=_ROWS)
         return
-    if isinstance(events, str | bytes | Mapping | Event):
+    if isinstance(events, str | bytes | Mapping | Event) or not isinstance(events, Iterable):
         raise EventError(
             f"a batch is a pyarrow Table or RecordBatch or a sequence of events, not one {type(events).__name__}"
         )

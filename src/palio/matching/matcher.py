@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from palio.errors import DuplicateSubscription, UnknownSubscription
+from palio.errors import DuplicateSubscription, InvalidArgument, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.catalogue import Catalogue
@@ -106,7 +106,10 @@ class Matcher:
 
     def add_many(self, ids: Iterable[str], wheres: Iterable[Any], *, language: str = "sql") -> None:
         """Add many subscriptions at once: about ten times as fast as one by one. All are added, or none."""
-        self.add_subscriptions([Subscription(id, where, language) for id, where in zip(ids, wheres, strict=True)])
+        names, conditions = list(ids), list(wheres)
+        if len(names) != len(conditions):
+            raise InvalidArgument(f"every id has one condition; there are {len(names)} ids and {len(conditions)}")
+        self.add_subscriptions([Subscription(id, where, language) for id, where in zip(names, conditions, strict=True)])
 
     def add_subscriptions(self, subscriptions: Sequence[Subscription]) -> None:
         """Add many subscriptions, each with its language, subscriber and metadata. All are added, or none."""

@@ -35,7 +35,7 @@ from palio.filters.registry import condition_in
 DEPTH_LIMIT: Final = 200
 
 _COMPARISONS: Final = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "nullif"})
-_OF_CONSTANTS: Final = OF_THE_EVENT | {"ip_in_network", "condition_in"}
+_OF_CONSTANTS: Final = OF_THE_EVENT | {"ip_in_network", "condition_in", "in_timezone"}
 # What may be done with a 32-bit float: these see the same number in its 64-bit form.
 _TAKES_SINGLES: Final = _COMPARISONS | {"in", "between", "isnull", "isnotnull", "neg", "abs"}
 
