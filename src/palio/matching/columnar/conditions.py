@@ -150,6 +150,11 @@ class ConditionsBuilder:
         """Take in many conjunctions whose intervals are made already: their numbers, sizes and handles in order."""
         self._plain.append((numbers, lengths, handles))
 
+    def intervals_of(self, leaf: Leaf) -> list[int] | None:
+        """The handles of the intervals that a leaf is; None where it is no list of them."""
+        encoded = self._encode(leaf)
+        return None if encoded.either else encoded.handles + encoded.tests
+
     def _add_conjunction(self, number: int, conditions: Iterable[Leaf | Residual], rest: Iterable[Node]) -> None:
         rows = _Rows(number, [])
         left: list[Node] = list(rest)
