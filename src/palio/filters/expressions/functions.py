@@ -199,7 +199,7 @@ _operator(
 _operator("+", (2, 2), "the sum; a day and days; a time and an interval", implementation=maths.add, zoned=True)
 _operator("-", (2, 2), "the difference; of two times, an interval", implementation=maths.subtract, zoned=True)
 _operator("*", (2, 2), "the product; an interval so many times", implementation=maths.multiply)
-_operator("/", (2, 2), "the quotient, a double", implementation=maths.divide)
+_operator("/", (2, 2), "the quotient: a decimal of decimals, else a double", implementation=maths.divide)
 _operator("%", (2, 2), "the remainder, with the sign of the left", implementation=maths.remainder)
 _operator(
     "div",

@@ -1,7 +1,7 @@
 """What cannot mean here what it means in Spark, and is refused when it is read rather than computed wrongly.
 
 Three sorts: what Spark itself refuses when the types are known (`TRUE > 1`, `year(5)`); what depends on
-declared types that events do not have (how many digits a quotient of decimals keeps, 32-bit arithmetic);
+declared types that events do not have (a product of more than 38 digits, 32-bit arithmetic);
 and what this evaluator does not do (a regular expression that is not a constant, a deeper nesting than it
 can walk).
 """
@@ -9,7 +9,6 @@ can walk).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from types import NoneType
 from typing import Final
 
@@ -22,12 +21,12 @@ from palio.filters.expressions.inference import (
     Unlike,
     branches,
     combined,
-    kept_scale,
     needed_digits,
 )
 from palio.filters.expressions.own import OF_THE_EVENT, network
+from palio.filters.expressions.quotients import kept_scale
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal, attributes_of
-from palio.filters.expressions.values import INTERVALS, KIND_NAMES, Kind, widest, zone_named
+from palio.filters.expressions.values import KIND_NAMES, Kind, widest, zone_named
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.registry import condition_in
@@ -155,11 +154,9 @@ def _operands(call: Call, kinds: Kinds) -> str | None:
 
 def _decimals(call: Call, kinds: Kinds) -> str | None:
     """Results of which the declared types decide how many digits Spark keeps."""
-    if call.function not in ("+", "-", "*", "/"):
+    if call.function not in ("+", "-", "*"):
         return None
     left, right = map(kinds.digits_of, call.arguments)
-    if call.function == "/":
-        return _quotient(call, kinds)
     if left is None or right is None or not (left.is_decimal or right.is_decimal):
         return None
     needed = needed_digits(call.function, left, right)
@@ -169,24 +166,6 @@ def _decimals(call: Call, kinds: Kinds) -> str | None:
         f"this needs {needed.precision} digits where a decimal has 38, and how Spark rounds it depends on "
         "the declared types, which events do not have; use doubles (0.1D, or CAST(… AS DOUBLE))"
     )
-
-
-def _quotient(call: Call, kinds: Kinds) -> str | None:
-    if kinds.of(call.arguments[0]) in INTERVALS:
-        return None
-    for argument in call.arguments:
-        digits = kinds.digits_of(argument)
-        if digits is None or not digits.is_decimal or kinds.of(call) is float:
-            continue
-        if isinstance(argument, Literal) and isinstance(argument.value, Decimal):
-            fix = f"write {argument.value:f}D"
-        else:
-            fix = "write CAST(… AS DOUBLE)"
-        return (
-            "how many digits a quotient of decimals keeps depends on the declared types, which events do not "
-            f"have; divide doubles: {fix}"
-        )
-    return None
 
 
 def _constants(call: Call) -> str | None:
