@@ -32,7 +32,7 @@ from palio.filters.regex import Regex
 from palio.filters.terms import NUMBERS, Term, number_terms, terms
 from palio.filters.tree import And, Leaf, Node, Or, Residual
 from palio.filters.values import PRESENT, ValueSet
-from palio.matching.columnar.encoding import Axes, AxesBuilder, Region
+from palio.matching.columnar.encoding import BEHIND, Axes, AxesBuilder, Region
 from palio.matching.columnar.postings import Conjunctions
 
 MOST_CONJUNCTIONS: Final = 16
@@ -102,7 +102,8 @@ class ConditionsBuilder:
 
     def __init__(self) -> None:
         self.axes = AxesBuilder()
-        self.axis_of: dict[AxisKey, int] = {}
+        self._axis_of: dict[AxisKey, int] = {}
+        self._questions: list[AxisKey] = []
         self.unsure: set[int] = set()  # numbers whose candidates must be asked again: they have residuals
         self._rows: list[_Rows] = []
         self._plain: list[tuple[Int64s, Int64s, Int64s]] = []
@@ -137,14 +138,22 @@ class ConditionsBuilder:
 
     def axis(self, key: AxisKey) -> int:
         """The axis of an attribute or of a question about one."""
-        known = self.axis_of.get(key)
+        known = self._axis_of.get(key)
         if known is None:
-            known = self.axis_of[key] = len(self.axis_of)
             if key[1] is None:
+                known = len(self._axis_of) - len(self._questions)
                 self.axes.declare(known)
             else:
+                known = BEHIND + len(self._questions)
+                self._questions.append(key)
                 self.axes.virtual(known)
+            self._axis_of[key] = known
         return known
+
+    @property
+    def keys(self) -> tuple[list[str], list[AxisKey]]:
+        """What the axes are of, in their order: the attributes, then the questions."""
+        return [name for name, question in self._axis_of if question is None], self._questions
 
     def add_plain(self, numbers: Int64s, lengths: Int64s, handles: Int64s) -> None:
         """Take in many conjunctions whose intervals are made already: their numbers, sizes and handles in order."""
@@ -378,11 +387,8 @@ class ConditionsBuilder:
 
     def _axis_shares(self) -> npt.NDArray[np.float64]:
         """Per axis: what share of events hits it at least, where it is the axis of a question."""
-        shares = np.zeros(len(self.axis_of))
-        for (_, question), axis in self.axis_of.items():
-            if question is not None:
-                shares[axis] = share_of(question)
-        return shares
+        attributes, questions = self.keys
+        return np.array([*(0.0 for _ in attributes), *(share_of(question) for _, question in questions if question)])
 
 
 def _flat(lists: list[list[int]]) -> Int64s:

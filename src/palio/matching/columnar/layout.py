@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from typing import Final
 
-FORMAT: Final = 1  # one more whenever an agreement changes: a saved index is of no use to another format
+FORMAT: Final = 2  # one more whenever an agreement changes: a saved index is of no use to another format
 
 MISSING: Final = 0
 NULL: Final = 1
 FALSE: Final = 2
 TRUE: Final = 3
 FIRST_REGION_SLOT: Final = 4
+VIRTUAL_SIZE: Final = 2  # slots of a virtual axis
 
 # Targets of a program's jumps that end it.
 MATCH: Final = -1
@@ -183,7 +184,7 @@ PATTERNS_FILTER_SHIFT: Final = 3  # by which a hash of 32 bits is shifted to an 
 PATTERNS_TABLE: Final = 4  # int64 pairs: gram and its length; first candidate, and from bit 32 on how many
 PATTERNS_TABLE_BITS: Final = 5
 PATTERNS_CANDIDATES: Final = 6  # int32 pairs: text, place of the gram in it
-PATTERNS_TEXTS: Final = 7  # int64 rows of TEXT_ROW_FIELDS
+PATTERNS_TEXTS: Final = 7  # int32 rows of TEXT_ROW_FIELDS
 PATTERNS_BYTES: Final = 8  # the texts themselves
 PATTERNS_WORDS: Final = 9  # int64: what is found with a text
 PATTERNS_WORD_COUNT: Final = 10

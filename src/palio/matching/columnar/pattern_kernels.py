@@ -142,22 +142,22 @@ def take_candidates(
     candidates = i64_at(patterns, PATTERNS_CANDIDATES) + 8 * (run & _LOW)
     for which in range(run >> 32):
         number = i32_at(candidates, 2 * which)
-        row = i64_at(patterns, PATTERNS_TEXTS) + 8 * TEXT_ROW_FIELDS * number
+        row = i64_at(patterns, PATTERNS_TEXTS) + 4 * TEXT_ROW_FIELDS * number
         start = place - i32_at(candidates, 2 * which + 1)
-        wanted = i64_at(row, TEXT_ROW_LENGTH)
-        ends = i64_at(row, TEXT_ROW_ENDS)
+        wanted = i32_at(row, TEXT_ROW_LENGTH)
+        ends = i32_at(row, TEXT_ROW_ENDS)
         if start < 0 or start + wanted > length:
             continue
         if (ends & 1 != 0 and start != 0) or (ends & 2 != 0 and start + wanted != length):
             continue
         if i64_at(stamps, number) == epoch:
             continue
-        text = i64_at(patterns, PATTERNS_BYTES) + i64_at(row, TEXT_ROW_START)
+        text = i64_at(patterns, PATTERNS_BYTES) + i32_at(row, TEXT_ROW_START)
         if not equal_bytes(value + start, text, wanted):
             continue
         put_i64(stamps, number, epoch)
-        first = i64_at(patterns, PATTERNS_WORDS) + 8 * i64_at(row, TEXT_ROW_WORD)
-        for index in range(i64_at(row, TEXT_ROW_WORDS)):
+        first = i64_at(patterns, PATTERNS_WORDS) + 8 * i32_at(row, TEXT_ROW_WORD)
+        for index in range(i32_at(row, TEXT_ROW_WORDS)):
             put_i64(words, count, i64_at(first, index))
             count += 1
     return count

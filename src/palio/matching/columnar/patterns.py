@@ -48,6 +48,7 @@ _HOME_SPREAD: Final = -7046029254386353131 % 2**64  # as in encoding_kernels
 _FILTER_BITS_PER_GRAM: Final = 32  # so that a place passes for nothing once in some thirty
 _FEWEST_FILTER_BITS: Final = 10
 _MOST_FILTER_BITS: Final = 18  # 32 kilobytes, which the fastest cache holds
+_NO_PAIRS: Final = np.zeros(1, np.uint8)  # read by nobody where no text is short
 # The first bytes of the two characters whose lower case is ASCII and which are not.
 _FOREIGN_CAPITALS: Final = (0xC4, 0xE2)
 
@@ -89,6 +90,11 @@ class PatternTable:
         self.asked.append((code, accepts))
         return WORD_ASKED | len(self.asked) - 1
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(each.nbytes for each in self.arrays.values())
+
     def question_of(self, word: int) -> tuple[int, Ask]:
         """What a word stands for that must be asked in full: the code, and the question."""
         return self.asked[word & ~WORD_ASKED]
@@ -121,12 +127,12 @@ class PatternTable:
             else:
                 pairs[gram & 0xFFFF] = True
         return {
-            "pairs": np.packbits(pairs, bitorder="little"),
+            "pairs": np.packbits(pairs, bitorder="little") if pairs.any() else _NO_PAIRS,
             "special": special,
             "filter": bitmap,
             "table": table,
             "candidates": candidates,
-            "texts": np.array(rows, np.int64).reshape(-1, 5),
+            "texts": np.array(rows, np.int32).reshape(-1, 5),
             "bytes": np.frombuffer(b"".join(text for text, _ in by_text) + bytes(PADDING), np.uint8),
             "words": np.array(words + every or [0], np.int64),
             "facts": np.array(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from palio.events.values import Scalar
@@ -77,7 +78,6 @@ class Questions:
                     if not _is_about_text(question):
                         self.of_others.append((code, question))
                     self.of_strings.append((code, question))
-        self._find = _Finder(self.patterns)
         self._known: dict[str, tuple[int, ...]] = {}
         self.when_missing = self._other(MISSING)
         self.when_null = self._other(None)
@@ -96,6 +96,10 @@ class Questions:
                     self._known = {}
                 self._known[value] = known
         return known
+
+    @cached_property
+    def _find(self) -> _Finder:
+        return _Finder(self.patterns)
 
     def _ask(self, text: str) -> tuple[int, ...]:
         own = [code for code, question in self.of_strings if _asked(question, text)]

@@ -42,45 +42,73 @@ class AskTheFilters(PalioError):
 class Segment:
     """Subscriptions by number, never changed once made; removals are a bitmap that the matcher hands in."""
 
-    def __init__(self, keys: Sequence[AxisKey], axes: Axes, postings: Postings, runs: Numbers, unsure: Numbers) -> None:
-        self.keys = list(keys)
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        questions: Callable[[], Sequence[AxisKey]],
+        axes: Axes,
+        postings: Postings,
+        runs: Numbers,
+        unsure: Numbers,
+    ) -> None:
+        """The axes are those of the attributes, then those of the questions, which are made when they are needed."""
+        self._axis_of = {name: axis for axis, name in enumerate(attributes)}
+        self._make_questions = questions
         self.axes = axes
         self.postings = postings
         self.runs = runs  # of the numbers of all its subscriptions, in order: the first, and one past the last
         self.size = int((runs[:, 1] - runs[:, 0]).sum())
         self.unsure = unsure  # sorted numbers whose candidates must be asked again
         self.searcher = Searcher(axes, postings)
-        self._axis_of = {name: axis for axis, (name, question) in enumerate(self.keys) if question is None}
-        asked: dict[str, list[tuple[int, Any]]] = {}
-        searches: list[tuple[int, Search]] = []
-        for axis, (name, question) in enumerate(self.keys):
-            if isinstance(question, Search):
-                searches.append((axis << 32 | _HIT_SLOT, question))
-            elif question is not None:
-                asked.setdefault(name, []).append((axis << 32 | _HIT_SLOT, question))
-        self._questions = {name: Questions(each) for name, each in asked.items()}
-        self._searches = Searches(searches) if searches else None
         self._memories: list[Memory] = []
-        self._when_missing = {name: each.when_missing for name, each in self._questions.items() if each.when_missing}
         self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_decimals(axis)}
         # For the schema of the last batch, by whether its columns were named by paths.
         self._plan: dict[bool, tuple[pa.Schema | None, ColumnPlan | None]] = dict.fromkeys((False, True), (None, None))
-        self._coders: dict[str, tuple[Callable[[Any], int] | None, Questions | None]] = {}
-        for name in {name for name, question in self.keys if not isinstance(question, Search)}:
+
+    @cached_property
+    def keys(self) -> list[AxisKey]:
+        """What the axes are of, in their order."""
+        return [*((name, None) for name in self._axis_of), *self._make_questions()]
+
+    @cached_property
+    def _questions(self) -> Mapping[str, Questions]:
+        asked: dict[str, list[tuple[int, Any]]] = {}
+        for axis, (name, question) in enumerate(self.keys):
+            if question is not None and not isinstance(question, Search):
+                asked.setdefault(name, []).append((axis << 32 | _HIT_SLOT, question))
+        return {name: Questions(each) for name, each in asked.items()}
+
+    @cached_property
+    def _searches(self) -> Searches | None:
+        found = [(axis << 32 | _HIT_SLOT, each) for axis, (_, each) in enumerate(self.keys) if isinstance(each, Search)]
+        return Searches(found) if found else None
+
+    @cached_property
+    def _when_missing(self) -> Mapping[str, tuple[int, ...]]:
+        return {name: each.when_missing for name, each in self._questions.items() if each.when_missing}
+
+    @cached_property
+    def _coders(self) -> Mapping[str, tuple[Callable[[Any], int] | None, Questions | None]]:
+        coders: dict[str, tuple[Callable[[Any], int] | None, Questions | None]] = {}
+        for name in self.attributes:
             own = self._axis_of.get(name)
-            self._coders[name] = (None if own is None else axes.coder(own), self._questions.get(name))
+            coders[name] = (None if own is None else self.axes.coder(own), self._questions.get(name))
+        return coders
 
     @classmethod
     def build(cls, builder: ConditionsBuilder) -> Segment:
         axes, conjunctions = builder.finish()
         postings = Postings.build(conjunctions, axes.sizes)
         runs = _runs(np.unique(conjunctions.ids))
-        return cls(list(builder.axis_of), axes, postings, runs, np.array(sorted(builder.unsure), np.int32))
+        attributes, questions = builder.keys
+        return cls(attributes, lambda: questions, axes, postings, runs, np.array(sorted(builder.unsure), np.int32))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that matching reads."""
-        return int(self.axes.nbytes + self.postings.nbytes + self.unsure.nbytes + self.runs.nbytes)
+        patterns = [column.table for column in self.__dict__.get("_asked_columns", {}).values()]  # if made already
+        own = self.axes.nbytes + self.postings.nbytes + self.unsure.nbytes + self.runs.nbytes
+        return int(own + sum(table.nbytes for table in patterns))
 
     @property
     def numbers(self) -> Numbers:
@@ -93,7 +121,8 @@ class Segment:
 
     @property
     def attributes(self) -> Collection[str]:
-        return self._coders.keys()
+        """The names of all attributes that are looked at."""
+        return {*self._axis_of, *self._questions}
 
     def alive(self) -> list[int]:
         """The numbers of the subscriptions that are not removed."""
@@ -194,7 +223,7 @@ class Segment:
         present = {column.name for column in texts}
         found = [self._hits_of_missing(name, count) for name in self._when_missing if name not in {*present, *others}]
         found += [_hits(others[name], self._questions[name]) for name in others if name in self._questions]
-        memory = self._memories.pop() if self._memories else Memory()
+        memory = self._borrow()
         asked = [column for column in texts if column.name in self._questions]
         answers = memory.answers(self._asked_columns, asked, count) if asked else None
         if self._searching is not None:
@@ -211,6 +240,12 @@ class Segment:
         """The codes that every row has because a column is not there."""
         missed = np.array(self._when_missing[name], np.int64)
         return np.repeat(np.arange(count, dtype=np.int64), len(missed)), np.tile(missed, count)
+
+    def _borrow(self) -> Memory:
+        try:
+            return self._memories.pop()
+        except IndexError:
+            return Memory()
 
     @cached_property
     def _searching(self) -> Searching | None:
