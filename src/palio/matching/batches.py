@@ -13,6 +13,7 @@ from palio.errors import EventError
 from palio.events import Event
 from palio.events.names import join_path, split_path
 from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.columns import simplified
 from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segment
 from palio.matching.live import LiveSubscriptions
 
@@ -210,7 +211,9 @@ def flat_columns(
     if paths:
         named = zip(batch.schema.names, batch.columns, strict=True)
         columns = {name: column for name, column in named if wanted is None or name in wanted}
-        return None if any(pa.types.is_nested(column.type) for column in columns.values()) else columns
+        if any(pa.types.is_nested(column.type) for column in columns.values()):
+            return None
+        return {name: simplified(column, name) for name, column in columns.items()}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if not _flatten((name,), column, wanted, columns):
             return None
@@ -230,5 +233,5 @@ def _flatten(
     if pa.types.is_nested(column.type):
         return wanted is not None and not any(each == name or each.startswith(name + ".") for each in wanted)
     if wanted is None or name in wanted:
-        columns[name] = column
+        columns[name] = simplified(column, name)
     return True

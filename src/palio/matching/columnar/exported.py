@@ -82,7 +82,7 @@ class ColumnPlan:
                 return None
             read.add(name)
             if name in asked or searched:
-                if pa.types.is_dictionary(field.type) or field.type == pa.string_view():
+                if direct_kind(field.type) is None:
                     return None
                 if field.type.id in _KINDS_OF_TEXT:
                     texts.append((name, place))
