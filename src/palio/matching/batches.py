@@ -233,5 +233,7 @@ def _flatten(
     if pa.types.is_nested(column.type):
         return wanted is not None and not any(each == name or each.startswith(name + ".") for each in wanted)
     if wanted is None or name in wanted:
+        if name in columns:
+            raise EventError("two columns have this name", name)
         columns[name] = simplified(column, name)
     return True

@@ -109,6 +109,12 @@ def test_two_columns_of_one_name_have_no_plan() -> None:
     assert ColumnPlan.of(pa.schema([("x", pa.int64()), ("x", pa.int64())]), {"x": 0}, ()) is None
 
 
+def test_two_columns_of_one_name_are_refused() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
+    with pytest.raises(EventError, match="x: two columns have this name"):
+        WANTS.match_batch(batch)
+
+
 def test_another_schema_is_seen() -> None:
     wants = Matcher()
     wants.add("it", "x = 1")
