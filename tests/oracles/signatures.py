@@ -3,14 +3,15 @@
 Written from Spark's documentation and not from Palio's own table, so that one can be held against the other
 (`test_generate.py` does). An argument is named by its sort, see `Generator.argument`.
 
-Not here: `typeof`, which docs/language.md defines differently. What a `try_` function does with 32-bit integers
-(NULL at 2^31) is not either: integers have 64 bits, so it gets BIGINTs.
+Not here: what Spark does not have, and `typeof`, which docs/language.md defines differently. What a `try_` function
+does with 32-bit integers (NULL at 2^31) is not either: integers have 64 bits, so it gets BIGINTs.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from palio.filters.expressions.own import OWN
 from tests.oracles.sql_types import (
     BIGINT,
     BINARY,
@@ -171,4 +172,4 @@ ELSEWHERE = frozenset(
 )
 """What the grammar of `generate.py` writes by itself, as an operator or construct or with arguments of one type."""
 
-LEFT_OUT = frozenset({"typeof"})
+LEFT_OUT = OWN | {"typeof"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -83,7 +82,7 @@ def demo(generated: int, events: int | None, folder: Path | None) -> None:
     from palio.matching.matcher import Matcher
     from palio.workloads.flights import SUBSCRIPTIONS, generated_subscriptions, sample
 
-    with _status("Reading flights and making subscriptions"):
+    with terminal.status("Reading flights and making subscriptions"):
         flights = sample()
         wants = [*SUBSCRIPTIONS, *generated_subscriptions(generated)]
         if events is not None:
@@ -99,34 +98,23 @@ def demo(generated: int, events: int | None, folder: Path | None) -> None:
     _print_hints(console, folder)
 
 
-@contextmanager
-def _status(text: str) -> Iterator[None]:
-    """A spinner where somebody watches."""
-    console = terminal.messages()
-    if not terminal.can_animate(console):
-        yield
-        return
-    with console.status(f"{text} …", spinner_style="name"):
-        yield
-
-
 def _match(matcher: Matcher, wants: list[Subscription], flights: pa.Table) -> _Answers:
     """Build, compile, match; the same batch again and again until there is something to measure."""
     from palio.matching.matcher import Matcher
     from palio.matching.subscription import Subscription
 
     subscriptions = [Subscription(each.id, each.where, subscriber=each.subscriber) for each in wants]
-    with _status("Compiling for this machine"):
+    with terminal.status("Compiling for this machine"):
         started = time.perf_counter()
         first = Matcher()
         first.add_subscriptions(subscriptions[:100])
         first.match_batch(flights.slice(0, 100))
         compiling = time.perf_counter() - started
-    with _status(f"Indexing {len(wants):,} subscriptions"):
+    with terminal.status(f"Indexing {len(wants):,} subscriptions"):
         started = time.perf_counter()
         matcher.add_subscriptions(subscriptions)
         building = time.perf_counter() - started
-    with _status(f"Matching {len(flights):,} flights"):
+    with terminal.status(f"Matching {len(flights):,} flights"):
         found = None
         rounds = 0
         started = time.perf_counter()

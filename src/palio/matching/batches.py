@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from palio.errors import EventError
 from palio.events import Event
 from palio.events.names import join_path, split_path
 from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.columns import simplified
 from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segment
 from palio.matching.live import LiveSubscriptions
 
@@ -30,7 +31,7 @@ def match_batch(
     found: list[tuple[Ints, Numbers]] = []
     base = 0
     for piece in _pieces(events):
-        row, number = _match_piece(piece, segments, live, catalogue)
+        row, number = match_piece(piece, segments, live, catalogue)
         if base:
             row += base
         found.append((row, number))
@@ -54,7 +55,7 @@ def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
     if isinstance(events, pa.Table):
         yield from events.to_batches(max_chunksize=_ROWS)
         return
-    if isinstance(events, str | bytes | Mapping | Event):
+    if isinstance(events, str | bytes | Mapping | Event) or not isinstance(events, Iterable):
         raise EventError(
             f"a batch is a pyarrow Table or RecordBatch or a sequence of events, not one {type(events).__name__}"
         )
@@ -68,17 +69,21 @@ def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
         yield pending
 
 
-def _match_piece(
+def match_piece(
     piece: pa.RecordBatch | list[Event],
     segments: Sequence[Segment],
     live: LiveSubscriptions,
     catalogue: Catalogue,
+    paths: bool = False,
 ) -> tuple[Ints, Numbers]:
-    events = _Events(piece)
+    """Rows and numbers of the matches of one piece, by row; with `paths`, columns are named by attributes' paths."""
+    events = _Events(piece, paths)
     rows: list[Ints] = []
     numbers: list[Numbers] = []
     for segment in segments:
-        found = None if isinstance(piece, list) else segment.match_batch(piece) or _match_columns(segment, piece)
+        found = None
+        if not isinstance(piece, list):
+            found = segment.match_batch(piece, paths) or _match_columns(segment, piece, paths)
         row, number = _match_events(segment, events.all(), catalogue) if found is None else found
         row, number = _sure(segment, row, number, events, catalogue)
         rows.append(row)
@@ -95,9 +100,9 @@ def _match_piece(
     return row[order], number[order]
 
 
-def _match_columns(segment: Segment, batch: pa.RecordBatch) -> tuple[Ints, Numbers] | None:
+def _match_columns(segment: Segment, batch: pa.RecordBatch, paths: bool) -> tuple[Ints, Numbers] | None:
     """The candidates for columns looked at one by one; None where they must be looked at row by row."""
-    columns = flat_columns(batch, None if segment.reads_whole_event else segment.attributes)
+    columns = flat_columns(batch, None if segment.reads_whole_event else segment.attributes, paths)
     if columns is None:
         return None
     try:
@@ -141,42 +146,74 @@ def _sure(
 class _Events:
     """The events of a piece, one by one, made only when a condition needs them so."""
 
-    def __init__(self, piece: pa.RecordBatch | list[Event]) -> None:
+    def __init__(self, piece: pa.RecordBatch | list[Event], paths: bool = False) -> None:
         self._piece = piece
+        self._paths = paths
         self._attributes: list[Mapping[str, Any]] | None = None
 
     def all(self) -> list[Mapping[str, Any]]:
         if self._attributes is None:
             events = self._piece if isinstance(self._piece, list) else Event.from_arrow(self._piece)
-            self._attributes = [event.attributes for event in events]
+            self._attributes = list(self._renamed(event.attributes for event in events))
         return self._attributes
+
+    def _renamed(self, events: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+        """Events by the paths of their attributes, where the columns are named by those."""
+        if not self._paths or isinstance(self._piece, list):
+            return events
+        rename = _Renaming(self._piece.schema.names)
+        return ({rename[name]: value for name, value in attributes.items()} for attributes in events)
 
     def some(self, rows: Ints, names: Collection[str] | None) -> Iterator[Mapping[str, Any]]:
         """The events of some rows, in that order; of their attributes at least those that are named."""
         taken = None
         if self._attributes is None and not isinstance(self._piece, list):
-            narrow = self._piece if names is None else _with_columns_of(self._piece, names)
+            narrow = self._piece if names is None else _with_columns_of(self._piece, names, self._paths)
             with suppress(pa.ArrowNotImplementedError):  # of columns of some rare types, rows cannot be taken
                 taken = narrow.take(pa.array(rows))
         if taken is not None:
-            yield from (event.attributes for event in Event.from_arrow(taken))
+            yield from self._renamed(event.attributes for event in Event.from_arrow(taken))
         else:
             known = self.all()
             yield from (known[row] for row in rows.tolist())
 
 
-def _with_columns_of(batch: pa.RecordBatch, names: Collection[str]) -> pa.RecordBatch:
+class _Renaming(dict[str, str]):
+    """From an attribute whose first name was taken as a name of its own to one whose first name is a path."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        super().__init__((join_path((path,)), path) for path in paths)
+
+    def __missing__(self, attribute: str) -> str:
+        first, *rest = split_path(attribute)
+        self[attribute] = renamed = ".".join((first, join_path(rest)))
+        return renamed
+
+
+def _with_columns_of(batch: pa.RecordBatch, names: Collection[str], paths: bool) -> pa.RecordBatch:
     """A batch without the columns that have no part in some attributes."""
     first = {split_path(name)[0] for name in names}
+    if paths:
+        first = {
+            each for each in batch.schema.names if any(name == each or name.startswith(each + ".") for name in names)
+        }
     return batch.select([place for place, name in enumerate(batch.schema.names) if name in first])
 
 
-def flat_columns(batch: pa.RecordBatch, wanted: Collection[str] | None) -> dict[str, pa.Array] | None:
+def flat_columns(
+    batch: pa.RecordBatch, wanted: Collection[str] | None, paths: bool = False
+) -> dict[str, pa.Array] | None:
     """The columns that are asked for, by dotted name; None where one holds arrays or maps, which rows must tell.
 
     Where none are named, all are asked for.
     """
     columns: dict[str, pa.Array] = {}
+    if paths:
+        named = zip(batch.schema.names, batch.columns, strict=True)
+        columns = {name: column for name, column in named if wanted is None or name in wanted}
+        if any(pa.types.is_nested(column.type) for column in columns.values()):
+            return None
+        return {name: simplified(column, name) for name, column in columns.items()}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if not _flatten((name,), column, wanted, columns):
             return None
@@ -196,5 +233,7 @@ def _flatten(
     if pa.types.is_nested(column.type):
         return wanted is not None and not any(each == name or each.startswith(name + ".") for each in wanted)
     if wanted is None or name in wanted:
-        columns[name] = column
+        if name in columns:
+            raise EventError("two columns have this name", name)
+        columns[name] = simplified(column, name)
     return True

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from palio.filters.filter import Filter
+from palio.matching.keeping import read, written
 from palio.matching.subscription import Subscription
 
 BLOCK: Final = 4096
@@ -46,7 +47,7 @@ class Block:
 
     def unpack(self) -> list[Subscription]:
         raw: bytes = pa.decompress(pa.py_buffer(self.packed), decompressed_size=self.size, codec=_CODEC, asbytes=True)
-        records = json.loads(raw.decode("utf-8", "surrogatepass"))
+        records = json.loads(raw.decode("utf-8", "surrogatepass"), object_hook=read)
         return [_subscription(id, record) for id, record in zip(self.ids.to_pylist(), records, strict=True)]
 
 
@@ -62,7 +63,7 @@ def _record(subscription: Subscription) -> Any:
         and zone == "UTC"
     ):
         return where
-    return [where, subscription.language, subscription.subscriber, dict(subscription.metadata), zone]
+    return [written(where), subscription.language, subscription.subscriber, written(subscription.metadata), zone]
 
 
 def _subscription(id: str, record: Any) -> Subscription:
@@ -91,7 +92,7 @@ class Catalogue:
         self._runs: list[Run] = list(runs)
         self._unpacked: OrderedDict[int, list[Subscription]] = OrderedDict()
         self._listed: dict[int, list[str]] = {}  # ids of blocks as Python strings, for single events
-        self._names = self._sealed = pa.array([], pa.string())
+        self._names = self._sealed = self._subscribers = pa.array([], pa.string())
 
     def __len__(self) -> int:
         """How many numbers have been given out."""
@@ -214,6 +215,13 @@ class Catalogue:
                 known = pa.concat_arrays([known, pa.array([each.id for each in list(recent)], pa.string())])
             self._names = known
         return known
+
+    def subscribers(self) -> pa.StringArray:
+        """The subscribers of all numbers given out so far; made again after additions."""
+        if len(self._subscribers) < len(self):
+            found = [self[number].subscriber for number in range(len(self))]
+            self._subscribers = pa.array(found, pa.string())
+        return self._subscribers
 
     def _sealed_names(self, end: int) -> pa.StringArray:
         """The ids of the numbers in blocks, up to an end of one."""

@@ -110,6 +110,7 @@ def _write_key(key: AxisKey) -> list[str | None]:
         return [name, "ilike" if question.pattern.pattern.ignore_case else "like", question.pattern.pattern.sql]
     if isinstance(question, Member):
         return [name, "member", leaf_to_sql(name, question.values)[0], "UTC"]
+    assert question is not None  # plain axes are kept by their names alone
     zone = question.pattern.timezone if isinstance(question.pattern, Computed) else "UTC"
     return [name, "test", leaf_to_sql(name, domain_of(question).where([question]))[0], zone]
 

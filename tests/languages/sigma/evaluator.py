@@ -27,7 +27,9 @@ def fires(rule: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
 
 
 def choices(event: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    several = [[(name, each) for each in (value if isinstance(value, list) else [value])] for name, value in event.items()]
+    several = [
+        [(name, each) for each in (value if isinstance(value, list) else [value])] for name, value in event.items()
+    ]
     return (dict(chosen) for chosen in itertools.product(*several))
 
 

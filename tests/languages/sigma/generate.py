@@ -55,7 +55,9 @@ def items(draw: st.DrawFn) -> tuple[str, Any]:
     if kind == "fieldref":
         how = draw(st.sampled_from(["", "|contains", "|startswith", "|endswith"]))
         return f"{field}|fieldref{how}{every}", draw(st.sampled_from(FIELDS))
-    how = draw(st.sampled_from(["base64", "base64offset|contains", "wide|base64offset|contains", "wide", "base64|contains"]))
+    how = draw(
+        st.sampled_from(["base64", "base64offset|contains", "wide|base64offset|contains", "wide", "base64|contains"])
+    )
     return f"{field}|{how}", draw(st.sampled_from(["abc", "a", "xabc", "bc"]))
 
 

@@ -31,7 +31,9 @@ def test_a_filter_fires_where_its_rule_does(rule: dict[str, Any], several: list[
 
 
 @given(rules(), events(arrays=True))
-def test_an_event_with_arrays_is_as_many_events_as_there_are_choices(rule: dict[str, Any], event: dict[str, Any]) -> None:
+def test_an_event_with_arrays_is_as_many_events_as_there_are_choices(
+    rule: dict[str, Any], event: dict[str, Any]
+) -> None:
     wanted = parse(rule)
     if not wanted.reads_whole_event:  # a search looks at all elements, whichever is chosen
         assert wanted.matches(nested(event)) is fires(rule, event)
@@ -62,7 +64,9 @@ def test_the_index_answers_as_the_filters_do(several: list[dict[str, Any]], happ
 
 @settings(max_examples=40)
 @given(st.lists(rules(), min_size=1, max_size=12), tables())
-def test_the_index_answers_for_columns_as_for_rows(several: list[dict[str, Any]], happened: list[dict[str, Any]]) -> None:
+def test_the_index_answers_for_columns_as_for_rows(
+    several: list[dict[str, Any]], happened: list[dict[str, Any]]
+) -> None:
     wants = Matcher()
     wants.add_many([str(number) for number in range(len(several))], several, language="sigma")
     strings, integers = pa.string(), pa.int64()

@@ -128,7 +128,9 @@ def test_short_texts_are_found_wherever_they_are() -> None:
     wanted = ["a", "bc", "def", "ghij", "klmnopqrs", "%z", "y%", "x%w%v"]
     asked = [(n, Test(Like(LikePattern.parse(f"%{text}%", ignore_case=True)))) for n, text in enumerate(wanted)]
     column = AskedColumn(Questions(asked), None)
-    values: list[str | None] = [f"{'-' * before}{text}{'-' * after}" for text in wanted for before in range(4) for after in range(4)]
+    values: list[str | None] = [
+        f"{'-' * before}{text}{'-' * after}" for text in wanted for before in range(4) for after in range(4)
+    ]
     assert words_of(column, values, Memory(), pa.string()) == [set(column.questions.codes(value)) for value in values]
 
 
@@ -165,7 +167,9 @@ def test_searches_through_whole_events_are_answered_alike_everywhere(happened: l
     assert [wants.match(event) for event in happened] == expected
     kinds = {"a": pa.string(), "b": pa.int64(), "c": pa.string(), "d": pa.bool_()}
     table = pa.table({name: pa.array([event[name] for event in happened], kind) for name, kind in kinds.items()})
-    listed = table.append_column("e", pa.array([["needle"], []] * len(happened), pa.list_(pa.string())).slice(0, len(happened)))
+    listed = table.append_column(
+        "e", pa.array([["needle"], []] * len(happened), pa.list_(pa.string())).slice(0, len(happened))
+    )
     nested = pa.table({"a": table["a"], "b": table["b"], "s": table.select(["c", "d"]).to_struct_array()})
     for events in (happened, table, nested):
         assert ids_by_row(wants.match_batch(events), len(happened)) == expected

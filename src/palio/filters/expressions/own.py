@@ -13,7 +13,7 @@ from palio.filters.expressions.values import Value
 
 # Functions that look at all attributes of an event, whatever their names.
 OF_THE_EVENT = frozenset({"any_value_like", "any_value_ilike", "any_value_rlike"})
-OWN = OF_THE_EVENT | {"ip_in_network", "condition_in"}
+OWN = OF_THE_EVENT | {"ip_in_network", "condition_in", "in_timezone", "cesql_int", "cesql_string"}
 
 
 def uses_own(expression: Expression) -> bool:

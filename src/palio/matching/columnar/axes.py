@@ -89,7 +89,9 @@ class Axes:
         for at, name in _ADDRESSES.items():
             self._table[at] = address_of(self.arrays[name])
         self.address = address_of(self._table)
-        behind = np.full(int(self.arrays["behind"][0]), VIRTUAL_SIZE, np.int32)  # virtual axes, of which no more is kept
+        behind = np.full(
+            int(self.arrays["behind"][0]), VIRTUAL_SIZE, np.int32
+        )  # virtual axes, of which no more is kept
         self.sizes = np.concatenate([self._rows[:, AXIS_SIZE].astype(np.int32), behind])
 
     @classmethod

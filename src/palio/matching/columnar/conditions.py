@@ -159,6 +159,11 @@ class ConditionsBuilder:
         """Take in many conjunctions whose intervals are made already: their numbers, sizes and handles in order."""
         self._plain.append((numbers, lengths, handles))
 
+    def intervals_of(self, leaf: Leaf) -> list[int] | None:
+        """The handles of the intervals that a leaf is; None where it is no list of them."""
+        encoded = self._encode(leaf)
+        return None if encoded.either else encoded.handles + encoded.tests
+
     def _add_conjunction(self, number: int, conditions: Iterable[Leaf | Residual], rest: Iterable[Node]) -> None:
         rows = _Rows(number, [])
         left: list[Node] = list(rest)
@@ -314,6 +319,13 @@ class ConditionsBuilder:
         if found is not None:
             encoded.handles += [self._term(axis, Region.NUMBER, term) for term in found]
             return
+        if _has_integers_alone(values):
+            # Their own slots, and one question that all such conditions on the attribute share.
+            part = values.parts[Kind.INTEGER]
+            found = [[]] if part.is_full else list(terms(Kind.INTEGER, part))
+            encoded.handles += [self._term(axis, Region.NUMBER, term) for term in found]
+            encoded.tests.append(self._fixed(self.axis((attribute, Member(_NO_FRACTIONS))), 1, 1, np.inf))
+            return
         only = ValueSet(
             tuple(part if kind in NUMBERS else EMPTY for kind, part in zip(KINDS, values.parts, strict=True))
         )
@@ -331,7 +343,7 @@ class ConditionsBuilder:
         return handle
 
     def _term(self, axis: int, region: Region, term: Term) -> int:
-        if term[0][0] == "=":
+        if term and term[0][0] == "=":
             return self.axes.equal(axis, region, term[0][1])
         low = next(((literal, operator == ">") for operator, literal in term if operator in (">", ">=")), None)
         high = next(((literal, operator == "<=") for operator, literal in term if operator in ("<", "<=")), None)
@@ -392,6 +404,15 @@ def _starts(lengths: Int64s, before: int = 0) -> Int64s:
     starts = np.zeros(before + len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[before + 1 :])
     return starts
+
+
+_NO_FRACTIONS: Final = ValueSet.kinds(*(kind for kind in KINDS if kind not in (Kind.DECIMAL, Kind.FLOAT)))
+
+
+def _has_integers_alone(values: ValueSet) -> bool:
+    """Whether a set has integers and no other number; the question about it has no answer where nothing is there."""
+    others = (Kind.DECIMAL, Kind.FLOAT, Kind.MISSING, Kind.NULL)
+    return all(values.parts[kind].is_empty for kind in others)
 
 
 def _flags(values: ValueSet, kind: Kind) -> bool:

@@ -51,11 +51,16 @@ class ColumnPlan:
 
     @classmethod
     def of(
-        cls, schema: pa.Schema, axis_of: Mapping[str, int], asked: Collection[str], searched: bool = False
+        cls,
+        schema: pa.Schema,
+        axis_of: Mapping[str, int],
+        asked: Collection[str],
+        searched: bool = False,
+        paths: bool = False,
     ) -> ColumnPlan | None:
         """The plan for a schema; None where its columns must be looked at one by one.
 
-        Where events are `searched`, all columns are asked.
+        Where events are `searched`, all columns are asked; with `paths`, columns are named by attributes' paths.
         """
         table: list[int] = []
         children: list[int] = []
@@ -63,7 +68,7 @@ class ColumnPlan:
         texts: list[tuple[str, int]] = []
         read: set[str] = set()
         for place, field in enumerate(schema):
-            name = join_path((field.name,))
+            name = field.name if paths else join_path((field.name,))
             if pa.types.is_nested(field.type):
                 if searched:
                     return None
@@ -77,7 +82,7 @@ class ColumnPlan:
                 return None
             read.add(name)
             if name in asked or searched:
-                if pa.types.is_dictionary(field.type) or field.type == pa.string_view():
+                if direct_kind(field.type) is None:
                     return None
                 if field.type.id in _KINDS_OF_TEXT:
                     texts.append((name, place))

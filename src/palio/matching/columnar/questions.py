@@ -23,7 +23,7 @@ from palio.events.values import Scalar
 from palio.filters.expressions.own import text_of
 from palio.filters.kinds import MISSING, Kind, Value
 from palio.filters.like import LikePattern
-from palio.filters.patterns import Like, Matching, Test
+from palio.filters.patterns import Computed, Like, Matching, Test
 from palio.filters.regex import Regex
 from palio.filters.texts import may_be_of_others
 from palio.filters.tree import Attributes
@@ -75,7 +75,8 @@ class Questions:
                     if not values.parts[Kind.STRING].is_empty:
                         self.of_strings.append((code, question))
                 case _:
-                    self.of_others.append((code, question))
+                    if not _is_about_text(question):
+                        self.of_others.append((code, question))
                     self.of_strings.append((code, question))
         self._known: dict[str, tuple[int, ...]] = {}
         self.when_missing = self._other(MISSING)
@@ -166,6 +167,11 @@ class _Finder:
         yield from self._plain.find(text, text)
         if self._folded.patterns:
             yield from self._folded.find(text, text.lower())
+
+
+def _is_about_text(question: Question) -> bool:
+    """Whether no value but a string can be answered with yes."""
+    return isinstance(question, Test) and isinstance(question.pattern, Computed) and question.pattern.is_about_text
 
 
 class _Automaton:

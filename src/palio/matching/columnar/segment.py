@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from palio.errors import PalioError
 from palio.events.arrow import read_column
+from palio.filters.choosing import MOST_CHOICES
 from palio.filters.tree import Attributes
 from palio.matching.columnar.answers import AskedColumn, Memory, Searching, TextAt, TextColumn
 from palio.matching.columnar.columns import BoundColumns, bind_columns
@@ -25,7 +26,6 @@ from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.questions import Questions, Searches
 from palio.matching.columnar.search import Searcher, row_numbers
 
-MOST_CHOICES: Final = 20_000  # rows one event with arrays may be laid out into
 _HIT_SLOT: Final = 1
 Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -62,7 +62,8 @@ class Segment:
         self.searcher = Searcher(axes, postings)
         self._memories: list[Memory] = []
         self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_decimals(axis)}
-        self._plan: tuple[pa.Schema | None, ColumnPlan | None] = (None, None)  # for the schema of the last batch
+        # For the schema of the last batch, by whether its columns were named by paths.
+        self._plan: dict[bool, tuple[pa.Schema | None, ColumnPlan | None]] = dict.fromkeys((False, True), (None, None))
 
     @cached_property
     def keys(self) -> list[AxisKey]:
@@ -177,12 +178,15 @@ class Segment:
         """Whether some subscription looks at attributes that it does not name."""
         return self._searches is not None
 
-    def match_batch(self, batch: pa.RecordBatch) -> tuple[Ints, Numbers] | None:
-        """Rows and numbers of the candidates for a batch; None where its columns must be looked at one by one."""
-        schema, plan = self._plan
+    def match_batch(self, batch: pa.RecordBatch, paths: bool = False) -> tuple[Ints, Numbers] | None:
+        """Rows and numbers of the candidates for a batch; None where its columns must be looked at one by one.
+
+        With `paths`, the columns are named by the paths of attributes, not by names of their own.
+        """
+        schema, plan = self._plan[paths]
         if schema is None or not batch.schema.equals(schema):
-            plan = ColumnPlan.of(batch.schema, self._axis_of, self._questions, self.reads_whole_event)
-            self._plan = batch.schema, plan
+            plan = ColumnPlan.of(batch.schema, self._axis_of, self._questions, self.reads_whole_event, paths)
+            self._plan[paths] = batch.schema, plan
         if plan is None:
             return None
         others = {name: batch.column(place) for name, place in plan.asked.items()}

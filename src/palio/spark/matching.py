@@ -1,0 +1,168 @@
+"""`match`: who wants which row of a DataFrame, many subscriptions at once.
+
+The broadcast plan. The index of all subscriptions is one file that every worker maps (`shared_index`); rows travel to
+Python in Arrow batches, in one of two ways. Where all that is kept of an event is looked at anyway, or is little,
+batches go through Python whole. Else only what subscriptions look at leaves the JVM, and Spark keeps the rest of each
+row beside it until the answer comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from palio.errors import PipelineError
+from palio.spark.columns import Needed, all_attributes, needed_columns
+from palio.spark.shared_index import SharedIndex
+from palio.spark.wants import OnError, Wants
+from palio.spark.worker import Finder, Output, Task, lists, palio_broadcast_lists, palio_broadcast_pairs
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructField
+
+SUBSCRIPTION: Final = "subscription_id"
+SUBSCRIPTIONS: Final = "subscription_ids"
+SUBSCRIBER: Final = "subscriber"
+_FEW: Final = 2  # columns of numbers that cost less to pass through Python than to be kept beside it
+
+
+def match(
+    events: DataFrame,
+    subscriptions: Any,
+    *,
+    per_event: bool = False,
+    numbers: bool = False,
+    columns: Sequence[str] | None = None,
+    json: Sequence[str] = (),
+    on_error: OnError = "quarantine",
+) -> DataFrame:
+    """Who wants which event: the events' columns and `subscription_id` (and `subscriber`, where there are any).
+
+    `events` is any DataFrame, streaming ones too. `subscriptions` is a file or folder, a table, a DataFrame with the
+    columns `id` and `where` (and `language`, `subscriber`), a saved index (`.palio`), a `Matcher`, or `Wants`, which
+    says what was refused. With `per_event` there is one row for each event, wanted or not, with an array of ids in
+    `subscription_ids`. `numbers` gives the subscriptions' numbers in place of their ids. `columns` are those of the
+    events' columns that are kept, by default all; `json` names columns whose texts hold JSON objects.
+    """
+    wants = Wants.read(events.sparkSession, subscriptions, on_error=on_error)
+    kept = tuple(events.columns if columns is None else columns)
+    name = SUBSCRIPTIONS if per_event else SUBSCRIPTION
+    output = Output(name, numbers, SUBSCRIBER if wants.subscribers and not per_event else None)
+    _check_names(events, kept, output.names)
+    needed = _needed(events, wants, json)
+    finder = Finder(SharedIndex.publish(events.sparkSession, wants.matcher), needed.json)
+    task = Task(finder, needed.attributes, kept, output)
+    if _goes_through_python(events, needed, kept):
+        return _through_python(events, needed, task, per_event)
+    return _beside_python(events, needed, task, per_event)
+
+
+def _needed(events: DataFrame, wants: Wants, json: Sequence[str]) -> Needed:
+    attributes = set(wants.matcher.attributes)
+    if wants.matcher.reads_whole_events:
+        attributes.update(all_attributes(events.schema))
+    return needed_columns(events, attributes, json)
+
+
+def _check_names(events: DataFrame, kept: Sequence[str], added: Sequence[str]) -> None:
+    unknown = [name for name in kept if name not in events.columns]
+    if unknown:
+        raise PipelineError(f"there is no column {unknown[0]} to keep; there are {', '.join(events.columns)}")
+    taken = [name for name in added if name.lower() in {each.lower() for each in kept}]
+    if taken:
+        raise PipelineError(
+            f"the events have a column {taken[0]} already, where the answer goes; rename it, or do not keep it"
+        )
+
+
+def _goes_through_python(events: DataFrame, needed: Needed, kept: Sequence[str]) -> bool:
+    from pyspark.sql.types import BooleanType, DateType, NumericType, TimestampType
+
+    if events.isStreaming:
+        return True
+    others = [events.schema[name] for name in kept if name not in needed.attributes]
+    small = (BooleanType, DateType, NumericType, TimestampType)
+    return len(others) <= _FEW and all(isinstance(field.dataType, small) for field in others)
+
+
+def _through_python(events: DataFrame, needed: Needed, task: Task, per_event: bool) -> DataFrame:
+    """Whole batches through Python: one pass, and no row is put together again."""
+    from pyspark.sql.types import StructType
+
+    # By place, not by name: Spark would look for a name with a dot inside a column.
+    columns = [*needed.columns, *_texts(needed), *map(_column, task.kept)]
+    handed = events.select(*(column.alias(f"c{place}") for place, column in enumerate(columns)))
+    fields = [events.schema[name] for name in task.kept] + _added(task.output, per_event)
+    run = palio_broadcast_lists if per_event else palio_broadcast_pairs
+    return handed.mapInArrow(_named(partial(run, task), run.__name__), StructType(fields))
+
+
+def _beside_python(events: DataFrame, needed: Needed, task: Task, per_event: bool) -> DataFrame:
+    """Only what is looked at leaves the JVM; the rest of each row waits there for the answer."""
+    from pyspark.sql import functions as sql
+
+    answer = _answers(task, per_event)(*needed.columns, *_texts(needed))
+    kept = events.select(*(_column(name) for name in task.kept), answer.alias(task.output.name))
+    if per_event:
+        return kept
+    plain = [_column(name) for name in task.kept]
+    if task.output.subscriber is None:
+        return kept.select(*plain, sql.explode(task.output.name).alias(task.output.name))
+    pairs = kept.select(*plain, sql.explode(task.output.name).alias("palio found"))
+    return pairs.select(*plain, *(sql.col(f"`palio found`.{name}").alias(name) for name in task.output.names))
+
+
+def _answers(task: Task, per_event: bool) -> Any:
+    """The function of columns that gives those who want each row."""
+    import pyarrow as pa
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
+    from pyspark.sql.types import ArrayType, StructType
+
+    fields = _added(task.output, per_event=False)
+    element: DataType = fields[0].dataType if len(fields) == 1 else StructType(fields)
+    names = [*task.attributes, *task.finder.json]
+
+    def palio_broadcast(*columns: pa.Array) -> pa.Array:
+        batch = pa.RecordBatch.from_arrays(list(columns), names)
+        rows, numbers = task.finder.find(batch)
+        found = task.output.columns(task.finder, numbers)
+        values = found[0] if len(found) == 1 else pa.StructArray.from_arrays(found, task.output.names)
+        return lists(rows, values, batch.num_rows)
+
+    # Spark looks at the types themselves, not at their names.
+    palio_broadcast.__annotations__ = {"columns": pa.Array, "return": pa.Array}
+    # Called deterministic, it would be computed twice: once to see whether there is anything to explode.
+    return arrow_udf(palio_broadcast, ArrayType(element)).asNondeterministic()
+
+
+def _added(output: Output, per_event: bool) -> list[StructField]:
+    """The columns that the answer adds."""
+    from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField
+
+    who: DataType = IntegerType() if output.numbers else StringType()
+    if per_event:
+        return [StructField(output.name, ArrayType(who))]
+    fields = [StructField(output.name, who)]
+    return fields if output.subscriber is None else [*fields, StructField(output.subscriber, StringType())]
+
+
+def _texts(needed: Needed) -> list[Column]:
+    return [_column(name).alias(name) for name in needed.json]
+
+
+def _column(name: str) -> Column:
+    from pyspark.sql import functions as sql
+
+    return sql.col("`" + name.replace("`", "``") + "`")
+
+
+def _named(function: Any, name: str) -> Any:
+    """A function under a name that `explain()` shows."""
+
+    def run(batches: Any) -> Any:
+        return function(batches)
+
+    run.__name__ = run.__qualname__ = name
+    return run

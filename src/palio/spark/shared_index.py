@@ -1,0 +1,110 @@
+"""One index for all workers of a job: a file that each maps into memory, found by its content's digest.
+
+The driver saves the matcher once. Where workers share the driver's disk they map that very file, and the pages of a
+million subscriptions exist once on the machine; elsewhere Spark carries the file to every executor, which maps its
+copy. A worker keeps what it opened from one task, job and micro-batch to the next.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from palio.errors import IndexFileError
+from palio.matching.matcher import Matcher
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MOST_OPEN: Final = 4  # indexes that a worker keeps open
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SharedIndex:
+    """A saved index, as a task finds it: by the path on the driver's disk, or by the name Spark carries it under."""
+
+    path: str
+    version: str
+
+    @classmethod
+    def publish(cls, spark: SparkSession, matcher: Matcher) -> SharedIndex:
+        """Save a matcher where the workers of a session can open it."""
+        draft = _folder() / f"draft-{threading.get_ident()}.palio"
+        matcher.save(draft)
+        version = _digest(draft)
+        place = _folder() / f"palio-{version}.palio"
+        if not place.exists():
+            draft.rename(place)
+            _carry(spark, place)
+        else:
+            draft.unlink()
+        return cls(str(place), version)
+
+    @property
+    def size(self) -> int:
+        return Path(self.path).stat().st_size
+
+    def open(self) -> Matcher:
+        """The matcher, on a worker: opened once in its process."""
+        with _lock:
+            found = _opened.get(self.version)
+            if found is None:
+                found = _opened[self.version] = Matcher.open(self._place())
+                if len(_opened) > _MOST_OPEN:
+                    _opened.popitem(last=False)
+            else:
+                _opened.move_to_end(self.version)
+            return found
+
+    def _place(self) -> str:
+        if Path(self.path).exists():
+            return self.path
+        from pyspark import SparkFiles
+
+        carried = SparkFiles.get(Path(self.path).name)
+        if not Path(carried).exists():
+            raise IndexFileError(self.path, "has not come to this worker; was the session stopped that made it?")
+        return carried
+
+
+_opened: OrderedDict[str, Matcher] = OrderedDict()
+_lock = threading.Lock()
+
+
+@cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="palio-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _digest(path: Path) -> str:
+    digest = blake2b(digest_size=12)
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _carry(spark: SparkSession, place: Path) -> None:
+    """Have Spark bring the file to every executor, where those may be on other machines."""
+    if is_connect(spark):
+        spark.addArtifacts(str(place), file=True)
+        return
+    master = spark.sparkContext.master or ""
+    if master != "local" and not master.startswith("local["):
+        spark.sparkContext.addFile(str(place))
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session talks to its cluster through Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")

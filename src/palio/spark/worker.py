@@ -1,0 +1,142 @@
+"""What runs in Spark's Python workers: Arrow batches in, who wants their rows out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from palio.errors import EventError
+from palio.events import DEFAULT_LIMITS, Event
+from palio.events.flatten import flatten
+from palio.events.json import parse_value
+from palio.events.names import quote_segment
+from palio.spark.columns import NOTHING
+from palio.spark.shared_index import SharedIndex
+
+Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
+
+
+@dataclass(frozen=True)
+class Finder:
+    """Finds who wants the rows of a batch; travels to the workers, where it opens the index."""
+
+    index: SharedIndex
+    json: tuple[str, ...] = ()
+
+    def find(self, batch: pa.RecordBatch) -> Found:
+        """Rows and numbers of the matches of a batch: columns named by the paths of attributes, then texts of JSON."""
+        matcher = self.index.open()
+        if not self.json:
+            return matcher.match_columns(batch)
+        return matcher.match_events(self._events(batch))
+
+    def ids(self) -> pa.StringArray:
+        return self.index.open().numbered_ids()
+
+    def subscribers(self) -> pa.StringArray:
+        return self.index.open().numbered_subscribers()
+
+    def _events(self, batch: pa.RecordBatch) -> list[Event]:
+        """Rows with texts that hold JSON: read one by one, what is no JSON object counting as missing."""
+        plain = batch.num_columns - len(self.json)
+        paths = batch.schema.names[:plain]
+        columns = [column.to_pylist() for column in batch.columns]
+        events = []
+        for row in zip(*columns, strict=True):
+            attributes = dict(zip(paths, row[:plain], strict=True))
+            for name, text in zip(self.json, row[plain:], strict=True):
+                attributes |= _read_json(name, text)
+            events.append(Event(attributes))
+        return events
+
+
+@dataclass(frozen=True)
+class Output:
+    """How those who want an event are told: by id or by number, with or without their subscribers."""
+
+    name: str
+    numbers: bool = False
+    subscriber: str | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return [self.name] if self.subscriber is None else [self.name, self.subscriber]
+
+    def columns(self, finder: Finder, numbers: npt.NDArray[np.int32]) -> list[pa.Array]:
+        at = pa.array(numbers)
+        found = [at if self.numbers else finder.ids().take(at)]
+        return found if self.subscriber is None else [*found, finder.subscribers().take(at)]
+
+
+def _read_json(name: str, text: str | None) -> Mapping[str, Any]:
+    if text is None:
+        return {}
+    try:
+        value = parse_value(text, DEFAULT_LIMITS)
+        return flatten({name: value}, DEFAULT_LIMITS) if isinstance(value, dict) else {}
+    except EventError:
+        return {}
+
+
+def flattened(columns: Sequence[pa.Array], paths: Sequence[str]) -> pa.RecordBatch:
+    """Columns as attributes: a structure is the attributes in it; with no paths, one structure is the event."""
+    found: dict[str, pa.Array] = {}
+    stack = list(zip(paths, columns, strict=True)) if paths else [("", columns[0])]
+    while stack:
+        path, column = stack.pop()
+        if not pa.types.is_struct(column.type):
+            found[path] = column
+            continue
+        names = [quote_segment(column.type.field(place).name) for place in range(column.type.num_fields)]
+        stack += zip([f"{path}.{name}" if path else name for name in names], column.flatten(), strict=True)
+    if not found:  # a row without any column is none
+        found[NOTHING] = pa.nulls(len(columns[0]))
+    return pa.RecordBatch.from_arrays(list(found.values()), list(found))
+
+
+def lists(rows: npt.NDArray[np.int64], values: pa.Array, count: int) -> pa.ListArray:
+    """The values of each of so many rows; the rows are in order."""
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(np.bincount(rows, minlength=count), out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a task is asked to do with batches: the columns of attributes come first, then those to keep."""
+
+    finder: Finder
+    attributes: tuple[str, ...]
+    kept: tuple[str, ...]
+    output: Output
+
+    def found(self, batch: pa.RecordBatch) -> Found:
+        names = [*self.attributes, *self.finder.json]
+        return self.finder.find(pa.RecordBatch.from_arrays(batch.columns[: len(names)], names))
+
+    def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = batch.columns[len(self.attributes) + len(self.finder.json) :]
+        return pa.RecordBatch.from_arrays(columns, list(self.kept))
+
+
+def palio_broadcast_lists(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A row for each event: what is kept of it, and the list of those who want it."""
+    for batch in batches:
+        rows, numbers = task.found(batch)
+        (found,) = task.output.columns(task.finder, numbers)[:1]
+        columns = [*task.keep(batch).columns, lists(rows, found, batch.num_rows)]
+        yield pa.RecordBatch.from_arrays(columns, [*task.kept, task.output.name])
+
+
+def palio_broadcast_pairs(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A row for each match: what is kept of the event, and who wants it."""
+    for batch in batches:
+        rows, numbers = task.found(batch)
+        found = task.output.columns(task.finder, numbers)
+        taken = task.keep(batch).take(pa.array(rows))
+        yield pa.RecordBatch.from_arrays([*taken.columns, *found], [*task.kept, *task.output.names])
