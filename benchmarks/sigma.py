@@ -68,7 +68,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     folder = data_folder()
     if folder is None or not ((folder / RULES).is_file() and (folder / EVENTS).is_file()):
-        print("skipped: the rules and events are not here (set PALIO_DATA to the folder that has them)", file=sys.stderr)
+        print(
+            "skipped: the rules and events are not here (set PALIO_DATA to the folder that has them)", file=sys.stderr
+        )
         return 0
     core = pin_to_one_core()
     _say("reading rules …")

@@ -36,7 +36,18 @@ def test_a_small_run_compares_all_engines(
     benchmark: ModuleType, data_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PALIO_DATA", str(data_folder))
-    arguments = ["--events", "2000", "--rules", "150", "--json-events", "500", "--sqlite-events", "300", "--rounds", "1"]
+    arguments = [
+        "--events",
+        "2000",
+        "--rules",
+        "150",
+        "--json-events",
+        "500",
+        "--sqlite-events",
+        "300",
+        "--rounds",
+        "1",
+    ]
     assert benchmark.main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     lines: dict[str, Any] = {line["engine"]: line for line in found["lines"]}

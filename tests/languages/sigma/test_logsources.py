@@ -36,7 +36,11 @@ def wanted(logsource: dict[str, str], selection: Any = None, mapping: Any = None
             {"Channel": SYSMON, "EventID": 12, "EventType": "CreateKey"},
             True,
         ),
-        ({"product": "windows", "category": "ps_script"}, {"Channel": "PowerShellCore/Operational", "EventID": 4104}, True),
+        (
+            {"product": "windows", "category": "ps_script"},
+            {"Channel": "PowerShellCore/Operational", "EventID": 4104},
+            True,
+        ),
         ({"product": "windows"}, {}, True),
         ({"product": "linux", "category": "process_creation"}, {}, True),
         ({"product": "windows", "service": "never heard of"}, {}, True),

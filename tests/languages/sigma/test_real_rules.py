@@ -116,6 +116,4 @@ def test_the_index_answers_for_real_events_as_the_filters_do(
     events = first_events[::8]
     found = wants.match_batch(events)
     pairs = set(zip(found["row"].to_pylist(), found["subscription"].to_pylist(), strict=True))
-    assert pairs == {
-        (row, rule.id) for row, event in enumerate(events) for rule in rules if rule.filter.matches(event)
-    }
+    assert pairs == {(row, rule.id) for row, event in enumerate(events) for rule in rules if rule.filter.matches(event)}
