@@ -5,10 +5,10 @@
     python benchmarks/sigma.py --events 2000 --rules 200 --quick
 
 Rules are SigmaHQ's, events those of OTRF's recorded attacks, spread evenly over the file. Palio gets them as Arrow
-batches, each value seen for the first time, and, for a second line, as lines of JSON. DuckDB and SQLite get the same
-events as a table of texts, and one query for every rule, whose SQL pySigma writes; loading the table is not counted. All
-run in this process on one core, and seconds are CPU seconds. All answers are compared, pair by pair. SQLite is slow, and
-gets fewer events.
+batches, each value seen for the first time, and, for a second line, as lines of JSON. DuckDB and SQLite get the
+same events as a table of texts, and one query for every rule, whose SQL pySigma writes; loading the table is not
+counted. All run in this process on one core, and seconds are CPU seconds. All answers are compared, pair by pair.
+SQLite is slow, and gets fewer events.
 """
 
 from __future__ import annotations

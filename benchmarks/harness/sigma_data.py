@@ -1,4 +1,4 @@
-"""Real rules and real events: SigmaHQ's rules for Windows, and logs of recorded attacks from OTRF's Security-Datasets."""
+"""Real rules and real events: SigmaHQ's rules for Windows, and recorded attacks from OTRF's Security-Datasets."""
 
 from __future__ import annotations
 

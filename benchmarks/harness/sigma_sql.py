@@ -1,11 +1,11 @@
 """The same rules as SQL, written by pySigma and its SQLite backend: nobody here decides what a rule means.
 
-Two dialects. SQLite gets the backend's own SQL. DuckDB's differs in a few words: ILIKE, which ignores case, where SQLite's
-LIKE does; `lower(x) = …`, because it knows no collation that does; `regexp_matches`. Columns are numbered, because
-both take `ProcessId` and `ProcessID` for one name; a field that no event has is NULL.
+Two dialects. SQLite gets the backend's own SQL. DuckDB's differs in a few words: ILIKE, which ignores case, where
+SQLite's LIKE does; `lower(x) = …`, because it knows no collation that does; `regexp_matches`. Columns are numbered,
+because both take `ProcessId` and `ProcessID` for one name; a field that no event has is NULL.
 
-Where a rule's log source is found comes from Palio's mapping, so that both ask of the same events; it is applied by pySigma's
-own pipelines.
+Where a rule's log source is found comes from Palio's mapping, so that both ask of the same events; it is applied by
+pySigma's own pipelines.
 """
 
 from __future__ import annotations

@@ -261,6 +261,8 @@ class Matcher:
     @property
     def reads_whole_events(self) -> bool:
         """Whether some subscription looks at attributes that it does not name."""
+        if any(segment.reads_whole_event for segment in self._sealed()):
+            return True
         return any(self._catalogue[number].filter.reads_whole_event for number in self._unsure())
 
     def _sealed(self) -> tuple[Segment, ...]:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
+from palio.errors import PalioError
 from palio.filters.like import LikePattern
 from palio.languages.sigma.formulas import All, Any, Formula, Not
 
@@ -25,7 +26,7 @@ _MOST_LEVELS: Final = 100
 _MOST_WORDS: Final = 10_000
 
 
-class ConditionError(ValueError):
+class ConditionError(PalioError, ValueError):
     """What is wrong with a condition, and at which character."""
 
     def __init__(self, position: int, reason: str, hint: str | None = None) -> None:

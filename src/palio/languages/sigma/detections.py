@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any as Anything
 from typing import Final, TypeAlias
 
-from palio.errors import MissingExtra
+from palio.errors import MissingExtra, PalioError
 from palio.languages.sigma.formulas import All, Any, Ask, Formula, Not
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -19,7 +19,7 @@ _MOST_LEVELS: Final = 50
 _SCALARS: Final = (str, int, float, bool, type(None))
 
 
-class DetectionError(ValueError):
+class DetectionError(PalioError, ValueError):
     """What is wrong with a detection, and where in the rule."""
 
     def __init__(self, path: Path, reason: str, hint: str | None = None) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from palio.errors import MissingExtra
+from palio.errors import MissingExtra, PalioError
 
 _MOST_LEVELS: Final = 100
 _BRACKETS: Final = re.compile(r"[\[{]")
@@ -19,7 +19,7 @@ _SAME_LINE: Final = re.compile(r"^(?:[ \t]*[-?:](?=[ \t]))+[ \t]*", re.MULTILINE
 _INDENT: Final = re.compile(r"^ +", re.MULTILINE)
 
 
-class DocumentError(ValueError):
+class DocumentError(PalioError, ValueError):
     """What is wrong with a YAML text, and at which character."""
 
     def __init__(self, position: int, reason: str) -> None:
