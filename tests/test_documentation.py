@@ -18,6 +18,12 @@ DOCUMENTS = [
     if any(read_examples(path).examples())
 ]
 SOURCES = PROJECT / "src"
+
+
+def _is_of_spark(path: Path) -> bool:
+    return path.parent.name == "spark"
+
+
 MODULES = [
     ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted(SOURCES.rglob("*.py"))
@@ -25,21 +31,19 @@ MODULES = [
 ]
 
 
-def is_about_spark(path: Path) -> bool:
-    """Whether its examples use a Spark session: they find the one of the tests."""
-    return path.parent.name == "spark"
+def _name(path: Path) -> str:
+    return str(path.relative_to(PROJECT))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[pytest.mark.spark] if is_about_spark(path) else []) for path in DOCUMENTS],
-    ids=lambda path: str(path.relative_to(PROJECT)),
-)
-def test_examples_in_documents_run(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    if is_about_spark(path):
-        request.getfixturevalue("spark")
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if not _is_of_spark(path)], ids=_name)
+def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_examples(path)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if _is_of_spark(path)], ids=_name)
+def test_examples_on_spark_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_examples(path)
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from palio.filters.filter import Filter
+from palio.matching.keeping import read, written
 from palio.matching.subscription import Subscription
 
 BLOCK: Final = 4096
@@ -46,7 +47,7 @@ class Block:
 
     def unpack(self) -> list[Subscription]:
         raw: bytes = pa.decompress(pa.py_buffer(self.packed), decompressed_size=self.size, codec=_CODEC, asbytes=True)
-        records = json.loads(raw.decode("utf-8", "surrogatepass"))
+        records = json.loads(raw.decode("utf-8", "surrogatepass"), object_hook=read)
         return [_subscription(id, record) for id, record in zip(self.ids.to_pylist(), records, strict=True)]
 
 
@@ -62,7 +63,7 @@ def _record(subscription: Subscription) -> Any:
         and zone == "UTC"
     ):
         return where
-    return [where, subscription.language, subscription.subscriber, dict(subscription.metadata), zone]
+    return [written(where), subscription.language, subscription.subscriber, written(subscription.metadata), zone]
 
 
 def _subscription(id: str, record: Any) -> Subscription:

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from palio.errors import DuplicateSubscription, InvalidSubscription, UnknownSubscription
+from palio.errors import DuplicateSubscription, InvalidArgument, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.languages.sql.shapes import Shaped
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.bulk import add_texts
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.segment import AskTheFilters, Segment
 from palio.matching.live import LiveSubscriptions
-from palio.matching.plain import PlainCondition
 from palio.matching.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Matcher:
 
         Costs the parsing, some microseconds for a shape that was seen before, and a share of the merging to come.
         """
-        subscription = Subscription(_checked_id(id), where, language, subscriber, metadata or {}, timezone)
+        subscription = Subscription(id, where, language, subscriber, {} if metadata is None else metadata, timezone)
         condition = _condition(subscription)
         with self._lock:
             if self._number_of(id) is not None:
@@ -106,9 +106,10 @@ class Matcher:
 
     def add_many(self, ids: Iterable[str], wheres: Iterable[Any], *, language: str = "sql") -> None:
         """Add many subscriptions at once: about ten times as fast as one by one. All are added, or none."""
-        self.add_subscriptions(
-            [Subscription(_checked_id(id), where, language) for id, where in zip(ids, wheres, strict=True)]
-        )
+        names, conditions = list(ids), list(wheres)
+        if len(names) != len(conditions):
+            raise InvalidArgument(f"every id has one condition; there are {len(names)} ids and {len(conditions)}")
+        self.add_subscriptions([Subscription(id, where, language) for id, where in zip(names, conditions, strict=True)])
 
     def add_subscriptions(self, subscriptions: Sequence[Subscription]) -> None:
         """Add many subscriptions, each with its language, subscriber and metadata. All are added, or none."""
@@ -158,7 +159,7 @@ class Matcher:
         timezone: str = "UTC",
     ) -> None:
         """Change a subscription; a reader sees the old condition or the new one, and never neither."""
-        subscription = Subscription(_checked_id(id), where, language, subscriber, metadata or {}, timezone)
+        subscription = Subscription(id, where, language, subscriber, {} if metadata is None else metadata, timezone)
         condition = _condition(subscription)
         with self._lock:
             number = self._number_of(id)
@@ -169,7 +170,7 @@ class Matcher:
             self._bury(number)
             self._replaced += 1
 
-    def _add(self, subscription: Subscription, condition: Filter | PlainCondition) -> None:
+    def _add(self, subscription: Subscription, condition: Filter | Shaped) -> None:
         number = self._catalogue.append(subscription)
         self._grow_dead()
         self._state.live.add(number, condition)
@@ -260,6 +261,8 @@ class Matcher:
     @property
     def reads_whole_events(self) -> bool:
         """Whether some subscription looks at attributes that it does not name."""
+        if any(segment.reads_whole_event for segment in self._sealed()):
+            return True
         return any(self._catalogue[number].filter.reads_whole_event for number in self._unsure())
 
     def _sealed(self) -> tuple[Segment, ...]:
@@ -288,13 +291,14 @@ class Matcher:
         return len(self._catalogue) - self._removed
 
     def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and self._number_of(id) is not None
+        return self._number_of(id) is not None
 
     def __getitem__(self, id: str) -> Subscription:
         number = self._number_of(id)
         if number is None:
             raise UnknownSubscription(id)
-        return self._catalogue[number]
+        found = self._catalogue[number]
+        return replace(found) if found.metadata else found  # whose metadata the caller may change
 
     def __iter__(self) -> Iterator[str]:
         """The ids, in the order in which they were added."""
@@ -338,7 +342,7 @@ class Matcher:
 
     def merge(self) -> None:
         """Bring everything into one segment, now; removed subscriptions leave the index."""
-        self._wait()
+        # Whoever merges in the background meanwhile finds its segments gone, and drops its work.
         with self._lock:
             self._seal()
             segments = self._state.segments
@@ -347,7 +351,9 @@ class Matcher:
 
     # Segments
 
-    def _number_of(self, id: str) -> int | None:
+    def _number_of(self, id: object) -> int | None:
+        if not isinstance(id, str):
+            return None
         return next((number for number in self._catalogue.numbers_of(id) if not self._is_dead(number)), None)
 
     def _is_dead(self, number: int) -> bool:
@@ -394,8 +400,10 @@ class Matcher:
         while chosen := _mergeable(self._state.segments):
             merged = self._merged(chosen)
             with self._lock:
-                rest = [segment for segment in self._state.segments if segment not in chosen]
-                self._publish((merged, *rest), self._state.live)
+                present = self._state.segments
+                if all(segment in present for segment in chosen):  # else somebody else merged them meanwhile
+                    rest = [segment for segment in present if segment not in chosen]
+                    self._publish((merged, *rest), self._state.live)
 
     def _merged(self, segments: Sequence[Segment]) -> Segment:
         """One segment in place of several, built anew from the texts: what was removed is left out."""
@@ -411,12 +419,12 @@ class Matcher:
             merging.join()
 
 
-def _condition(subscription: Subscription) -> Filter | PlainCondition:
+def _condition(subscription: Subscription) -> Filter | Shaped:
     """What a subscription asks, in the form that is cheapest to make."""
     if subscription.language == "sql" and isinstance(subscription.where, str):
-        plain = PlainCondition.read(subscription.where)
-        if plain is not None:
-            return plain
+        shaped = Shaped.read(subscription.where, subscription.timezone)
+        if shaped is not None:
+            return shaped
     return subscription.filter
 
 
@@ -449,12 +457,6 @@ def _mergeable(segments: Sequence[Segment]) -> list[Segment]:
 def _contains(numbers: npt.NDArray[np.int32], number: int) -> bool:
     at = int(np.searchsorted(numbers, number))
     return at < len(numbers) and int(numbers[at]) == number
-
-
-def _checked_id(id: Any) -> str:
-    if not isinstance(id, str):
-        raise InvalidSubscription(str(id), f"an id is text, not {type(id).__name__}")
-    return id
 
 
 def _first_repeated(ids: Sequence[str]) -> str:

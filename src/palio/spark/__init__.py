@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from palio.spark.functions import matches as matches
+    from palio.spark.functions import matching_function as matching_function
     from palio.spark.log import SubscriptionLog as SubscriptionLog
     from palio.spark.matching import match as match
     from palio.spark.sinks import DeltaSink as DeltaSink
@@ -33,6 +35,8 @@ _HOMES = {
     "Wants": "palio.spark.wants",
     "backfill": "palio.spark.streaming.backfill",
     "match": "palio.spark.matching",
+    "matches": "palio.spark.functions",
+    "matching_function": "palio.spark.functions",
     "progress": "palio.spark.streaming.journal",
     "stream": "palio.spark.streaming.stream",
 }
@@ -48,6 +52,8 @@ __all__ = [
     "Wants",
     "backfill",
     "match",
+    "matches",
+    "matching_function",
     "progress",
     "stream",
 ]

@@ -112,9 +112,10 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(
     ("id", "where", "options", "reason"),
     [
         ("a", "x >", {}, "where a value should stand"),
-        ("", "x = 1", {}, "an id is text"),
+        ("", "x = 1", {}, "an id must not be empty"),
         (7, "x = 1", {}, "an id is text"),
-        ("\ud800", "x = 1", {}, "what JSON can hold"),
+        ("\ud800", "x = 1", {}, "lone surrogate"),
+        ("a", "x = '\ud800'", {}, "what JSON can hold"),
         ("a", "x = 1", {"metadata": {"when": datetime.now(UTC)}}, "what JSON can hold"),
         ("a", "x = 1", {"metadata": {"rate": float("nan")}}, "what JSON can hold"),
         ("a", "x = 1", {"language": "klingon"}, "no condition language"),

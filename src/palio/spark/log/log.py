@@ -24,7 +24,7 @@ from palio.errors import (
     VersionNotKept,
 )
 from palio.filters.filter import Filter
-from palio.matching.plain import PlainCondition
+from palio.languages.sql.shapes import Shaped
 from palio.matching.subscription import Subscription
 from palio.spark.log.versions import (
     Change,
@@ -124,7 +124,7 @@ class SubscriptionLog:
         refused, given = [], dict[str, Subscription]()
         for each in map(_without_filter, subscriptions):
             if not _is_writable(each):
-                refused.append(Refused(each.id, _not_json(each)))
+                refused.append(Refused(each.id, _not_writable(each)))
             elif each.id in given:
                 refused.append(Refused(each.id, "another subscription has this id"))
             else:
@@ -346,9 +346,9 @@ def _checked(subscription: Subscription) -> Subscription:
     """A subscription that can be written, and that can be used when it is read."""
     subscription = _without_filter(subscription)
     if not _is_writable(subscription):
-        raise InvalidSubscription(str(subscription.id), _not_json(subscription))
-    plain = subscription.language == "sql" and isinstance(subscription.where, str)
-    if not (plain and PlainCondition.read(subscription.where)):
+        raise InvalidSubscription(subscription.id, _not_writable(subscription))
+    text = subscription.language == "sql" and isinstance(subscription.where, str)
+    if not (text and Shaped.read(subscription.where, subscription.timezone)):
         _ = subscription.filter
     return subscription
 
@@ -363,17 +363,11 @@ def _without_filter(subscription: Subscription) -> Subscription:
 
 
 def _is_writable(subscription: Subscription) -> bool:
-    texts: list[Any] = [subscription.language, subscription.timezone, subscription.subscriber or ""]
-    if not (_is_id(subscription.id) and all(isinstance(text, str) for text in texts)):
-        return False
-    return is_json([subscription.id, *texts, subscription.where, dict(subscription.metadata)])
+    held = [subscription.language, subscription.timezone, subscription.where, dict(subscription.metadata)]
+    return subscription.id != "" and is_json(held)
 
 
-def _not_json(subscription: Subscription) -> str:
-    if not _is_id(subscription.id):
-        return "an id is text, and not empty"
+def _not_writable(subscription: Subscription) -> str:
+    if not subscription.id:
+        return "an id must not be empty"
     return "a log holds what JSON can hold: texts, numbers, lists and objects of them"
-
-
-def _is_id(id: Any) -> bool:
-    return isinstance(id, str) and id != ""
