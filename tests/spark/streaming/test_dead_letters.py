@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -39,7 +40,10 @@ class Letters:
         names = ("id", "at", "price", "payload")
         kinds = (pa.int64(), pa.timestamp("us", "UTC"), pa.int32(), pa.string())
         columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
-        pq.write_table(pa.table(dict(zip(names, columns, strict=True))), self.folder / "events" / f"{name}.parquet")
+        path = self.folder / "events" / f"{name}.parquet"
+        pq.write_table(pa.table(dict(zip(names, columns, strict=True))), path)
+        # Spark takes files by their time, to the millisecond, and two may be written within one.
+        os.utime(path, (NOON.timestamp() + name, NOON.timestamp() + name))
 
     def run(self, spark: SparkSession, sink: Any = None, **options: Any) -> None:
         events = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(self.folder / "events"))
