@@ -32,6 +32,7 @@ PUBLIC_NAMES = {
     "InputError",
     "InvalidSubscription",
     "ParseError",
+    "Subscription",
     "SubscriptionError",
     "UnknownLanguage",
     "UnknownSubscription",

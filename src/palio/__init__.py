@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from palio.filters.filter import Filter
     from palio.filters.values import ValueSet
     from palio.matching.matcher import Matcher
+    from palio.matching.subscription import Subscription
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ _HOMES = {
     "Matcher": "palio.matching.matcher",
     "PalioError": "palio.errors",
     "ParseError": "palio.errors",
+    "Subscription": "palio.matching.subscription",
     "SubscriptionError": "palio.errors",
     "UnknownLanguage": "palio.errors",
     "UnknownSubscription": "palio.errors",
@@ -55,6 +57,7 @@ __all__ = [
     "Matcher",
     "PalioError",
     "ParseError",
+    "Subscription",
     "SubscriptionError",
     "UnknownLanguage",
     "UnknownSubscription",

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from palio.filters.intervals import EMPTY
-from palio.filters.kinds import KINDS, MISSING, Kind
+from palio.filters.kinds import KINDS, Kind
 from palio.filters.normal_form import expand
-from palio.filters.patterns import Computed, Test
+from palio.filters.patterns import Test
 from palio.filters.printing import domain_of
 from palio.filters.terms import NUMBERS, Term, number_terms, terms
 from palio.filters.tree import And, Leaf, Node, Or, Residual
@@ -349,8 +349,3 @@ def _without_residuals(node: Node) -> tuple[Node, bool]:
             if any(part == And(()) for part, _ in parts):
                 return And(()), False
             return Or(tuple(part for part, _ in parts)), all(sure for _, sure in parts)
-
-
-def asks_when_missing(question: Question) -> bool:
-    """Whether a question may be answered with yes where the attribute is missing."""
-    return isinstance(question, Test) and isinstance(question.pattern, Computed) and question.passes(MISSING)
