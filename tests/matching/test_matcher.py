@@ -107,6 +107,14 @@ class TestLooking:
         with pytest.raises(palio.PalioError, match=r"save\(\).*open\(\)"):
             carry(Matcher())
 
+    def test_many_may_be_none(self) -> None:
+        matcher = Matcher()
+        matcher.add_many([], [])
+        matcher.add_many(["a"], ["x > 1"])
+        matcher.add_many([], [])
+        matcher.remove_many([])
+        assert matcher.match({"x": 2}) == {"a"}
+
     def test_many_may_be_read_in_another_zone(self) -> None:
         matcher = Matcher()
         wheres = [f"t = TIMESTAMP'2024-01-{day:02} 09:00:00'" for day in range(1, 21)]

@@ -134,8 +134,9 @@ class Catalogue:
         """Take many in at once; answers their numbers."""
         self.pack()
         first = len(self)
-        self._seal(first, subscriptions)
-        self._add_run(Run.of([each.id for each in subscriptions], first))
+        if subscriptions:
+            self._seal(first, subscriptions)
+            self._add_run(Run.of([each.id for each in subscriptions], first))
         return range(first, len(self))
 
     def pack(self) -> None:

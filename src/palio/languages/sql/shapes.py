@@ -41,7 +41,7 @@ _LITERAL: Final = re.compile(
 
 def cut(text: str) -> tuple[str, list[str]] | None:
     """The shape of a condition and the literals that were cut out of it; None where it has no use."""
-    if len(text) > LONGEST or "\\" in text or "--" in text or "/*" in text:
+    if len(text) > LONGEST:
         return None
     pieces = _LITERAL.split(text)
     literals = pieces[1::2]
@@ -56,7 +56,9 @@ def cut(text: str) -> tuple[str, list[str]] | None:
         else:
             kind = DOUBLE if literal[-1] in "dD" or "e" in literal or "E" in literal else DECIMAL
         pieces[2 * at + 1] = kind
-    return "".join(pieces), literals
+    shape = "".join(pieces)
+    # A backslash changes where a string ends, and a comment what is one at all.
+    return None if "\\" in shape or "--" in shape or "/*" in shape else (shape, literals)
 
 
 class Shapes:
