@@ -123,6 +123,15 @@ def literals() -> st.SearchStrategy[Scalar]:
     return st.one_of([OF_KIND[kind] for kind in Kind if kind > Kind.NULL])
 
 
+@st.composite
+def decimal_twins(draw: Callable[..., Any]) -> tuple[Scalar, Scalar]:
+    """Two values that are equal, and differ all the same: in the zeros behind the point, or in the sign of a zero."""
+    if draw(st.integers(0, 4)) == 0:
+        return 0.0, -0.0
+    value = draw(st.decimals(-(10**6), 10**6, places=draw(st.integers(0, 3)), allow_nan=False, allow_infinity=False))
+    return value, value.quantize(Decimal(1).scaleb(-draw(st.integers(4, 8))))
+
+
 # --- events -----------------------------------------------------------------------------------------------
 
 NAMES: list[str] = ["a", "b", "c", "d.e", "`f.g`"]

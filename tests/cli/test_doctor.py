@@ -67,8 +67,8 @@ def test_what_is_not_installed_is_absent_and_not_broken(monkeypatch: pytest.Monk
 
 
 def test_settings_that_lead_astray_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/another")
-    monkeypatch.setenv("SPARK_HOME", "/opt/another")
+    monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
+    monkeypatch.setenv("SPARK_HOME", "/nowhere/another")
     code, found = findings()
     assert code == 1
     assert sys.executable in found["PYSPARK_PYTHON"]["remedy"]

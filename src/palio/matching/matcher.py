@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from palio.errors import DuplicateSubscription, PalioError, UnknownSubscription
+from palio.errors import DuplicateSubscription, InvalidArgument, PalioError, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.languages.sql.shapes import Shaped
@@ -132,8 +132,11 @@ class Matcher:
 
         Costs some microseconds each for conditions of shapes that several of them share, the parsing for others.
         """
+        names, conditions = list(ids), list(wheres)
+        if len(names) != len(conditions):
+            raise InvalidArgument(f"every id has one condition; there are {len(names)} ids and {len(conditions)}")
         self.add_subscriptions(
-            [Subscription(id, where, language, timezone=timezone) for id, where in zip(ids, wheres, strict=True)]
+            [Subscription(id, where, language, timezone=timezone) for id, where in zip(names, conditions, strict=True)]
         )
 
     def add_subscriptions(self, subscriptions: Sequence[Subscription]) -> None:
@@ -308,6 +311,8 @@ class Matcher:
     @property
     def reads_whole_events(self) -> bool:
         """Whether some subscription looks at attributes that it does not name."""
+        if any(segment.reads_whole_event for segment in self._sealed()):
+            return True
         return any(self._catalogue[number].filter.reads_whole_event for number in self._unsure())
 
     def _sealed(self) -> tuple[Segment, ...]:

@@ -49,9 +49,8 @@ class Subscription:
         """The condition as a filter; the error names the subscription."""
         if isinstance(self.where, Filter):
             return self.where
-        options = {} if self.timezone == "UTC" else {"timezone": self.timezone}
         try:
-            return Filter.parse(self.where, language=self.language, **options)
+            return Filter.parse(self.where, language=self.language, timezone=self.timezone)
         except PalioError as error:
             raise InvalidSubscription(self.id, str(error)) from error
 

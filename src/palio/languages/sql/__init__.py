@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from palio.errors import ParseError
+from palio.errors import InvalidArgument, ParseError
 from palio.filters.filter import Filter
 from palio.languages.sql.lowering import lower_filter
 from palio.languages.sql.parser import parse_condition
@@ -18,6 +18,8 @@ def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
     """The filter of an SQL condition; literals of time without a zone are read in `timezone`."""
     if not isinstance(condition, str):
         raise ParseError(str(condition), 0, f"an SQL condition is text, not {type(condition).__name__}")
+    if not isinstance(timezone, str):
+        raise InvalidArgument(f"a time zone is named by text such as 'Europe/Paris', not {type(timezone).__name__}")
     return _parse(condition, timezone)
 
 

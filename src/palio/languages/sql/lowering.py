@@ -10,7 +10,7 @@ becomes a test on its values, evaluated once per distinct value; a condition on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from palio.errors import ParseError
@@ -57,7 +57,7 @@ NEGATED = {
 _CONDITIONS = frozenset(
     "and or not = <=> <> < <= > >= in between like ilike rlike isnull isnotnull istrue isfalse isnan startswith "
     "endswith contains array_contains ip_in_network any_value_like any_value_ilike any_value_rlike "
-    "condition_in".split()
+    "condition_in in_timezone".split()
 )
 _NEVER_NULL = frozenset(("isnull", "isnotnull", "istrue", "isfalse", "typeof"))
 _POLYMORPHIC = frozenset(["case", "coalesce", "if", "nullif", "nvl2", "greatest", "least", "cast"])
@@ -102,6 +102,8 @@ class _Lowering:
                 return self.lower(argument, two_valued(function == "istrue", ask))
             case Call("isnull" | "isnotnull" as function, (argument,)):
                 return self._nullness(argument, (function == "isnull") == (ask in (Ask.TRUE, Ask.NOT_FALSE)))
+            case Call("in_timezone", (Literal(str() as zone), condition)):
+                return replace(self, timezone=zone).lower(condition, ask)
             case Call("between", (value, low, high)):
                 both = Call("and", (Call(">=", (value, low)), Call("<=", (value, high))))
                 return self.lower(both, ask) if isinstance(value, Attribute) else self._computed(expression, ask)
