@@ -36,6 +36,7 @@ PUBLIC_NAMES = {
     "InvalidSubscription",
     "ParseError",
     "PipelineError",
+    "Subscription",
     "SubscriptionError",
     "UnknownLanguage",
     "UnknownSubscription",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from palio.filters.filter import Filter
     from palio.filters.values import ValueSet
     from palio.matching.matcher import Matcher
+    from palio.matching.subscription import Subscription
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ _HOMES = {
     "PalioError": "palio.errors",
     "ParseError": "palio.errors",
     "PipelineError": "palio.errors",
+    "Subscription": "palio.matching.subscription",
     "SubscriptionError": "palio.errors",
     "UnknownLanguage": "palio.errors",
     "UnknownSubscription": "palio.errors",
@@ -67,6 +69,7 @@ __all__ = [
     "PalioError",
     "ParseError",
     "PipelineError",
+    "Subscription",
     "SubscriptionError",
     "UnknownLanguage",
     "UnknownSubscription",
