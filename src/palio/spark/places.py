@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -97,8 +98,9 @@ class Place:
         if self._system.type_name != "local" or not Path(self._path(folder)).is_dir():
             return
         for draft in Path(self._path(folder)).glob(f"{_DRAFT}*"):
-            if time.time() - draft.stat().st_mtime > _DRAFT_SECONDS:
-                draft.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # its writer has just published it
+                if time.time() - draft.stat().st_mtime > _DRAFT_SECONDS:
+                    draft.unlink()
 
     def _path(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}" if name else self._root
