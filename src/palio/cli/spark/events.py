@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -158,15 +159,17 @@ def _named_columns(spark: SparkSession, columns: str) -> StructType:
     return schema
 
 
-def _load(events: str, load: Any) -> DataFrame:
+def _load(events: str, load: Callable[[], DataFrame]) -> DataFrame:
+    from py4j.protocol import Py4JJavaError
     from pyspark.errors import AnalysisException
 
     try:
-        found: DataFrame = load()
-    except AnalysisException as error:
+        found = load()
+    except (AnalysisException, Py4JJavaError) as error:  # the second where the kind of source is not known
         raise InputError(events, f"Spark cannot read it: {_first_line(error)}") from None
     return found
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+    java = getattr(error, "java_exception", None)
+    return str(error if java is None else java.getMessage()).strip().splitlines()[0]
