@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from palio.spark.matching import match as match
+    from palio.spark.rendezvous.sampling import Rendezvous as Rendezvous
     from palio.spark.wants import Refused as Refused
     from palio.spark.wants import Wants as Wants
 
 _HOMES = {
     "Refused": "palio.spark.wants",
+    "Rendezvous": "palio.spark.rendezvous.sampling",
     "Wants": "palio.spark.wants",
     "match": "palio.spark.matching",
 }
 
-__all__ = ["Refused", "Wants", "match"]
+__all__ = ["Refused", "Rendezvous", "Wants", "match"]
 
 
 def __getattr__(name: str) -> Any:
