@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import palio
 from palio.filters.filter import Filter
+from palio.filters.tree import Leaf, leaves
 from palio.matching.columnar import bulk
 from palio.matching.matcher import Matcher
 from palio.matching.plain import PlainCondition
@@ -46,6 +47,19 @@ def test_a_plain_condition_means_what_its_filter_means(text: str, some: list[dic
     meant = Filter.parse(text)
     for event in some:
         assert plain.matches(palio.Event.read(event).attributes) is meant.matches(event)
+
+
+@given(texts)
+def test_its_values_are_those_of_its_filter(text: str) -> None:
+    plain = PlainCondition.read(text)
+    if plain is None:
+        return
+    values, meant = plain.values(), Filter.parse(text)
+    if values is None:
+        assert meant == Filter.nothing
+    else:
+        assert values == {leaf.attribute: leaf.values for leaf in leaves(meant.tree) if isinstance(leaf, Leaf)}
+        assert meant.is_conjunction
 
 
 @given(st.lists(texts, min_size=1, max_size=12), st.lists(events, max_size=5))

@@ -93,7 +93,7 @@ def test_integers_meet_their_ranges_on_even_scales_with_and_without_discretisati
         assert meet(mapping.subscription_keys(wanted), mapping.event_keys(event)), mapping.name
 
 
-# The worked example of Baldoni et al. §4: two attributes from 0 to 7, a subscription and an event. There, 3 < a2 < 7
+# The worked example of Baldoni et al.: two attributes from 0 to 7, a subscription and an event. There, 3 < a2 < 7
 # is a range of integers.
 
 SUBSCRIPTION = alternatives(Filter.parse("a1 < 2 AND a2 BETWEEN 4 AND 6"))

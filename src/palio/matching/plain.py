@@ -15,8 +15,10 @@ from typing import Any, Final
 
 from palio.errors import ParseError
 from palio.filters.expressions.tree import Attribute, Call, Literal
-from palio.filters.kinds import MISSING
+from palio.filters.intervals import EMPTY, Intervals
+from palio.filters.kinds import KINDS, MISSING, Kind, float_position
 from palio.filters.tree import Attributes
+from palio.filters.values import ValueSet
 from palio.languages.sql.parser import parse_condition
 
 _CONDITION: Final = re.compile(
@@ -48,6 +50,11 @@ _MEANS_MORE: Final = frozenset(
 
 
 _NUMBERS: Final = (int, float, Decimal)
+# The empty parts of a set of strings, and of one of numbers.
+_BELOW_STRINGS: Final = (EMPTY,) * Kind.STRING
+_ABOVE_STRINGS: Final = (EMPTY,) * (len(KINDS) - Kind.STRING - 1)
+_BELOW_NUMBERS: Final = (EMPTY,) * Kind.INTEGER
+_ABOVE_NUMBERS: Final = (EMPTY,) * (len(KINDS) - Kind.FLOAT - 1)
 
 
 def is_only_text(text: str) -> bool:
@@ -109,6 +116,18 @@ class PlainCondition:
         """An attribute and the string it must be, where the condition has one."""
         return next(((name, literal) for name, operator, literal, _ in self.comparisons if operator == "is"), None)
 
+    def values(self) -> dict[str, ValueSet] | None:
+        """The values that each attribute may take, as the filter's one conjunction has them; None where none may."""
+        found: dict[str, ValueSet] = {}
+        for name, operator, literal, upper in self.comparisons:
+            if operator == "is":
+                found[name] = ValueSet((*_BELOW_STRINGS, Intervals(False, (literal, literal + "\0")), *_ABOVE_STRINGS))
+            elif operator == "between" and upper < literal:
+                return None
+            else:
+                found[name] = ValueSet(_number_parts(operator, literal, literal if upper is None else upper))
+        return found
+
     def matches(self, attributes: Attributes) -> bool:
         """Whether the condition is TRUE for an event."""
         for name, operator, literal, upper in self.comparisons:
@@ -119,6 +138,27 @@ class PlainCondition:
             elif not _holds(value, operator, literal, upper):
                 return False
         return True
+
+
+def _number_parts(operator: str, low: int, high: int) -> tuple[Intervals, ...]:
+    """Numbers from one literal to another, or beyond one of them; so few digits are the same number to every kind."""
+    above = (low + 1, (low, 1), float_position(low) + 1)
+    cuts: tuple[tuple[Any, ...], ...]
+    match operator:
+        case "<":
+            cuts, inside = ((low,), ((low, 0),), (float_position(low),)), True
+        case "<=":
+            cuts, inside = tuple((cut,) for cut in above), True
+        case ">":
+            cuts, inside = tuple((cut,) for cut in above), False
+        case ">=":
+            cuts, inside = ((low,), ((low, 0),), (float_position(low),)), False
+        case _:
+            below = (low, (low, 0), float_position(low))
+            beyond = (high + 1, (high, 1), float_position(high) + 1)
+            cuts, inside = tuple(zip(below, beyond, strict=True)), False
+    integers, decimals, floats = (Intervals(inside, each) for each in cuts)
+    return (*_BELOW_NUMBERS, integers, decimals, floats, *_ABOVE_NUMBERS)
 
 
 def _holds(value: Any, operator: str, literal: Any, upper: Any) -> bool:

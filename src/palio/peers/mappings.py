@@ -1,4 +1,4 @@
-"""Under which keys do a subscription and an event meet? (Baldoni et al. §4)
+"""Under which keys do a subscription and an event meet? (Baldoni et al.)
 
 Two functions, known to everybody and in need of no state: SK gives the keys of a subscription, EK those of an event,
 such that where an event matches a subscription they have a key in common (the *mapping intersection rule*). Whoever
@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from math import prod
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -149,15 +148,17 @@ class KeySpaceSplit:
             found += self._combine(runs)
         return [Arc(0, *run) for run in merged(found)]
 
-    def _combine(self, digits: list[list[Run]]) -> Iterable[Run]:
-        *outer, last = digits
-        sizes = [scale.cells for scale in self.scales.values()]
-        for chosen in product(*([cell for run in runs for cell in range(run[0], run[1] + 1)] for runs in outer)):
-            base = 0
-            for digit, size in zip(chosen, sizes, strict=False):
-                base = base * size + digit
-            base *= sizes[-1]
-            yield from ((base + first, base + end) for first, end in last)
+    def _combine(self, digits: list[list[Run]]) -> list[Run]:
+        """The runs of all combinations, from the last digit on; neighbours stay together where what follows is all."""
+        runs, size = [(0, 0)], 1
+        for own, scale in zip(reversed(digits), reversed(list(self.scales.values())), strict=True):
+            if runs == [(0, size - 1)]:
+                runs = [(first * size, (last + 1) * size - 1) for first, last in own]
+            else:
+                cells = (cell * size for first, last in own for cell in range(first, last + 1))
+                runs = [(base + first, base + last) for base in cells for first, last in runs]
+            size *= scale.cells
+        return runs
 
     def event_keys(self, attributes: Attributes) -> list[Key]:
         keys = [0]

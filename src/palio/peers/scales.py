@@ -1,6 +1,6 @@
 """Where does a value stand among the cells of its attribute, and which cells may a set of values touch?
 
-Baldoni et al. §4.1 scale a fixed domain of integers onto keys, keeping the order. Here a scale is cut by what values
+Baldoni et al. scale a fixed domain of integers onto keys, keeping the order. Here a scale is cut by what values
 there are: a cell for each stretch between two cuts, the cuts taken from a sample so that cells are about equally full,
 and a value that fills a cell by itself has it for itself. Any kind of value has its stretch of cells, so no domain
 needs to be known; the same cuts part integers, decimals and floats. Strings are cut in their order, in which a prefix
@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
 from math import isfinite
 from typing import Any, Final, TypeAlias
 from zlib import crc32
@@ -116,9 +118,9 @@ class Scale:
 
     @classmethod
     def even(cls, size: int, cells: int, width: int = 1) -> Scale:
-        """The integers from 0 to `size` - 1 in so many cells, as Baldoni et al. §4.1 scale them.
+        """The integers from 0 to `size` - 1 in so many cells, as Baldoni et al. scale them.
 
-        `width` is the discretisation of §4.4: so many neighbouring integers always share a cell.
+        `width` is their discretisation: so many neighbouring integers always share a cell.
         """
         # x // width decides, so a cut moves up to the next multiple.
         first_of = (-(-each * size // cells) for each in range(1, cells))
@@ -172,7 +174,12 @@ class Scale:
 
     def weight(self, runs: Iterable[Run]) -> float:
         """How much of a sample of events stands in these cells."""
-        return sum(sum(self.weights[first : last + 1]) for first, last in runs)
+        below = self._below
+        return sum(below[last + 1] - below[first] for first, last in runs)
+
+    @cached_property
+    def _below(self) -> tuple[float, ...]:
+        return tuple(accumulate(self.weights, initial=0.0))
 
 
 _GROUPS: Final[tuple[tuple[Kind, ...], ...]] = (
@@ -283,10 +290,3 @@ def _float_cut(number: int | Fraction, after: bool) -> int:
         return position
     exact = Fraction(nearest)
     return position + 1 if exact < number or (after and exact == number) else position
-
-
-def scales_of(
-    samples: Mapping[str, Sequence[Value]], conditions: Mapping[str, Sequence[ValueSet]], cells: int
-) -> dict[str, Scale]:
-    """A scale for each attribute that conditions name, from what sampled events say of it."""
-    return {name: Scale.of(samples.get(name, ()), cells, found) for name, found in conditions.items()}

@@ -30,11 +30,11 @@ from palio.peers.mappings import (
     KeyMapping,
     KeySpaceSplit,
     SelectiveAttribute,
-    alternatives,
 )
 from palio.peers.scales import Scale
 from palio.spark.rendezvous.keying import BatchKeys
 from palio.spark.rendezvous.placement import Keyed, Load, Placement, place
+from palio.spark.rendezvous.rows import alternatives_of
 
 MAPPINGS: Final = ("attribute-split", "key-space-split", "selective-attribute")
 _CELLS: Final = 1_024  # of an attribute
@@ -59,7 +59,7 @@ class Samples:
     @cached_property
     def alternatives(self) -> list[list[Alternative]]:
         step = max(1, len(self.subscriptions) // _MOST_ASKED)
-        return [alternatives(each.filter) for each in self.subscriptions[::step]]
+        return [alternatives_of(each) for each in self.subscriptions[::step]]
 
     @cached_property
     def attributes(self) -> list[str]:
@@ -87,19 +87,22 @@ class Samples:
 
 @dataclass(frozen=True)
 class Choice:
-    """A mapping with its buckets, how many copies of an event and of a subscription it makes, and whether buckets are
-    within their bound.
+    """A mapping with its buckets, and how many copies of an event and of a subscription it makes.
+
+    `spread` says what share of the buckets that were wanted there are, and `fits` whether they are within their bound.
     """
 
     mapping: KeyMapping
     placement: Placement
     event_copies: float
     subscription_copies: float
+    spread: float = 1.0
     fits: bool = True
 
     @property
     def cost(self) -> tuple[bool, float]:
-        return not self.fits, self.event_copies + self.subscription_copies
+        """What fits first; then what is carried, and for how long by how few."""
+        return not self.fits, (self.event_copies + self.subscription_copies) / min(1.0, self.spread)
 
     def __str__(self) -> str:
         keyed = ", ".join(self.mapping.scales) or "nothing"
@@ -182,9 +185,16 @@ class _Trials:
             share, events_share = ceil(share * _WIDER), events_share * _WIDER
             placement = place(loads, share, events_share, everywhere)
         rows, _ = placement.of_events(keyed, self._samples.count, all_somewhere=False)
-        spread = sum(
+        copies = sum(
             last - first + 1
             for number, each in enumerate(arcs)
             for first, last in placement.of_subscription(each, str(number))
         )
-        return Choice(mapping, placement, len(rows) / count, spread / sampled, share <= self._most)
+        return Choice(
+            mapping,
+            placement,
+            len(rows) / count,
+            copies / sampled,
+            placement.buckets / self._buckets,
+            share <= self._most,
+        )

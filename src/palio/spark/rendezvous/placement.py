@@ -8,8 +8,10 @@ still meet in one bucket. What no key can be found for is in every bucket, or, w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import Final, TypeAlias
 from zlib import crc32
@@ -18,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from palio.peers.mappings import Arc
+from palio.peers.scales import Run, merged
 
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
-Ranges: TypeAlias = list[tuple[int, int]]  # of buckets, first and last
 
 _CROWDED: Final = 1.5  # times a bucket's share, from which on a cell is divided
 _FEW: Final = 0.1  # of a bucket's share, so few subscriptions may as well be in every bucket
@@ -53,11 +55,29 @@ class Load:
 
 @dataclass(frozen=True)
 class Grids:
-    """For each cell of an axis its buckets: `rows` × `columns` of them from `first` on."""
+    """For each cell of an axis its buckets, `rows` × `columns` of them from `first` on; cells follow each other."""
 
     first: Int32s
     rows: Int32s
     columns: Int32s
+
+    def of_arc(self, first: int, last: int, salt: int) -> Iterator[tuple[int, int]]:
+        """The buckets of a subscription in neighbouring cells, as ranges."""
+        buckets, rows, columns, divided = self._lists
+        start = first
+        for cell in divided[bisect_left(divided, first) : bisect_right(divided, last)]:
+            if start < cell:
+                yield buckets[start], buckets[cell - 1]
+            row = buckets[cell] + salt % rows[cell] * columns[cell]
+            yield row, row + columns[cell] - 1
+            start = cell + 1
+        if start <= last:
+            yield buckets[start], buckets[last]
+
+    @cached_property
+    def _lists(self) -> tuple[list[int], list[int], list[int], list[int]]:
+        divided = np.flatnonzero((self.rows > 1) | (self.columns > 1))
+        return self.first.tolist(), self.rows.tolist(), self.columns.tolist(), divided.tolist()
 
 
 @dataclass(frozen=True)
@@ -68,22 +88,13 @@ class Placement:
     axes: tuple[Grids, ...]
     everywhere: int = -1
 
-    def of_subscription(self, arcs: Iterable[Arc], id: str) -> Ranges:
+    def of_subscription(self, arcs: Sequence[Arc], id: str) -> list[Run]:
         """The buckets of a subscription: ranges that do not touch, in order."""
-        found: set[int] = set()
-        for arc in arcs:
-            if arc.axis == self.everywhere:
-                return [(0, self.buckets - 1)]
-            grids, cells = self.axes[arc.axis], slice(arc.first, arc.last + 1)
-            first, rows, columns = grids.first[cells], grids.rows[cells], grids.columns[cells]
-            if len(first) > 1:
-                # Neighbouring cells mostly have the same bucket.
-                new = np.flatnonzero(np.diff(first, prepend=-1))
-                first, rows, columns = first[new], rows[new], columns[new]
-            for bucket, row_count, width in zip(first.tolist(), rows.tolist(), columns.tolist(), strict=True):
-                row = salt(id) % row_count if row_count > 1 else 0
-                found.update(range(bucket + row * width, bucket + (row + 1) * width))
-        return _ranges(sorted(found))
+        if any(arc.axis == self.everywhere for arc in arcs):
+            return [(0, self.buckets - 1)]
+        own = crc32(id.encode("utf-8", "surrogatepass"))
+        found = [each for arc in arcs for each in self.axes[arc.axis].of_arc(arc.first, arc.last, own)]
+        return found if len(found) == 1 else merged(found)
 
     def of_events(self, keyed: Sequence[Keyed], count: int, *, all_somewhere: bool) -> tuple[Int64s, Int32s]:
         """Rows and buckets of so many events, each pair once, by row.
@@ -147,21 +158,23 @@ class _Filling:
     def axis(self, load: Load) -> Grids:
         cells = len(load.starts)
         first, rows, columns = (np.ones(cells, np.int32) for _ in range(3))
-        started = np.cumsum(load.starts)
-        ended = np.cumsum(load.ends) - load.ends  # before each cell
-        events = np.concatenate([[0.0], np.cumsum(load.events)])
-        crowds = load.crowds
+        started = np.cumsum(load.starts).tolist()
+        ended = (np.cumsum(load.ends) - load.ends).tolist()  # before each cell
+        events = [0.0, *np.cumsum(load.events).tolist()]
+        most_subscriptions, most_events = self._most
+        crowds, at = load.crowds.tolist(), load.events.tolist()
         start = 0  # the first cell of this axis in the open bucket
         for cell in range(cells):
-            if crowds[cell] > _CROWDED * self._most[0] or load.events[cell] > _CROWDED * self._most[1]:
+            if crowds[cell] > _CROWDED * most_subscriptions or at[cell] > _CROWDED * most_events:
                 self._close()
                 start = cell + 1
                 first[cell] = self.buckets
-                rows[cell], columns[cell] = self._grid(float(crowds[cell]), float(load.events[cell]))
+                rows[cell], columns[cell] = self._grid(crowds[cell], at[cell])
                 self.buckets += int(rows[cell] * columns[cell])
                 continue
-            has = (started[cell] - ended[start], events[cell + 1] - events[start])
-            if self._open and any(b + h > most for b, h, most in zip(self._before, has, self._most, strict=True)):
+            has, comes = started[cell] - ended[start], events[cell + 1] - events[start]
+            before, came = self._before
+            if self._open and (before + has > most_subscriptions or came + comes > most_events):
                 self._close()
                 start = cell
             if not self._open:
@@ -169,8 +182,8 @@ class _Filling:
                 self._open = True
             first[cell] = self.buckets - 1
         if start < cells and self._open:
-            has = (started[-1] - ended[start], events[-1] - events[start])
-            self._before = (self._before[0] + float(has[0]), self._before[1] + float(has[1]))
+            before, came = self._before
+            self._before = (before + started[-1] - ended[start], came + events[-1] - events[start])
         return Grids(first, rows, columns)
 
     def _close(self) -> None:
@@ -181,18 +194,3 @@ class _Filling:
         rows = max(1, ceil(subscriptions / self._most[0]))
         columns = ceil(events / self._most[1])
         return rows, max(1, min(columns, self._most_grid // rows))
-
-
-def salt(id: str) -> int:
-    """A number for an id, the same in every process."""
-    return crc32(id.encode("utf-8", "surrogatepass"))
-
-
-def _ranges(numbers: Sequence[int]) -> Ranges:
-    found: Ranges = []
-    for number in numbers:
-        if found and number == found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return found

@@ -19,6 +19,7 @@ from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
 from palio.matching.plain import PlainCondition
 from palio.matching.subscription import Subscription
+from palio.peers.mappings import Alternative, alternatives
 from palio.spark.wants import OnError, Refused, Wants
 
 if TYPE_CHECKING:
@@ -148,6 +149,16 @@ def read_rows(table: pa.Table | pa.RecordBatch) -> Iterator[Subscription]:
     for id, where, is_json, language, subscriber, timezone in zip(*columns, strict=True):
         condition = json.loads(where) if is_json else where
         yield Subscription(id, condition, language or "sql", subscriber, {}, timezone)
+
+
+def alternatives_of(subscription: Subscription) -> list[Alternative]:
+    """What a subscription says of single attributes; the plain ones without making a filter of each."""
+    if subscription.language == "sql" and isinstance(subscription.where, str):
+        plain = PlainCondition.read(subscription.where)
+        if plain is not None:
+            values = plain.values()
+            return [] if values is None else [values]
+    return alternatives(subscription.filter)
 
 
 def _row(number: int, subscription: Subscription) -> Mapping[str, Any]:
