@@ -99,4 +99,3 @@ class Baldoni:
     def _popularity(self) -> Floats:
         weights = 1.0 / np.arange(1, self.places + 1, dtype=np.float64) ** self.exponent
         return np.asarray(np.cumsum(weights / weights.sum()))[:-1]
-

@@ -85,7 +85,7 @@ class Pareto:
 
     def below(self, place: float) -> float:
         last = _MOST_TIMES_LEAST**-self.alpha
-        return (1.0 - (1.0 + place * (_MOST_TIMES_LEAST - 1.0)) ** -self.alpha) / (1.0 - last)
+        return float((1.0 - (1.0 + place * (_MOST_TIMES_LEAST - 1.0)) ** -self.alpha) / (1.0 - last))
 
 
 @dataclass(frozen=True)

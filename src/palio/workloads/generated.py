@@ -1,4 +1,4 @@
-"""What is a generated workload? Events and subscriptions by number, the same for everyone, any stretch of them alone."""
+"""What is a generated workload? Events and subscriptions by number, the same for everyone, any stretch alone."""
 
 from __future__ import annotations
 

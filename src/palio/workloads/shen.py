@@ -1,8 +1,8 @@
 """What did the studies of lookup reuse, covering and self-stabilisation test themselves with? (Shen chapters 3 to 5)
 
 Boxes in a space of numbers from 0 to 1. For lookup reuse the sides are as long as it takes for an event to match a
-given share of the subscriptions; for covering a side is two random numbers in order. What falls outside of the domain is
-not spoken of there, and is kept here unless one asks for it to be cut off.
+given share of the subscriptions; for covering a side is two random numbers in order. What falls outside of the domain
+is not spoken of there, and is kept here unless one asks for it to be cut off.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import sqrt
+from math import erf, sqrt
 from random import Random
 from typing import Final, Literal, NamedTuple
 
@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from palio.workloads.counters import Floats, Ints, Numbers
-from palio.workloads.distributions import erf
 from palio.workloads.generated import (
     STREAM_OF_EVENTS,
     STREAM_OF_SUBSCRIPTIONS,

@@ -74,7 +74,7 @@ class XSiena:
                 raise WorkloadError(f"there is at least one name, not {side.names}")
         if self.events_side.names < self.events_side.size.high:
             raise WorkloadError(
-                f"an event has up to {self.events_side.size.high} different names, of {self.events_side.names} there are"
+                f"an event has up to {self.events_side.size.high} names, all different, of {self.events_side.names}"
             )
         if not self.operators or not set(self.operators) <= set(OPERATORS):
             raise WorkloadError(f"operators are among {', '.join(OPERATORS)}, not {', '.join(self.operators)}")

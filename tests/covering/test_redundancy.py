@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.cli.redundancy import find_redundant
+from palio.covering.redundancy import find_redundant
 from palio.filters.filter import Filter
 from palio.workloads.flights import SUBSCRIPTIONS, generated_subscriptions
 
