@@ -123,6 +123,15 @@ def literals() -> st.SearchStrategy[Scalar]:
     return st.one_of([OF_KIND[kind] for kind in Kind if kind > Kind.NULL])
 
 
+@st.composite
+def decimal_twins(draw: Callable[..., Any]) -> tuple[Scalar, Scalar]:
+    """Two values that are equal, and differ all the same: in the zeros behind the point, or in the sign of a zero."""
+    if draw(st.integers(0, 4)) == 0:
+        return 0.0, -0.0
+    value = draw(st.decimals(-(10**6), 10**6, places=draw(st.integers(0, 3)), allow_nan=False, allow_infinity=False))
+    return value, value.quantize(Decimal(1).scaleb(-draw(st.integers(4, 8))))
+
+
 # --- events -----------------------------------------------------------------------------------------------
 
 NAMES: list[str] = ["a", "b", "c", "d.e", "`f.g`"]
@@ -411,6 +420,51 @@ def readable_conditions(names: Sequence[str] = NAMES, depth: int = 3, arrays: bo
 def filters(names: Sequence[str] = NAMES, depth: int = 3, arrays: bool = True) -> st.SearchStrategy[Filter]:
     """A filter of any sort."""
     return conditions(names, depth, arrays).filter(is_readable).map(Filter.parse)
+
+
+# --- conditions as subscribers mostly write them -----------------------------------------------------------
+
+SPELLINGS = ["{} {} {}", "{}{}{}", " {}\n{}  {}"]
+USUAL_LITERALS = [
+    "0", "1", "2", "3", "5", "7", "10", "-1", "- 2", "+3", "2024", "9007199254740993", "999999999999999999", "0.1",
+    "2.50", "-0.5", "1e0", "2.5D", "5d", "'a'", "'ab'", "'10'", "'5'", "'true'", "'nan'", "''", "'it''s'", '"a"',
+    "'10.0.3.4'", "'2024-01-01'", "'é'", "DATE'2024-01-01'", "date '2024-02-29'", "TIMESTAMP'2024-01-01 00:00:00'",
+    "TIMESTAMP'2024-02-29 10:00:00'", "X'00'", "TRUE", "NULL", "5L",
+]  # fmt: skip
+USUAL_PATTERNS = ["'a%'", "'%'", "'%b'", "'%b%'", "'ab'", "'a%b'", "'_b%'", "'%A%'", "''", '"a%"', "'\\\\%%'"]
+
+
+@st.composite
+def usual_conditions(draw: Callable[..., Any], names: Sequence[str] = NAMES, depth: int = 2) -> str:
+    """Conditions on single attributes joined by AND, OR and NOT, in any spelling; some Spark would refuse."""
+    if depth and draw(st.integers(0, 2)):
+        word = draw(st.sampled_from(["AND", "and", "OR", "AND", "And"]))
+        parts = draw(st.lists(usual_conditions(names, depth - 1), min_size=1, max_size=3))
+        joined = f" {word} ".join(f"({part})" if draw(st.booleans()) else part for part in parts)
+        return draw(st.sampled_from(["{}", "{}", "{}", "NOT ({})", "({}) IS TRUE", "({}) IS NOT TRUE"])).format(joined)
+    name = name_to_sql(draw(st.sampled_from(names)))
+    one, two, three = (draw(st.sampled_from(USUAL_LITERALS)) for _ in range(3))
+    operator = draw(st.sampled_from([*COMPARISONS, "<=>", "!>"]))
+    spelling = draw(st.sampled_from(SPELLINGS))
+    forms = [
+        spelling.format(name, operator, one),
+        spelling.format(name, operator, one),
+        f"{one} {operator} {name}",
+        f"{name} BETWEEN {one} AND {two}",
+        f"{name} not between {one} and {two}",
+        f"{name} IN ({one}, {two},{three})",
+        f"{name} IN ({one})",
+        f"{name} NOT IN ({one}, {two})",
+        f"{name} LIKE {draw(st.sampled_from(USUAL_PATTERNS))}",
+        f"{name} NOT LIKE {draw(st.sampled_from(USUAL_PATTERNS))}",
+        f"{name} ILIKE {draw(st.sampled_from(USUAL_PATTERNS))}",
+        f"{name} IS NULL",
+        f"{name} is not null",
+        f"{name} > 1 AND {name} < {one}",
+        name,
+        f"NOT {name}",
+    ]
+    return str(draw(st.sampled_from(forms)))
 
 
 # --- filters whose relations can be decided ---------------------------------------------------------------

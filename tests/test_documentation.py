@@ -18,6 +18,12 @@ DOCUMENTS = [
     if any(read_examples(path).examples())
 ]
 SOURCES = PROJECT / "src"
+
+
+def _is_of_spark(path: Path) -> bool:
+    return path.parent.name == "spark"
+
+
 MODULES = [
     ".".join(path.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted(SOURCES.rglob("*.py"))
@@ -25,8 +31,19 @@ MODULES = [
 ]
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(PROJECT)))
+def _name(path: Path) -> str:
+    return str(path.relative_to(PROJECT))
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if not _is_of_spark(path)], ids=_name)
 def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_examples(path)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if _is_of_spark(path)], ids=_name)
+def test_examples_on_spark_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_examples(path)
 

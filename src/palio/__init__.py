@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from palio.errors import (
+        BrokenLanguage,
         DuplicateSubscription,
         EventError,
         IndexFileError,
         InputError,
+        InvalidArgument,
         InvalidSubscription,
+        MissingExtra,
         PalioError,
         ParseError,
+        PipelineError,
         SubscriptionError,
         UnknownLanguage,
         UnknownSubscription,
@@ -22,22 +26,28 @@ if TYPE_CHECKING:
     from palio.filters.filter import Filter
     from palio.filters.values import ValueSet
     from palio.matching.matcher import Matcher
+    from palio.matching.subscription import Subscription
 
 __version__ = "0.1.0"
 
 # Where each public name lives. Names are imported when first used: a program that only parses conditions should
 # not wait for Arrow and a compiler.
 _HOMES = {
+    "BrokenLanguage": "palio.errors",
     "DuplicateSubscription": "palio.errors",
     "Event": "palio.events",
     "EventError": "palio.errors",
     "Filter": "palio.filters.filter",
     "IndexFileError": "palio.errors",
     "InputError": "palio.errors",
+    "InvalidArgument": "palio.errors",
     "InvalidSubscription": "palio.errors",
     "Matcher": "palio.matching.matcher",
+    "MissingExtra": "palio.errors",
     "PalioError": "palio.errors",
     "ParseError": "palio.errors",
+    "PipelineError": "palio.errors",
+    "Subscription": "palio.matching.subscription",
     "SubscriptionError": "palio.errors",
     "UnknownLanguage": "palio.errors",
     "UnknownSubscription": "palio.errors",
@@ -45,16 +55,21 @@ _HOMES = {
 }
 
 __all__ = [
+    "BrokenLanguage",
     "DuplicateSubscription",
     "Event",
     "EventError",
     "Filter",
     "IndexFileError",
     "InputError",
+    "InvalidArgument",
     "InvalidSubscription",
     "Matcher",
+    "MissingExtra",
     "PalioError",
     "ParseError",
+    "PipelineError",
+    "Subscription",
     "SubscriptionError",
     "UnknownLanguage",
     "UnknownSubscription",

@@ -12,6 +12,10 @@ class PalioError(Exception):
     """The root of every error Palio raises."""
 
 
+class InvalidArgument(PalioError, ValueError):
+    """A call that cannot be made so: an argument of the wrong type, or a value that is none of those there are."""
+
+
 class ParseError(PalioError):
     """A condition that cannot be read, or that asks for something no subscription may ask.
 
@@ -60,7 +64,26 @@ class UnknownLanguage(PalioError):
     def __init__(self, language: str, known: list[str]) -> None:
         self.language = language
         self.known = known
-        super().__init__(f"there is no condition language {language!r}; known are {', '.join(sorted(known))}")
+        there_are = f"known are {', '.join(sorted(known))}" if known else "none is known"
+        super().__init__(f"there is no condition language {language!r}; {there_are}")
+
+
+class BrokenLanguage(PalioError):
+    """A language that a package announces and that cannot be loaded."""
+
+    def __init__(self, language: str, reason: str) -> None:
+        self.language = language
+        self.reason = reason
+        super().__init__(f"the condition language {language!r} cannot be loaded: {reason}")
+
+
+class MissingExtra(PalioError):
+    """Something that needs packages which are not installed; `extra` is what brings them."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.what = what
+        self.extra = extra
+        super().__init__(f"{what} need packages that are not installed: pip install 'palio[{extra}]'")
 
 
 class EventError(PalioError):
@@ -99,7 +122,7 @@ class UnknownSubscription(SubscriptionError, KeyError):
 
 
 class InvalidSubscription(SubscriptionError):
-    """A subscription whose condition cannot be used; the cause says why."""
+    """A subscription that cannot be used: its condition cannot be read, the cause says why; or it cannot be kept."""
 
 
 class IndexFileError(PalioError):

@@ -126,7 +126,7 @@ def test_of_many_findings_of_a_kind_the_first_are_shown_unless_all_are_asked_for
     wants = [want(str(number), "x >") for number in range(30)]
     few = check(*wants)
     assert few.stdout.count("error: ") == 10
-    assert "… and 20 error; --all shows them" in few.stdout
+    assert "… and 20 × error; --all shows them" in few.stdout
     assert check(*wants, options=("--all",)).stdout.count("error: ") == 30
 
 

@@ -253,3 +253,8 @@ def test_any_message_is_an_event_or_an_event_error(body: Any, headers: dict[str,
     except EventError:
         return
     assert event.get("id") == event.id
+
+
+def test_bytes_in_the_context_are_their_base64_text() -> None:
+    for blob in (b"\xff\x00", bytearray(b"\xff\x00"), memoryview(b"\xff\x00")):
+        assert structured(blob=blob).get("blob") == "/wA="

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.filters.filter import Filter
-from palio.filters.negation import negation
+from palio.filters.negation import complement, negation
 from palio.filters.tree import holds
 from tests.strategies import attributes, filters, readable_conditions, scalar_attributes
 
@@ -90,3 +90,18 @@ def test_it_is_not_the_complement() -> None:
     assert not either.matches({"x": "text"})
     assert ~Filter.everything == Filter.nothing
     assert ~Filter.nothing == Filter.everything
+
+
+@given(filters(["a", "b"], arrays=False), st.lists(scalar_attributes(["a", "b"]), min_size=1, max_size=5))
+def test_the_complement_is_whatever_a_tree_does_not_match(wanted: Filter, events: list[dict[str, Any]]) -> None:
+    other = Filter(complement(wanted.tree), wanted.tree)
+    for event in events:
+        assert other.matches_attributes(event) is not wanted.matches_attributes(event)
+    assert Filter.parse(str(other)) == other
+
+
+@given(filters(["a", "b"], arrays=False), st.lists(scalar_attributes(["a", "b"]), min_size=1, max_size=5))
+def test_the_complement_of_the_complement_is_the_tree(wanted: Filter, events: list[dict[str, Any]]) -> None:
+    again = complement(complement(wanted.tree))
+    for event in events:
+        assert holds(again, event) is wanted.matches_attributes(event)

@@ -53,6 +53,8 @@ parse = Filter.parse
         "typeof(x) = 'date'",
         "x = -9223372036854775808L",
         "x IS NULL OR x > 5",
+        "x IS NOT NULL AND (x = 5) IS NOT TRUE",
+        "x IS NOT NULL AND (x LIKE 'ab%' OR x > 5) IS NOT TRUE",
     ],
 )
 def test_a_plain_condition_prints_as_it_was_written(condition: str) -> None:

@@ -132,6 +132,11 @@ class TestWithoutTests:
         if not any(ValueSet.points([value]).contains(other) for value in points):
             assert not made.contains(other)
 
+    def test_texts_that_only_a_nul_keeps_apart_are_listed_each(self) -> None:
+        for points in ([b"", b"\0"], ["a", "a\0", "a\0\0", "b"]):
+            assert ValueSet.points(points).values() == points
+        assert ValueSet.prefix("a").values() is None
+
     def test_one_value_is_listed_wherever_it_stands(self) -> None:
         for value in EVERY_VALUE:
             listed = ValueSet.points([value]).values()
@@ -261,3 +266,9 @@ def test_a_prefix_or_a_point_alone_decides_a_pattern_where_it_can(plain: ValueSe
             assert all(wanted.contains(value) for value in EVERY_VALUE if strings.contains(value))
     assert STRINGS.where([Test(Like(LikePattern.parse("%b%")))]).covers(ValueSet.prefix("ab"))
     assert STRINGS.where([Test(Like(LikePattern.parse("%b%")))]).covers(ValueSet.points(["ab", "b"]))
+
+
+def test_values_that_nothing_lies_between_are_listed_all_the_same() -> None:
+    for points in ([b"", b"\0"], ["a", "a\0", "a\0\0"], ["", "\0", "b"]):
+        assert ValueSet.points(points).values() == points
+    assert ValueSet.prefix("a").values() is None

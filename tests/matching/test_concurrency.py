@@ -7,8 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
+from palio.matching import matcher as matcher_module
+from palio.matching.columnar.segment import Segment
 from palio.matching.matcher import Matcher
+from tests.matching.suite import ids_by_row
 
 
 def in_threads(*works: Callable[[], None]) -> None:
@@ -95,3 +99,58 @@ def test_many_threads_may_match_with_one_index() -> None:
             assert len(matcher.match({"x": 7, "y": 2000})) == 20
 
     in_threads(read, read, read, read)
+
+
+def test_a_merge_that_another_one_overtakes_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matcher_module, "_MERGE_FACTOR", 2)
+    begun, may_end = threading.Event(), threading.Event()
+    merged = matcher_module._merged
+
+    def slowly(*given: Any) -> Segment:
+        found = merged(*given)
+        if threading.current_thread().name == "palio-merge":
+            begun.set()
+            assert may_end.wait(60)
+        return found
+
+    monkeypatch.setattr(matcher_module, "_merged", slowly)
+    matcher = Matcher()
+    matcher.add_many(["a1", "a2"], ["x = 1", "x = 2"])
+    matcher.add_many(["a3", "a4"], ["x = 3", "x = 4"])
+    assert begun.wait(60)
+    matcher.merge()
+    may_end.set()
+    matcher._wait()
+    assert matcher.statistics().segments == 1
+    assert matcher.match_batch([{"x": 3}]).column("subscription").to_pylist() == ["a3"]
+
+
+def test_nobody_is_told_twice_while_one_thread_merges_and_others_add(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matcher_module, "_MERGE_FACTOR", 3)
+    matcher = Matcher()
+    matcher.add("stays", "x = 1")
+    done = threading.Event()
+
+    def add(worker: int) -> None:
+        for round in range(60):
+            ids = [f"{worker}-{round}-{number}" for number in range(3)]
+            matcher.add_many(ids, ["x = 1", "x = 2", "x = 1 OR y = 1"])
+            matcher.remove(ids[0])
+
+    def add_both() -> None:
+        try:
+            in_threads(lambda: add(1), lambda: add(2))
+        finally:
+            done.set()
+
+    def merge() -> None:
+        while not done.is_set():
+            matcher.merge()
+
+    def read() -> None:
+        while not done.is_set():
+            (found,) = ids_by_row(matcher.match_batch([{"x": 1}]), 1)  # which fails where one is there twice
+            assert "stays" in found
+
+    in_threads(add_both, merge, read)
+    assert len(ids_by_row(matcher.match_batch([{"x": 1}]), 1)[0]) == 1 + 2 * 60

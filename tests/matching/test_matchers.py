@@ -310,7 +310,7 @@ class TestPalio:
             matcher.add_many(["y", "y"], ["a > 2", "a > 3"])
         with pytest.raises(palio.InvalidSubscription, match="'z'"):
             matcher.add_many(["y", "z"], ["a > 2", "a >"])
-        with pytest.raises(ValueError):  # noqa: PT011 as many conditions as ids, says zip
+        with pytest.raises(palio.InvalidArgument, match="2 ids and 1"):
             matcher.add_many(["y", "z"], ["a > 2"])
         assert list(matcher) == ["x"]
         assert matcher.match({"a": 5}) == {"x"}

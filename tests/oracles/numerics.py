@@ -163,6 +163,20 @@ class Numbers(Writer):
                 pair = (left, right) if self.chance(0.7) else (right, left)
                 return self.infix(operator, SUM if operator in "+-" else PRODUCT, kind, *pair)
 
+    def _decimal_quotient(self, depth: int) -> Expr:
+        """By what has a declared type; elsewhere Palio keeps more digits than Spark, see `test_against_spark.py`."""
+        digits = self.random.choice(
+            [("3", 1, 0), ("0.7", 1, 1), ("12.5", 3, 1), ("0", 1, 0), ("-9.09", 3, 2), ("640", 3, 0)]
+        )
+        right = Expr(digits[0], sql_types.decimal(*digits[1:]), is_constant=True)
+        if self.chance(0.4):
+            right = self.cast(self.value(self.random.choice((INT, MONEY)), depth - 1), sql_types.decimal(8, 3))
+        left = self.column(MONEY) if self.chance(0.6) else self.cast(self.value(INT, depth - 1), MONEY)
+        assert left is not None
+        kind = decimal_result("/", left.type, right.type)
+        assert kind is not None
+        return self.infix("/", PRODUCT, kind, left, right)
+
     def _decimal_cast(self, depth: int) -> Expr:
         precision, scale = self.random.choice([(10, 2), (10, 0), (38, 0), (38, 10), (5, 5), (20, 3), (1, 0), (38, 38)])
         value = (

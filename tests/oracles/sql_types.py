@@ -76,10 +76,13 @@ def compares_exactly(*kinds: Type) -> bool:
 
 
 def decimal_result(operator: str, one: Type, two: Type) -> Type | None:
-    """The type of a decimal sum, product or remainder; None where Spark would round it to declared types."""
+    """The type of a decimal sum, product, quotient or remainder; None where Spark would round it to declared types."""
     scale = max(one.scale, two.scale)
     wholes = one.precision - one.scale, two.precision - two.scale
-    if operator == "*":
+    if operator == "/":
+        kept = max(6, one.scale + two.precision + 1)
+        needed = decimal(one.precision - one.scale + two.scale + kept, kept)
+    elif operator == "*":
         needed = decimal(one.precision + two.precision + 1, one.scale + two.scale)
     elif operator == "%":
         needed = decimal(min(wholes) + scale, scale)

@@ -63,8 +63,10 @@ _DIFFERENCES = [
     Difference("a comparison asks for some element", "nums = 5", {"nums": [3, 5]}, REFUSES, TRUE),
     Difference("an empty array is missing", "size(nums) = 0", {"nums": []}, TRUE, NULL),
     Difference("a missing value has no type", "typeof(num) = 'void'", {}, FALSE, TRUE),
-    Difference("a decimal quotient needs declared types", "dec / 2 > 1", {"dec": _MONEY}, TRUE, NULL),
-    Difference("a decimal quotient needs declared types", "num / 0.5 > 1", {"num": 3}, TRUE, REFUSES),
+    # By an INT Spark keeps 13 digits, by a BIGINT 23, and by a decimal of ten digits 13.
+    Difference("a quotient keeps more digits", "dec / num = 1.6666666666667", {"dec": _MONEY, "num": 3}, TRUE, FALSE),
+    Difference("a quotient keeps more digits", "1 / dec * 7 < 1.4", {"dec": _MONEY}, FALSE, FALSE),
+    Difference("a quotient keeps more digits", "8 / (dec - 2) = 2.666666666667", {"dec": _MONEY}, TRUE, FALSE),
     # Spark brings decimal(38,0) and decimal(2,1) to decimal(38,0), and 1.5 to 2.
     Difference("decimals are compared exactly", "wide = 1.5", {"wide": Decimal(2)}, TRUE, FALSE),
     Difference("decimals are multiplied exactly", "wide * 0.0000001 > 0", {"wide": Decimal(3)}, FALSE, TRUE),

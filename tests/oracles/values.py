@@ -68,6 +68,7 @@ class Values(Writer):
         elif is_decimal(kind):
             makers = [
                 (4, self._decimal_arithmetic),
+                (1.5, self._decimal_quotient),
                 (2, self._decimal_cast),
                 (2, self._decimal_function),
                 (1, self._chosen_money),

@@ -88,6 +88,8 @@ class _Report:
 @click.option("--all", "show_all", is_flag=True, help=f"Show all findings, not {_MOST_SHOWN} of each kind.")
 @click.option("--format", help="What SUBSCRIPTIONS is, where its name does not say: jsonl, csv.gz, …")
 @click.option("--language", default="sql", show_default=True, help="The language of conditions that do not name one.")
+@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
+              help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
 @click.pass_context
 def check(
     ctx: click.Context,
@@ -97,6 +99,7 @@ def check(
     show_all: bool,
     format: str | None,
     language: str,
+    timezone: str,
 ) -> None:
     """Say what is wrong with subscriptions: what cannot be read and where, what can never match, what is
     redundant, what is slow and why.
@@ -115,7 +118,7 @@ def check(
     Subscriptions without a subscriber are taken as those of one subscriber. Exit code 0: no errors, whatever
     else was found; 1: errors; 2: the file cannot be read.
     """
-    report = _examine(subscriptions, format, language)
+    report = _examine(subscriptions, format, language, timezone)
     if as_json:
         for entry in report.entries:
             terminal.print_json(_as_dict(entry, normal_form))
@@ -127,7 +130,7 @@ def check(
     ctx.exit(_ERRORS_FOUND if report.count()["error"] else 0)
 
 
-def _examine(path: str, format: str | None, language: str) -> _Report:
+def _examine(path: str, format: str | None, language: str, timezone: str) -> _Report:
     from palio.files.subscriptions import read_subscriptions
 
     report = _Report()
@@ -140,7 +143,7 @@ def _examine(path: str, format: str | None, language: str) -> _Report:
         path, format or ("jsonl" if path == "-" else None), on_error=unreadable, language=language
     )
     try:
-        _parse_all(lines, language, report)
+        _parse_all(lines, language, timezone, report)
         _compare_all(report)
     except KeyboardInterrupt:
         report.interrupted = True
@@ -148,7 +151,7 @@ def _examine(path: str, format: str | None, language: str) -> _Report:
     return report
 
 
-def _parse_all(lines: Iterable[SubscriptionLine], language: str, report: _Report) -> None:
+def _parse_all(lines: Iterable[SubscriptionLine], language: str, timezone: str, report: _Report) -> None:
     first: dict[str, SubscriptionLine] = {}
     with terminal.progress(terminal.messages(), "Reading", None) as progress:
         task = progress.add_task("", done="")
@@ -157,18 +160,18 @@ def _parse_all(lines: Iterable[SubscriptionLine], language: str, report: _Report
             report.entries.append(entry)
             taken = first.setdefault(line.id, line)
             if taken is line:
-                _parse(line, language, entry)
+                _parse(line, language, timezone, entry)
             else:
                 entry.findings.append(_Finding("error", f"the id is taken already, in {taken.place}"))
             progress.update(task, done=terminal.plural(len(report.entries), "subscription"))
 
 
-def _parse(line: SubscriptionLine, language: str, entry: _Entry) -> None:
+def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) -> None:
     from palio.cli.slowness import why_slow
     from palio.filters.filter import Filter
 
     try:
-        found = Filter.parse(line.where, language=line.language or language)
+        found = Filter.parse(line.where, language=line.language or language, timezone=line.timezone or timezone)
     except PalioError as error:
         entry.findings.append(_Finding("error", error))
         return
@@ -221,7 +224,7 @@ def _print(name: str, report: _Report, normal_form: bool, most: int | None) -> N
                 terminal.fault(console, place, _LABELS[finding.kind], entry.id, finding.message)
     left_out = {kind: count - most for kind, count in shown.items() if most is not None and count > most}
     if left_out:
-        listed = ", ".join(f"{left_out[kind]:,} {kind}" for kind in _KINDS if kind in left_out)
+        listed = ", ".join(f"{left_out[kind]:,} × {_LABELS[kind]}" for kind in _KINDS if kind in left_out)
         console.print(Text(f"… and {listed}; --all shows them", style="quiet"), soft_wrap=True)
     if normal_form or shown:
         console.print()

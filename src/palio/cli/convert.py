@@ -53,7 +53,10 @@ def convert(
     has, such as any_value_ilike(); the summary says how many. Exit code 0: done; 1: --strict, and something
     could not be written; 2: a file that cannot be read.
     """
+    from palio.cli.writing import refuse_inputs
     from palio.cli.writing.lines import open_lines
+
+    refuse_inputs(out, subscriptions)
     from palio.files import read_subscriptions
 
     faults: list[tuple[str, str | None, PalioError | str]] = []
@@ -96,13 +99,16 @@ def _converted(
                 continue
             first[line.id] = line.place
             try:
-                condition = Filter.parse(line.where, language=line.language or language)
+                zone = line.timezone or "UTC"
+                condition = Filter.parse(line.where, language=line.language or language, timezone=zone)
             except PalioError as error:
                 faults.append((line.place, line.id, error))
                 continue
             record: dict[str, Any] = {"id": line.id, "where": str(condition)}
             if line.subscriber is not None:
                 record["subscriber"] = line.subscriber
+            if condition.timezone != "UTC":
+                record["timezone"] = condition.timezone
             yield {**record, **line.metadata}, not condition.is_plain_sql
             progress.update(task, done=terminal.plural(count, "subscription"))
 

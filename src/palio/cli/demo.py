@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
+from palio.cli.demo_sigma import sigma
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,7 @@ class _Answers:
     matching: float
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--subscriptions", "generated", type=click.IntRange(0), default=_GENERATED, show_default=True,
     metavar="N", help="How many subscriptions to generate beside the dozen.",
@@ -66,7 +66,8 @@ class _Answers:
     "--save", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
     help="Also write the subscriptions and the flights there, for `palio match` and `palio check`.",
 )  # fmt: skip
-def demo(generated: int, events: int | None, folder: Path | None) -> None:
+@click.pass_context
+def demo(ctx: click.Context, generated: int, events: int | None, folder: Path | None) -> None:
     """See it work: real flights against thousands of subscriptions.
 
     The flights are a sample of those that left New York City in 2013. A dozen subscriptions were written by
@@ -77,13 +78,16 @@ def demo(generated: int, events: int | None, folder: Path | None) -> None:
       palio demo
       palio demo --subscriptions 100000
       palio demo --save flights
+      palio demo sigma
     """
+    if ctx.invoked_subcommand is not None:
+        return
     import pyarrow as pa
 
     from palio.matching.matcher import Matcher
     from palio.workloads.flights import SUBSCRIPTIONS, generated_subscriptions, sample
 
-    with _status("Reading flights and making subscriptions"):
+    with terminal.status("Reading flights and making subscriptions"):
         flights = sample()
         wants = [*SUBSCRIPTIONS, *generated_subscriptions(generated)]
         if events is not None:
@@ -99,34 +103,23 @@ def demo(generated: int, events: int | None, folder: Path | None) -> None:
     _print_hints(console, folder)
 
 
-@contextmanager
-def _status(text: str) -> Iterator[None]:
-    """A spinner where somebody watches."""
-    console = terminal.messages()
-    if not terminal.can_animate(console):
-        yield
-        return
-    with console.status(f"{text} …", spinner_style="name"):
-        yield
-
-
 def _match(matcher: Matcher, wants: list[Subscription], flights: pa.Table) -> _Answers:
     """Build, compile, match; the same batch again and again until there is something to measure."""
     from palio.matching.matcher import Matcher
     from palio.matching.subscription import Subscription
 
     subscriptions = [Subscription(each.id, each.where, subscriber=each.subscriber) for each in wants]
-    with _status("Compiling for this machine"):
+    with terminal.status("Compiling for this machine"):
         started = time.perf_counter()
         first = Matcher()
         first.add_subscriptions(subscriptions[:100])
         first.match_batch(flights.slice(0, 100))
         compiling = time.perf_counter() - started
-    with _status(f"Indexing {len(wants):,} subscriptions"):
+    with terminal.status(f"Indexing {len(wants):,} subscriptions"):
         started = time.perf_counter()
         matcher.add_subscriptions(subscriptions)
         building = time.perf_counter() - started
-    with _status(f"Matching {len(flights):,} flights"):
+    with terminal.status(f"Matching {len(flights):,} flights"):
         found = None
         rounds = 0
         started = time.perf_counter()
@@ -313,3 +306,6 @@ def _save(folder: Path, wants: list[Subscription], flights: pa.Table) -> None:
             line = {"id": each.id, "subscriber": each.subscriber, "where": each.where, "wants": each.wants}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
     pq.write_table(flights, folder / "flights.parquet")
+
+
+demo.add_command(sigma)

@@ -30,8 +30,10 @@ _VALUE_WIDTH: Final = 60
 @click.argument("event_text", metavar="EVENT")
 @click.option("--language", default="sql", show_default=True, help="The language FILTER is written in.")
 @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
+@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
+              help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
 @click.pass_context
-def explain(ctx: click.Context, condition: str, event_text: str, language: str, as_json: bool) -> None:
+def explain(ctx: click.Context, condition: str, event_text: str, language: str, timezone: str, as_json: bool) -> None:
     """Say why a condition matches an event, or which part of it fails.
 
     FILTER is a condition, or @FILE that holds one. EVENT is a JSON object, @FILE that holds one, or - for
@@ -49,7 +51,7 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
     from palio.events import Event
     from palio.filters.filter import Filter
 
-    wanted = Filter.parse(_given(condition).strip(), language=language)
+    wanted = Filter.parse(_given(condition).strip(), language=language, timezone=timezone)
     try:
         event = Event.from_json(_given(event_text, or_stdin=True))
     except EventError as error:

@@ -6,9 +6,11 @@ Subcommands are imported when they are called, so that `palio --help` answers at
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from difflib import get_close_matches
 from importlib import import_module
+from types import FrameType
 from typing import Any, Final, NoReturn
 
 import click
@@ -18,6 +20,7 @@ from palio.errors import PalioError
 
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
+TERMINATED: Final = 143  # 128 + SIGTERM
 READER_GONE: Final = 141  # 128 + SIGPIPE
 
 _COMMANDS: Final = {
@@ -25,6 +28,8 @@ _COMMANDS: Final = {
     "check": "Say what is wrong with subscriptions: errors, redundant ones, slow ones.",
     "explain": "Say why a condition matches an event, or which part of it fails.",
     "convert": "Write subscriptions in another language.",
+    "spark": "The same on Spark: on all cores of this machine, or on a cluster.",
+    "doctor": "Say whether Palio, and Spark under it, can run here, and what would help.",
     "demo": "See it work: real flights against thousands of subscriptions.",
 }
 
@@ -101,6 +106,7 @@ def palio() -> None:
       2    wrong usage, or input that cannot be read
       130  ended by Ctrl-C, with what was done until then
       141  the reader of the output went away, as `head` does
+      143  ended by SIGTERM, with what was done until then
     """
 
 
@@ -112,4 +118,26 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     if os.environ.get("NO_COLOR"):
         os.environ.pop("FORCE_COLOR", None)
-    palio()
+    terminated = _end_as_by_interrupt()
+    try:
+        palio()
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED and terminated:
+            sys.exit(TERMINATED)
+        raise
+
+
+def _end_as_by_interrupt() -> list[int]:
+    """Let SIGTERM end a command as Ctrl-C does, with what was done until then; answers whether it came."""
+    came: list[int] = []
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        handle = signal.getsignal(signal.SIGINT)  # which may hold it back until a piece is written
+        if callable(handle):
+            handle(signal.SIGINT, frame)
+        else:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, terminate)
+    return came

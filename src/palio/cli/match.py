@@ -50,6 +50,8 @@ class _Refused(PalioError):
 @click.option("--strict", is_flag=True, help="Refuse what cannot be read instead of skipping it.")
 @click.option("--format", help="What EVENTS is, where its name does not say: jsonl, csv, parquet.gz, …")
 @click.option("--language", default="sql", show_default=True, help="The language of conditions that do not name one.")
+@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
+              help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
 @click.option(
     "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
     help="How many of the most matched subscriptions the summary shows.",
@@ -65,6 +67,7 @@ def match(
     strict: bool,
     format: str | None,
     language: str,
+    timezone: str,
     top: int,
 ) -> None:
     """Find who wants which event: a file of subscriptions against a stream.
@@ -93,7 +96,12 @@ def match(
     """
     if subscriptions == events == "-":
         raise click.UsageError("SUBSCRIPTIONS and EVENTS cannot both be standard input.")
+    from palio.cli.writing import refuse_inputs
     from palio.files import read_events
+
+    if out == "-":
+        as_json, out = True, None
+    refuse_inputs(out, subscriptions, events)
 
     console = terminal.messages()
     faults = _Faults(console, strict)
@@ -104,7 +112,8 @@ def match(
             read_events(events, format or ("jsonl" if events == "-" else None), on_error=faults.event) as reader,
             _writers(as_json, out, strict, columns) as writers,
         ):
-            matcher, tally = _index(console, subscriptions, language, strict)
+            matcher, tally = _index(console, subscriptions, language, timezone, strict)
+            _compile(matcher)
             bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
             with terminal.progress(console, "Matching", reader.size, bar_is_seen) as progress:
                 _run(matcher, reader, _Matches(tally, writers, columns), faults, progress)
@@ -120,7 +129,7 @@ def match(
         ctx.exit(_INTERRUPTED)
 
 
-def _index(console: Console, path: str, language: str, strict: bool) -> tuple[Matcher, Tally]:
+def _index(console: Console, path: str, language: str, timezone: str, strict: bool) -> tuple[Matcher, Tally]:
     """The matcher of all subscriptions that can be used; the others are reported."""
     from palio.files import read_subscriptions
 
@@ -134,14 +143,14 @@ def _index(console: Console, path: str, language: str, strict: bool) -> tuple[Ma
         language=language,
     )
     try:
-        matcher, usable = _add_all(console, lines, language, found)
+        matcher, usable = _add_all(console, lines, language, timezone, found)
     except KeyboardInterrupt:
         console.print("interrupted before the first event")
         raise click.exceptions.Exit(_INTERRUPTED) from None
     faults = _Faults(console, strict)
     for _, place, id, reason in sorted(found, key=lambda fault: fault[0]):
         faults.report(place, id, reason)
-    faults.conclude(f"palio check {path} lists them all")
+    faults.conclude(f"palio check --all {path} lists them")
     if strict and found:
         raise _Refused
     if not usable:
@@ -150,7 +159,7 @@ def _index(console: Console, path: str, language: str, strict: bool) -> tuple[Ma
 
 
 def _add_all(
-    console: Console, lines: Iterator[SubscriptionLine], language: str, faults: list[Fault]
+    console: Console, lines: Iterator[SubscriptionLine], language: str, timezone: str, faults: list[Fault]
 ) -> tuple[Matcher, list[Subscription]]:
     from palio.cli.subscribing import add_usable
     from palio.matching.matcher import Matcher
@@ -162,7 +171,16 @@ def _add_all(
         def show(many: int) -> None:
             progress.update(task, done=terminal.plural(many, "subscription"))
 
-        return matcher, add_usable(matcher, lines, language, faults, show)
+        return matcher, add_usable(matcher, lines, language, timezone, faults, show)
+
+
+def _compile(matcher: Matcher) -> None:
+    """Have the engine compiled, once on a machine and in some seconds, before anybody waits for a match."""
+    import pyarrow as pa
+
+    with terminal.status("Compiling for this machine"):
+        matcher.match({})
+        matcher.match_batch(pa.record_batch({"nothing": [None]}))
 
 
 def _check_name(path: str) -> None:

@@ -25,6 +25,7 @@ def add_usable(
     matcher: Matcher,
     lines: Iterable[SubscriptionLine],
     language: str,
+    timezone: str,
     faults: list[Fault],
     show: Callable[[int], None],
 ) -> list[Subscription]:
@@ -37,7 +38,12 @@ def add_usable(
             faults.append((line.line, line.place, line.id, f"the id is taken already, in {taken.place}"))
             continue
         own = line.language or language
-        found.append(Subscription(line.id, line.where, own, line.subscriber, line.metadata))
+        zone = line.timezone or timezone
+        try:
+            found.append(Subscription(line.id, line.where, own, line.subscriber, line.metadata, zone))
+        except InvalidSubscription as error:
+            faults.append((line.line, line.place, line.id, error.reason))
+            continue
         if len(found) % _SHOWN_EVERY == 0:
             show(len(found))
     show(len(found))

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -37,7 +39,21 @@ _THEME: Final = Theme(
     }
 )
 WIDE: Final = 120  # columns from which a layout may put side by side what it stacks otherwise
+_PADDING: Final = re.compile(r"[ ]+$", re.MULTILINE)
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+
+
+class _Unpadded:
+    """A stream that leaves out the blanks with which Rich fills the lines of a table; for what is no terminal."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return self._stream.write(_PADDING.sub("", text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class _Console(Console):
@@ -49,7 +65,8 @@ class _Console(Console):
 
 def results() -> Console:
     """Where answers go: standard output."""
-    return _Console(theme=_THEME, highlight=False, emoji=False, markup=False)
+    stream: Any = sys.stdout if sys.stdout.isatty() else _Unpadded(sys.stdout)
+    return _Console(file=stream, theme=_THEME, highlight=False, emoji=False, markup=False)
 
 
 def messages() -> Console:
@@ -83,6 +100,17 @@ def _say(console: Console, start: Text, reason: PalioError | str) -> None:
         console.print(f"    {line}", soft_wrap=True)
     if reason.hint:
         console.print(Text(f"    {reason.hint}", style="quiet"), soft_wrap=True)
+
+
+@contextmanager
+def status(text: str) -> Iterator[None]:
+    """A spinner where somebody watches."""
+    console = messages()
+    if not can_animate(console):
+        yield
+        return
+    with console.status(f"{text} …", spinner_style="name"):
+        yield
 
 
 def print_json(value: Any) -> None:

@@ -2,9 +2,9 @@
 
 Both ways CloudEvents 1.0 knows: *structured*, one JSON object with the context attributes and `data` in it,
 and *binary*, an HTTP message whose `ce-` headers are the context and whose body is the data. Either way the
-event's attributes are the context attributes under their own names, `time` as a timestamp, and the data
-under `data`: JSON data is nested there (`data.order.id`), text is a string, anything else bytes. A null
-context attribute is unset, as the JSON format demands; a null inside the data is a null.
+event's attributes are the context attributes under their own names, `time` as a timestamp and Binary as its
+Base64 text, and the data under `data`: JSON data is nested there (`data.order.id`), text is a string, anything
+else bytes. A null context attribute is unset, as the JSON format demands; a null inside the data is a null.
 
 What the specification forbids is refused: a missing or empty `id`, `source` or `type`, another
 `specversion`, a name that is not of lower-case letters and digits, a context attribute that is an object,
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -106,18 +106,18 @@ def _read_context(context: Mapping[Any, Any]) -> tuple[dict[str, Any], datetime 
             raise EventError(
                 f"a CloudEvents attribute is a string, an integer or a boolean, not {type_name(value)}", name
             )
-        content[name] = value
+        content[name] = b64encode(value).decode() if isinstance(value, bytes | bytearray | memoryview) else value
     if content["specversion"] != "1.0":
         raise EventError(f"CloudEvents 1.0 can be read, not {shown(content['specversion'])!r}", "specversion")
     if "time" not in content:
         return content, None
     moment = content["time"]
-    time = moment if isinstance(moment, datetime) else _read_time(moment)
+    time = moment if isinstance(moment, datetime) else read_time(moment)
     content["time"] = time
     return content, time
 
 
-def _read_time(text: Any) -> datetime:
+def read_time(text: Any) -> datetime:
     """An RFC 3339 timestamp in UTC; digits below the microsecond are cut off."""
     match = _TIMESTAMP.fullmatch(text) if isinstance(text, str) else None
     if match is None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from palio.errors import InvalidArgument
+
 # Reading nested content takes two Python frames a level, of a thousand that Python has for callers as well.
 DEEPEST = 200
 
@@ -34,9 +36,9 @@ class Limits:
         for field in fields(self):
             value = getattr(self, field.name)
             if type(value) is not int or value < 1:
-                raise ValueError(f"{field.name} must be a positive integer, not {value!r}")
+                raise InvalidArgument(f"{field.name} must be a positive integer, not {value!r}")
         if self.depth > DEEPEST:
-            raise ValueError(f"depth must be at most {DEEPEST}, not {self.depth}")
+            raise InvalidArgument(f"depth must be at most {DEEPEST}, not {self.depth}")
 
 
 DEFAULT_LIMITS = Limits()

@@ -240,6 +240,8 @@ def _parse(sample: bytes, types: dict[str, pa.DataType], nulls: list[str]) -> An
 
 def _type_of(inferred: pa.DataType, texts: Any) -> pa.DataType:
     """The type an event can hold for what pyarrow found in a column."""
+    if _is_number(inferred) and pc.any(pc.match_substring_regex(texts, r"^[+-]?0\d")).as_py():
+        return pa.string()  # 01234 is a code, of which a number would lose the zero
     if pa.types.is_timestamp(inferred):
         return pa.timestamp("us", "UTC" if inferred.tz else None)
     if pa.types.is_floating(inferred):
@@ -248,6 +250,10 @@ def _type_of(inferred: pa.DataType, texts: Any) -> pa.DataType:
         return pa.decimal128(38, 0) if digits else inferred
     kept = (pa.types.is_int64, pa.types.is_boolean, pa.types.is_date32)
     return inferred if any(test(inferred) for test in kept) else pa.string()
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _open_text(stream: io.BufferedReader[Any], name: str) -> tuple[_Utf8, bytes]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from palio.errors import EventError, InputError
+from palio.errors import EventError, InputError, InvalidArgument
 from palio.events import DEFAULT_LIMITS, Event, Limits
 from palio.files.json_text import read_lines, read_values
 from palio.files.sources import Kind, Source, kind_of
@@ -42,7 +42,7 @@ class EventReader:
 
     def __init__(self, path: str | Path, kind: Kind, batch_size: int, on_error: OnError | None, limits: Limits) -> None:
         if batch_size < 1:
-            raise ValueError(f"batch_size must be positive, not {batch_size}")
+            raise InvalidArgument(f"batch_size must be positive, not {batch_size}")
         self.format = kind.format
         self.faults = 0
         """How many events could not be read so far."""

@@ -15,6 +15,7 @@ class SubscriptionLine:
     language: str | None = None
     subscriber: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    timezone: str | None = None
     line: int = 0
     """Its line in a file of many; its place in the order of a folder."""
     place: str = ""

@@ -1,7 +1,7 @@
 """Subscriptions from a file, one at a time.
 
-A subscription is one object: `id` and `where`, optionally `language` and `subscriber`; anything else is
-kept as metadata. In JSON, `where` is text or, for languages that are JSON themselves, an object or an
+A subscription is one object: `id` and `where`, optionally `language`, `subscriber` and `timezone`; anything else
+is kept as metadata. In JSON, `where` is text or, for languages that are JSON themselves, an object or an
 array. In CSV and Parquet there is a column for each, and an empty field is one that is not there.
 """
 
@@ -116,7 +116,10 @@ def _subscription(members: dict[str, Any], line: int, place: str) -> Subscriptio
         raise _Wrong(f'"language" must be a string, not {type_name(language)}')
     subscriber = _name_in(rest, "subscriber") if rest.get("subscriber") is not None else None
     rest.pop("subscriber", None)
-    return SubscriptionLine(id, where, language, subscriber, rest, line, place)
+    timezone = rest.pop("timezone", None)
+    if timezone is not None and not isinstance(timezone, str):
+        raise _Wrong(f'"timezone" must be the name of a time zone, not {type_name(timezone)}')
+    return SubscriptionLine(id, where, language, subscriber, rest, timezone, line, place)
 
 
 def _name_in(members: dict[str, Any], member: str) -> str:

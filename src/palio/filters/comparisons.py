@@ -22,16 +22,26 @@ from math import isinf, isnan
 from typing import Final
 
 from palio.events.values import Scalar
-from palio.filters.expressions.casting import to_boolean, to_date, to_double, to_integer, to_timestamp
+from palio.filters.expressions.casting import (
+    BLANKS,
+    WORDS,
+    to_boolean,
+    to_date,
+    to_double,
+    to_integer,
+    to_timestamp,
+)
 from palio.filters.expressions.values import kinds_of, local, widen, widest, zone_named
 from palio.filters.intervals import EMPTY, FULL, Intervals, span, union_all
 from palio.filters.kinds import (
     KIND_OF_TYPE,
+    KINDS,
     Kind,
     Position,
     cut_after,
     date_position,
     exact_number,
+    float_position,
     integer_cut,
     kind_of,
     position_of,
@@ -59,12 +69,15 @@ def compare(operator: str, literal: Scalar, timezone: str = "UTC") -> Truth:
     """The meaning of `attribute operator literal`."""
     if literal is None:
         return Truth(NO_VALUE, NO_VALUE)
-    true: dict[Kind, Intervals] = {}
-    false: dict[Kind, Intervals] = {}
-    for kind, (below, above) in _places(literal, timezone).items():
-        true[kind] = _part(kind, operator, below, above)
-        false[kind] = true[kind].complement()
-    return Truth(ValueSet.of(true), ValueSet.of(false))
+    return _truth({kind: _part(kind, operator, *place) for kind, place in places_of(literal, timezone).items()})
+
+
+def _truth(true: Mapping[Kind, Intervals]) -> Truth:
+    """TRUE for these values, FALSE for the others of the same kinds."""
+    inside, outside = [EMPTY] * len(KINDS), [EMPTY] * len(KINDS)
+    for kind, part in true.items():
+        inside[kind], outside[kind] = part, part.complement()
+    return Truth(ValueSet(tuple(inside)), ValueSet(tuple(outside)))
 
 
 def equal_to_any(literals: Sequence[Scalar], timezone: str = "UTC") -> Truth:
@@ -73,8 +86,10 @@ def equal_to_any(literals: Sequence[Scalar], timezone: str = "UTC") -> Truth:
     Not quite one `=` after the other: Spark brings the attribute and the whole list to one kind first, so that
     beside a float even two integers meet as floats.
     """
-    alone = [_places(literal, timezone) for literal in literals if literal is not None]
+    alone = [places_of(literal, timezone) for literal in literals if literal is not None]
     kinds = kinds_of(literals)
+    if len(kinds) == 1 and len(alone) == len(literals):
+        return _equal_to_any_alike(alone)
     true: dict[Kind, Intervals] = {}
     false: dict[Kind, Intervals] = {}
     for type_, kind in KIND_OF_TYPE.items():
@@ -82,12 +97,40 @@ def equal_to_any(literals: Sequence[Scalar], timezone: str = "UTC") -> Truth:
         if len(kinds) > 1 and kind > Kind.NULL:
             together = _brought_together(type_, kinds, literals, timezone)
             if together is not None:
-                places = [_places(each, timezone) for each in together if each is not None]
+                places = [places_of(each, timezone) for each in together if each is not None]
         comparable = [each[kind] for each in places if kind in each]
         true[kind] = union_all(_part(kind, "=", *each) for each in comparable)
         if len(comparable) == len(literals):
             false[kind] = true[kind].complement()
     return Truth(ValueSet.of(true), ValueSet.of(false))
+
+
+def _equal_to_any_alike(places: Sequence[Places]) -> Truth:
+    """The same for literals of one kind, which are nearly all lists."""
+    parts: dict[Kind, list[Intervals]] = {}
+    for each in places:
+        for kind, place in each.items():
+            parts.setdefault(kind, []).append(_part(kind, "=", *place))
+    found = _truth({kind: union_all(each) for kind, each in parts.items()})
+    if all(len(each) == len(places) for each in parts.values()):
+        return found
+    # A kind that some literal cannot be read as is never certain not to be in the list.
+    sure = {kind: found.false.parts[kind] for kind, each in parts.items() if len(each) == len(places)}
+    return Truth(found.true, ValueSet.of(sure))
+
+
+def is_only_text(literal: str, timezone: str = "UTC") -> bool:
+    """Whether a string literal is compared with strings alone, because it reads as nothing else."""
+    if _is_word(literal):
+        return True
+    readings = (to_double, to_integer, to_boolean, to_date)
+    return all(read(literal) is None for read in readings) and to_timestamp(literal, timezone) is None
+
+
+def _is_word(literal: str) -> bool:
+    """Whether a literal begins with a letter, as no number, date or time does, and is none of the few words."""
+    bare = literal.strip(BLANKS)
+    return bare[:1].isalpha() and bare.isascii() and bare.lower() not in WORDS
 
 
 def _brought_together(
@@ -104,37 +147,45 @@ def _brought_together(
 
 # Where a literal stands among the values of a kind: the cut below and the cut above what equals it. They may be
 # the same cut (no date is 10:00), or None/None for "above all" (an infinity among integers), said as _ABOVE.
-_Places = dict[Kind, tuple[Position, Position]]
+Places = dict[Kind, tuple[Position, Position]]
 _ABOVE: Final = object()
 _BELOW: Final = object()
+_SHORT: Final = 2**53  # below, every integer is a float
 
 
 def _part(kind: Kind, operator: str, below: Position, above: Position) -> Intervals:
-    if below is _ABOVE or below is _BELOW:
-        smaller = FULL if below is _ABOVE else EMPTY
-        equal = EMPTY
-    else:
-        smaller, equal = span(kind, None, below), span(kind, below, above)
+    if below is _ABOVE:
+        return FULL if operator in ("<>", "<", "<=") else EMPTY
+    if below is _BELOW:
+        return FULL if operator in ("<>", ">", ">=") else EMPTY
     match operator:
         case "=":
-            return equal
+            return span(kind, below, above)
         case "<>":
-            return equal.complement()
+            return span(kind, below, above).complement()
         case "<":
-            return smaller
+            return span(kind, None, below)
         case "<=":
-            return smaller.union(equal)
+            return span(kind, None, above)
         case ">":
-            return smaller.union(equal).complement()
+            return span(kind, above, None)
         case ">=":
-            return smaller.complement()
+            return span(kind, below, None)
     raise ValueError(f"no comparison {operator!r}")
 
 
-def _places(literal: Scalar, timezone: str) -> _Places:
+def places_of(literal: Scalar, timezone: str) -> Places:
+    """The cuts below and above what equals a literal, for every kind it is compared with."""
     match literal:
         case bool() | bytes():
             return {kind_of(literal): _around(kind_of(literal), literal)}
+        case int() if -_SHORT < literal < _SHORT:
+            place = float_position(literal)
+            return {
+                Kind.INTEGER: (literal, literal + 1),
+                Kind.DECIMAL: ((literal, 0), (literal, 1)),
+                Kind.FLOAT: (place, place + 1),
+            }
         case int() | Decimal():
             number = exact_number(literal)
             return {**_exact((number, 0), (number, 1)), Kind.FLOAT: _around(Kind.FLOAT, _to_float(literal))}
@@ -148,7 +199,7 @@ def _places(literal: Scalar, timezone: str) -> _Places:
                 Kind.TIMESTAMP: _around(Kind.TIMESTAMP, _midnight(literal, timezone)),
             }
         case str():
-            return {Kind.STRING: _around(Kind.STRING, literal), **_converted(literal, timezone)}
+            return {Kind.STRING: (literal, literal + "\0"), **_converted(literal, timezone)}
     raise TypeError(f"{type(literal).__name__} is no literal")
 
 
@@ -157,11 +208,11 @@ def _around(kind: Kind, value: Scalar) -> tuple[Position, Position]:
     return position, cut_after(kind, position)
 
 
-def _exact(below: Position, above: Position) -> _Places:
+def _exact(below: Position, above: Position) -> Places:
     return {Kind.INTEGER: (integer_cut(below), integer_cut(above)), Kind.DECIMAL: (below, above)}
 
 
-def _as_rounded(literal: float) -> _Places:
+def _as_rounded(literal: float) -> Places:
     """Where a float stands among exact numbers, each rounded to binary64 first."""
     if isnan(literal) or isinf(literal):
         side = _BELOW if literal < 0 else _ABOVE
@@ -176,7 +227,7 @@ def _to_float(number: int | Decimal) -> float:
         return float("inf") if number > 0 else float("-inf")
 
 
-def _instant(literal: datetime, timezone: str) -> _Places:
+def _instant(literal: datetime, timezone: str) -> Places:
     """A timestamp among timestamps, and among dates, each taken at its midnight."""
     return {Kind.TIMESTAMP: _around(Kind.TIMESTAMP, literal), Kind.DATE: _among_days(literal, timezone)}
 
@@ -201,8 +252,11 @@ def _midnight(day: date, timezone: str) -> datetime:
     return datetime.combine(day, time(), tzinfo=zone_named(timezone))
 
 
-def _converted(literal: str, timezone: str) -> _Places:
-    places: _Places = {}
+def _converted(literal: str, timezone: str) -> Places:
+    """Where a string literal stands among the kinds it can be read as."""
+    places: Places = {}
+    if _is_word(literal):
+        return places
     number = to_double(literal)
     if number is not None:
         places[Kind.FLOAT] = _around(Kind.FLOAT, number)

@@ -15,11 +15,11 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from palio.errors import InvalidArgument
 from palio.filters import merging, relations, tree
 from palio.filters.explanation import Explanation, explain
 from palio.filters.negation import negation
 from palio.filters.normal_form import covering_conjunction, expand, normal
-from palio.filters.patterns import Computed
 from palio.filters.printing import to_sql
 from palio.filters.registry import parser_for
 from palio.filters.tree import EVERYTHING, NOTHING, And, Attributes, Node, Or
@@ -51,8 +51,19 @@ class Filter:
         self._fails = fails
 
     @classmethod
+    def of_canonical(cls, holds: Node, fails: Node | Callable[[], Node]) -> Filter:
+        """A filter from a tree that is canonical already; for those who make many, and know that it is."""
+        made = cls.__new__(cls)
+        made._holds, made._fails = holds, fails
+        return made
+
+    @classmethod
     def parse(cls, condition: Any, language: str = "sql", **options: Any) -> Filter:
         """Read a condition. Costs some microseconds; raises `ParseError` with the place and the reason."""
+        if not isinstance(language, str):
+            raise InvalidArgument(f"a condition language is named by text such as 'sql', not {type(language).__name__}")
+        if options.get("timezone") == "UTC":
+            del options["timezone"]  # what every language starts from, so that those without times need not know it
         return parser_for(language)(condition, **options)
 
     @property
@@ -77,14 +88,13 @@ class Filter:
 
     @cached_property
     def timezone(self) -> str:
-        """The zone in which the filter's computations read times; the same for all of them."""
-        for condition in tree.leaves(self._holds):
-            if isinstance(condition, tree.Residual):
-                return condition.timezone
-            for test in condition.values.tests:
-                if isinstance(test.pattern, Computed):
-                    return test.pattern.timezone
-        return "UTC"
+        """The zone in which the filter's text is to be read.
+
+        That is the zone of its computations where they share one. Where filters of several zones were combined, it
+        is UTC, and the text names the zone of each computation.
+        """
+        zones = tree.zones_in(self._holds)
+        return next(iter(zones)) if len(zones) == 1 else "UTC"
 
     @property
     def is_conjunction(self) -> bool:
@@ -111,27 +121,33 @@ class Filter:
         Exact for conjunctions of enumerable conditions; otherwise a no means "not known to". Costs time in the
         product of the two filters' sizes.
         """
-        return relations.covers(self._holds, other._holds)
+        return relations.covers(self._holds, _filter(other)._holds)
 
-    def overlaps(self, other: Filter, mode: Overlap = "open") -> bool:
-        """Whether some event may match both; a no is certain.
+    def overlaps(self, other: Filter, mode: Overlap = "open", *, single_valued: bool = True) -> bool:
+        """Whether some event may match both.
+
+        A no is certain for events that have at most one value for an attribute. Two values of an array may satisfy
+        two filters that no single value does, as `x < 3` and `x > 5`: with `single_valued=False` a no is certain for
+        those events too, which is what routing by advertisements needs where events may have arrays.
 
         `open`: filters without a common attribute overlap, because an event may carry both. `closed`: for where
         publishers send only what they advertise, at least one attribute must be common. `thesis`: the rule as
         Jerzak §2.5.6 prints it, one overlapping pair of conditions, which loses events; kept to reproduce it.
         """
-        return relations.overlaps(self._holds, other._holds, mode)
+        return relations.overlaps(self._holds, _filter(other)._holds, mode, single_valued)
 
     def merge(self, other: Filter, slack: float = 0.0) -> Filter:
         """One conjunction that matches at least what either filter does; exactly that where it can be.
 
         With `slack`, gaps in an attribute's values of at most that share of their extent are closed.
         """
-        return _from_tree(merging.merge(self._holds, other._holds, slack))
+        if not 0 <= slack <= 1:
+            raise InvalidArgument(f"slack is a share from 0 to 1, not {slack!r}")
+        return _from_tree(merging.merge(self._holds, _filter(other)._holds, slack))
 
     def merge_perfect(self, other: Filter) -> Filter | None:
         """The one filter that matches exactly what either does, or None where no single conjunction can."""
-        found = merging.merge_perfect(self._holds, other._holds)
+        found = merging.merge_perfect(self._holds, _filter(other)._holds)
         return None if found is None else _from_tree(found)
 
     def conjunctions(self, limit: int = 64) -> list[Filter]:
@@ -187,6 +203,13 @@ class Filter:
 def _from_tree(node: Node) -> Filter:
     """A filter made of a tree alone, whose NOT is read off the tree."""
     return Filter(node, lambda: negation(node))
+
+
+def _filter(given: Any) -> Filter:
+    """What a filter is compared or combined with."""
+    if not isinstance(given, Filter):
+        raise InvalidArgument(f"a filter is needed here, not {type(given).__name__}; Filter.parse reads a condition")
+    return given
 
 
 def _attributes(event: Event | Mapping[str, Any] | str | bytes) -> Attributes:

@@ -96,12 +96,9 @@ def point(kind: Kind, position: Position) -> Intervals:
 
 def union_all(sets: Iterable[Intervals]) -> Intervals:
     """The union of many sets, in one sort instead of a merge each: an IN list may have a hundred thousand values."""
-    items = [each for each in sets if not each.is_empty]
-    if len(items) < 3:
-        total = EMPTY
-        for each in items:
-            total = total.union(each)
-        return total
+    items = [each for each in sets if each.inside or each.cuts]
+    if len(items) < 2:
+        return items[0] if items else EMPTY
     depth = sum(each.inside for each in items)
     inside = depth > 0
     steps: list[tuple[Position, int]] = []

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from palio.filters.kinds import KINDS
 from palio.filters.relations import covers
-from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual
+from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual, leaves
 from palio.filters.values import ValueSet, intersection_of, union_of
 
 MOST_CONJUNCTIONS = 16  # up to here a tree is written as a disjunction of conjunctions
 _MOST_PAIRS = 64  # up to here the alternatives of an OR are compared pairwise
+_MOST_COMPARED = 256  # conditions of a tree whose parts are compared with each other
 
 
 def normal(node: Node) -> Node:
@@ -29,8 +31,20 @@ def normal(node: Node) -> Node:
         return node
     alternatives = expand(node, MOST_CONJUNCTIONS)
     if alternatives is None:
-        return node
+        return _without_superfluous(node)
     return disjoin(_minimal([each.node() for each in alternatives]))
+
+
+def _without_superfluous(node: Node) -> Node:
+    """A large AND without the parts that the rest implies: `f AND (f OR g)` is `f`, as it is for a small one."""
+    if not isinstance(node, And) or sum(1 for _ in islice(leaves(node), _MOST_COMPARED + 1)) > _MOST_COMPARED:
+        return node
+    kept = list(node.children)
+    for child in node.children:
+        rest = [other for other in kept if other is not child]
+        if isinstance(child, Or) and covers(child, And(tuple(rest))):
+            kept = rest
+    return node if len(kept) == len(node.children) else normal(_single(And, kept))
 
 
 def simplify(node: Node) -> Node:
@@ -56,20 +70,20 @@ def conjoin(children: Iterable[Node]) -> Node:
             return NOTHING
         else:
             others[child] = None
-    leaves = {name: intersection_of(sets) for name, sets in by_attribute.items()}
-    if any(values.is_empty for values in leaves.values()):
+    held = {name: intersection_of(sets) for name, sets in by_attribute.items()}
+    if any(values.is_empty for values in held.values()):
         return NOTHING
     alternatives = []
     for child in others:
-        narrowed = _within(leaves, child) if isinstance(child, Or) else child
+        narrowed = _within(held, child) if isinstance(child, Or) else child
         if narrowed == NOTHING:
             return NOTHING
         if narrowed != EVERYTHING:
             alternatives.append(narrowed)
     if any(isinstance(child, Leaf | And) for child in alternatives):  # an OR shrank to what can be combined again
-        return conjoin([*(Leaf(name, values) for name, values in leaves.items()), *alternatives])
+        return conjoin([*(Leaf(name, values) for name, values in held.items()), *alternatives])
     rest = sorted(dict.fromkeys(alternatives), key=sort_key)
-    return _single(And, [*(Leaf(name, leaves[name]) for name in sorted(leaves)), *rest])
+    return _single(And, [*(Leaf(name, held[name]) for name in sorted(held)), *rest])
 
 
 def disjoin(children: Iterable[Node]) -> Node:
@@ -238,9 +252,9 @@ def _within(context: dict[str, ValueSet], alternatives: Or) -> Node:
 
 
 def _uncovered(alternatives: list[Node]) -> list[Node]:
-    """Without those that another one covers; of two that cover each other, the first stays."""
+    """Without those that another one covers; of two that cover each other, the first in order stays."""
     kept: list[Node] = []
-    for each in alternatives:
+    for each in sorted(alternatives, key=sort_key):
         if any(covers(other, each) for other in kept):
             continue
         kept = [other for other in kept if not covers(each, other)]
@@ -298,7 +312,7 @@ def sort_key(node: Node) -> str:
     match node:
         case Leaf(attribute, values):
             parts = [f"{kind.value}{part}" for kind, part in zip(KINDS, values.parts, strict=True) if not part.is_empty]
-            return f"{attribute}\0{parts}{sorted(map(repr, values.tests)) if values.tests else ''}"
+            return f"{attribute}\0{parts}{sorted(test.key for test in values.tests) if values.tests else ''}"
         case And(children):
             return "\1" + "\1".join(map(sort_key, children))
         case Or(children):

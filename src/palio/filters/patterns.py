@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from palio.events.values import Scalar
 from palio.filters.expressions.tree import Expression, attributes_of
@@ -18,6 +18,9 @@ from palio.filters.intervals import Intervals
 from palio.filters.kinds import KINDS, MISSING, Kind, Value, cut_after
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
+
+if TYPE_CHECKING:
+    from palio.filters.values import ValueSet
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,17 @@ class Like:
 
 
 def _implies(mine: LikePattern, theirs: LikePattern) -> bool:
-    def fold(text: str) -> str:
-        return text.lower() if theirs.ignore_case else text
-
-    wanted = fold(theirs.text)
+    wanted = theirs.text  # in lower case, where case is ignored
+    fold = theirs.ignore_case and not mine.ignore_case
     match theirs.shape:
         case "substring":
-            return any(wanted in fold(run) for run in mine.literals)
+            for run in mine.literals:
+                if len(run) >= len(wanted) and wanted in (run.lower() if fold else run):
+                    return True
         case "suffix":
-            return fold(mine.ends).endswith(wanted)
+            return (mine.ends.lower() if fold else mine.ends).endswith(wanted)
         case "prefix":
-            return fold(mine.starts).startswith(wanted)
+            return (mine.starts.lower() if fold else mine.starts).startswith(wanted)
     return False
 
 
@@ -84,7 +87,36 @@ class Computed:
         return self._compiled(row, {}) is self.wants
 
     def implies(self, other: Pattern) -> bool:
-        return self == other
+        if self == other:
+            return True
+        demands = self._demands_with(other) if isinstance(other, Computed) else None
+        return demands is not None and demands[1].covers(demands[0])
+
+    def excludes(self, other: Computed) -> bool:
+        """Whether no value is known to satisfy both."""
+        demands = self._demands_with(other)
+        return demands is not None and not demands[0].overlaps(demands[1])
+
+    def _demands_with(self, other: Computed) -> tuple[ValueSet, ValueSet] | None:
+        """The sets in which both want the same computed value; None where there is no such value."""
+        mine, theirs = self._demand, other._demand
+        if mine is None or theirs is None or mine[0] != theirs[0] or self.timezone != other.timezone:
+            return None
+        return mine[1], theirs[1]
+
+    @cached_property
+    def is_about_text(self) -> bool:
+        """Whether no value but a string can satisfy it."""
+        from palio.filters.expressions.nullness import asks_text
+
+        return asks_text(self.expression, self.wants)
+
+    @cached_property
+    def _demand(self) -> tuple[Expression, ValueSet] | None:
+        """What is computed, and the set that it must be in, where a condition says no more than that."""
+        from palio.filters.demands import demand
+
+        return demand(self.expression, self.wants, self.timezone)
 
     @cached_property
     def _attribute(self) -> str:
@@ -113,9 +145,17 @@ class Test:
 
     __test__ = False  # not a test case, whatever a test collector thinks of the name
 
+    @cached_property
+    def key(self) -> str:
+        """What it is, written out, to put tests in order by."""
+        return repr(self)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"pattern": self.pattern, "wanted": self.wanted}
+
     def applies_to(self, kind: Kind) -> bool:
         """Whether any value of a kind can pass: LIKE, wanted or not, is NULL for what is no string."""
-        return kind is Kind.STRING or isinstance(self.pattern, Computed)
+        return kind is Kind.STRING or (isinstance(self.pattern, Computed) and not self.pattern.is_about_text)
 
     def passes(self, value: Value) -> bool:
         return self.pattern.accepts(value) is self.wanted
@@ -130,7 +170,12 @@ class Test:
 
     def holds_throughout(self, parts: Sequence[Intervals]) -> bool:
         """Whether the intervals alone are known to make every value pass."""
-        return all(part.is_empty or self._holds_in(kind, part) for kind, part in zip(KINDS, parts, strict=True))
+        if parts[Kind.STRING].inside:  # too many strings to tell
+            return False
+        for kind, part in zip(KINDS, parts, strict=True):
+            if not part.is_empty and not self._holds_in(kind, part):
+                return False
+        return True
 
     def fails_throughout(self, parts: Sequence[Intervals]) -> bool:
         """Whether the intervals alone are known to make every value fail."""
@@ -157,7 +202,9 @@ class Test:
 
 
 def _exclusive(first: Pattern, second: Pattern) -> bool:
-    """Whether no string is known to satisfy both: their fixed starts or their fixed ends differ."""
+    """Whether no value is known to satisfy both: their fixed starts or ends differ, or what they compute would."""
+    if isinstance(first, Computed) and isinstance(second, Computed):
+        return first.excludes(second)
     if not (isinstance(first, Like) and isinstance(second, Like)):
         return False
     a, b = first.pattern, second.pattern
@@ -195,4 +242,9 @@ def drop_implied(tests: frozenset[Test]) -> frozenset[Test]:
     """Without the tests that another one makes superfluous."""
     if len(tests) > _MOST_COMPARED:
         return tests
-    return frozenset(one for one in tests if not any(two != one and two.implies(one) for two in tests))
+    return frozenset(one for one in tests if not any(two != one and _replaces(two, one) for two in tests))
+
+
+def _replaces(one: Test, two: Test) -> bool:
+    """Whether a test makes another superfluous; of two that say the same, the first in order does."""
+    return one.implies(two) and (not two.implies(one) or repr(one) < repr(two))

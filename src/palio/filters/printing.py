@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from palio.events.values import Scalar
@@ -57,8 +58,8 @@ def _print(node: Node, timezone: str) -> tuple[str, int]:
     match node:
         case Leaf(attribute, values):
             return leaf_to_sql(attribute, values, timezone)
-        case Residual(expression, wants):
-            return condition_to_sql(expression, wants), 0
+        case Residual(expression, wants, own):
+            return _in_zone(condition_to_sql(expression, wants), own, timezone), 0
         case And(children):
             return _join(" AND ", 1, [_print(child, timezone) for child in children], "TRUE")
         case Or(children):
@@ -77,7 +78,7 @@ def leaf_to_sql(attribute: str, values: ValueSet, timezone: str = "UTC") -> tupl
     """One attribute in a set of values, as SQL, with how loosely it binds."""
     name = name_to_sql(attribute)
     parts = ValueSet(values.parts)
-    tests = sorted(_test_to_sql(name, test) for test in values.tests)
+    tests = sorted(_test_to_sql(name, test, timezone) for test in values.tests)
     if tests and parts == implied_by_tests(values.tests):
         return _join(" AND ", 1, [(text, 0) for text in tests], "")
     return _join(" AND ", 1, [_plain_to_sql(name, parts, timezone), *((text, 0) for text in tests)], "")
@@ -101,19 +102,26 @@ def domain_of(test: Test) -> ValueSet:
         case Computed(expression, _, _):
             from palio.filters.expressions.evaluate import is_strict
 
+            if test.pattern.is_about_text:
+                return STRINGS
             return PRESENT if is_strict(expression) else ANY_VALUE
     raise TypeError(test.pattern)
 
 
-def _test_to_sql(name: str, test: Test) -> str:
+def _in_zone(condition: str, own: str, timezone: str) -> str:
+    """A computed condition as it is written where another zone than its own is the rule."""
+    return condition if own == timezone else f"in_timezone({literal_to_sql(own)}, {condition})"
+
+
+def _test_to_sql(name: str, test: Test, timezone: str) -> str:
     match test.pattern:
         case Like(pattern):
             word = "ILIKE" if pattern.ignore_case else "LIKE"
             return f"{name} {'' if test.wanted else 'NOT '}{word} {literal_to_sql(pattern.sql)}"
         case Matching(regex):
             return f"{name} {'' if test.wanted else 'NOT '}RLIKE {literal_to_sql(regex.text)}"
-        case Computed(expression, wants, _):
-            return condition_to_sql(expression, wants)
+        case Computed(expression, wants, own):
+            return _in_zone(condition_to_sql(expression, wants), own, timezone)
     raise TypeError(test.pattern)
 
 
@@ -126,6 +134,7 @@ class _Written:
     values: ValueSet
 
 
+@lru_cache(maxsize=4096)  # that a number is its text, or a string any but these, is said of many attributes alike
 def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]:
     if wanted == PRESENT:
         return f"{name} IS NOT NULL", 0
@@ -137,6 +146,9 @@ def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]
         if left_out == ValueSet.kinds(Kind.MISSING):
             return f"typeof({name}) <> 'missing'", 0
         return f"({_plain_to_sql(name, left_out, timezone)[0]}) IS NOT TRUE", 0
+    left_out = PRESENT.intersect(left_out)
+    if not absent and _kinds_in(left_out) < _kinds_in(wanted):
+        return f"{name} IS NOT NULL AND {_all_but(name, left_out, timezone)}", 1
     pieces = list(absent)
     for group in _GROUPS:
         have = union_of(piece.values for piece in pieces) or NO_VALUE
@@ -148,6 +160,13 @@ def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]
         pieces = list(absent)
         pieces += [_guarded(name, kind, wanted) for kind in TYPE_NAMES if not wanted.parts[kind].is_empty]
     return _join(" OR ", 2, [(piece.text, piece.binding) for piece in pieces], "FALSE")
+
+
+def _all_but(name: str, left_out: ValueSet, timezone: str) -> str:
+    kinds = [kind for kind in TYPE_NAMES if not left_out.parts[kind].is_empty]
+    if len(kinds) == 1 and left_out.parts[kinds[0]].is_full:
+        return f"typeof({name}) <> '{TYPE_NAMES[kinds[0]]}'"
+    return f"({_plain_to_sql(name, left_out, timezone)[0]}) IS NOT TRUE"
 
 
 def _nulls_to_sql(name: str, wanted: ValueSet) -> list[_Written]:

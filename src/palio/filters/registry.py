@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
-from palio.errors import UnknownLanguage
+from palio.errors import BrokenLanguage, UnknownLanguage
 
 if TYPE_CHECKING:
     from palio.filters.filter import Filter
 
 GROUP = "palio.languages"
 CONDITIONS_GROUP = "palio.conditions"
+OWN_LANGUAGES = ("sql", "cesql", "cloudevents", "eventbridge", "jms", "sigma", "sns")
 
 
 class Parser(Protocol):
@@ -56,10 +58,10 @@ def parser_for(language: str) -> Parser:
     """The parser of a language."""
     if language in _registered:
         return _registered[language]
-    for entry in entry_points(group=GROUP, name=language):
-        parser: Parser = entry.load()
-        return parser
-    raise UnknownLanguage(language, languages())
+    found: Parser | None = _announced(GROUP, language, "parse")
+    if found is None:
+        raise UnknownLanguage(language, languages())
+    return found
 
 
 @lru_cache(maxsize=16_384)
@@ -69,14 +71,31 @@ def condition_in(language: str, text: str) -> Condition:
     Languages whose meaning SQL cannot say announce how under the entry point group `palio.conditions`: a function
     from text to a `Condition`. A filter keeps the text, so that it prints, travels and compares as any other.
     """
-    if language in _compilers:
-        return _compilers[language](text)
-    for entry in entry_points(group=CONDITIONS_GROUP, name=language):
-        compile_condition: Callable[[str], Condition] = entry.load()
-        return compile_condition(text)
-    raise UnknownLanguage(language, sorted(entry.name for entry in entry_points(group=CONDITIONS_GROUP)))
+    compiler: Callable[[str], Condition] | None = _compilers.get(language)
+    if compiler is None:
+        compiler = _announced(CONDITIONS_GROUP, language, "condition")
+    if compiler is None:
+        known = {entry.name for entry in entry_points(group=CONDITIONS_GROUP)} | set(_compilers)
+        raise UnknownLanguage(language, sorted(known))
+    return compiler(text)
+
+
+def _announced(group: str, language: str, function: str) -> Any:
+    """What a package announced, or, where packages cannot announce anything, Palio's own by its place.
+
+    A zip on Python's path, as Spark ships code, has no entry points.
+    """
+    for entry in entry_points(group=group, name=language):
+        try:
+            return entry.load()
+        except Exception as error:
+            package = entry.dist.name if entry.dist else entry.value
+            raise BrokenLanguage(language, f"{package} announces it, but {type(error).__name__}: {error}") from error
+    if language in OWN_LANGUAGES:
+        return getattr(import_module(f"palio.languages.{language}"), function, None)
+    return None
 
 
 def languages() -> list[str]:
     """The names of all languages there are."""
-    return sorted({entry.name for entry in entry_points(group=GROUP)} | set(_registered))
+    return sorted({entry.name for entry in entry_points(group=GROUP)} | set(_registered) | set(OWN_LANGUAGES))

@@ -8,9 +8,13 @@ conjunctions of enumerable sets. "No" means "not known to cover".
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from palio.filters.tree import And, Leaf, Node, Or
+from palio.errors import InvalidArgument
+from palio.filters.kinds import Kind
+from palio.filters.tree import And, Leaf, Node, Or, Residual
+from palio.filters.values import ValueSet
 
 if TYPE_CHECKING:
     from palio.filters.normal_form import Conjunction
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 
 def covers(wide: Node, narrow: Node) -> bool:
     """Whether every event that `narrow` matches is known to be matched by `wide`."""
+    if isinstance(wide, Leaf) and isinstance(narrow, Leaf):
+        return wide.attribute == narrow.attribute and wide.values.covers(narrow.values)
     return wide is narrow or wide == narrow or _Comparison().covers(wide, narrow)
 
 
@@ -68,34 +74,52 @@ class _Comparison:
         return False
 
 
-def overlaps(first: Node, second: Node, mode: str = "open") -> bool:
-    """Whether some event may match both trees; a no is certain.
+def overlaps(first: Node, second: Node, mode: str = "open", single_valued: bool = True) -> bool:
+    """Whether some event may match both trees; a no is certain, of events with arrays where these are thought of.
 
     The printed rule (`thesis`) asks for one pair of overlapping conditions and is neither sound nor complete; the
     corrected one asks all common attributes to be jointly satisfiable, and calls filters without a common
-    attribute overlapping (`open`) or not (`closed`).
+    attribute overlapping (`open`) or not (`closed`). Jerzak's events have one value for an attribute. Where one may
+    have several (`single_valued` is False), each filter may be satisfied by another of them, and only what is said
+    of being missing excludes anything.
     """
     from palio.filters.normal_form import expand
 
+    if mode not in _MODES:
+        raise InvalidArgument(f"overlap mode {mode!r}; known are {', '.join(_MODES)}")
     mine, theirs = expand(first, _MOST_PAIRED), expand(second, _MOST_PAIRED)
     if mine is None or theirs is None:
         return True
-    rule = {"open": _overlap_open, "closed": _overlap_closed, "thesis": _overlap_thesis}.get(mode)
-    if rule is None:
-        raise ValueError(f"overlap mode {mode!r}; known are open, closed, thesis")
-    return any(rule(a, b) for a in mine for b in theirs)
+    share = ValueSet.overlaps if single_valued else _may_share
+    return any(_overlap(a, b, mode, share) for a in mine for b in theirs)
 
 
 _MOST_PAIRED = 256
+_MODES = ("open", "closed", "thesis")
 
 
-def _overlap_open(a: Conjunction, b: Conjunction) -> bool:
-    return a.join(b) is not None
+def _overlap(a: Conjunction, b: Conjunction, mode: str, share: Callable[[ValueSet, ValueSet], bool]) -> bool:
+    both = a.leaves.keys() & b.leaves.keys()
+    if mode == "thesis":
+        return any(share(a.leaves[name], b.leaves[name]) for name in both)
+    if mode == "closed" and a.attributes.isdisjoint(b.attributes):
+        return False
+    if not all(share(a.leaves[name], b.leaves[name]) for name in both):
+        return False
+    return not any(_excludes(one, other, share) for one in a.residuals for other in b.residuals)
 
 
-def _overlap_closed(a: Conjunction, b: Conjunction) -> bool:
-    return not a.attributes.isdisjoint(b.attributes) and a.join(b) is not None
+def _may_share(one: ValueSet, other: ValueSet) -> bool:
+    """Whether an attribute may satisfy two conditions where it may have several values, null among them."""
+    missing = ValueSet.kinds(Kind.MISSING)
+    if one.overlaps(missing) and other.overlaps(missing):
+        return True
+    present = missing.complement()
+    return one.overlaps(present) and other.overlaps(present)
 
 
-def _overlap_thesis(a: Conjunction, b: Conjunction) -> bool:
-    return any(a.leaves[name].overlaps(b.leaves[name]) for name in a.leaves.keys() & b.leaves.keys())
+def _excludes(one: Residual, other: Residual, share: Callable[[ValueSet, ValueSet], bool]) -> bool:
+    """Whether two conditions are opposites: of one value each, or of the event as a whole."""
+    if one.expression != other.expression or one.wants is other.wants or one.timezone != other.timezone:
+        return False
+    return share is not _may_share or not one.scalar_attributes

@@ -11,24 +11,21 @@ scalar events still holds, so that rewriting a filter can never change what it m
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
-from math import prod
 from typing import TypeAlias, cast
 
-from palio.errors import EventError
 from palio.events.values import Scalar
 from palio.filters.expressions.own import reads_whole_event, uses_own
-from palio.filters.expressions.tree import Attribute, Expression, attributes_of, walk
+from palio.filters.expressions.pairs import OPPOSITES
+from palio.filters.expressions.tree import Attribute, Call, Expression, attributes_of, walk
 from palio.filters.kinds import MISSING, Kind, Value
 from palio.filters.patterns import Computed
 from palio.filters.values import ValueSet
 
 Attributes: TypeAlias = Mapping[str, Scalar | tuple[Scalar, ...]]
-MOST_CHOICES = 1_000_000  # element choices tried for one event and filter before the event is called too complex
+_NO_ARRAYS: Mapping[str, tuple[Scalar, ...]] = {}
 
 
 @dataclass(frozen=True)
@@ -60,6 +57,14 @@ class Residual:
     def scalar_attributes(self) -> frozenset[str]:
         """The attributes of which one element is looked at, as against whole arrays."""
         return frozenset(node.name for node in walk(self.expression) if isinstance(node, Attribute))
+
+    @cached_property
+    def compared(self) -> tuple[str, str, str] | None:
+        """The comparison that must be TRUE, and of which two attributes, where it is no more than that."""
+        match self.expression:
+            case Call(function, (Attribute(left), Attribute(right))) if function in OPPOSITES and left != right:
+                return function if self.wants else OPPOSITES[function], left, right
+        return None
 
     def holds(self, scalars: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> bool:
         return self._compiled(scalars, arrays) is self.wants
@@ -119,8 +124,22 @@ def reads_all(node: Node) -> bool:
     return any(isinstance(each, Residual) and each.reads_whole_event for each in leaves(node))
 
 
+def zones_in(node: Node) -> frozenset[str]:
+    """The time zones on whose clocks a tree's conditions compute."""
+    found: set[str] = set()
+    for condition in leaves(node):
+        if isinstance(condition, Residual):
+            found.add(condition.timezone)
+        else:
+            patterns = (test.pattern for test in condition.values.tests)
+            found.update(pattern.timezone for pattern in patterns if isinstance(pattern, Computed))
+    return frozenset(found)
+
+
 def is_plain_sql(node: Node) -> bool:
-    """Whether SQL as others know it can say a tree: without Palio's own functions, or telling null from missing."""
+    """Whether SQL as others know it can say a tree: in one zone, without Palio's own functions and its two nulls."""
+    if len(zones_in(node)) > 1:
+        return False
     for condition in leaves(node):
         if isinstance(condition, Residual):
             if uses_own(condition.expression):
@@ -137,51 +156,22 @@ def is_plain_sql(node: Node) -> bool:
 def holds(node: Node, event: Attributes) -> bool:
     """Whether a tree holds for an event: for some choice of one value per attribute."""
     if tuple not in map(type, event.values()):
-        return _holds(node, event, {})
-    names = event if reads_all(node) else attributes_in(node)
-    arrays = {name: value for name in names if isinstance(value := event.get(name), tuple)}
-    # An attribute that one condition alone looks at needs no choice: that condition asks for any element.
-    uses = Counter(name for condition in leaves(node) for name in _chosen_by(condition))
-    joint = {name: values for name, values in sorted(arrays.items()) if uses[name] > 1}
-    return any(_holds(node, {**event, **chosen}, arrays) for chosen in _choices(joint))
+        return _holds(node, cast("Mapping[str, Scalar]", event))
+    from palio.filters.choosing import holds_for_some_choice
+
+    return holds_for_some_choice(node, event)
 
 
-def _choices(arrays: Mapping[str, tuple[Scalar, ...]]) -> Iterator[dict[str, Scalar]]:
-    """Every way to choose one element of each array."""
-    count = prod(len(values) for values in arrays.values())
-    if count > MOST_CHOICES:
-        names = ", ".join(arrays)
-        raise EventError(f"there are {count} ways to choose one element each of {names}; {MOST_CHOICES} is the limit")
-    for chosen in product(*arrays.values()):
-        yield dict(zip(arrays, chosen, strict=True))
-
-
-def _chosen_by(condition: Leaf | Residual) -> frozenset[str]:
-    return frozenset((condition.attribute,)) if isinstance(condition, Leaf) else condition.scalar_attributes
-
-
-def _holds(node: Node, chosen: Attributes, arrays: Mapping[str, tuple[Scalar, ...]]) -> bool:
+def _holds(node: Node, event: Mapping[str, Scalar]) -> bool:
     match node:
         case Leaf(attribute, values):
-            value = chosen.get(attribute, MISSING)
-            if isinstance(value, tuple):
-                return any(values.contains(element) for element in value)
-            return values.contains(value)
+            return values.contains(event.get(attribute, MISSING))
         case And(children):
-            return all(_holds(child, chosen, arrays) for child in children)
+            return all(_holds(child, event) for child in children)
         case Or(children):
-            return any(_holds(child, chosen, arrays) for child in children)
+            return any(_holds(child, event) for child in children)
         case Residual():
-            return _residual_holds(node, chosen, arrays)
-
-
-def _residual_holds(node: Residual, chosen: Attributes, arrays: Mapping[str, tuple[Scalar, ...]]) -> bool:
-    """Whether a residual holds for some choice among the attributes that still have several values."""
-    if not arrays:
-        return node.holds(cast("Mapping[str, Scalar]", chosen), arrays)
-    scalars = {name: value for name, value in chosen.items() if not isinstance(value, tuple)}
-    still = {name: arrays[name] for name in sorted(node.scalar_attributes) if isinstance(chosen.get(name), tuple)}
-    return any(node.holds({**scalars, **choice}, arrays) for choice in _choices(still))
+            return node.holds(event, _NO_ARRAYS)
 
 
 def value_of(event: Attributes, attribute: str) -> Value | tuple[Scalar, ...]:

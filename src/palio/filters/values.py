@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal
 from fractions import Fraction
+from typing import Any
 
+from palio.errors import InvalidArgument
+from palio.filters.expressions.twins import is_blind_to_twins
 from palio.filters.intervals import EMPTY, FULL, Intervals, point, span, union_all
 from palio.filters.kinds import (
     HIGHEST_CUT,
+    KIND_OF_TYPE,
     KINDS,
     LOWEST_CUT,
     MISSING,
@@ -53,6 +57,8 @@ class ValueSet:
         """The set of exactly these values, each of its own kind."""
         by_kind: dict[Kind, list[Intervals]] = {}
         for value in values:
+            if type(value) not in KIND_OF_TYPE:
+                raise InvalidArgument(f"no event has a value of type {type(value).__name__}")
             kind = kind_of(value)
             by_kind.setdefault(kind, []).append(point(kind, position_of(kind, value)))
         return cls.of({kind: union_all(sets) for kind, sets in by_kind.items()})
@@ -73,10 +79,10 @@ class ValueSet:
         if not wanted:
             return self
         parts = self.parts
-        for test in wanted:
-            parts = tuple(own if test.applies_to(kind) else EMPTY for kind, own in zip(KINDS, parts, strict=True))
+        if not all(isinstance(test.pattern, Computed) for test in wanted):  # a pattern holds for strings alone
+            parts = _STRINGS if parts[Kind.STRING].is_full else _only_strings(parts[Kind.STRING])
         listed = ValueSet(parts)._enumerate(_MOST_POINTS)
-        if listed is not None and not (any(map(_is_computed, wanted)) and any(map(_has_twins, listed))):
+        if listed is not None and not (any(map(_tells_twins_apart, wanted)) and any(map(_has_twins, listed))):
             return ValueSet.points(value for value in listed if all(test.passes(value) for test in wanted))
         if contradict(wanted) or any(test.fails_throughout(parts) for test in wanted):
             return NO_VALUE
@@ -113,11 +119,15 @@ class ValueSet:
     def complement(self) -> ValueSet:
         """Every value that is not in the set, of any kind; only for a set without tests."""
         if self.tests:
-            raise ValueError("a set with tests has no complement in this algebra; negate the condition instead")
+            raise InvalidArgument("a set with tests has no complement in this algebra; negate the condition instead")
         return ValueSet(tuple(part.complement() for part in self.parts))
 
     def intersect(self, other: ValueSet) -> ValueSet:
-        both = ValueSet(tuple(a.intersect(b) for a, b in zip(self.parts, other.parts, strict=True)))
+        both = self
+        if self.parts is not other.parts:
+            both = ValueSet(
+                tuple(a if a is b else a.intersect(b) for a, b in zip(self.parts, other.parts, strict=True))
+            )
         return both.where(self.tests | other.tests)
 
     def union(self, other: ValueSet) -> ValueSet | None:
@@ -126,9 +136,27 @@ class ValueSet:
 
     def covers(self, other: ValueSet) -> bool:
         """Whether every value of the other set is in this one: exact without tests, else "not known to"."""
-        if not all(a.covers(b) for a, b in zip(self.parts, other.parts, strict=True)):
+        if self.parts is not other.parts:
+            for own, theirs in zip(self.parts, other.parts, strict=True):
+                if own is not theirs and not own.covers(theirs):
+                    return False
+        for test in self.tests:
+            for have in other.tests:
+                if have.implies(test):
+                    break
+            else:
+                if not other._all_pass(test):
+                    return False
+        return True
+
+    def _all_pass(self, test: Test) -> bool:
+        """Whether every value is known to pass a test: by a prefix that has what is asked for, or one by one."""
+        if test.holds_throughout(self.parts):
+            return True
+        listed = self._enumerate(_MOST_POINTS)
+        if listed is None or (_tells_twins_apart(test) and any(map(_has_twins, listed))):
             return False
-        return all(any(have.implies(test) for have in other.tests) or _all_pass(other, test) for test in self.tests)
+        return all(test.passes(value) for value in listed if all(own.passes(value) for own in self.tests))
 
     def overlaps(self, other: ValueSet) -> bool:
         """Whether some value is in both: exact without tests, else "not known to be disjoint"."""
@@ -179,18 +207,21 @@ def intersection_of(sets: Sequence[ValueSet]) -> ValueSet:
     return ValueSet(parts).where(test for each in sets for test in each.tests)
 
 
-def _is_computed(test: Test) -> bool:
-    return isinstance(test.pattern, Computed)
+def _tells_twins_apart(test: Test) -> bool:
+    """Whether a test may answer differently for 1.0 and 1.00, or for the two zeros."""
+    return isinstance(test.pattern, Computed) and not is_blind_to_twins(test.pattern.expression)
+
+
+def _only_strings(part: Intervals) -> tuple[Intervals, ...]:
+    return tuple(part if kind is Kind.STRING else EMPTY for kind in KINDS)
+
+
+_STRINGS = _only_strings(FULL)
 
 
 def _has_twins(value: Value) -> bool:
     """Whether unlike values stand at this place: 1.0 beside 1.00, -0.0 beside 0.0. CAST tells them apart."""
     return isinstance(value, Decimal) or (isinstance(value, float) and value == 0)
-
-
-def _all_pass(values: ValueSet, test: Test) -> bool:
-    """Whether the interval part alone makes every value pass: a prefix that has the substring asked for."""
-    return test.holds_throughout(values.parts)
 
 
 def after_prefix(text: str) -> str | None:
@@ -222,6 +253,13 @@ def _points(kind: Kind, part: Intervals, limit: int) -> Iterator[tuple[Value] | 
             return
         if isinstance(low, int):  # the values of these kinds can be counted
             yield from ((_value_at(kind, place),) for place in range(low, high))
+        elif kind is Kind.STRING or kind is Kind.BYTES:  # each is followed by itself and one NUL more
+            nul: Any = "\0" if kind is Kind.STRING else b"\0"
+            more = len(high) - len(low)
+            if more > limit or high != low + nul * more:
+                yield None
+                return
+            yield from ((low + nul * count,) for count in range(more))
         else:
             yield (_value_at(kind, low),) if cut_after(kind, low) == high else None
 
@@ -248,4 +286,4 @@ NO_VALUE = ValueSet(tuple(EMPTY for _ in KINDS))
 ANY_VALUE = ValueSet(tuple(FULL for _ in KINDS))
 NULLS = ValueSet.kinds(Kind.MISSING, Kind.NULL)
 PRESENT = ValueSet.kinds(*(kind for kind in KINDS if kind > Kind.NULL))
-STRINGS = ValueSet.kinds(Kind.STRING)
+STRINGS = ValueSet(_STRINGS)

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import secrets
 import struct
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,17 +26,18 @@ import pyarrow as pa
 
 from palio.errors import IndexFileError, PalioError
 from palio.filters.filter import Filter
-from palio.filters.patterns import Computed
+from palio.filters.like import LikePattern
+from palio.filters.patterns import Computed, Like, Test
 from palio.filters.printing import domain_of, leaf_to_sql
 from palio.filters.tree import Leaf
 from palio.matching.catalogue import Block, Catalogue, Run
 from palio.matching.columnar import layout
-from palio.matching.columnar.conditions import AxisKey, Member
+from palio.matching.columnar.conditions import AxisKey, Member, Search
 from palio.matching.columnar.encoding import Axes
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
 
-_FORMAT: Final = 2  # one more whenever the file's own form changes; what its arrays mean is the layout's
+_FORMAT: Final = 3  # one more whenever the file's own form changes; what its arrays mean is the layout's
 _MAGIC: Final = b"PALIO\0" + bytes((layout.FORMAT, _FORMAT))
 _FOOTER: Final = struct.Struct("<QQI4s8s")  # where the directory is, its length, its checksum, padding, magic
 _ALIGNMENT: Final = 64
@@ -44,7 +47,7 @@ def save(
     path: Path, segments: Sequence[Segment], catalogue: Catalogue, dead: npt.NDArray[np.uint8], removed: int
 ) -> None:
     """Write a matcher; the file appears under its name only when it is complete."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with beside.open("wb") as file:
             writer = _Writer(file)
@@ -59,8 +62,10 @@ def save(
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise IndexFileError(str(path), f"cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 def load(path: Path) -> tuple[list[Segment], Catalogue, npt.NDArray[np.uint8], int]:
@@ -80,7 +85,8 @@ def load(path: Path) -> tuple[list[Segment], Catalogue, npt.NDArray[np.uint8], i
 
 def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
     return {
-        "keys": [_write_key(key) for key in segment.keys],
+        "attributes": [name for name, question in segment.keys if question is None],
+        "questions": [_write_key(key) for key in segment.keys if key[1] is not None],
         "axes": writer.arrays(segment.axes.arrays),
         "postings": writer.arrays(segment.postings.arrays),
         "runs": writer.array(segment.runs),
@@ -90,7 +96,8 @@ def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
 
 def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
     return Segment(
-        [_read_key(*key) for key in entry["keys"]],
+        entry["attributes"],
+        lambda: [_read_key(*key) for key in entry["questions"]],
         Axes.from_arrays(reader.arrays(entry["axes"])),
         Postings.from_arrays(reader.arrays(entry["postings"])),
         reader.array(entry["runs"]),
@@ -100,17 +107,23 @@ def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
 
 def _write_key(key: AxisKey) -> list[str | None]:
     name, question = key
-    if question is None:
-        return [name]
+    if isinstance(question, Search):
+        return [name, "search", question.pattern, question.function]
+    if isinstance(question, Test) and isinstance(question.pattern, Like):
+        # The common ones need no parser.
+        return [name, "ilike" if question.pattern.pattern.ignore_case else "like", question.pattern.pattern.sql]
     if isinstance(question, Member):
         return [name, "member", leaf_to_sql(name, question.values)[0], "UTC"]
+    assert question is not None  # plain axes are kept by their names alone
     zone = question.pattern.timezone if isinstance(question.pattern, Computed) else "UTC"
     return [name, "test", leaf_to_sql(name, domain_of(question).where([question]))[0], zone]
 
 
-def _read_key(name: str, form: str | None = None, text: str = "", zone: str = "UTC") -> AxisKey:
-    if form is None:
-        return name, None
+def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
+    if form == "search":
+        return name, Search(zone, text)
+    if form in ("like", "ilike"):
+        return name, Test(Like(LikePattern.parse(text, ignore_case=form == "ilike")))
     tree = Filter.parse(text, timezone=zone).tree
     if not isinstance(tree, Leaf) or tree.attribute != name:
         raise ValueError(f"{text} is no question about {name}")
@@ -128,6 +141,7 @@ def _write_catalogue(writer: _Writer, catalogue: Catalogue) -> dict[str, Any]:
         "starts": [block.start for block in catalogue.blocks],
         "sizes": [block.size for block in catalogue.blocks],
         "packed_sizes": [len(block.packed) for block in catalogue.blocks],
+        "bare": [int(block.is_bare) for block in catalogue.blocks],
         "packed": writer.array(np.frombuffer(packed, np.uint8)),
         "offsets": writer.array(np.frombuffer(offsets or b"", np.int64)[: len(ids) + 1]),
         "text": writer.array(np.frombuffer(text or b"", np.uint8)),
@@ -144,9 +158,9 @@ def _read_catalogue(reader: _Reader, entry: dict[str, Any]) -> Catalogue:
     ids = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text)) if count else None
     blocks, place = [], 0
     ends = [*starts[1:], count][: len(starts)]
-    for start, end, size, length in zip(starts, ends, sizes, entry["packed_sizes"], strict=True):
+    for start, end, size, length, bare in zip(starts, ends, sizes, entry["packed_sizes"], entry["bare"], strict=True):
         assert ids is not None  # a block has ids
-        blocks.append(Block(start, ids.slice(start, end - start), packed[place : place + length], size))
+        blocks.append(Block(start, ids.slice(start, end - start), packed[place : place + length], size, bool(bare)))
         place += length
     runs = [Run(reader.array(hashes), reader.array(numbers)) for hashes, numbers in entry["runs"]]
     return Catalogue(blocks, runs)

@@ -6,28 +6,71 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from palio.errors import InvalidSubscription, PalioError
+from palio.errors import EventError, InvalidSubscription, PalioError
 from palio.filters.filter import Filter
+from palio.matching.keeping import kept, kept_text
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A condition with a name; `where` is text, or JSON for JSON languages."""
+    """A condition with a name; `where` is text, or JSON for JSON languages, or a Filter.
+
+    `subscriber` says whose it is, and `metadata` is any mapping of texts to values: Palio keeps both, as a copy.
+    `timezone` is where literals without a zone are read in. `InvalidSubscription` where something cannot be kept.
+    """
 
     id: str
     where: Any
     language: str = "sql"
     subscriber: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    timezone: str = "UTC"  # in which its literals without a zone are read
+    timezone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if type(self.id) is not str or not self.id.isascii():
+            self._keep("id", _text(self, "id", "an id"))
+        if type(self.where) is not str and not isinstance(self.where, Filter):
+            self._keep("where", _kept(self, "where"))
+        if self.subscriber is not None:
+            self._keep("subscriber", _text(self, "subscriber", "a subscriber"))
+        if type(self.metadata) is not dict or self.metadata:
+            if not isinstance(self.metadata, Mapping):
+                raise _refused(self, f"metadata is a mapping, not {type(self.metadata).__name__}")
+            self._keep("metadata", _kept(self, "metadata"))
+        if type(self.language) is not str or type(self.timezone) is not str:
+            self._keep("language", _text(self, "language", "a language"))
+            self._keep("timezone", _text(self, "timezone", "a time zone"))
+
+    def _keep(self, field: str, value: Any) -> None:
+        object.__setattr__(self, field, value)
 
     @property
     def filter(self) -> Filter:
         """The condition as a filter; the error names the subscription."""
         if isinstance(self.where, Filter):
             return self.where
-        options = {} if self.timezone == "UTC" else {"timezone": self.timezone}
         try:
-            return Filter.parse(self.where, language=self.language, **options)
+            return Filter.parse(self.where, language=self.language, timezone=self.timezone)
         except PalioError as error:
             raise InvalidSubscription(self.id, str(error)) from error
+
+
+def _text(subscription: Subscription, field: str, what: str) -> str:
+    value = getattr(subscription, field)
+    if not isinstance(value, str):
+        raise _refused(subscription, f"{what} is text, not {type(value).__name__}")
+    try:
+        return kept_text(value, field)
+    except EventError as error:
+        raise _refused(subscription, str(error)) from None
+
+
+def _kept(subscription: Subscription, field: str) -> Any:
+    try:
+        return kept(getattr(subscription, field), field)
+    except EventError as error:
+        raise _refused(subscription, str(error)) from None
+
+
+def _refused(subscription: Subscription, reason: str) -> InvalidSubscription:
+    return InvalidSubscription(str(subscription.id), reason)

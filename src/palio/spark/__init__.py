@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from palio.spark.functions import matches as matches
+    from palio.spark.functions import matching_function as matching_function
     from palio.spark.matching import match as match
     from palio.spark.rendezvous.sampling import Rendezvous as Rendezvous
     from palio.spark.wants import Refused as Refused
@@ -19,9 +21,11 @@ _HOMES = {
     "Rendezvous": "palio.spark.rendezvous.sampling",
     "Wants": "palio.spark.wants",
     "match": "palio.spark.matching",
+    "matches": "palio.spark.functions",
+    "matching_function": "palio.spark.functions",
 }
 
-__all__ = ["Refused", "Rendezvous", "Wants", "match"]
+__all__ = ["Refused", "Rendezvous", "Wants", "match", "matches", "matching_function"]
 
 
 def __getattr__(name: str) -> Any:

@@ -89,13 +89,25 @@ class _Gathering:
         else:
             self._found[subscription.id] = subscription
 
-    def make(self, id: Any, where: Any, language: Any = None, subscriber: Any = None, **metadata: Any) -> None:
+    def make(
+        self,
+        id: Any,
+        where: Any,
+        language: Any = None,
+        subscriber: Any = None,
+        timezone: Any = None,
+        **metadata: Any,
+    ) -> None:
         if id is None or where is None:
             missing = "id" if id is None else "where"
             self.refused.append(Refused(None if id is None else str(id), f"there is no {missing!r}"))
             return
         own = None if subscriber is None else str(subscriber)
-        self.take(Subscription(str(id), where, language or "sql", own, metadata, self._timezone))
+        zone = str(timezone or self._timezone)
+        try:
+            self.take(Subscription(str(id), where, language or "sql", own, metadata, zone))
+        except InvalidSubscription as error:
+            self.refused.append(Refused(str(id), error.reason))
 
     def finish(self, on_error: OnError) -> Wants:
         matcher = Matcher()
@@ -174,7 +186,7 @@ def _read_file(path: str, gathering: _Gathering) -> None:
         gathering.refused.append(Refused(None, str(error)))
 
     for line in read_subscriptions(path, on_error=report):
-        gathering.make(line.id, line.where, line.language, line.subscriber, **line.metadata)
+        gathering.make(line.id, line.where, line.language, line.subscriber, line.timezone, **line.metadata)
 
 
 def _read_rows(rows: DataFrame, gathering: _Gathering) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from palio.errors import EventError
 from palio.events import DEFAULT_LIMITS, Event
 from palio.events.flatten import flatten
 from palio.events.json import parse_value
+from palio.events.names import quote_segment
+from palio.spark.columns import NOTHING
 from palio.spark.shared_index import SharedIndex
 
 Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
@@ -90,6 +92,22 @@ def named(function: Any, name: str) -> Any:
 
     run.__name__ = run.__qualname__ = name
     return run
+
+
+def flattened(columns: Sequence[pa.Array], paths: Sequence[str]) -> pa.RecordBatch:
+    """Columns as attributes: a structure is the attributes in it; with no paths, one structure is the event."""
+    found: dict[str, pa.Array] = {}
+    stack = list(zip(paths, columns, strict=True)) if paths else [("", columns[0])]
+    while stack:
+        path, column = stack.pop()
+        if not pa.types.is_struct(column.type):
+            found[path] = column
+            continue
+        names = [quote_segment(column.type.field(place).name) for place in range(column.type.num_fields)]
+        stack += zip([f"{path}.{name}" if path else name for name in names], column.flatten(), strict=True)
+    if not found:  # a row without any column is none
+        found[NOTHING] = pa.nulls(len(columns[0]))
+    return pa.RecordBatch.from_arrays(list(found.values()), list(found))
 
 
 def lists(rows: npt.NDArray[np.int64], values: pa.Array, count: int) -> pa.ListArray:

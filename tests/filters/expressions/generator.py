@@ -590,5 +590,11 @@ FORMS["double quotient"] = lambda g, depth: _infix("/", g.make("double", depth),
 ROOTS["decimal"] = (*ROOTS["decimal"], "decimal sum", "decimal product")
 FORMS["decimal sum"] = lambda g, depth: _infix("-", g.make("decimal", 0), g.exact(0))
 FORMS["decimal product"] = lambda g, depth: _infix("*", g.make("decimal", 0), g.random.choice(("2.5", "k", "n")))
+ROOTS["decimal"] = (*ROOTS["decimal"], "decimal quotient")
+FORMS["decimal quotient"] = lambda g, depth: _infix(
+    "/",
+    g.random.choice(("m", "k", "2.50", f"CAST({g.number(depth)} AS DECIMAL(12,4))")),
+    g.random.choice(("3", "7.5", "-0.03", "100", "i", "CAST(n AS INT)", f"CAST({g.number(0)} AS DECIMAL(9,2))")),
+)
 ROOTS["binary"] = ("cast to binary",)
 FORMS["cast to binary"] = lambda g, depth: f"CAST({g.make('text', depth)} AS BINARY)"

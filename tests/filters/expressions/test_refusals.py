@@ -19,10 +19,6 @@ def reason(sql: str) -> str | None:
 @pytest.mark.parametrize(
     ("sql", "part"),
     [
-        ("x / 0.1 > 5", "write 0.1D"),
-        ("1.5 / x > 5", "write 1.5D"),
-        ("x / (y * 0.5) > 5", "CAST(… AS DOUBLE)"),
-        ("CAST(x AS DECIMAL(10,2)) / 2 > 5", "CAST(… AS DOUBLE)"),
         ("x * 0.123456789012345678 > 1", "39 digits"),
         ("(x * 0.1234567) * (y * 0.1234567) > 1", "57 digits"),
         ("CAST(x AS FLOAT) + 1 > 2", "CAST(… AS DOUBLE)"),
@@ -49,6 +45,8 @@ def test_a_reason_says_what_is_wrong(sql: str, part: str) -> None:
     "sql",
     [
         "x / 0.1D > 5",
+        "x / 0.1 > 5",
+        "x / CAST(y AS DECIMAL(10,2)) > 5",
         "x / 2 > 1.5",
         "x * 0.1 + y * 0.25 > 1.125",
         "x * y * 0.5 > 3",
@@ -89,9 +87,9 @@ def test_a_tree_that_no_parser_would_make_is_refused_too(call: Call, part: str) 
 
 
 def test_the_innermost_fault_is_the_one_that_is_named() -> None:
-    refused = refusal(parse_condition("upper(x) = 'A' AND y + x / 0.1 > 3", timezone="UTC"))
+    refused = refusal(parse_condition("upper(x) = 'A' AND y + x * 0.1234567890123456789 > 3", timezone="UTC"))
     assert refused is not None
-    assert refused[0].function == "/"
+    assert refused[0].function == "*"
 
 
 def test_nesting_has_a_limit() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from palio import EventError
 from palio.matching.columnar import encoding_kernels as kernels
 from palio.matching.columnar.axes import address_of
 from palio.matching.columnar.columns import bind_columns
@@ -39,9 +40,11 @@ TIMES = [datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), datetime(2024, 2, 29,
 def everything(*, ordered: bool, nulls: bool) -> Axes:
     """One axis with constants of every kind."""
     builder = AxesBuilder()
-    builder.equal_many(0, Region.NUMBER, [*NUMBERS, 0.5, 1e300, Decimal("0.25")])
-    builder.equal_many(0, Region.STRING, WORDS[:-1])
-    builder.equal_many(0, Region.BYTES, [word.encode() for word in WORDS[:-1]])
+    for number in [*NUMBERS, 0.5, 1e300, Decimal("0.25")]:
+        builder.equal(0, Region.NUMBER, number)
+    for word in WORDS[:-1]:
+        builder.equal(0, Region.STRING, word)
+        builder.equal(0, Region.BYTES, word.encode())
     if ordered:
         builder.between(0, Region.STRING, ("ab", True), ("b", False))
         builder.between(0, Region.BYTES, (b"ab", True), (b"b", False))
@@ -152,7 +155,7 @@ def test_nanoseconds_are_cut_to_microseconds_towards_the_past() -> None:
 
 def test_columns_that_no_condition_can_ask_of_are_refused() -> None:
     for column in (pa.array([[1]]), pa.array([{"a": 1}]), pa.array([timedelta(1)])):
-        with pytest.raises(TypeError, match="column of type"):
+        with pytest.raises(EventError, match="cannot hold the Arrow type"):
             bind_columns(AXES[False, False], [(0, column)], 1)
     with pytest.raises(ValueError, match="2 rows in a batch of 3"):
         bind_columns(AXES[False, False], [(0, pa.array([1, 2]))], 3)

@@ -7,6 +7,7 @@ written as they come, and put in place when they are complete (`target.py`).
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from palio.files.sources import Kind, kind_of
 if TYPE_CHECKING:
     from palio.events import Event
 
-__all__ = ["COLUMNS", "MatchWriter", "OutputError", "open_writer"]
+__all__ = ["COLUMNS", "MatchWriter", "OutputError", "open_writer", "refuse_inputs"]
 
 COLUMNS = ("event", "subscription", "subscriber", "content")
 
@@ -40,6 +41,14 @@ def open_writer(
     if kind.compression is not None or kind.format == "parquet":
         _refuse_terminal(path)
     return MatchWriter(Target(path, kind.compression), kind, columns)
+
+
+def refuse_inputs(out: str | Path | None, *inputs: str | Path) -> None:
+    """Refuse to write over what is being read."""
+    for each in inputs:
+        with suppress(OSError):
+            if out is not None and os.path.samefile(out, each):
+                raise OutputError(str(out), f"it is read from as {each}, and would be lost; write to another file")
 
 
 class MatchWriter:

@@ -1,10 +1,9 @@
 """Arithmetic: + - * / % div and unary minus, the bitwise operators, and sums of moments and intervals.
 
-Integers have 64 bits and NULL instead of an overflow. A decimal with an integer or a decimal is exact, and
-NULL where 38 digits do not hold the result; with a double, both are doubles. A quotient is a double; of
-decimals it is NULL, because how far Spark computes it depends on the declared types, which events do not
-have. Division by zero is NULL. A text that meets a number is read as one. NULL is None, or an
-ArithmeticError.
+Integers have 64 bits and NULL instead of an overflow. A decimal with an integer or a decimal is exact in 38
+digits, rounded half away from zero where it needs more, and NULL where they do not hold it; with a double, both
+are doubles. A quotient of integers is a double; how far one of decimals is computed is said in `quotients.py`.
+Division by zero is NULL. A text that meets a number is read as one. NULL is None, or an ArithmeticError.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, TypeAlias
 
 from palio.filters.expressions import casting
+from palio.filters.expressions.quotients import UNDECLARED, Declared, quotient
 from palio.filters.expressions.tree import Micros, Months
 from palio.filters.expressions.values import (
-    DECIMAL,
     FIRST_DAY,
     INTERVALS,
     LARGEST,
@@ -29,6 +28,7 @@ from palio.filters.expressions.values import (
     Value,
     bounded,
     day_at,
+    fitted,
     in_utc,
     local,
     low_64_bits,
@@ -75,19 +75,20 @@ def multiply(left: Any, right: Any) -> Value:
             return float(left * right)
         if type(left) is int:
             return bounded(left * right)
-        return positive_zero(DECIMAL.multiply(left, right))
+        return fitted(WIDE.multiply(left, right))
     if type(right) in INTERVALS:
         left, right = right, left
     return _scale_interval(left, right, divide_by=False)
 
 
-def divide(left: Any, right: Any) -> Value:
-    """left / right as a double; an interval by a number is an interval."""
+def divide(left: Any, right: Any, declared: Declared = UNDECLARED) -> Value:
+    """left / right: of decimals a decimal, of other numbers a double; an interval by a number is an interval."""
     if (pair := _numbers(left, right)) is not None:
-        left, right = pair
-        if type(left) is Decimal or not right:
+        if not pair[1]:
             return None
-        return float(left) / float(right)
+        if type(pair[0]) is Decimal:
+            return quotient(left, right, declared)
+        return float(pair[0]) / float(pair[1])
     return _scale_interval(left, right, divide_by=True)
 
 
@@ -140,7 +141,7 @@ def negate(value: Any) -> Value:
         case float():
             return -value
         case Decimal():
-            return DECIMAL.minus(value)
+            return positive_zero(value.copy_negate())
         case str():
             double = casting.to_double(value)
             return None if double is None else -double
@@ -209,13 +210,13 @@ def _integers(left: Any, right: Any) -> tuple[int, int] | None:
 def _add_numbers(left: Any, right: Any) -> Value:
     if type(left) is float:
         return float(left + right)
-    return bounded(left + right) if type(left) is int else positive_zero(DECIMAL.add(left, right))
+    return bounded(left + right) if type(left) is int else fitted(WIDE.add(left, right))
 
 
 def _subtract_numbers(left: Any, right: Any) -> Value:
     if type(left) is float:
         return float(left - right)
-    return bounded(left - right) if type(left) is int else positive_zero(DECIMAL.subtract(left, right))
+    return bounded(left - right) if type(left) is int else fitted(WIDE.subtract(left, right))
 
 
 def _shift(start: Any, by: Any, zone: str) -> Value:

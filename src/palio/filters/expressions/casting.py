@@ -19,9 +19,9 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
 
 # What Spark trims: white space and control characters, of ASCII only.
-_BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
+BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
 # Java's own trim, which doubles and decimals go through, leaves DEL alone.
-_JAVA_BLANKS = _BLANKS[:-1]
+_JAVA_BLANKS = BLANKS[:-1]
 
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
@@ -35,6 +35,9 @@ _SPECIAL = {
     "nan": float("nan"),
 }
 _SIGNED_NANS = frozenset({"+NaN", "-NaN"})  # only so, in Java: "-nan" is none
+
+WORDS = frozenset({*_TRUE, *_FALSE, *_SPECIAL})
+"""The words among what texts are read as."""
 
 # Every repetition is possessive: a text of a million digits and a letter must not be tried a million times.
 _INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)\Z")
@@ -56,7 +59,7 @@ _DIGITS = 38  # of Spark's widest decimal
 
 def to_integer(text: str) -> int | None:
     """A 64-bit integer; no fraction, no exponent."""
-    found = _INTEGER.match(text.strip(_BLANKS))
+    found = _INTEGER.match(text.strip(BLANKS))
     # The length first: int() of very many digits is slow, and above 4,300 of them refuses.
     if not found or len(found[2]) > _LONGEST:
         return None
@@ -95,7 +98,7 @@ def to_decimal(text: str) -> Decimal | None:
 
 def to_boolean(text: str) -> bool | None:
     """TRUE for t, true, y, yes, 1 and FALSE for f, false, n, no, 0, in any case."""
-    word = text.strip(_BLANKS).lower()
+    word = text.strip(BLANKS).lower()
     if word in _TRUE:
         return True
     return False if word in _FALSE else None
@@ -103,7 +106,7 @@ def to_boolean(text: str) -> bool | None:
 
 def to_date(text: str) -> date | None:
     """A date: year, year-month or year-month-day; what follows a whole date and a blank or T is ignored."""
-    found = _DATE.match(text.strip(_BLANKS))
+    found = _DATE.match(text.strip(BLANKS))
     if not found:
         return None
     year, month, day = found.groups("1")
@@ -115,7 +118,7 @@ def to_date(text: str) -> date | None:
 
 def to_timestamp(text: str, zone: str = "UTC") -> datetime | None:
     """A moment in UTC; what is written without a zone of its own is read in `zone`."""
-    found = _TIMESTAMP.match(text.strip(_BLANKS))
+    found = _TIMESTAMP.match(text.strip(BLANKS))
     if not found:
         return None
     own = found[8]
@@ -132,7 +135,7 @@ def to_timestamp(text: str, zone: str = "UTC") -> datetime | None:
 
 def to_local_timestamp(text: str) -> datetime | None:
     """What the clock shows: date and time without a zone; one that is written must exist and is ignored."""
-    found = _TIMESTAMP.match(text.strip(_BLANKS))
+    found = _TIMESTAMP.match(text.strip(BLANKS))
     if not found or (found[8] and zone_of(found[8].strip(_JAVA_BLANKS)) is None):
         return None
     try:

@@ -17,7 +17,7 @@ from types import NoneType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from palio.events.values import Scalar
-from palio.filters.expressions import casting, choices, own
+from palio.filters.expressions import arithmetic, casting, choices, own
 from palio.filters.expressions.comparison import (
     MIRRORED,
     among,
@@ -338,6 +338,11 @@ def _in(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
     return run
 
 
+def _divide(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
+    left, right = map(compiler.kinds.declared, call.arguments)
+    return _strict_of_two(partial(arithmetic.divide, declared=(left, right)), parts[0].run, parts[1].run)
+
+
 def _cast(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
     target = target_of(str(parts[1].value))
     sources, convert, zone = target.sources, target.convert, compiler.zone
@@ -504,6 +509,10 @@ def _condition_in(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compil
     return lambda event, arrays: condition(event)
 
 
+def _in_timezone(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
+    return compile_expression(call.arguments[1], str(parts[0].value))
+
+
 def _array_contains(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
     zone = compiler.zone
     return _strict_of_two(lambda array, value: among(value, array, zone), _whole(call.arguments[0]), parts[1].run)
@@ -531,6 +540,7 @@ _FORMS: Final[dict[str, _Form]] = {
     "<=>": _null_safe_equal,
     "between": _between,
     "in": _in,
+    "/": _divide,
     "cast": _cast,
     "case": _case,
     "if": _case,
@@ -547,5 +557,6 @@ _FORMS: Final[dict[str, _Form]] = {
     "typeof": _typeof,
     **dict.fromkeys(own.OF_THE_EVENT, _any_value),
     "condition_in": _condition_in,
+    "in_timezone": _in_timezone,
 }
 _OF_THE_EVENT: Final = own.OF_THE_EVENT | {"condition_in"}  # no constants, though all their arguments are

@@ -16,7 +16,7 @@ from types import MappingProxyType, NoneType
 from typing import Final
 
 from palio.filters.expressions import arithmetic as maths
-from palio.filters.expressions import casting, conversion, own
+from palio.filters.expressions import casting, cloudevents_text, conversion, own
 from palio.filters.expressions import date_functions as dates
 from palio.filters.expressions import number_functions as numbers
 from palio.filters.expressions import text_functions as texts
@@ -199,7 +199,7 @@ _operator(
 _operator("+", (2, 2), "the sum; a day and days; a time and an interval", implementation=maths.add, zoned=True)
 _operator("-", (2, 2), "the difference; of two times, an interval", implementation=maths.subtract, zoned=True)
 _operator("*", (2, 2), "the product; an interval so many times", implementation=maths.multiply)
-_operator("/", (2, 2), "the quotient, a double", implementation=maths.divide)
+_operator("/", (2, 2), "the quotient: a decimal of decimals, else a double", implementation=maths.divide)
 _operator("%", (2, 2), "the remainder, with the sign of the left", implementation=maths.remainder)
 _operator(
     "div",
@@ -391,6 +391,9 @@ _function("ip_in_network", own.ip_in_network, (ONLY_TEXT, ONLY_TEXT), bool, "whe
 _function("any_value_like", None, (ONLY_TEXT,), bool, "whether some value of the event has the form of a pattern")
 _function("any_value_ilike", None, (ONLY_TEXT,), bool, "as any_value_like, without regard to case")
 _function("any_value_rlike", None, (ONLY_TEXT,), bool, "whether some value of the event matches a regular expression")
+_function("cesql_int", cloudevents_text.integer_in, (ONLY_TEXT,), int, "the 32-bit integer that a text says to CESQL")
+_function("cesql_string", cloudevents_text.text_of, (ANY,), str, "a value as CloudEvents writes it; NULL for bytes")
+_function("in_timezone", None, (ONLY_TEXT, TRUTH), bool, "a condition on the clocks of a time zone")
 _function(
     "condition_in",
     None,

@@ -11,18 +11,21 @@ from __future__ import annotations
 from datetime import date, datetime
 from decimal import Decimal
 from types import NoneType
-from typing import Final, NamedTuple
+from typing import Final
 
 from palio.errors import PalioError
+from palio.filters.expressions import quotients
 from palio.filters.expressions.conversion import target_of
 from palio.filters.expressions.functions import FUNCTIONS
+from palio.filters.expressions.quotients import INTEGER, Digits, kept_scale
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal, Micros, Months
-from palio.filters.expressions.values import INTERVALS, NUMBERS, Kind, scale_of, widest
+from palio.filters.expressions.values import INTERVALS, MOST_DIGITS, NUMBERS, Kind, scale_of, widest
 
 _TIMES: Final[frozenset[Kind]] = frozenset({date, datetime})
 _RUNS: Final = frozenset({"concat", "substring", "left", "reverse", "lpad", "rpad"})
 _ROUNDINGS: Final = frozenset({"round", "bround", "abs", "neg"})
 ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%", "pmod"})
+_INTEGER_DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 
 
 def bottom_up(expression: Expression) -> list[Call]:
@@ -59,18 +62,6 @@ def branches(call: Call) -> tuple[Expression, ...]:
         case "coalesce" | "greatest" | "least":
             return call.arguments
     return ()
-
-
-class Digits(NamedTuple):
-    """How an exact number is declared in Spark, at its widest: digits in all, and of them after the point."""
-
-    precision: int
-    scale: int
-    is_decimal: bool
-
-
-# What is not known is taken as Spark's widest integer: a decimal that comes with an event cannot be foreseen.
-_INTEGER: Final = Digits(20, 0, False)
 
 
 class Kinds:
@@ -114,6 +105,12 @@ class Kinds:
             return None if None in among else widest(frozenset(among) - {NoneType}) or NoneType
         return None
 
+    def declared(self, expression: Expression) -> Digits | None:
+        """The digits an exact number is declared with, where that is known: of a literal or a cast."""
+        if isinstance(expression, Literal) or (isinstance(expression, Call) and expression.function == "cast"):
+            return self.digits_of(expression)
+        return None
+
     def digits_of(self, expression: Expression) -> Digits | None:
         """The declared digits of what may be an exact number; None for what cannot be one."""
         match expression:
@@ -127,7 +124,7 @@ class Kinds:
             case Literal() | Array():
                 return None
             case Attribute():
-                return _INTEGER
+                return INTEGER
         if id(expression) not in self._digits:
             exact = self.of(expression) in (int, Decimal, None)
             self._digits[id(expression)] = self._digits_of_call(expression) if exact else None
@@ -137,16 +134,16 @@ class Kinds:
         name, arguments = call.function, call.arguments
         if name == "cast":
             return _cast_digits(call)
-        if name in ("+", "-", "*", "%", "pmod"):
+        if name in ARITHMETIC:
             left, right = map(self.digits_of, arguments)
             if left is None or right is None or not (left.is_decimal or right.is_decimal):
-                return _INTEGER
+                return INTEGER
             return _bounded(needed_digits(name, left, right))
         if name in ("neg", "abs", "round", "bround", "nullif", "ceil", "floor"):
             return self.digits_of(arguments[0])
         found = [digits for branch in branches(call) if (digits := self.digits_of(branch)) is not None]
         if not any(digits.is_decimal for digits in found):
-            return _INTEGER
+            return INTEGER
         whole = max(digits.precision - digits.scale for digits in found)
         scale = max(digits.scale for digits in found)
         return _bounded(Digits(whole + scale, scale, True))
@@ -156,7 +153,7 @@ def _cast_digits(call: Call) -> Digits:
     name = call.arguments[1]
     written = str(name.value) if isinstance(name, Literal) else ""
     if not written.startswith("decimal"):
-        return _INTEGER
+        return Digits(_INTEGER_DIGITS.get(written, INTEGER.precision), 0, False)
     precision, scale = written.removeprefix("decimal").strip("() ").split(",")
     return Digits(int(precision), int(scale), True)
 
@@ -220,7 +217,9 @@ def _difference_kind(left: Kind, right: Kind) -> Kind | None:
 
 
 def needed_digits(name: str, left: Digits, right: Digits) -> Digits:
-    """The digits that Spark's type for a sum, product or remainder would have, were there no limit."""
+    """The digits that Spark's type for a result would have, were there no limit."""
+    if name == "/":
+        return quotients.needed_digits(left, right)
     if name == "*":
         return Digits(left.precision + right.precision + 1, left.scale + right.scale, True)
     scale = max(left.scale, right.scale)
@@ -230,12 +229,5 @@ def needed_digits(name: str, left: Digits, right: Digits) -> Digits:
     return Digits(max(wholes) + scale + 1, scale, True)
 
 
-def kept_scale(digits: Digits) -> int:
-    """How many digits after the point Spark keeps of a result: some must go when there are more than 38."""
-    if digits.precision <= 38:
-        return digits.scale
-    return max(38 - (digits.precision - digits.scale), min(digits.scale, 6))
-
-
 def _bounded(digits: Digits) -> Digits:
-    return Digits(min(digits.precision, 38), kept_scale(digits), True)
+    return Digits(min(digits.precision, MOST_DIGITS), kept_scale(digits), True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
-from palio.filters.expressions.functions import FUNCTIONS
+from palio.filters.expressions.functions import FUNCTIONS, ONLY_TEXT
 from palio.filters.expressions.inference import bottom_up
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal
 
@@ -33,6 +33,27 @@ def required(expression: Expression, wants: bool | None) -> frozenset[str]:
         for outcome in (True, False, None):
             needing.of(call, outcome)
     return needing.of(expression, wants) or _NOTHING
+
+
+def asks_text(expression: Expression, wants: bool) -> bool:
+    """Whether a condition on one attribute can be as wanted for strings alone, whatever other values there are."""
+    if isinstance(expression, Call) and expression.function == "isnull":
+        return not wants and _is_null_for_others(expression.arguments[0])
+    return _is_null_for_others(expression)
+
+
+def _is_null_for_others(expression: Expression) -> bool:
+    """Whether an expression is NULL unless its attribute is a string; sound, not complete."""
+    while isinstance(expression, Call):
+        function = FUNCTIONS.get(expression.function)
+        if function is None or not (function.strict or expression.function == "in"):
+            return False
+        if not expression.arguments:
+            return False
+        if isinstance(expression.arguments[0], Attribute):
+            return function.parameter(0) is ONLY_TEXT
+        expression = expression.arguments[0]
+    return False
 
 
 def _all(needs: Iterable[_Needs]) -> _Needs:

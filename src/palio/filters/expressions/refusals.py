@@ -1,7 +1,7 @@
 """What cannot mean here what it means in Spark, and is refused when it is read rather than computed wrongly.
 
 Three sorts: what Spark itself refuses when the types are known (`TRUE > 1`, `year(5)`); what depends on
-declared types that events do not have (how many digits a quotient of decimals keeps, 32-bit arithmetic);
+declared types that events do not have (a product of more than 38 digits, 32-bit arithmetic);
 and what this evaluator does not do (a regular expression that is not a constant, a deeper nesting than it
 can walk).
 """
@@ -9,7 +9,6 @@ can walk).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from types import NoneType
 from typing import Final
 
@@ -22,12 +21,12 @@ from palio.filters.expressions.inference import (
     Unlike,
     branches,
     combined,
-    kept_scale,
     needed_digits,
 )
-from palio.filters.expressions.own import OWN, network
+from palio.filters.expressions.own import OF_THE_EVENT, network
+from palio.filters.expressions.quotients import kept_scale
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal, attributes_of
-from palio.filters.expressions.values import INTERVALS, KIND_NAMES, Kind, widest
+from palio.filters.expressions.values import KIND_NAMES, Kind, widest, zone_named
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.registry import condition_in
@@ -35,8 +34,13 @@ from palio.filters.registry import condition_in
 DEPTH_LIMIT: Final = 200
 
 _COMPARISONS: Final = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "nullif"})
+_OF_CONSTANTS: Final = OF_THE_EVENT | {"ip_in_network", "condition_in", "in_timezone"}
 # What may be done with a 32-bit float: these see the same number in its 64-bit form.
 _TAKES_SINGLES: Final = _COMPARISONS | {"in", "between", "isnull", "isnotnull", "neg", "abs"}
+
+# Which arguments of Palio's own functions are constants, where it is not the last one.
+_OWN_CONSTANTS: Final = {"condition_in": (0, 2), "in_timezone": (0, 1)}
+_AROUND_ZONES: Final = frozenset({"and", "or", "not", "istrue", "isfalse", "in_timezone"})
 
 
 def refusal(expression: Expression) -> tuple[Expression, str] | None:
@@ -76,6 +80,7 @@ def _reason(call: Call, kinds: Kinds) -> str | None:
         or _operands(call, kinds)
         or _decimals(call, kinds)
         or _constants(call)
+        or _zones(call)
         or _cast(call, kinds)
     )
 
@@ -149,11 +154,9 @@ def _operands(call: Call, kinds: Kinds) -> str | None:
 
 def _decimals(call: Call, kinds: Kinds) -> str | None:
     """Results of which the declared types decide how many digits Spark keeps."""
-    if call.function not in ("+", "-", "*", "/"):
+    if call.function not in ("+", "-", "*"):
         return None
     left, right = map(kinds.digits_of, call.arguments)
-    if call.function == "/":
-        return _quotient(call, kinds)
     if left is None or right is None or not (left.is_decimal or right.is_decimal):
         return None
     needed = needed_digits(call.function, left, right)
@@ -163,24 +166,6 @@ def _decimals(call: Call, kinds: Kinds) -> str | None:
         f"this needs {needed.precision} digits where a decimal has 38, and how Spark rounds it depends on "
         "the declared types, which events do not have; use doubles (0.1D, or CAST(… AS DOUBLE))"
     )
-
-
-def _quotient(call: Call, kinds: Kinds) -> str | None:
-    if kinds.of(call.arguments[0]) in INTERVALS:
-        return None
-    for argument in call.arguments:
-        digits = kinds.digits_of(argument)
-        if digits is None or not digits.is_decimal or kinds.of(call) is float:
-            continue
-        if isinstance(argument, Literal) and isinstance(argument.value, Decimal):
-            fix = f"write {argument.value:f}D"
-        else:
-            fix = "write CAST(… AS DOUBLE)"
-        return (
-            "how many digits a quotient of decimals keeps depends on the declared types, which events do not "
-            f"have; divide doubles: {fix}"
-        )
-    return None
 
 
 def _constants(call: Call) -> str | None:
@@ -199,13 +184,29 @@ def _constants(call: Call) -> str | None:
     return None
 
 
+def _zones(call: Call) -> str | None:
+    """Whether a condition of another zone is within something that has to be computed as a whole."""
+    if call.function in _AROUND_ZONES:
+        return None
+    if not any(isinstance(each, Call) and each.function == "in_timezone" for each in call.arguments):
+        return None
+    return (
+        f"in_timezone() stands around a whole condition, which {_written(call)} cannot take; AND, OR and NOT "
+        "may join it with others"
+    )
+
+
 def _own(call: Call) -> str | None:
     """What Palio's own functions take only as constants, and what is wrong with those."""
-    if call.function not in OWN:
+    if call.function not in _OF_CONSTANTS:
         return None
-    constants = call.arguments[:2] if call.function == "condition_in" else call.arguments[-1:]
+    constants = call.arguments[slice(*_OWN_CONSTANTS.get(call.function, (-1, None)))]
     if not all(isinstance(each, Literal) and isinstance(each.value, str) for each in constants):
-        what = {"ip_in_network": "the network", "condition_in": "the language and the condition"}
+        what = {
+            "ip_in_network": "the network",
+            "condition_in": "the language and the condition",
+            "in_timezone": "the time zone",
+        }
         return f"{what.get(call.function, 'the pattern')} of {call.function}() must be a string literal"
     texts = [str(each.value) for each in constants if isinstance(each, Literal)]
     try:
@@ -214,6 +215,8 @@ def _own(call: Call) -> str | None:
                 network(texts[0])
             case "condition_in":
                 condition_in(*texts)
+            case "in_timezone":
+                zone_named(texts[0])
             case "any_value_rlike":
                 Regex.compile(texts[0])
             case _:

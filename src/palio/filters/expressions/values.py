@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, Inexact, InvalidOperation, Overflow
+from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -23,9 +23,8 @@ Kind: TypeAlias = type
 SMALLEST = -(2**63)
 LARGEST = 2**63 - 1
 
-# Sums and products that need more than the 38 digits of Spark's widest decimal are signalled, never rounded.
-DECIMAL = Context(prec=38, rounding=ROUND_HALF_UP, traps=[Inexact, InvalidOperation, DivisionByZero, Overflow])
-# For remainders and roundings, whose intermediate results are longer than what comes out.
+MOST_DIGITS = 38  # of Spark's widest decimal
+# For results before they are rounded, and remainders, whose intermediate results are longer than what comes out.
 WIDE = Context(prec=800, rounding=ROUND_HALF_UP, traps=[InvalidOperation, DivisionByZero, Overflow])
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,6 +67,19 @@ def low_64_bits(value: int) -> int:
 def positive_zero(value: Decimal) -> Decimal:
     """The same decimal without the sign of a zero, which Java's decimals do not have."""
     return value if value else value.copy_abs()
+
+
+def fitted(exact: Decimal) -> Decimal | None:
+    """A decimal in the digits there are, rounded half away from zero; NULL where it is too large for them."""
+    whole = max(exact.adjusted() + 1, 0) if exact else 0
+    if whole > MOST_DIGITS:
+        return None
+    scale = MOST_DIGITS - whole
+    if scale_of(exact) > scale:
+        exact = exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, WIDE)
+        if exact.adjusted() >= whole and whole == MOST_DIGITS:
+            return None  # rounding made one digit more of it
+    return positive_zero(exact)
 
 
 def scale_of(value: Decimal) -> int:

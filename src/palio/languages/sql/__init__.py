@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from palio.errors import ParseError
+from palio.errors import InvalidArgument, ParseError
 from palio.filters.filter import Filter
 from palio.languages.sql.lowering import lower_filter
 from palio.languages.sql.parser import parse_condition
+from palio.languages.sql.shapes import Shaped
 
 __all__ = ["parse"]
 
@@ -17,9 +18,14 @@ def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
     """The filter of an SQL condition; literals of time without a zone are read in `timezone`."""
     if not isinstance(condition, str):
         raise ParseError(str(condition), 0, f"an SQL condition is text, not {type(condition).__name__}")
+    if not isinstance(timezone, str):
+        raise InvalidArgument(f"a time zone is named by text such as 'Europe/Paris', not {type(timezone).__name__}")
     return _parse(condition, timezone)
 
 
 @lru_cache(maxsize=4096)
 def _parse(text: str, timezone: str) -> Filter:
+    shaped = Shaped.read(text, timezone)
+    if shaped is not None:
+        return shaped.filter()
     return lower_filter(parse_condition(text, timezone=timezone), text, timezone)

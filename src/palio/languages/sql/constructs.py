@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from palio.filters.expressions.casting import zone_of
 from palio.filters.expressions.tree import Expression, Literal
 from palio.languages.sql import intervals, literals
 from palio.languages.sql.calls import extract
@@ -160,6 +161,26 @@ def _position(parser: Parser, token: Token) -> Expression | None:
     return parser.call("locate", tuple(arguments), token[2])
 
 
+def _in_timezone(parser: Parser, token: Token) -> Expression | None:
+    """in_timezone('Asia/Tokyo', condition): the condition is read, and computed, on the clocks of that zone."""
+    kind, _, first, last = parser.tokens[parser.at + 2] if parser.peek(1) == "(" else token
+    if kind != TEXT:
+        if parser.peek(1) == "(":
+            parser.fail(first, "in_timezone names a time zone, as a literal", "write in_timezone('Asia/Tokyo', x > 1)")
+        return None
+    zone = parser.read(first, literals.text, [parser.text[first:last]])
+    if zone_of(zone) is None:
+        hint = "write a region such as Europe/Paris, or an offset such as +02:00"
+        parser.fail(first, f"there is no time zone {zone!r}", hint)
+    parser.at += 3
+    parser.expect(",", "behind the time zone stands a condition", "write in_timezone('Asia/Tokyo', x > 1)")
+    outside, parser.timezone = parser.timezone, zone
+    condition = parser.expression()
+    parser.timezone = outside
+    parser.close("the arguments of in_timezone")
+    return parser.call("in_timezone", (Literal(zone, (first, last)), condition), token[2])
+
+
 def _typed_literal(parser: Parser, token: Token) -> Expression | None:
     """DATE'…', TIMESTAMP'…', X'…': a text with its type before it."""
     kind, _, first, last = parser.tokens[parser.at + 1]
@@ -252,6 +273,7 @@ CONSTRUCTS: Final[dict[str, Reader]] = {
     "cast": _cast,
     "exists": _exists,
     "extract": _extract,
+    "in_timezone": _in_timezone,
     "interval": _interval,
     "position": _position,
     "substr": _substring,

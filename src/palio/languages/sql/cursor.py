@@ -11,13 +11,16 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from palio.errors import ParseError
 from palio.filters.expressions.tree import Call, Expression, Span
-from palio.languages.sql.lexer import END, NUMBER, SIGN, tokenize
+from palio.languages.sql.lexer import END, NUMBER, SIGN, Token
 from palio.languages.sql.literals import BadLiteral
 from palio.languages.sql.precedence import INFIX, PREFIX
 from palio.languages.sql.vocabulary import CLAUSES, UNEXPECTED, Refusal
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
+
+DEEPEST: Final = 200
+"""Levels that a condition may nest: brackets in its text, calls in its tree."""
 
 PREDICATES: Final = frozenset({"is", "in", "between", "like", "ilike", "rlike", "regexp", "not", "!"})
 """What begins a predicate behind a value."""
@@ -40,9 +43,9 @@ class Cursor:
 
     __slots__ = ("at", "text", "tokens")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tokens: list[Token]) -> None:
         self.text = text
-        self.tokens = tokenize(text)
+        self.tokens = tokens
         self.at = 0
 
     def peek(self, ahead: int = 0) -> str:
@@ -160,6 +163,18 @@ class Cursor:
             kind, following, _, _ = self.tokens[self.at + 1]
             if kind != END and following not in CONTINUES_NAME:
                 self.fail(start, "there are no subqueries in a condition", hint)
+
+    def bound_depth(self, tree: Expression) -> None:
+        """Refuse a tree that is too deep to walk: 1 + 1 + 1 … nests without brackets."""
+        if len(self.tokens) <= DEEPEST:
+            return  # no tree is deeper than its text has tokens
+        layer = [tree]
+        for _ in range(DEEPEST):
+            layer = [each for node in layer if isinstance(node, Call) for each in node.arguments]
+            if not layer:
+                return
+        hint = "split the condition, or compute so long a chain where the event is made"
+        self.fail(layer[0].span[0], f"operators and calls nest more than {DEEPEST} levels deep", hint)
 
     def shown(self) -> str:
         """The next token, as an error names it."""

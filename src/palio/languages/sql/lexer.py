@@ -56,11 +56,7 @@ _COMMENT: Final = 7
 
 def tokenize(text: str) -> list[Token]:
     """All tokens of a condition, an END last."""
-    if len(text) > LONGEST:
-        reason = f"the condition has {len(text):,} characters, more than the {LONGEST:,} allowed"
-        raise ParseError(text, LONGEST, reason, "split it into several subscriptions")
-    if not text.isascii():
-        _refuse_surrogates(text)
+    check_text(text)
     source = _without_bracketed_comments(text) if "/*" in text else text
     tokens: list[Token] = []
     append = tokens.append
@@ -128,7 +124,11 @@ def _end_of_comment(text: str, start: int) -> int:
     raise ParseError(text, start, "this comment is never closed", "comments nest: every /* needs its own */")
 
 
-def _refuse_surrogates(text: str) -> None:
+def check_text(text: str) -> None:
+    """Refuse a condition that is too long to look at, or that no event's text could be compared with."""
+    if len(text) > LONGEST:
+        reason = f"the condition has {len(text):,} characters, more than the {LONGEST:,} allowed"
+        raise ParseError(text, LONGEST, reason, "split it into several subscriptions")
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -10,7 +10,7 @@ becomes a test on its values, evaluated once per distinct value; a condition on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from palio.errors import ParseError
@@ -47,7 +47,7 @@ class Ask(Enum):
     NOT_FALSE = "not false"
 
 
-_NEGATED = {
+NEGATED = {
     Ask.TRUE: Ask.FALSE,
     Ask.FALSE: Ask.TRUE,
     Ask.NOT_TRUE: Ask.NOT_FALSE,
@@ -57,7 +57,7 @@ _NEGATED = {
 _CONDITIONS = frozenset(
     "and or not = <=> <> < <= > >= in between like ilike rlike isnull isnotnull istrue isfalse isnan startswith "
     "endswith contains array_contains ip_in_network any_value_like any_value_ilike any_value_rlike "
-    "condition_in".split()
+    "condition_in in_timezone".split()
 )
 _NEVER_NULL = frozenset(("isnull", "isnotnull", "istrue", "isfalse", "typeof"))
 _POLYMORPHIC = frozenset(["case", "coalesce", "if", "nullif", "nvl2", "greatest", "least", "cast"])
@@ -65,9 +65,19 @@ _POLYMORPHIC = frozenset(["case", "coalesce", "if", "nullif", "nvl2", "greatest"
 
 def lower_filter(expression: Expression, text: str, timezone: str) -> Filter:
     """The filter of a parsed condition."""
+    check(expression, text)
     lowering = _Lowering(text, timezone)
-    lowering.check(expression)
     return Filter(lowering.lower(expression, Ask.TRUE), lambda: lowering.lower(expression, Ask.FALSE))
+
+
+def check(expression: Expression, text: str) -> None:
+    """Refuse what cannot mean the same here as in Spark."""
+    if _is_simple(expression):
+        return
+    refused = refusal(expression)
+    if refused is not None:
+        node, reason = refused
+        raise ParseError(text, node.span[0], reason)
 
 
 @dataclass(frozen=True)
@@ -75,39 +85,32 @@ class _Lowering:
     text: str
     timezone: str
 
-    def check(self, expression: Expression) -> None:
-        """Refuse what cannot mean the same here as in Spark."""
-        if _is_simple(expression):
-            return
-        refused = refusal(expression)
-        if refused is not None:
-            node, reason = refused
-            raise ParseError(self.text, node.span[0], reason)
-
     def lower(self, expression: Expression, ask: Ask) -> Node:
         """The tree of the events for which a condition answers as asked."""
         match expression:
             case Literal(value, span):
                 return self._constant(value, span[0], ask)
             case Attribute(name):
-                return _truth(name, Truth(ValueSet.points([True]), ValueSet.points([False])), ask)
+                return asked(name, Truth(ValueSet.points([True]), ValueSet.points([False])), ask)
             case Call("and" | "or" as function, arguments):
                 parts = tuple(self.lower(each, ask) for each in arguments)
                 conjunctive = (function == "and") == (ask in (Ask.TRUE, Ask.NOT_FALSE))
                 return And(parts) if conjunctive else Or(parts)
             case Call("not", (argument,)):
-                return self.lower(argument, _NEGATED[ask])
+                return self.lower(argument, NEGATED[ask])
             case Call("istrue" | "isfalse" as function, (argument,)):
-                return self.lower(argument, _two_valued(function == "istrue", ask))
+                return self.lower(argument, two_valued(function == "istrue", ask))
             case Call("isnull" | "isnotnull" as function, (argument,)):
                 return self._nullness(argument, (function == "isnull") == (ask in (Ask.TRUE, Ask.NOT_FALSE)))
+            case Call("in_timezone", (Literal(str() as zone), condition)):
+                return replace(self, timezone=zone).lower(condition, ask)
             case Call("between", (value, low, high)):
                 both = Call("and", (Call(">=", (value, low)), Call("<=", (value, high))))
                 return self.lower(both, ask) if isinstance(value, Attribute) else self._computed(expression, ask)
             case Call(function, arguments):
                 simple = self._on_one_attribute(function, arguments)
                 if simple is not None:
-                    return _truth(simple[0], simple[1], ask)
+                    return asked(simple[0], simple[1], ask)
                 return self._pattern(expression, ask) or self._computed(expression, ask)
         raise ParseError(self.text, expression.span[0], "this is not a condition")
 
@@ -155,7 +158,7 @@ class _Lowering:
                 return left.arguments[0].name, self._of_type(function, [literal], right)
             if not isinstance(left, Attribute):
                 return None
-            return left.name, _compared(function, literal, self.timezone)
+            return left.name, compared(function, literal, self.timezone)
         if function == "in":
             value, *items = arguments
             if any(attributes_of(item) for item in items):
@@ -191,22 +194,22 @@ class _Lowering:
                 text = self.constant(pattern)
                 mark = self.constant(escape[0]) if escape else "\\"
                 if text is None or mark is None:
-                    return _truth(name, Truth(NO_VALUE, NO_VALUE), ask)
+                    return asked(name, Truth(NO_VALUE, NO_VALUE), ask)
                 if not isinstance(text, str) or not isinstance(mark, str):
                     raise ParseError(self.text, pattern.span[0], "a pattern is a string")
                 try:
                     like = LikePattern.parse(text, mark, function == "ilike")
                 except ValueError as error:
                     raise ParseError(self.text, pattern.span[0], str(error)) from None
-                return self._like(name, like, ask)
+                return liked(name, like, ask)
             case Call("rlike", (Attribute(name), pattern)) if not attributes_of(pattern):
                 text = self.constant(pattern)
                 if text is None:
-                    return _truth(name, Truth(NO_VALUE, NO_VALUE), ask)
+                    return asked(name, Truth(NO_VALUE, NO_VALUE), ask)
                 if not isinstance(text, str):
                     raise ParseError(self.text, pattern.span[0], "a regular expression is a string")
                 try:
-                    return _tested(name, Matching(Regex.compile(text)), ask)
+                    return tested(name, Matching(Regex.compile(text)), ask)
                 except ValueError as error:
                     raise ParseError(self.text, pattern.span[0], str(error)) from None
             case Call("startswith" | "endswith" | "contains" as function, (Attribute(name), part)) if not attributes_of(
@@ -220,16 +223,8 @@ class _Lowering:
                     "endswith": LikePattern.ending,
                     "contains": LikePattern.containing,
                 }
-                return self._like(name, made[function](text), ask)
+                return liked(name, made[function](text), ask)
         return None
-
-    def _like(self, name: str, pattern: LikePattern, ask: Ask) -> Node:
-        if pattern.ignore_case or pattern.shape not in ("exact", "prefix"):
-            return _tested(name, Like(pattern), ask)
-        inside = ValueSet.prefix(pattern.text)
-        if pattern.shape == "exact":
-            inside = ValueSet.points([pattern.text])
-        return _truth(name, Truth(inside, STRINGS.intersect(inside.complement())), ask)
 
     def _computed(self, expression: Call, ask: Ask) -> Node:
         """A condition that must be evaluated: on one attribute a test of its values, on several a residual."""
@@ -244,8 +239,8 @@ class _Lowering:
         if not names and not reads_whole_event(expression):
             return self._constant(self.constant(expression), expression.span[0], ask)
         if ask in (Ask.NOT_TRUE, Ask.NOT_FALSE):
-            asked = Call("istrue" if ask is Ask.NOT_TRUE else "isfalse", (expression,), expression.span)
-            return computed(asked, wants=False, timezone=self.timezone)
+            question = Call("istrue" if ask is Ask.NOT_TRUE else "isfalse", (expression,), expression.span)
+            return computed(question, wants=False, timezone=self.timezone)
         return computed(expression, wants=ask is Ask.TRUE, timezone=self.timezone)
 
     def constant(self, expression: Expression) -> Scalar | Months | Micros:
@@ -280,7 +275,7 @@ def _tests_for_null(expression: Expression) -> bool:
     )
 
 
-def _two_valued(positive: bool, ask: Ask) -> Ask:
+def two_valued(positive: bool, ask: Ask) -> Ask:
     """What to ask of the inside of a test that is never NULL, so that "not true" is "false"."""
     wants = ask in (Ask.TRUE, Ask.NOT_FALSE)
     if positive:
@@ -288,7 +283,8 @@ def _two_valued(positive: bool, ask: Ask) -> Ask:
     return Ask.FALSE if wants else Ask.NOT_FALSE
 
 
-def _compared(function: str, literal: Scalar, timezone: str) -> Truth:
+def compared(function: str, literal: Scalar, timezone: str) -> Truth:
+    """The meaning of a comparison, also of the one that takes NULL for a value."""
     if function != "<=>":
         return compare(function, literal, timezone)
     if literal is None:
@@ -299,7 +295,8 @@ def _compared(function: str, literal: Scalar, timezone: str) -> Truth:
     return Truth(equal.true, differs)
 
 
-def _truth(name: str, truth: Truth, ask: Ask) -> Node:
+def asked(name: str, truth: Truth, ask: Ask) -> Leaf:
+    """The values of an attribute for which a condition answers as asked."""
     match ask:
         case Ask.TRUE:
             return Leaf(name, truth.true)
@@ -311,7 +308,19 @@ def _truth(name: str, truth: Truth, ask: Ask) -> Node:
             return Leaf(name, truth.false.complement())
 
 
-def _tested(name: str, pattern: Pattern, ask: Ask) -> Node:
+def liked(name: str, pattern: LikePattern, ask: Ask) -> Node:
+    """LIKE: a set of strings where the pattern is one, else a test of each."""
+    if pattern.ignore_case or pattern.shape not in ("exact", "prefix"):
+        return tested(name, Like(pattern), ask)
+    inside = ValueSet.prefix(pattern.text)
+    if pattern.shape == "exact":
+        inside = ValueSet.points([pattern.text])
+    if ask is Ask.TRUE:
+        return Leaf(name, inside)
+    return asked(name, Truth(inside, STRINGS.intersect(inside.complement())), ask)
+
+
+def tested(name: str, pattern: Pattern, ask: Ask) -> Node:
     """A string pattern: TRUE or FALSE for strings, NULL for everything else."""
     wanted = ask in (Ask.TRUE, Ask.NOT_FALSE)
     test = Test(pattern, wanted)

@@ -21,18 +21,15 @@ from typing import Final
 from palio.errors import ParseError
 from palio.events.names import quote_segment
 from palio.filters.expressions.casting import zone_of
-from palio.filters.expressions.tree import Attribute, Call, Expression, Literal, walk
+from palio.filters.expressions.tree import Attribute, Expression, Literal, walk
 from palio.languages.sql import literals
 from palio.languages.sql.calls import find
 from palio.languages.sql.constructs import CONSTRUCTS, Reader, read_type
-from palio.languages.sql.cursor import PREDICATES, Cursor
-from palio.languages.sql.lexer import NUMBER, QUOTED, TEXT, WORD, Token
+from palio.languages.sql.cursor import DEEPEST, PREDICATES, Cursor
+from palio.languages.sql.lexer import NUMBER, QUOTED, TEXT, WORD, Token, tokenize
 from palio.languages.sql.precedence import AND, INFIX, NOT, PREDICATE, PREFIX, Operands, Operator
 from palio.languages.sql.predicates import read_predicate
 from palio.languages.sql.vocabulary import UNEXPECTED, Refusal
-
-DEEPEST: Final = 200
-"""Levels that a condition may nest: brackets in its text, calls in its tree."""
 
 MOST_COPIES: Final = 1_000_000
 """Nodes that copied operands may have: CASE x WHEN … compares x at every WHEN, LIKE ANY at every pattern."""
@@ -57,7 +54,7 @@ class Parser(Cursor):
     __slots__ = ("_copies", "_level", "timezone")
 
     def __init__(self, text: str, timezone: str) -> None:
-        super().__init__(text)
+        super().__init__(text, tokenize(text))
         self.timezone = timezone
         self._level = 0
         self._copies = 0
@@ -69,9 +66,7 @@ class Parser(Cursor):
         self.refuse_clause()
         tree = self.expression()
         self.end()
-        # No tree is deeper than its text has tokens; 1 + 1 + 1 … nests without brackets.
-        if len(self.tokens) > DEEPEST:
-            self._bound_depth(tree)
+        self.bound_depth(tree)
         return tree
 
     def expression(self, lowest: int = 0) -> Expression:
@@ -252,15 +247,6 @@ class Parser(Cursor):
         if self._copies > MOST_COPIES:
             hint = "give CASE and LIKE ANY an attribute to look at, rather than another CASE or LIKE ANY"
             self.fail(node.span[0], "this is compared so often that the condition becomes too large", hint)
-
-    def _bound_depth(self, tree: Expression) -> None:
-        layer = [tree]
-        for _ in range(DEEPEST):
-            layer = [each for node in layer if isinstance(node, Call) for each in node.arguments]
-            if not layer:
-                return
-        hint = "split the condition, or compute so long a chain where the event is made"
-        self.fail(layer[0].span[0], f"operators and calls nest more than {DEEPEST} levels deep", hint)
 
 
 def _count(minimum: int, maximum: int | None) -> str:

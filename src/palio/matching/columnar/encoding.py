@@ -7,7 +7,6 @@ is the slot between s and s + NUL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -26,6 +25,7 @@ __all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "In
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _NAN: Final = float("nan")
+BEHIND: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class AxesBuilder:
         self.bulk_cuts: list[tuple[Ints, Ints, Ints, npt.NDArray[np.bool_]]] = []  # numbers, axes, values, after
         self.texts: dict[tuple[int, int], Texts] = {}
         self.virtual_axes: set[int] = set()
+        self.behind = 0  # how many virtual axes come behind all others
         self.largest_axis = -1
 
     def declare(self, axis: int) -> None:
@@ -65,7 +66,13 @@ class AxesBuilder:
         self.largest_axis = max(self.largest_axis, axis)
 
     def virtual(self, axis: int) -> None:
-        """Declare an axis with two slots: 0, and 1 for an event that hits."""
+        """Declare an axis with two slots: 0, and 1 for an event that hits.
+
+        One counted from BEHIND on comes behind all others, in that order; it takes next to no memory.
+        """
+        if axis >= BEHIND:
+            self.behind = max(self.behind, axis - BEHIND + 1)
+            return
         self.virtual_axes.add(axis)
         self.declare(axis)
 
@@ -93,22 +100,6 @@ class AxesBuilder:
             low, high = (ENDLESS if cut is None else self._cut(axis, region, *cut) for cut in (lower, upper))
         return self._row(axis, region, low, high)
 
-    def equal_many(self, axis: int, region: Region, values: Iterable[Any]) -> range:
-        """`equal` for many constants."""
-        first = self._handles
-        for value in values:
-            self.equal(axis, region, value)
-        return range(first, self._handles)
-
-    def between_many(
-        self, axis: int, region: Region, lowers: Iterable[Cut | None], uppers: Iterable[Cut | None]
-    ) -> range:
-        """`between` for many pairs of cuts."""
-        first = self._handles
-        for lower, upper in zip(lowers, uppers, strict=True):
-            self.between(axis, region, lower, upper)
-        return range(first, self._handles)
-
     def add_comparisons(
         self,
         axis: Ints,
@@ -124,15 +115,6 @@ class AxesBuilder:
         low[has_low] = self._many_cuts(axis[has_low], lower[has_low], lower_in[has_low] == 0)
         high[has_high] = self._many_cuts(axis[has_high], upper[has_high], upper_in[has_high] == 1)
         return self._many_rows(axis, Region.NUMBER, low, high)
-
-    def add_texts(self, axis: Ints, points: Ints) -> range:
-        """Many equalities with strings at once, numbered as `point` numbers them."""
-        return self._many_rows(axis, Region.STRING, points, np.full(len(axis), POINT, np.int64))
-
-    def point(self, axis: int, value: str) -> int:
-        """The number that a string has among those an axis is compared with for equality."""
-        points = self._texts_of(axis, Region.STRING).points
-        return points.setdefault(value, len(points))
 
     def _many_rows(self, axis: Ints, region: Region, lower: Ints, upper: Ints) -> range:
         self._flush()
@@ -198,7 +180,11 @@ class AxesBuilder:
         """All handles: axis, region, lower and upper cut."""
         self._flush()
         none = np.empty(0, np.int64)
-        return [np.concatenate([none, *(each[field] for each in self._row_arrays)]) for field in range(4)]
+        axis, *others = (np.concatenate([none, *(each[field] for each in self._row_arrays)]) for field in range(4))
+        in_front = max(self.largest_axis, int(axis[axis < BEHIND].max(initial=-1))) + 1
+        self.largest_axis = in_front + self.behind - 1
+        self.virtual_axes.update(range(in_front, in_front + self.behind))
+        return [np.where(axis >= BEHIND, axis - BEHIND + in_front, axis), *others]
 
     def finish(self) -> tuple[Axes, Intervals]:
         """The axes, and the interval of slots of every handle."""

@@ -1,0 +1,192 @@
+"""`palio doctor`: can Palio, and Spark under it, run on this machine, and if not, what would help?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final, Literal
+
+import click
+
+from palio.cli import terminal
+
+_BROKEN: Final = 1
+State = Literal["fine", "absent", "broken"]
+_STYLES: Final[dict[State, str]] = {"fine": "good", "absent": "quiet", "broken": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was looked at, how it is, and what to do where it is not fine."""
+
+    what: str
+    state: State
+    seen: str
+    remedy: str = ""
+
+
+@click.command()
+@click.option("--start", is_flag=True, help="Also start Spark and run a job, which takes some seconds.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each finding, on a line each.")
+@click.pass_context
+def doctor(ctx: click.Context, start: bool, as_json: bool) -> None:
+    """Say whether Palio, and Spark under it, can run here, and what to do where they cannot.
+
+    \b
+    Examples:
+      palio doctor
+      palio doctor --start
+
+    Exit code 0: all that is installed works; 1: something does not.
+    """
+    findings: list[Finding] = []
+    for look in [*_LOOKS, *([_started_spark] if start else [])]:
+        for finding in look():
+            findings.append(finding)
+            if as_json:
+                terminal.print_json(
+                    {"what": finding.what, "state": finding.state, "seen": finding.seen, "remedy": finding.remedy}
+                )
+    if not as_json:
+        _print(findings)
+    ctx.exit(_BROKEN if any(each.state == "broken" for each in findings) else 0)
+
+
+def _print(findings: list[Finding]) -> None:
+    from rich.text import Text
+
+    console = terminal.results()
+    table = terminal.table("", "what", "seen")
+    marks: dict[State, str] = {"fine": "✓", "absent": "–", "broken": "✗"}
+    for each in findings:
+        seen = Text(each.seen)
+        if each.remedy:
+            seen.append(f"\n{each.remedy}", style="warning")
+        table.add_row(Text(marks[each.state], style=_STYLES[each.state]), each.what, seen)
+    console.print(table)
+
+
+def _python() -> Iterator[Finding]:
+    seen = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    yield Finding("Python", "fine", f"{seen}, {os.cpu_count()} processors")
+    yield Finding("Palio", "fine", _version_of("palio") or "not installed as a package")
+
+
+def _engine() -> Iterator[Finding]:
+    """Whether the kernels compile and give an answer."""
+    from palio.matching.matcher import Matcher
+
+    started = time.perf_counter()
+    try:
+        matcher = Matcher()
+        matcher.add_many(["a", "b"], ["x = 1", "y LIKE '%z%'"])
+        answer = matcher.match({"x": 1, "y": "xyz"})
+    except Exception as error:
+        yield Finding("matching", "broken", f"{type(error).__name__}: {error}", "please report this")
+        return
+    state: State = "fine" if answer == {"a", "b"} else "broken"
+    taken = terminal.duration(time.perf_counter() - started)
+    yield Finding("matching", state, f"Numba {_version_of('numba')}; the first match took {taken}", _cache_remedy())
+
+
+def _cache_remedy() -> str:
+    """Where compiled kernels cannot be kept, every process compiles them again."""
+    from numba.core.caching import NullCache
+
+    from palio.matching.columnar import kernels
+
+    kept = not isinstance(getattr(kernels.match_rows, "_cache", NullCache()), NullCache)
+    return "" if kept else "compiled code can be kept nowhere; set NUMBA_CACHE_DIR to a folder that can be written to"
+
+
+def _spark() -> Iterator[Finding]:
+    found = _version_of("pyspark") or _version_of("pyspark-client")
+    if found is None:
+        yield Finding("Spark", "absent", "not installed", "pip install 'palio[spark]' brings it")
+        return
+    supported = (4, 1) <= _numbers(found) < (5, 0)
+    yield Finding(
+        "Spark",
+        "fine" if supported else "broken",
+        f"pyspark {found}",
+        "" if supported else "Palio needs pyspark>=4.1,<5: pip install 'pyspark>=4.1,<5'",
+    )
+    pandas = _version_of("pandas")
+    if pandas is None or _numbers(pandas) >= (3, 0):
+        seen = "not installed" if pandas is None else f"pandas {pandas}"
+        yield Finding("pandas", "broken", seen, "Spark needs pandas>=2.2,<3: pip install 'pandas>=2.2,<3'")
+    yield from _java()
+    yield from _settings()
+
+
+def _java() -> Iterator[Finding]:
+    from palio.spark.java import JavaNotFound, find_java
+
+    try:
+        java = find_java()
+    except JavaNotFound as error:
+        first, *rest = str(error).splitlines()
+        yield Finding("Java", "broken", first, "\n".join(rest))
+        return
+    yield Finding("Java", "fine", f"Java {java.version}, {java.origin}")
+
+
+def _settings() -> Iterator[Finding]:
+    """What is set on this machine and would lead Spark astray; Palio's own commands set it right."""
+    python = os.environ.get("PYSPARK_PYTHON")
+    if python and os.path.realpath(python) != os.path.realpath(sys.executable):
+        yield Finding(
+            "PYSPARK_PYTHON", "broken", python, f"workers would miss what is installed here: set it to {sys.executable}"
+        )
+    home = os.environ.get("SPARK_HOME")
+    if home:
+        import pyspark
+
+        if os.path.realpath(home) != os.path.realpath(os.path.dirname(pyspark.__file__)):
+            yield Finding("SPARK_HOME", "broken", home, "another Spark would be started than pyspark's: unset it")
+
+
+def _sigma() -> Iterator[Finding]:
+    found = _version_of("pysigma")
+    if found is None:
+        yield Finding("Sigma rules", "absent", "not installed", "pip install 'palio[sigma]' reads them")
+    else:
+        yield Finding("Sigma rules", "fine", f"pySigma {found}")
+
+
+def _started_spark() -> Iterator[Finding]:
+    from palio.errors import PalioError
+    from palio.spark.session import open_session
+
+    started = time.perf_counter()
+    try:
+        spark = open_session()
+        from palio.spark import match
+
+        found = match(spark.range(10), [{"id": "a", "where": "id = 3"}]).count()
+        spark.stop()
+    except Exception as error:
+        reason = str(error) if isinstance(error, PalioError) else f"{type(error).__name__}: {error}"
+        yield Finding("a Spark job", "broken", reason.splitlines()[0], "see what Spark printed above")
+        return
+    taken = terminal.duration(time.perf_counter() - started)
+    yield Finding("a Spark job", "fine" if found == 1 else "broken", f"started, matched and stopped in {taken}")
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
+
+
+_LOOKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (_python, _engine, _spark, _sigma)

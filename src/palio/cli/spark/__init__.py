@@ -1,0 +1,37 @@
+"""`palio spark`: the same questions where one machine is not enough."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+import click
+
+_COMMANDS: Final = {
+    "match": "Find who wants which event, on a cluster or on all cores of this machine.",
+}
+
+
+class _Commands(click.Group):
+    """The subcommands by name, each in the module of its name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"palio.cli.spark.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.command(cls=_Commands, epilog="Every command has its own --help, with examples.")
+def spark() -> None:
+    """The data pipeline on Spark: matching in bulk, on all cores of this machine or on a cluster.
+
+    Needs the extra `spark`: pip install 'palio[spark]'. `palio doctor` says whether Spark can run here.
+    """

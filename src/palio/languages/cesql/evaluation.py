@@ -1,0 +1,355 @@
+"""The value of an expression for an event, and the errors that happened on the way.
+
+Expressions are compiled to closures once, for many events, as Palio's own are (`filters/expressions/evaluate.py`); in
+place of NULL there is a list that every part adds its errors to. What happens to a value (§3.2, §3.3, §3.6):
+
+- An operator or function of which an operand failed, gives the zero value of its own type: false, 0 or "".
+- A cast that fails gives the zero value of the type wanted, and the operator goes on with it.
+- AND and OR look at their operands from left to right, and no further once the outcome is certain; so does IN.
+
+The specification's own tests decide where its text leaves room: `1 != 1 / 0` is false, and `NOT 10` is a failed cast
+and true, although `BOOL(10)` is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from palio.filters.expressions.cloudevents_text import LARGEST, SMALLEST
+from palio.filters.expressions.inference import bottom_up
+from palio.filters.expressions.tree import Attribute, Call, Expression, Literal
+from palio.filters.like import LikePattern
+from palio.languages.cesql.failures import CAST, GENERIC, MATH, MISSING_ATTRIBUTE, MISSING_FUNCTION, Failure
+from palio.languages.cesql.functions import Unable, find, refusal
+from palio.languages.cesql.patterns import read_pattern
+from palio.languages.cesql.types import Type, Value, are_equal, cast, seen, type_of
+
+Event: TypeAlias = Mapping[str, Any]
+Failures: TypeAlias = list[Failure]
+Run: TypeAlias = Callable[[Event, Failures], Value]
+
+REQUIRED: Final = frozenset({"id", "source", "specversion", "type"})
+"""The attributes that every CloudEvent has, so that EXISTS is true of them whatever the event (§3.4.4)."""
+
+NOT_AN_ATTRIBUTE: Final = "data"
+"""What a CloudEvent carries is none of its attributes; no expression sees it."""
+
+
+def compile_expression(expression: Expression) -> Run:
+    """The function from an event's attributes, and a list for errors, to the value of an expression."""
+    compiler = _Compiler()
+    for call in bottom_up(expression):
+        compiler.part(call)
+    return compiler.part(expression)
+
+
+class _Compiler:
+    """Compiles the parts of one expression, inner ones before outer ones."""
+
+    def __init__(self) -> None:
+        self._parts: dict[int, Run] = {}
+
+    def part(self, expression: Expression) -> Run:
+        match expression:
+            case Literal(value):
+                return _constant(value)  # type: ignore[arg-type]
+            case Attribute(name, span):
+                return _attribute(name, span[0])
+            case Call():
+                if id(expression) not in self._parts:
+                    self._parts[id(expression)] = self._call(expression)
+                return self._parts[id(expression)]
+        raise TypeError(expression)
+
+    def _call(self, call: Call) -> Run:
+        if call.function == "exists":
+            (attribute,) = call.arguments
+            assert isinstance(attribute, Attribute)
+            return _exists(attribute.name)
+        form = _FORMS.get(call.function, _function)
+        return form(call, [self.part(argument) for argument in call.arguments])
+
+
+def _constant(value: Value) -> Run:
+    return lambda event, failures: value
+
+
+def _attribute(name: str, position: int) -> Run:
+    def run(event: Event, failures: Failures) -> Value:
+        value = event.get(name)
+        if value is None or name == NOT_AN_ATTRIBUTE:
+            failures.append(Failure(MISSING_ATTRIBUTE, f"the event has no attribute {name}", position))
+            return False
+        found = seen(value)
+        if found is None:
+            reason = f"the attribute {name} holds a value of no CloudEvents type ({type(value).__name__})"
+            failures.append(Failure(GENERIC, reason, position))
+            return False
+        return found
+
+    return run
+
+
+def _exists(name: str) -> Run:
+    if name in REQUIRED:
+        return _constant(True)
+    if name == NOT_AN_ATTRIBUTE:
+        return _constant(False)
+    return lambda event, failures: event.get(name) is not None
+
+
+def _casting(value: Value, target: Type, failures: Failures, position: int) -> Value:
+    """A value as another type; where it cannot be, an error and the zero value of the type."""
+    found = cast(value, target)
+    if found is None:
+        shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
+        failures.append(Failure(CAST, f"{shown} is no {target.value}", position))
+        return target.zero
+    return found
+
+
+def _and(call: Call, operands: list[Run]) -> Run:
+    parts = list(zip(operands, _starts(call), strict=True))
+
+    def run(event: Event, failures: Failures) -> Value:
+        before = len(failures)
+        for operand, position in parts:
+            value = operand(event, failures)
+            if len(failures) > before or not _casting(value, Type.BOOLEAN, failures, position):
+                return False
+        return True
+
+    return run
+
+
+def _or(call: Call, operands: list[Run]) -> Run:
+    parts = list(zip(operands, _starts(call), strict=True))
+
+    def run(event: Event, failures: Failures) -> Value:
+        failed, start = False, len(failures)
+        for place, (operand, position) in enumerate(parts):
+            before = len(failures)
+            # `a OR b OR c` is `(a OR b) OR c`: whatever went wrong in the bracket, the whole bracket failed.
+            failed = failed or (place > 1 and before > start)
+            value = operand(event, failures)
+            if len(failures) > before:
+                failed = True
+            elif _casting(value, Type.BOOLEAN, failures, position):
+                return not failed
+        return False
+
+    return run
+
+
+def _xor(call: Call, operands: list[Run]) -> Run:
+    left, right = operands
+    first_position, second_position = _starts(call)
+
+    def run(event: Event, failures: Failures) -> Value:
+        before = len(failures)
+        first, second = left(event, failures), right(event, failures)
+        if len(failures) > before:
+            return False
+        one = _casting(first, Type.BOOLEAN, failures, first_position)
+        return one is not _casting(second, Type.BOOLEAN, failures, second_position)
+
+    return run
+
+
+def _not(call: Call, operands: list[Run]) -> Run:
+    (operand,), (position,) = operands, _starts(call)
+
+    def run(event: Event, failures: Failures) -> Value:
+        before = len(failures)
+        value = operand(event, failures)
+        if len(failures) > before:
+            return False
+        if type_of(value) is Type.INTEGER:
+            failures.append(Failure(CAST, f"NOT takes a Boolean, not the Integer {value}", position))
+            return True
+        return not _casting(value, Type.BOOLEAN, failures, position)
+
+    return run
+
+
+def _equal(wanted: bool) -> _Form:
+    def form(call: Call, operands: list[Run]) -> Run:
+        left, right = operands
+        position = call.arguments[0].span[0]
+
+        def run(event: Event, failures: Failures) -> Value:
+            before = len(failures)
+            first, second = left(event, failures), right(event, failures)
+            if len(failures) > before:
+                return False
+            return are_equal(_casting(first, type_of(second), failures, position), second) is wanted
+
+        return run
+
+    return form
+
+
+_COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
+    "<": lambda x, y: x < y,
+    "<=": lambda x, y: x <= y,
+    ">": lambda x, y: x > y,
+    ">=": lambda x, y: x >= y,
+}
+
+
+def _comparison(call: Call, operands: list[Run]) -> Run:
+    compare = _COMPARISONS[call.function]
+    integers = _integers(call, operands)
+
+    def run(event: Event, failures: Failures) -> Value:
+        found = integers(event, failures)
+        return found is not None and compare(*found)
+
+    return run
+
+
+def _arithmetic(call: Call, operands: list[Run]) -> Run:
+    compute, position = _ARITHMETIC[call.function], call.span[0]
+    integers = _integers(call, operands)
+
+    def run(event: Event, failures: Failures) -> Value:
+        found = integers(event, failures)
+        if found is None:
+            return 0
+        result = compute(*found)
+        if result is None or not SMALLEST <= result <= LARGEST:
+            reason = "division by zero" if result is None else f"{result} is beyond 32 bits"
+            failures.append(Failure(MATH, reason, position))
+            return 0
+        return result
+
+    return run
+
+
+def _integers(call: Call, operands: list[Run]) -> Callable[[Event, Failures], list[int] | None]:
+    """The operands as Integers; None where one of them failed."""
+    parts = list(zip(operands, _starts(call), strict=True))
+
+    def run(event: Event, failures: Failures) -> list[int] | None:
+        before = len(failures)
+        values = [(operand(event, failures), position) for operand, position in parts]
+        if len(failures) > before:
+            return None
+        return [int(_casting(value, Type.INTEGER, failures, position)) for value, position in values]
+
+    return run
+
+
+def _quotient(x: int, y: int) -> int | None:
+    """Rounded towards zero; None for a division by zero."""
+    return None if y == 0 else (abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1)
+
+
+def _remainder(x: int, y: int) -> int | None:
+    """With the sign of the dividend; None for a division by zero."""
+    return None if y == 0 else (abs(x) % abs(y)) * (1 if x >= 0 else -1)
+
+
+_ARITHMETIC: Final[dict[str, Callable[..., int | None]]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "/": _quotient,
+    "%": _remainder,
+    "neg": lambda x: -x,
+}
+
+
+def _like(call: Call, operands: list[Run]) -> Run:
+    operand = operands[0]
+    matches = pattern_of(call).matches
+
+    def run(event: Event, failures: Failures) -> Value:
+        before = len(failures)
+        value = operand(event, failures)
+        return len(failures) == before and matches(str(cast(value, Type.STRING)))
+
+    return run
+
+
+def pattern_of(call: Call) -> LikePattern:
+    """The pattern of a LIKE."""
+    pattern = call.arguments[1]
+    assert isinstance(pattern, Literal)
+    return read_pattern(str(pattern.value))
+
+
+def _in(call: Call, operands: list[Run]) -> Run:
+    left, *items = operands
+    parts = list(zip(items, _starts(call)[1:], strict=True))
+
+    def run(event: Event, failures: Failures) -> Value:
+        before = len(failures)
+        value = left(event, failures)
+        if len(failures) > before:
+            return False
+        target, failed = type_of(value), False
+        for item, position in parts:
+            before = len(failures)
+            other = item(event, failures)
+            if len(failures) > before:
+                failed = True
+            elif are_equal(value, _casting(other, target, failures, position)):
+                return not failed
+        return False
+
+    return run
+
+
+def _function(call: Call, operands: list[Run]) -> Run:
+    position = call.span[0]
+    function = find(call.function, len(operands))
+    if function is None:
+        failure = Failure(MISSING_FUNCTION, refusal(call.function, len(operands)) or "", position)
+
+        def run_missing(event: Event, failures: Failures) -> Value:
+            failures.append(failure)
+            return False
+
+        return run_missing
+    zero, compute = function.result.zero, function.compute
+    parts = [
+        (operand, function.parameter(at), start)
+        for at, (operand, start) in enumerate(zip(operands, _starts(call), strict=True))
+    ]
+
+    def run(event: Event, failures: Failures) -> Value:
+        before = len(failures)
+        values = [operand(event, failures) for operand, _, _ in parts]
+        if len(failures) > before:
+            return zero
+        arguments = [
+            _casting(value, target, failures, start) for value, (_, target, start) in zip(values, parts, strict=True)
+        ]
+        try:
+            return compute(*arguments)
+        except Unable as error:
+            failures.append(Failure(error.kind, error.reason, position))
+            return error.value
+
+    return run
+
+
+def _starts(call: Call) -> list[int]:
+    return [argument.span[0] for argument in call.arguments]
+
+
+_Form: TypeAlias = Callable[[Call, list[Run]], Run]
+_FORMS: Final[dict[str, _Form]] = {
+    "and": _and,
+    "or": _or,
+    "xor": _xor,
+    "not": _not,
+    "=": _equal(True),
+    "<>": _equal(False),
+    **dict.fromkeys(_COMPARISONS, _comparison),
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    "like": _like,
+    "in": _in,
+}

@@ -1,0 +1,168 @@
+"""Which functions may an expression call, and what do they give? (§3.5)
+
+A function is found by its name, whatever the case of its letters, and the number of its arguments. Its arguments
+are cast to the types it takes before it sees them. What it cannot do it says by raising `Unable`, with the value
+that it gives nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from palio.errors import PalioError
+from palio.filters.expressions.cloudevents_text import LARGEST, SMALLEST
+from palio.filters.expressions.text_functions import TEXT_LIMIT
+from palio.languages.cesql.failures import FUNCTION_EVALUATION, MATH
+from palio.languages.cesql.types import Type, Value, cast
+
+
+class Unable(PalioError):
+    """What a function could not do; it gives a value all the same."""
+
+    def __init__(self, value: Value, reason: str, kind: str = FUNCTION_EVALUATION) -> None:
+        self.value = value
+        self.reason = reason
+        self.kind = kind
+        super().__init__(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function: the types of its arguments, how many may be left out, of what type more may follow, its result."""
+
+    name: str
+    parameters: tuple[Type, ...]
+    result: Type
+    compute: Callable[..., Value]
+    optional: int = 0
+    more: Type | None = None
+
+    def takes(self, count: int) -> bool:
+        """Whether it may be given so many arguments."""
+        least = len(self.parameters) - self.optional
+        return least <= count and (self.more is not None or count <= len(self.parameters))
+
+    def parameter(self, position: int) -> Type:
+        """The type of the argument at a position, counted from 0."""
+        if position < len(self.parameters):
+            return self.parameters[position]
+        assert self.more is not None
+        return self.more
+
+    @property
+    def arguments(self) -> str:
+        """How many arguments it takes, in words."""
+        least, most = len(self.parameters) - self.optional, len(self.parameters)
+        if self.more is not None:
+            return f"{least} or more arguments" if least else "any number of arguments"
+        return f"{least} to {most} arguments" if self.optional else f"{most} argument{'' if most == 1 else 's'}"
+
+
+# What Unicode calls white space; Python's strip() takes some control characters as well, which §3.5.1 rules out.
+_WHITE_SPACE: Final = (
+    "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+)
+
+
+def _concat(*parts: str) -> str:
+    return _concat_with("", *parts)
+
+
+def _concat_with(separator: str, *parts: str) -> str:
+    length = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
+    if length > TEXT_LIMIT:  # as in SQL; a long attribute named often would fill the memory
+        raise Unable("", f"a text of {length:,} characters; {TEXT_LIMIT:,} is the limit")
+    return separator.join(parts)
+
+
+def _left(text: str, count: int) -> str:
+    if count < 0:
+        raise Unable(text, f"LEFT of {count} characters")
+    return text[:count]
+
+
+def _right(text: str, count: int) -> str:
+    if count < 0:
+        raise Unable(text, f"RIGHT of {count} characters")
+    return text[max(0, len(text) - count) :]
+
+
+def _substring(text: str, position: int, length: int | None = None) -> str:
+    if length is not None and length < 0:
+        raise Unable("", f"SUBSTRING of {length} characters")
+    if not -len(text) <= position <= len(text):
+        raise Unable("", f"SUBSTRING from {position} of a text of {len(text)}")
+    if position == 0:
+        return ""
+    start = position - 1 if position > 0 else len(text) + position
+    return text[start:] if length is None else text[start : start + length]
+
+
+def _absolute(number: int) -> int:
+    if number == SMALLEST:
+        raise Unable(LARGEST, f"ABS({number}) is beyond 32 bits", MATH)
+    return abs(number)
+
+
+def _upper(text: str) -> str:
+    return text.upper()
+
+
+def _lower(text: str) -> str:
+    return text.lower()
+
+
+def _trim(text: str) -> str:
+    return text.strip(_WHITE_SPACE)
+
+
+def _itself(value: Value) -> Value:
+    return value
+
+
+def _is_integer(value: Value) -> bool:
+    return cast(value, Type.INTEGER) is not None
+
+
+def _is_boolean(value: Value) -> bool:
+    return cast(value, Type.BOOLEAN) is not None
+
+
+_TEXT, _WHOLE, _TRUTH = Type.STRING, Type.INTEGER, Type.BOOLEAN
+FUNCTIONS: Final[dict[str, Function]] = {
+    function.name: function
+    for function in (
+        Function("LENGTH", (_TEXT,), _WHOLE, len),
+        Function("CONCAT", (), _TEXT, _concat, more=_TEXT),
+        Function("CONCAT_WS", (_TEXT,), _TEXT, _concat_with, more=_TEXT),
+        Function("LOWER", (_TEXT,), _TEXT, _lower),
+        Function("UPPER", (_TEXT,), _TEXT, _upper),
+        Function("TRIM", (_TEXT,), _TEXT, _trim),
+        Function("LEFT", (_TEXT, _WHOLE), _TEXT, _left),
+        Function("RIGHT", (_TEXT, _WHOLE), _TEXT, _right),
+        Function("SUBSTRING", (_TEXT, _WHOLE, _WHOLE), _TEXT, _substring, optional=1),
+        Function("ABS", (_WHOLE,), _WHOLE, _absolute),
+        # The casts by name; a cast that fails is the call's own cast error.
+        Function("INT", (_WHOLE,), _WHOLE, _itself),
+        Function("BOOL", (_TRUTH,), _TRUTH, _itself),
+        Function("STRING", (_TEXT,), _TEXT, _itself),
+        Function("IS_INT", (Type.ANY,), _TRUTH, _is_integer),
+        Function("IS_BOOL", (Type.ANY,), _TRUTH, _is_boolean),
+    )
+}
+
+
+def find(name: str, count: int) -> Function | None:
+    """The function of a name in capital letters that takes so many arguments."""
+    function = FUNCTIONS.get(name)
+    return function if function is not None and function.takes(count) else None
+
+
+def refusal(name: str, count: int) -> str | None:
+    """Why there is no such function, or not with so many arguments; None where there is."""
+    function = FUNCTIONS.get(name)
+    if function is None:
+        return f"there is no function {name}"
+    return None if function.takes(count) else f"{name} takes {function.arguments}, not {count}"

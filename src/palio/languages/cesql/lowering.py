@@ -1,0 +1,206 @@
+"""From an expression to a filter: which of it the index can hold, and what is left to evaluate.
+
+A filter matches where the expression is true and nothing failed (§1.2), so a condition is not true, false or NULL but
+true, false or failed, and AND and OR are not symmetric: `a = 1 OR b = 2` fails where there is no `a`, whatever `b` is.
+With *defined* for "true or false", without an error,
+
+    a AND b   is true where both are     is false where a is, or where a is defined and b is false
+    a OR b    is false where both are    is true where a is, or where a is defined and b is true
+
+Written out like this a tree may grow faster than its text. Where it does, and where a condition computes something or
+compares two attributes, the condition is kept as text and evaluated, see `palio.filters.computed.foreign`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from palio.errors import ParseError
+from palio.filters.computed import foreign
+from palio.filters.expressions.tree import Attribute, Call, Expression, Literal, attributes_of, walk
+from palio.filters.filter import Filter
+from palio.filters.tree import EVERYTHING, NOTHING, And, Or
+from palio.languages.cesql.evaluation import NOT_AN_ATTRIBUTE, REQUIRED, compile_expression, pattern_of
+from palio.languages.cesql.failures import Failure
+from palio.languages.cesql.functions import FUNCTIONS, find, refusal
+from palio.languages.cesql.sets import (
+    ALWAYS,
+    NEVER,
+    UNDEFINED,
+    Meaning,
+    compared,
+    compared_after,
+    exists,
+    like,
+    one_of,
+    truly,
+    truth,
+    truth_for_not,
+)
+from palio.languages.cesql.types import Type, Value
+from palio.languages.cesql.writing import write
+
+LANGUAGE: Final = "cesql"
+_LARGEST: Final = 1_000  # conditions in a tree, beyond a few for each condition in the text
+_COMPARISONS: Final = frozenset({"=", "<>", "<", "<=", ">", ">="})
+_ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%", "neg"})
+
+
+def check(expression: Expression, text: str) -> None:
+    """Refuse what fails for every event: calls of functions that there are not, and the event's data."""
+    for node in walk(expression):
+        if isinstance(node, Attribute) and node.name == NOT_AN_ATTRIBUTE:
+            reason = "CESQL sees the attributes of an event, not its data"
+            raise ParseError(text, node.span[0], reason, "a condition on data.… can be written in SQL")
+        if isinstance(node, Call) and node.function.isupper():
+            reason = refusal(node.function, len(node.arguments)) or ""
+            if reason:
+                raise ParseError(text, node.span[0], reason, f"the functions are {', '.join(FUNCTIONS)}")
+
+
+def lower_filter(expression: Expression) -> Filter:
+    """The filter of an expression that was checked."""
+    match expression:
+        case Attribute(name):
+            return Filter(truly(name), truth_for_not(name).false)
+        case Call() if _type_of(expression) is Type.BOOLEAN:
+            meant = lower(expression)
+            return Filter(meant.true, lambda: meant.false)
+    # A value that is no Boolean never passes; that NOT of it may, is the language's own rule.
+    is_true = not attributes_of(expression) and _constant(expression) is True
+    return Filter(EVERYTHING if is_true else NOTHING, _operand_of_not(expression).false)
+
+
+def lower(expression: Expression) -> Meaning:
+    """The meaning of an expression that gives a Boolean."""
+    if not attributes_of(expression):
+        value, failures = _fold(expression)
+        return UNDEFINED if failures else ALWAYS if value is True else NEVER
+    match expression:
+        case Call("and" | "or" | "xor" as function, arguments):
+            # Too large a tree is given up for its text as soon as it is one, or building it would take too long.
+            meant = _join(function, [_operand(each) for each in arguments])
+            return meant if meant.size <= _LARGEST + 4 * meant.conditions else _evaluated(expression)
+        case Call("not", (argument,)):
+            return _operand_of_not(argument).negated()
+        case Call("exists", (Attribute(name),)):
+            return ALWAYS if name in REQUIRED else exists(name)
+        case Call("like", (Attribute(name), _)):
+            return like(name, pattern_of(expression))
+        case Call("in", (Attribute(name), *items)) if not any(attributes_of(item) for item in items):
+            return one_of(name, [_constant(item) for item in items])
+        case Call(operator, (left, right)) if operator in _COMPARISONS:
+            return _comparison(operator, left, right) or _evaluated(expression)
+    return _evaluated(expression)
+
+
+def _comparison(operator: str, left: Expression, right: Expression) -> Meaning | None:
+    """A comparison of an attribute with a constant, either way round; None for any other."""
+    if isinstance(left, Attribute) and not attributes_of(right):
+        constant, compare, name = _constant(right), compared, left.name
+    elif isinstance(right, Attribute) and not attributes_of(left):
+        constant, compare, name = _constant(left), compared_after, right.name
+    else:
+        return None
+    return UNDEFINED if constant is None else compare(name, operator, constant)
+
+
+def _operand(expression: Expression) -> Meaning:
+    """An operand of AND, OR or XOR, which cast it to a Boolean."""
+    if isinstance(expression, Attribute):
+        return truth(expression.name)
+    if _type_of(expression) is Type.BOOLEAN:
+        return lower(expression)
+    return lower(Call("BOOL", (expression,), expression.span))
+
+
+def _operand_of_not(expression: Expression) -> Meaning:
+    """The operand of NOT, which is cast to a Boolean unless it is an Integer."""
+    if isinstance(expression, Attribute):
+        return truth_for_not(expression.name)
+    return UNDEFINED if _type_of(expression) is Type.INTEGER else _operand(expression)
+
+
+def _join(function: str, parts: list[Meaning]) -> Meaning:
+    """Conditions joined by one operator; halves of halves, so that a long chain makes no deep tree."""
+    if len(parts) == 1:
+        return parts[0]
+    if function != "xor" and parts[0].domain and all(part.domain == parts[0].domain for part in parts):
+        return _join_alike(function, parts)
+    middle = len(parts) // 2
+    left, right = _join(function, parts[:middle]), _join(function, parts[middle:])
+    conditions, size = left.conditions + right.conditions, 2 * left.size + right.size
+    match function:
+        case "and":
+            return Meaning(
+                lambda: And((left.true, right.true)),
+                lambda: Or((left.false, And((left.defined, right.false)))),
+                lambda: Or((left.false, And((left.defined, right.defined)))),
+                conditions=conditions,
+                size=size,
+            )
+        case "or":
+            return Meaning(
+                lambda: Or((left.true, And((left.defined, right.true)))),
+                lambda: And((left.false, right.false)),
+                lambda: Or((left.true, And((left.defined, right.defined)))),
+                conditions=conditions,
+                size=size,
+            )
+    return Meaning(
+        lambda: Or((And((left.true, right.false)), And((left.false, right.true)))),
+        lambda: Or((And((left.true, right.true)), And((left.false, right.false)))),
+        lambda: And((left.defined, right.defined)),
+        conditions=conditions,
+        size=2 * (left.size + right.size),
+    )
+
+
+def _join_alike(function: str, parts: list[Meaning]) -> Meaning:
+    """Conditions that are defined in the same places, such as those on one attribute: there order does not matter."""
+    every, some = (And, Or) if function == "and" else (Or, And)
+    return Meaning(
+        lambda: every(tuple(part.true for part in parts)),
+        lambda: some(tuple(part.false for part in parts)),
+        lambda: parts[0].defined,
+        domain=parts[0].domain,
+        conditions=sum(part.conditions for part in parts),
+        size=sum(part.size for part in parts),
+    )
+
+
+def _evaluated(expression: Expression) -> Meaning:
+    """A condition that is kept as text and evaluated."""
+    text = write(expression)
+    true, false = foreign(LANGUAGE, text, True), foreign(LANGUAGE, text, False)
+    return Meaning(true, false, Or((true, false)))
+
+
+def _type_of(expression: Expression) -> Type:
+    """The type of every value that an expression other than an attribute has."""
+    match expression:
+        case Literal(bool()):
+            return Type.BOOLEAN
+        case Literal(int()):
+            return Type.INTEGER
+        case Literal():
+            return Type.STRING
+        case Call(function, arguments) if function.isupper():
+            found = find(function, len(arguments))
+            assert found is not None  # checked before
+            return found.result
+        case Call(function) if function in _ARITHMETIC:
+            return Type.INTEGER
+    return Type.BOOLEAN
+
+
+def _fold(expression: Expression) -> tuple[Value, list[Failure]]:
+    """The value of an expression without attributes."""
+    failures: list[Failure] = []
+    return compile_expression(expression)({}, failures), failures
+
+
+def _constant(expression: Expression) -> Value | None:
+    """The value of an expression without attributes; None where it fails."""
+    value, failures = _fold(expression)
+    return None if failures else value

@@ -1,0 +1,39 @@
+"""Event patterns of Amazon EventBridge; `docs/languages/eventbridge.md` is the specification."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from palio.filters.filter import Filter
+from palio.languages.eventbridge.dialect import EVENTBRIDGE
+from palio.languages.eventbridge.document import Document, read_document
+from palio.languages.eventbridge.lowering import lower_rule
+from palio.languages.eventbridge.rules import read_rule
+
+__all__ = ["parse"]
+
+
+def parse(condition: Any, *, strict: bool = True, timezone: str = "UTC") -> Filter:
+    """The filter of an event pattern, given as JSON text or as the dictionary it stands for.
+
+    What EventBridge refuses is refused; without `strict`, its quotas are lifted, and a bare value may stand for a
+    list of one. Patterns know no times, so that `timezone` changes nothing.
+
+    >>> wanted = parse({"detail": {"state": [{"anything-but": "ok"}], "load": [{"numeric": [">", 0.9]}]}})
+    >>> wanted.matches({"detail": {"state": "late", "load": 0.95}})
+    True
+    """
+    if isinstance(condition, str):
+        return _parse_text(condition, strict)
+    return _parse(read_document(condition), strict)
+
+
+@lru_cache(maxsize=4096)
+def _parse_text(text: str, strict: bool) -> Filter:
+    return _parse(read_document(text), strict)
+
+
+def _parse(document: Document, strict: bool) -> Filter:
+    dialect = EVENTBRIDGE if strict else EVENTBRIDGE.unlimited()
+    return lower_rule(read_rule(document, dialect), document, dialect)

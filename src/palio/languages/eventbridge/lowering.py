@@ -1,0 +1,122 @@
+"""From a rule to a filter.
+
+A field is an attribute by its path, and its list a set of values; a pattern is therefore conditions that the index
+holds as they are. A rule is true or false and nothing between, so where it is FALSE is where it is not TRUE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Final
+
+from palio.events.names import join_path
+from palio.filters.filter import Filter
+from palio.filters.tree import And, Leaf, Node, Or
+from palio.filters.values import ValueSet
+from palio.languages.eventbridge.conditions import ABSENT, THERE, Condition, none_of
+from palio.languages.eventbridge.dialect import Dialect
+from palio.languages.eventbridge.document import Document
+from palio.languages.eventbridge.expressions import Absent
+from palio.languages.eventbridge.refusal import Place
+from palio.languages.eventbridge.rules import MOST_CHOICES, Field, Rule, choices_of, repeats_a_field
+
+_MOST_DOTS: Final = 5  # in the names of one field; each doubles the ways to read them
+
+
+def lower_rule(rule: Rule, document: Document, dialect: Dialect) -> Filter:
+    """The filter that a rule is."""
+    if repeats_a_field(rule):
+        choices = choices_of(rule)
+        if choices is None:
+            raise Place(document.text).refuse(
+                document.root,
+                f"a field is named twice, and $or leaves more than {MOST_CHOICES:,} choices around it",
+                "name each field once",
+            )
+        lowered = [tuple(choice.values()) for choice in choices]
+        return Filter(
+            Or(tuple(_holds(fields, document, dialect) for fields in lowered)),
+            lambda: And(tuple(_fails(fields, document, dialect) for fields in lowered)),
+        )
+    return Filter(_holds(rule, document, dialect), lambda: _fails(rule, document, dialect))
+
+
+def _holds(rule: Rule, document: Document, dialect: Dialect) -> Node:
+    """Where a rule is TRUE: all of its fields match, and of each choice some branch."""
+    parts = (
+        _field_holds(item, _names_of(item, document, dialect))
+        if isinstance(item, Field)
+        else Or(tuple(_holds(branch, document, dialect) for branch in item.branches))
+        for item in rule
+    )
+    return And(tuple(parts))
+
+
+def _fails(rule: Rule, document: Document, dialect: Dialect) -> Node:
+    parts = (
+        _field_fails(item, _names_of(item, document, dialect))
+        if isinstance(item, Field)
+        else And(tuple(_fails(branch, document, dialect) for branch in item.branches))
+        for item in rule
+    )
+    return Or(tuple(parts))
+
+
+def _field_holds(field: Field, names: list[str]) -> Node:
+    found: list[Node] = [
+        Leaf(name, values) for name in names for each in _conditions(field, name) for values in each.inside
+    ]
+    if _wants_absence(field):
+        found.append(And(tuple(Leaf(name, ABSENT) for name in names)))
+    return Or(tuple(found))
+
+
+def _field_fails(field: Field, names: list[str]) -> Node:
+    failed: list[Node] = [
+        Or((Leaf(name, ABSENT), *(Leaf(name, values) for values in sets)))
+        for name in names
+        for sets in _outside(_conditions(field, name))
+    ]
+    if _wants_absence(field):
+        failed.append(Or(tuple(Leaf(name, THERE) for name in names)))
+    return And(tuple(failed))
+
+
+def _outside(conditions: list[Condition]) -> Iterator[tuple[ValueSet, ...]]:
+    """Unions of sets, all of which a value is in for which no condition holds; few where conditions are many."""
+    single = [each for each in conditions if len(each.inside) == 1]
+    if single:
+        yield none_of(single).inside
+    yield from (each.outside for each in conditions if len(each.inside) > 1)
+
+
+def _conditions(field: Field, name: str) -> list[Condition]:
+    present = [each for each in field.alternatives if not isinstance(each, Absent)]
+    return [each if isinstance(each, Condition) else each(name) for each in present]
+
+
+def _wants_absence(field: Field) -> bool:
+    return any(isinstance(each, Absent) for each in field.alternatives)
+
+
+def _names_of(field: Field, document: Document, dialect: Dialect) -> list[str]:
+    """The attributes a field may be: several where a name in its path has a dot, which may be a step as well."""
+    if not dialect.dots_join or not any("." in name for name in field.path):
+        return [join_path(field.path)]
+    if sum(name.count(".") for name in field.path) > _MOST_DOTS:
+        raise Place(document.text).refuse(
+            document.root,
+            f"{field.dotted[:80]}: more than {_MOST_DOTS} dots in names, each of which may be a step into an object",
+            "write objects for the steps",
+        )
+    readings = product(*map(_readings, field.path))
+    return [join_path(step for steps in reading for step in steps) for reading in readings]
+
+
+def _readings(name: str) -> list[tuple[str, ...]]:
+    """Every way to take the dots of a name as steps, or not."""
+    first, dot, rest = name.partition(".")
+    if not dot:
+        return [(name,)]
+    return [reading for after in _readings(rest) for reading in ((first, *after), (f"{first}.{after[0]}", *after[1:]))]

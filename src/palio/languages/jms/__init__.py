@@ -1,0 +1,32 @@
+"""JMS message selectors, as Jakarta Messaging 3.1 specifies them; `docs/languages/jms.md` says what they mean here."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from palio.errors import ParseError
+from palio.filters.filter import Filter
+from palio.languages.jms.evaluation import Condition
+from palio.languages.jms.lowering import lower_filter
+from palio.languages.jms.parser import parse_selector
+
+__all__ = ["condition", "parse"]
+
+
+def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
+    """The filter of a selector. No literal of the language is a time, so that `timezone` changes nothing."""
+    if not isinstance(condition, str):
+        hint = "'' is the selector that selects everything" if condition is None else None
+        raise ParseError(str(condition), 0, f"a selector is text, not {type(condition).__name__}", hint)
+    return _parse(condition)
+
+
+def condition(text: str) -> Condition:
+    """A selector that can be asked of an event: what is left to compute of filters, and of `condition_in('jms', …)`."""
+    return Condition(parse_selector(text))
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Filter:
+    return lower_filter(parse_selector(text))

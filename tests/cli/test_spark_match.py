@@ -1,0 +1,98 @@
+"""`palio spark match`, as a process of its own: a session is started, used and stopped."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from click.testing import CliRunner
+
+from palio.cli.main import palio
+from palio.cli.spark.match import _format_of
+from palio.errors import InputError
+
+pytestmark = pytest.mark.spark
+
+
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "palio", "spark", "match", "--master", "local[2]", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("spark")
+    events = pa.table(
+        {"id": range(20), "price": [7 * each % 20 for each in range(20)], "symbol": ["ACME", "INIT"] * 10}
+    )
+    pyarrow.parquet.write_table(events, folder / "events.parquet")
+    wants: list[dict[str, Any]] = [
+        {"id": "dear", "where": "price >= 15", "subscriber": "desk"},
+        {"id": "acme", "where": "symbol = 'ACME'"},
+        {"id": "never", "where": "price > 100"},
+        {"id": "typo", "where": "price >"},
+    ]
+    (folder / "wants.jsonl").write_text("".join(json.dumps(each) + "\n" for each in wants))
+    return folder
+
+
+def test_matches_are_written_and_summed_up(folder: Path) -> None:
+    ended = run(
+        "--events", "events.parquet", "--subscriptions", "wants.jsonl", "--out", "hits", "--json", folder=folder
+    )
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    assert summary["events"] == 20
+    assert summary["matches"] == 15
+    assert summary["subscriptions"] == 3
+    assert summary["never_matched"] == 1
+    assert summary["most_matched"] == {"acme": 10, "dear": 5}
+    assert summary["least_matched"] == {"dear": 5, "acme": 10}
+    assert [each["id"] for each in summary["refused"]] == ["typo"]
+    assert "left out: typo" in ended.stderr
+    hits = pyarrow.parquet.read_table(folder / "hits")
+    assert hits.column_names == ["id", "price", "symbol", "subscription_id", "subscriber"]
+    assert hits.num_rows == 15
+
+
+def test_strict_refuses_and_the_table_is_for_people(folder: Path) -> None:
+    ended = run("--events", "events.parquet", "--subscriptions", "wants.jsonl", "--strict", folder=folder)
+    assert ended.returncode == 2
+    assert "typo" in ended.stderr
+    (folder / "good.jsonl").write_text('{"id": "all", "where": "TRUE"}\n')
+    ended = run("--events", "events.parquet", "--subscriptions", "good.jsonl", "--per-event", folder=folder)
+    assert ended.returncode == 0, ended.stderr
+    assert "20 from events.parquet" in ended.stdout
+    assert "Matches were only counted" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("events", "format"),
+    [
+        ("events/*.parquet", "parquet"),
+        ("events.jsonl.gz", "json"),
+        ("a/b.CSV", "csv"),
+        ("db.orders", None),
+        ("orders", None),
+    ],
+)
+def test_the_name_says_what_the_events_are(events: str, format: str | None) -> None:
+    assert _format_of(events) == format
+
+
+def test_a_folder_that_does_not_say_is_asked_about() -> None:
+    with pytest.raises(InputError, match="--format"):
+        _format_of("events/today")
+
+
+def test_a_setting_is_a_name_and_a_value() -> None:
+    arguments = ["spark", "match", "--events", "a.parquet", "--subscriptions", "b.jsonl", "--conf", "nonsense"]
+    answer = CliRunner().invoke(palio, arguments)
+    assert answer.exit_code == 2
+    assert "NAME=VALUE" in answer.stderr

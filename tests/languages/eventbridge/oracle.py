@@ -1,0 +1,138 @@
+"""What EventBridge means by a pattern, evaluated on the JSON itself, by brute force.
+
+Written from EventBridge's documentation and the observable behaviour of its engine; it shares nothing with
+`palio.languages`. A pattern is expanded into all choices its `$or` leave, each a mapping from a dotted path to the
+list asked of it; an event is taken apart into the values found at each path. Arrays count as so many values.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+
+def matches(pattern: dict[str, Any], event: dict[str, Any]) -> bool:
+    """Whether an event matches a pattern that is valid."""
+    found: dict[str, list[Any]] = {}
+    for path, value in _leaves(event, ""):
+        found.setdefault(path, []).append(value)
+    return any(
+        all(_field_matches(asked, found.get(path, [])) for path, asked in choice.items())
+        for choice in _choices(pattern, "", [{}])
+    )
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, path)
+    else:
+        yield path, value
+
+
+def _choices(pattern: dict[str, Any], path: str, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """All ways to choose among the objects of `$or`; a path that was there before is asked anew."""
+    for name, inner in pattern.items():
+        place = f"{path}.{name}" if path else name
+        if name == "$or":
+            before = [choice for branch in inner for choice in _choices(branch, path, before)]
+        elif isinstance(inner, dict):
+            before = _choices(inner, place, before)
+        else:
+            before = [{**choice, place: inner} for choice in before]
+    return before
+
+
+def _field_matches(asked: list[Any], values: list[Any]) -> bool:
+    if not values:
+        return {"exists": False} in asked
+    return any(_accepts(each, value) for each in asked for value in values)
+
+
+def _accepts(asked: Any, value: Any) -> bool:
+    if not isinstance(asked, dict):
+        return _equal(asked, value)
+    ((test, operand),) = asked.items()
+    match test:
+        case "exists":
+            return operand is True
+        case "anything-but" if isinstance(operand, dict):
+            ((inner, texts),) = operand.items()
+            return not any(_accepts({inner: text}, value) for text in (texts if isinstance(texts, list) else [texts]))
+        case "anything-but":
+            return not any(_equal(each, value) for each in (operand if isinstance(operand, list) else [operand]))
+        case "numeric":
+            return _is_number(value) and all(
+                _compares(operator, _number(value), _number(bound))
+                for operator, bound in zip(operand[::2], operand[1::2], strict=True)
+            )
+    return isinstance(value, str) and _text_matches(test, operand, value)
+
+
+def _text_matches(test: str, operand: Any, value: str) -> bool:
+    match test:
+        case "exactly":
+            return value == operand
+        case "cidr":
+            return _in_network(value, operand)
+        case "equals-ignore-case":
+            return re.fullmatch(_any_case(operand), value) is not None
+        case "prefix" if isinstance(operand, dict):
+            return re.match(_any_case(operand["equals-ignore-case"]), value) is not None
+        case "suffix" if isinstance(operand, dict):
+            return re.fullmatch(f".*{_any_case(operand['equals-ignore-case'])}", value, re.DOTALL) is not None
+        case "prefix":
+            return value[: len(operand)] == operand
+        case "suffix":
+            return value[len(value) - len(operand) :] == operand if len(operand) <= len(value) else False
+        case "wildcard":
+            tokens = re.findall(r"\\.|\*|.", operand, re.DOTALL)
+            written = (".*" if token == "*" else re.escape(token[-1]) for token in tokens)
+            return re.fullmatch("".join(written), value, re.DOTALL) is not None
+    raise AssertionError(test)
+
+
+def _any_case(text: str) -> str:
+    """Each letter for itself, as it is in lower and in upper case."""
+    return "".join(f"(?:{re.escape(letter.lower())}|{re.escape(letter.upper())})" for letter in text)
+
+
+def _equal(asked: Any, value: Any) -> bool:
+    if _is_number(asked) and _is_number(value):
+        return _number(asked) == _number(value)
+    return type(asked) is type(value) and asked == value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> Decimal:
+    """A number as its digits say; a float as the shortest digits that mean it."""
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+def _compares(operator: str, left: Decimal, right: Decimal) -> bool:
+    return {
+        "=": left == right,
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+    }[operator]
+
+
+def _in_network(value: str, network: str) -> bool:
+    address, bits = network.split("/")
+    try:
+        found, base = ipaddress.ip_address(value), ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    rest = base.max_prefixlen - int(bits)
+    return found.version == base.version and int(found) >> rest == int(base) >> rest
