@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.covering.maximal import Condition, CoveringSearch, widest
+from palio.covering.maximal import CoveringSearch, widest
 from palio.covering.witnesses import witnesses
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
@@ -22,7 +22,11 @@ def search(wheres: list[str]) -> list[int]:
     subscriptions = [Subscription(str(number), where) for number, where in enumerate(wheres)]
     matcher = Matcher()
     matcher.add_subscriptions(subscriptions)
-    return CoveringSearch(matcher, lambda number: subscriptions[number]).covered_by(range(len(wheres)))
+    filters = [each.filter for each in subscriptions]
+    found = CoveringSearch(filters.__getitem__, len(filters), matcher).covered_by(range(len(filters)))
+    without = CoveringSearch(filters.__getitem__, len(filters), None).covered_by(range(len(filters)))
+    assert [by >= 0 for by in found] == [by >= 0 for by in without]
+    return found
 
 
 def check(wheres: list[str]) -> None:
@@ -63,12 +67,6 @@ def test_witnesses_are_matched_by_their_filter(wanted: Filter) -> None:
 )  # fmt: skip
 def test_most_filters_have_witnesses(where: str) -> None:
     assert witnesses(Filter.parse(where)) is not None
-
-
-@given(readable_conditions(["x", "y"]), readable_conditions(["x", "y"]))
-def test_conditions_cover_as_their_filters_do(one: str, other: str) -> None:
-    left, right = Condition(Subscription("a", one)), Condition(Subscription("b", other))
-    assert left.covers(right) is Filter.parse(one).covers(Filter.parse(other))
 
 
 def test_the_widest_of_a_chain_is_found() -> None:

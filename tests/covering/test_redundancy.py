@@ -52,6 +52,18 @@ def test_it_agrees_on_real_subscriptions() -> None:
     assert {each.number for each in answer.found} == compared_pairwise(filters, [""] * len(filters))
 
 
+def test_a_popular_value_hides_nothing() -> None:
+    filters = [
+        Filter.parse(
+            f"delay BETWEEN {n % 37} AND {n % 37 + n % 11} AND dest IN ('S{n % 5}', 'OAK') AND carrier LIKE 'U{n % 3}%'"
+        )
+        for n in range(700)
+    ]
+    answer = find_redundant(filters, [None] * len(filters))
+    assert answer.cut_short == 0
+    assert {each.number for each in answer.found} == compared_pairwise(filters, [""] * len(filters))
+
+
 def test_a_search_that_is_cut_short_is_counted_and_what_it_found_is_true() -> None:
     # Patterns that nothing tells apart but asking.
     filters = [Filter.parse(f"y LIKE '%{number:03}%'") for number in range(60)]

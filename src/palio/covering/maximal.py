@@ -7,8 +7,9 @@ where none is found, from shelves by attributes and values (`shelves`). Whether 
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,65 +17,43 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from palio.covering.shelves import Shelves
-from palio.covering.witnesses import Corner, corners_of, witnesses
+from palio.covering.witnesses import Corner, witnesses
 from palio.events import Event
-from palio.filters import relations
-from palio.filters.tree import NOTHING, And, Leaf, Node, Or, attributes_in
-from palio.filters.values import ValueSet
+from palio.filters.filter import Filter
+from palio.filters.tree import NOTHING, Or, attributes_in, leaves
 from palio.matching.matcher import Matcher
-from palio.matching.plain import PlainCondition
-from palio.matching.subscription import Subscription
 
-_KNOWN: Final = 100_000  # conditions that are remembered
+_KNOWN: Final = 100_000  # filters that are remembered
 _AT_ONCE: Final = 4_096  # filters whose witnesses are matched together
-
-
-class Condition:
-    """A condition as a tree, as cheaply as it can be had: a plain one without making a filter."""
-
-    __slots__ = ("_subscription", "_values", "tree")
-
-    def __init__(self, subscription: Subscription) -> None:
-        self._subscription = subscription
-        self._values: dict[str, ValueSet] | None = None
-        if subscription.language == "sql" and isinstance(subscription.where, str):
-            plain = PlainCondition.read(subscription.where)
-            if plain is not None:
-                self._values = plain.values()
-        self.tree: Node = subscription.filter.tree if self._values is None else _conjunction(self._values)
-
-    def covers(self, other: Condition) -> bool:
-        """As `Filter.covers`."""
-        return relations.covers(self.tree, other.tree)
-
-    def corners(self) -> tuple[Corner, Corner] | None:
-        return witnesses(self._subscription.filter) if self._values is None else corners_of(self._values)
-
-
-def _conjunction(values: Mapping[str, ValueSet]) -> Node:
-    found = [Leaf(name, values[name]) for name in sorted(values)]
-    return found[0] if len(found) == 1 else And(tuple(found))
+_LOOKS: Final = 3  # candidates on shelves that may be looked at for a pair that is compared
 
 
 class CoveringSearch:
-    """Finds for filters one that covers them, among all that a matcher holds, by number."""
+    """Finds for filters one that covers them, among all of some, by number.
 
-    def __init__(self, matcher: Matcher, subscription: Callable[[int], Subscription]) -> None:
+    With a matcher that holds the same filters under the same numbers, each costs two matches and a comparison with
+    those that have both; without one, or where no event is known that a filter matches, comparisons with all that look
+    at no other attributes. `most_pairs` bounds the pairs of conditions that are compared for one filter; `cut_short`
+    counts those for which that was not enough to tell.
+    """
+
+    def __init__(
+        self, filter_of: Callable[[int], Filter], count: int, matcher: Matcher | None, most_pairs: int | None = None
+    ) -> None:
+        self._filter_of = filter_of
+        self._count = count
         self._matcher = matcher
-        self._subscription = subscription
-        self._known: OrderedDict[int, Condition] = OrderedDict()
+        self._most_pairs = sys.maxsize if most_pairs is None else most_pairs
+        self._known: OrderedDict[int, Filter] = OrderedDict()
+        self.cut_short = 0
 
     def covered_by(self, numbers: Sequence[int]) -> list[int]:
-        """For each of these filters the number of one that covers it, or -1.
-
-        Costs two matches and a comparison with each that has both for a filter of which events are known; for others,
-        comparisons with all that look at no other attributes, which are gathered once for each call.
-        """
+        """For each of these filters the number of one that covers it, or -1."""
         found: list[int] = []
         unseen: dict[int, int] = {}  # places of those that no event is known of, by number
         for start in range(0, len(numbers), _AT_ONCE):
             some = numbers[start : start + _AT_ONCE]
-            corners = [self._condition(number).corners() for number in some]
+            corners = [None if self._matcher is None else witnesses(self._filter(number)) for number in some]
             candidates = self._candidates([each for each in corners if each is not None])
             for number, own in zip(some, corners, strict=True):
                 if own is None:
@@ -87,44 +66,55 @@ class CoveringSearch:
 
     def _first(self, number: int, candidates: Iterable[int]) -> int:
         """The first that covers a filter; of those that cover each other, one with a lower number."""
-        condition = self._condition(number)
+        filter = self._filter(number)
+        size = _size(filter)
+        allowed = self._most_pairs
         for candidate in candidates:
             if candidate == number:
                 continue
-            other = self._condition(candidate)
-            if other.covers(condition) and not (candidate > number and condition.covers(other)):
+            other = self._filter(candidate)
+            allowed -= size * _size(other)
+            if allowed < 0:
+                self.cut_short += 1
+                break
+            if other.covers(filter) and not (candidate > number and filter.covers(other)):
                 return candidate
         return -1
 
     def _candidates(self, corners: Sequence[tuple[Corner, Corner]]) -> Iterator[list[int]]:
         """For each pair of events the numbers of the filters that match both."""
-        if not corners:
+        if self._matcher is None or not corners:
             return
         low, high = (_matches(self._matcher, [each[end] for each in corners]) for end in (0, 1))
         for one, other in zip(low, high, strict=True):
             yield np.intersect1d(one, other, assume_unique=True).tolist()
 
     def _on_shelves(self, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-        wanted = {number: self._condition(number).tree for number in numbers}
+        wanted = {number: self._filter(number).tree for number in numbers}
         wanted = {number: tree for number, tree in wanted.items() if tree != NOTHING}
         looked_at = {attributes_in(tree) for tree in wanted.values()}
         trees = {}
-        for number in range(len(self._matcher.numbered_ids())):
-            tree = self._condition(number).tree
+        for number in range(self._count):
+            tree = self._filter(number).tree
             alternatives = tree.children if isinstance(tree, Or) else (tree,)
             if any(attributes_in(one) <= names for one in alternatives for names in looked_at):
                 trees[number] = tree
         shelves = Shelves(trees)
+        most_looks = min(sys.maxsize, self._most_pairs * _LOOKS)
         for number, tree in wanted.items():
-            yield number, self._first(number, shelves.candidates(number, tree))
+            yield number, self._first(number, shelves.candidates(number, tree, most_looks))
 
-    def _condition(self, number: int) -> Condition:
+    def _filter(self, number: int) -> Filter:
         known = self._known.get(number)
         if known is None:
-            known = self._known[number] = Condition(self._subscription(number))
+            known = self._known[number] = self._filter_of(number)
             if len(self._known) > _KNOWN:
                 self._known.popitem(last=False)
         return known
+
+
+def _size(filter: Filter) -> int:
+    return sum(1 for _ in leaves(filter.tree))
 
 
 def _matches(matcher: Matcher, corners: Sequence[Corner]) -> list[npt.NDArray[np.int32]]:

@@ -1,8 +1,8 @@
 """Which subscriptions could go without their subscriber missing anything?
 
 One that equals another of the same subscriber, or is covered by it. Equal filters have equal trees, so they
-are found exactly by hashing; those that may cover another stand on its shelves. Where candidates are too many
-the search stops: what is reported is true, and so is how many searches were cut short.
+are found exactly by hashing; those that may cover another are searched for (`maximal`). Where candidates are too
+many the search stops: what is reported is true, and so is how many searches were cut short.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from palio.covering.shelves import Shelves
+from palio.covering.maximal import CoveringSearch
 from palio.filters.filter import Filter
-from palio.filters.tree import Node, leaves
+from palio.filters.tree import Node
+from palio.matching.matcher import Matcher
+from palio.matching.subscription import Subscription
 
 _ALL_PAIRS: Final = 16_000_000  # pairs of conditions that are compared for all filters together
 _FEWEST_PAIRS: Final = 512  # and for each of them, however many they are
-_LOOKS: Final = 3  # candidates that may be looked at for a pair that is compared
+_WORTH_AN_INDEX: Final = 500  # filters
 
 
 class Redundant(NamedTuple):
@@ -62,16 +64,20 @@ def find_redundant(
 
 
 def _find_covered(filters: Mapping[int, Filter], most_pairs: int, answer: Redundancies) -> None:
-    shelves = Shelves({number: filter.tree for number, filter in filters.items()})
-    sizes = {number: sum(1 for _ in leaves(filter.tree)) for number, filter in filters.items()}
-    for number, filter in filters.items():
-        allowed = most_pairs
-        for candidate in shelves.candidates(number, filter.tree, most_pairs * _LOOKS):
-            allowed -= sizes[number] * sizes[candidate]
-            if allowed < 0:
-                answer.cut_short += 1
-                break
-            other = filters[candidate]
-            if other.covers(filter) and not (candidate > number and filter.covers(other)):
-                answer.found.append(Redundant(number, candidate, False))
-                break
+    numbers = list(filters)
+    search = CoveringSearch(
+        lambda place: filters[numbers[place]],
+        len(numbers),
+        _matcher(filters) if len(numbers) >= _WORTH_AN_INDEX else None,
+        most_pairs,
+    )
+    for place, by in enumerate(search.covered_by(range(len(numbers)))):
+        if by >= 0:
+            answer.found.append(Redundant(numbers[place], numbers[by], False))
+    answer.cut_short += search.cut_short
+
+
+def _matcher(filters: Mapping[int, Filter]) -> Matcher:
+    matcher = Matcher()
+    matcher.add_subscriptions([Subscription(str(number), filter) for number, filter in filters.items()])
+    return matcher

@@ -54,13 +54,13 @@ def witnesses(filter: Filter) -> tuple[Corner, Corner] | None:
     values = _conjunction(filter)
     if values is None:
         return None
-    corners = corners_of(values)
+    corners = _corners(values)
     if corners is None or not all(filter.matches_attributes(_present(corner)) for corner in corners):
         return None
     return corners
 
 
-def corners_of(values: dict[str, ValueSet]) -> tuple[Corner, Corner] | None:
+def _corners(values: dict[str, ValueSet]) -> tuple[Corner, Corner] | None:
     """Two events at opposite corners of a conjunction; an attribute that is to be missing is None."""
     low: Corner = {}
     high: Corner = {}
@@ -148,8 +148,13 @@ def _highest_text(low: str | None, high: str | None) -> str:
     if high.endswith("\0"):
         return high[:-1]
     if high and cut_after(Kind.STRING, low or "") != high and ord(high[-1]) > 1:
-        return high[:-1] + chr(ord(high[-1]) - 1) + _HIGHEST * 4
+        return high[:-1] + _before(high[-1]) + _HIGHEST * 4
     return low or ""
+
+
+def _before(character: str) -> str:
+    """The character before another one; the halves of characters between them are none."""
+    return "\ud7ff" if character == "\ue000" else chr(ord(character) - 1)
 
 
 def _at(kind: Kind, position: Position) -> Any:

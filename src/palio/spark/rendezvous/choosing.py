@@ -30,11 +30,11 @@ from palio.peers.mappings import (
     KeyMapping,
     KeySpaceSplit,
     SelectiveAttribute,
+    alternatives,
 )
 from palio.peers.scales import Scale
 from palio.spark.rendezvous.keying import BatchKeys
 from palio.spark.rendezvous.placement import Keyed, Load, Placement, place
-from palio.spark.rendezvous.rows import alternatives_of
 
 MAPPINGS: Final = ("attribute-split", "key-space-split", "selective-attribute")
 _CELLS: Final = 1_024  # of an attribute
@@ -59,7 +59,7 @@ class Samples:
     @cached_property
     def alternatives(self) -> list[list[Alternative]]:
         step = max(1, len(self.subscriptions) // _MOST_ASKED)
-        return [alternatives_of(each) for each in self.subscriptions[::step]]
+        return [alternatives(each.filter) for each in self.subscriptions[::step]]
 
     @cached_property
     def attributes(self) -> list[str]:

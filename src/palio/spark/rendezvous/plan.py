@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from palio.errors import PalioError, PipelineError
+from palio.peers.mappings import alternatives
 from palio.spark.columns import Needed, column
 from palio.spark.rendezvous.choosing import Choice
 from palio.spark.rendezvous.indexing import RANGES
@@ -29,7 +30,7 @@ from palio.spark.rendezvous.meeting import (
     palio_rendezvous_lists,
     palio_rendezvous_pairs,
 )
-from palio.spark.rendezvous.rows import SCHEMA, SubscriptionRows, alternatives_of, read_rows
+from palio.spark.rendezvous.rows import SCHEMA, SubscriptionRows, read_rows
 from palio.spark.worker import Output, lists, named, read_events
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def _keyed_subscriptions(choice: Choice, batches: Iterator[pa.RecordBatch]) -> I
         ranges: list[list[int]] = []
         for row, subscription in enumerate(read_rows(batch)):
             try:
-                arcs = choice.mapping.subscription_keys(alternatives_of(subscription))
+                arcs = choice.mapping.subscription_keys(alternatives(subscription.filter))
             except PalioError:
                 continue  # it was reported when subscriptions were looked through
             found = choice.placement.of_subscription(arcs, subscription.id)

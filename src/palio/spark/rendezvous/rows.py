@@ -17,9 +17,7 @@ import pyarrow as pa
 from palio.errors import InvalidSubscription, PalioError, PipelineError
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
-from palio.matching.plain import PlainCondition
 from palio.matching.subscription import Subscription
-from palio.peers.mappings import Alternative, alternatives
 from palio.spark.wants import OnError, Refused, Wants
 
 if TYPE_CHECKING:
@@ -151,16 +149,6 @@ def read_rows(table: pa.Table | pa.RecordBatch) -> Iterator[Subscription]:
         yield Subscription(id, condition, language or "sql", subscriber, {}, timezone)
 
 
-def alternatives_of(subscription: Subscription) -> list[Alternative]:
-    """What a subscription says of single attributes; the plain ones without making a filter of each."""
-    if subscription.language == "sql" and isinstance(subscription.where, str):
-        plain = PlainCondition.read(subscription.where)
-        if plain is not None:
-            values = plain.values()
-            return [] if values is None else [values]
-    return alternatives(subscription.filter)
-
-
 def _row(number: int, subscription: Subscription) -> Mapping[str, Any]:
     where, zone = subscription.where, subscription.timezone
     if isinstance(where, Filter):
@@ -190,32 +178,24 @@ def palio_examine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     for batch in batches:
         refused: list[Refused] = []
         for subscription in read_rows(batch):
-            names = _names(subscription, refused)
-            if names is None:
+            filter = _filter(subscription, refused)
+            if filter is None:
                 continue
             count += 1
             subscribers = subscribers or subscription.subscriber is not None
-            if isinstance(names, Filter):
-                whole = whole or names.reads_whole_event
-                attributes |= names.attributes
-            else:
-                attributes.update(names)
+            whole = whole or filter.reads_whole_event
+            attributes |= filter.attributes
         if refused:
             yield _examined([each.id for each in refused], [each.reason for each in refused])
     yield _examined([None], [None], count, sorted(attributes), whole, subscribers)
 
 
-def _names(subscription: Subscription, refused: list[Refused]) -> Filter | list[str] | None:
-    """The condition, or, where that is enough, the names in it; None where it cannot be used."""
+def _filter(subscription: Subscription, refused: list[Refused]) -> Filter | None:
+    """What a row asks for; None where it cannot be used."""
     id: str | None = subscription.id  # of a row, which may have none
-    where = subscription.where
-    if id is None or where is None:
+    if id is None or subscription.where is None:
         refused.append(Refused(id, f"there is no {'id' if id is None else 'where'!r}"))
         return None
-    if subscription.language == "sql" and isinstance(where, str):
-        plain = PlainCondition.read(where)
-        if plain is not None:
-            return [name for name, *_ in plain.comparisons]
     try:
         return subscription.filter
     except PalioError as error:
@@ -274,6 +254,6 @@ def usable(subscriptions: Iterable[Subscription]) -> Iterator[Subscription]:
     """Those that can be used; of several with one id the first."""
     seen: set[str] = set()
     for each in subscriptions:
-        if each.id not in seen and _names(each, []) is not None:
+        if each.id not in seen and _filter(each, []) is not None:
             seen.add(each.id)
             yield each
