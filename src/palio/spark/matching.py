@@ -109,7 +109,8 @@ def _broadcast(
     events: DataFrame, wants: Wants, kept: tuple[str, ...], json: Sequence[str], output: Output, per_event: bool
 ) -> DataFrame:
     needed = _needed(events, wants.matcher, json)
-    finder = Finder(SharedIndex.publish(events.sparkSession, wants.matcher), needed.json)
+    index = wants.index or SharedIndex.publish(events.sparkSession, wants.matcher)
+    finder = Finder(index, needed.json)
     task = Task(finder, needed.attributes, kept, output)
     if _goes_through_python(events, needed, kept):
         return _through_python(events, needed, task, per_event)
