@@ -141,12 +141,18 @@ def normal(rows: DataFrame) -> DataFrame:
     )
 
 
-def read_rows(table: pa.Table | pa.RecordBatch) -> Iterator[Subscription]:
-    """The subscriptions of rows of `SCHEMA`."""
+def read_rows(table: pa.Table | pa.RecordBatch, refused: list[Refused] | None = None) -> Iterator[Subscription]:
+    """The subscriptions of rows of `SCHEMA`; of those that are none, the reason."""
     columns = [table.column(name).to_pylist() for name in SCHEMA.names[1:]]
     for id, where, is_json, language, subscriber, timezone in zip(*columns, strict=True):
-        condition = json.loads(where) if is_json else where
-        yield Subscription(id, condition, language or "sql", subscriber, {}, timezone)
+        try:
+            if id is None or where is None:
+                raise InvalidSubscription(id or "without an id", f"there is no {'id' if id is None else 'where'!r}")
+            condition = json.loads(where) if is_json else where
+            yield Subscription(id, condition, language or "sql", subscriber, {}, timezone)
+        except InvalidSubscription as error:
+            if refused is not None:
+                refused.append(Refused(id, error.reason))
 
 
 def _row(number: int, subscription: Subscription) -> Mapping[str, Any]:
@@ -177,7 +183,7 @@ def palio_examine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     attributes: set[str] = set()
     for batch in batches:
         refused: list[Refused] = []
-        for subscription in read_rows(batch):
+        for subscription in read_rows(batch, refused):
             filter = _filter(subscription, refused)
             if filter is None:
                 continue
@@ -191,16 +197,12 @@ def palio_examine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def _filter(subscription: Subscription, refused: list[Refused]) -> Filter | None:
-    """What a row asks for; None where it cannot be used."""
-    id: str | None = subscription.id  # of a row, which may have none
-    if id is None or subscription.where is None:
-        refused.append(Refused(id, f"there is no {'id' if id is None else 'where'!r}"))
-        return None
+    """What a subscription asks for; None where it cannot be used."""
     try:
         return subscription.filter
     except PalioError as error:
         cause = error.__cause__
-        refused.append(Refused(id, str(cause if isinstance(cause, PalioError) else error)))
+        refused.append(Refused(subscription.id, str(cause if isinstance(cause, PalioError) else error)))
         return None
 
 
