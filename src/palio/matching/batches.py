@@ -12,6 +12,7 @@ import pyarrow as pa
 from palio.errors import EventError
 from palio.events import Event
 from palio.events.names import join_path, split_path
+from palio.filters.filter import Filter
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.columns import simplified
 from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segment
@@ -19,6 +20,8 @@ from palio.matching.live import LiveSubscriptions
 
 _ROWS: Final = 8_192  # rows matched at a time: enough to share the work of a column, few enough to stay in cache
 _FEW_OF_ALL: Final = 2  # so many ids for every match, and a result has a dictionary of its own
+_MOST_OF_ALL: Final = 2  # where fewer than one in so many rows are asked, only those are read
+_ASKED: Final = 4_096  # candidates with residual conditions that are asked at a time
 RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
 
 
@@ -147,12 +150,20 @@ def _sure(
     if not len(asked):
         return rows, numbers
     keep = np.ones(len(numbers), bool)
-    for number in np.unique(numbers[asked]).tolist():
-        filter = catalogue[number].filter
-        own = asked[numbers[asked] == number]
-        names = None if filter.reads_whole_event else filter.attributes
-        keep[own] = [filter.matches_attributes(attributes) for attributes in events.some(rows[own], names)]
+    order = asked[np.argsort(numbers[asked], kind="stable")]
+    for own in np.array_split(order, range(_ASKED, len(order), _ASKED)):
+        filters = [catalogue.filter(number) for number in numbers[own].tolist()]
+        found = events.some(rows[own], _read_by(filters))
+        keep[own] = [filter.matches_attributes(each) for filter, each in zip(filters, found, strict=True)]
     return rows[keep], numbers[keep]
+
+
+def _read_by(filters: Iterable[Filter]) -> frozenset[str] | None:
+    """The attributes that some filters look at; None where it may be any."""
+    different = {id(filter): filter for filter in filters}.values()
+    if any(filter.reads_whole_event for filter in different):
+        return None
+    return frozenset().union(*(filter.attributes for filter in different))
 
 
 class _Events:
@@ -161,33 +172,40 @@ class _Events:
     def __init__(self, piece: pa.RecordBatch | list[Event], paths: bool = False) -> None:
         self._piece = piece
         self._paths = paths
-        self._attributes: list[Mapping[str, Any]] | None = None
+        self._made: dict[tuple[int, ...] | None, list[Mapping[str, Any]]] = {}  # by the columns they are made of
 
     def all(self) -> list[Mapping[str, Any]]:
-        if self._attributes is None:
-            events = self._piece if isinstance(self._piece, list) else Event.from_arrow(self._piece)
-            self._attributes = list(self._renamed(event.attributes for event in events))
-        return self._attributes
+        return self._of_columns(None)
 
-    def _renamed(self, events: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-        """Events by the paths of their attributes, where the columns are named by those."""
-        if not self._paths or isinstance(self._piece, list):
+    def _of_columns(self, places: tuple[int, ...] | None) -> list[Mapping[str, Any]]:
+        known = self._made.get(places)
+        if known is None:
+            piece = self._piece if isinstance(self._piece, list) else _narrowed(self._piece, places)
+            known = self._made[places] = list(self._read(piece))
+        return known
+
+    def _read(self, piece: pa.RecordBatch | list[Event]) -> Iterable[Mapping[str, Any]]:
+        """Events by their attributes: by the paths of these, where the columns are named by those."""
+        events = (event.attributes for event in (piece if isinstance(piece, list) else Event.from_arrow(piece)))
+        if not self._paths or isinstance(piece, list):
             return events
-        rename = _Renaming(self._piece.schema.names)
+        rename = _Renaming(piece.schema.names)
         return ({rename[name]: value for name, value in attributes.items()} for attributes in events)
 
-    def some(self, rows: Ints, names: Collection[str] | None) -> Iterator[Mapping[str, Any]]:
+    def some(self, rows: Ints, names: Collection[str] | None) -> Iterable[Mapping[str, Any]]:
         """The events of some rows, in that order; of their attributes at least those that are named."""
-        taken = None
-        if self._attributes is None and not isinstance(self._piece, list):
-            narrow = self._piece if names is None else _with_columns_of(self._piece, names, self._paths)
-            with suppress(pa.ArrowNotImplementedError):  # of columns of some rare types, rows cannot be taken
-                taken = narrow.take(pa.array(rows))
-        if taken is not None:
-            yield from self._renamed(event.attributes for event in Event.from_arrow(taken))
-        else:
+        if isinstance(self._piece, list) or None in self._made:
             known = self.all()
-            yield from (known[row] for row in rows.tolist())
+            return [known[row] for row in rows.tolist()]
+        columns = None if names is None else _columns_of(self._piece, names, self._paths)
+        if columns not in self._made:
+            distinct, places = np.unique(rows, return_inverse=True)
+            if len(distinct) * _MOST_OF_ALL < self._piece.num_rows:
+                with suppress(pa.ArrowNotImplementedError):  # of columns of some rare types, rows cannot be taken
+                    taken = list(self._read(_narrowed(self._piece, columns).take(pa.array(distinct))))
+                    return [taken[place] for place in places.tolist()]
+        known = self._of_columns(columns)
+        return [known[row] for row in rows.tolist()]
 
 
 class _Renaming(dict[str, str]):
@@ -202,14 +220,23 @@ class _Renaming(dict[str, str]):
         return renamed
 
 
-def _with_columns_of(batch: pa.RecordBatch, names: Collection[str], paths: bool) -> pa.RecordBatch:
-    """A batch without the columns that have no part in some attributes."""
+def _columns_of(batch: pa.RecordBatch, names: Collection[str], paths: bool) -> tuple[int, ...]:
+    """The places of the columns that have a part in some attributes."""
     first = {split_path(name)[0] for name in names}
-    if paths:
-        first = {
-            each for each in batch.schema.names if any(name == each or name.startswith(each + ".") for name in names)
-        }
-    return batch.select([place for place, name in enumerate(batch.schema.names) if name in first])
+
+    def has_part(column: str) -> bool:
+        return any(_is_within(name, column) for name in names) if paths else column in first
+
+    return tuple(place for place, column in enumerate(batch.schema.names) if has_part(column))
+
+
+def _narrowed(batch: pa.RecordBatch, places: tuple[int, ...] | None) -> pa.RecordBatch:
+    return batch if places is None else batch.select(list(places))
+
+
+def _is_within(name: str, path: str) -> bool:
+    """Whether an attribute is that of a path, or of a member of it."""
+    return name == path or name.startswith(path + ".")
 
 
 def flat_columns(
@@ -243,7 +270,7 @@ def _flatten(
             for field, child in zip(fields, column.flatten(), strict=True)
         )
     if pa.types.is_nested(column.type):
-        return wanted is not None and not any(each == name or each.startswith(name + ".") for each in wanted)
+        return wanted is not None and not any(_is_within(each, name) for each in wanted)
     if wanted is None or name in wanted:
         if name in columns:
             raise EventError("two columns have this name", name)

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from palio.filters.filter import Filter
 from palio.matching.keeping import read, written
+from palio.matching.remembered import RememberedFilters
 from palio.matching.subscription import Subscription
 
 BLOCK: Final = 256
@@ -100,6 +101,7 @@ class Catalogue:
         self._runs: list[Run] = list(runs)
         self._unpacked: OrderedDict[int, list[Record]] = OrderedDict()
         self._listed: dict[int, list[str]] = {}  # ids of blocks as Python strings, for single events
+        self._filters = RememberedFilters()
         self._names = self._sealed = self._subscribers = pa.array([], pa.string())
 
     def __len__(self) -> int:
@@ -185,6 +187,11 @@ class Catalogue:
                 first, ids, records = block.start, block.ids.to_pylist(), block.unpack()
             found.append(_subscription(ids[number - first], records[number - first]))
         return found
+
+    def filter(self, number: int) -> Filter:
+        """The filter of a subscription, which may be remembered from the last time."""
+        known = self._filters.get(number)
+        return self._filters.read(number, self[number]) if known is None else known
 
     def is_bare(self, number: int) -> bool:
         """Whether a subscription is known to have no subscriber and no metadata; cheaper than asking it."""
