@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -13,12 +14,15 @@ from palio.errors import EventError
 from palio.events import Event
 from palio.events.names import join_path, split_path
 from palio.filters.filter import Filter
+from palio.filters.tree import Attributes
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.columns import simplified
 from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segment
+from palio.matching.columnar.transposed import Transposed, choices_of
 from palio.matching.live import LiveSubscriptions
 
 _ROWS: Final = 8_192  # rows matched at a time: enough to share the work of a column, few enough to stay in cache
+FEWEST_TRANSPOSED: Final = 128  # events for which it is worth making columns of them
 _FEW_OF_ALL: Final = 2  # so many ids for every match, and a result has a dictionary of its own
 _MOST_OF_ALL: Final = 2  # where fewer than one in so many rows are asked, only those are read
 _ASKED: Final = 4_096  # candidates with residual conditions that are asked at a time
@@ -93,12 +97,16 @@ def match_piece(
 ) -> tuple[Ints, Numbers]:
     """Rows and numbers of the matches of one piece, by row; with `paths`, columns are named by attributes' paths."""
     events = _Events(piece, paths)
+    transposed: _Rows | None = None
     rows: list[Ints] = []
     numbers: list[Numbers] = []
     for segment in segments:
         found = None
         if not isinstance(piece, list):
             found = segment.match_batch(piece, paths) or _match_columns(segment, piece, paths)
+        elif len(piece) >= FEWEST_TRANSPOSED:
+            transposed = transposed or _Rows(events.all(), segments)
+            found = transposed.match(segment, catalogue)
         row, number = _match_events(segment, events.all(), catalogue) if found is None else found
         row, number = _sure(segment, row, number, events, catalogue)
         rows.append(row)
@@ -136,6 +144,62 @@ def _match_events(segment: Segment, events: Sequence[Mapping[str, Any]], catalog
         rows += [row] * len(found)
         numbers += found
     return np.array(rows, np.int64), np.array(numbers, np.int32)
+
+
+class _Rows:
+    """The events of a piece as columns, for all segments."""
+
+    def __init__(self, events: Sequence[Attributes], segments: Sequence[Segment]) -> None:
+        wanted: set[str] | None = {name for segment in segments for name in segment.attributes}
+        if any(segment.reads_whole_event for segment in segments):
+            wanted = None
+        self._events = events
+        self._flat = Transposed(events, wanted)
+        self._arrays = sorted(set(self._flat.rows_of_arrays))
+        self._wanted = wanted
+
+    def match(self, segment: Segment, catalogue: Catalogue) -> tuple[Ints, Numbers] | None:
+        """The candidates of a segment, by row; None where it must be asked event by event."""
+        try:
+            row, number = segment.match_transposed(self._flat)
+            if not self._arrays:
+                return row, number
+            is_flat = np.ones(self._flat.count, bool)
+            is_flat[self._arrays] = False
+            flat = is_flat[row]
+            found = [(row[flat], number[flat]), self._match_choices(segment), self._match_singly(segment, catalogue)]
+        except AskTheFilters:
+            return None
+        row, number = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.argsort(row, kind="stable")
+        return row[order], number[order]
+
+    @cached_property
+    def _choices(self) -> tuple[Transposed, Ints, list[int]]:
+        """The choices of elements as events, with their rows; and the rows that have too many."""
+        events: list[Attributes] = []
+        rows: list[int] = []
+        left: list[int] = []
+        for row in self._arrays:
+            choices = None if self._wanted is None else choices_of(self._events[row], self._wanted)
+            if choices is None:
+                left.append(row)
+            else:
+                events += choices
+                rows += [row] * len(choices)
+        return Transposed(events, self._wanted), np.array(rows, np.int64), left
+
+    def _match_choices(self, segment: Segment) -> tuple[Ints, Numbers]:
+        choices, rows, _ = self._choices
+        place, number = segment.match_transposed(choices)
+        # What several choices of an event satisfy, the event does once.
+        distinct = np.unique(rows[place] << 32 | number)
+        return distinct >> 32, (distinct & 0xFFFFFFFF).astype(np.int32)
+
+    def _match_singly(self, segment: Segment, catalogue: Catalogue) -> tuple[Ints, Numbers]:
+        left = self._choices[2]
+        place, number = _match_events(segment, [self._events[row] for row in left], catalogue)
+        return np.array(left, np.int64)[place], number
 
 
 def _sure(

@@ -158,10 +158,11 @@ class Catalogue:
         self._tail = (_end(self._blocks), [])
 
     def _add_run(self, run: Run) -> None:
-        self._runs.append(run)
-        while len(self._runs) > 1 and len(self._runs[-1].hashes) * 2 >= len(self._runs[-2].hashes):
-            last, previous = self._runs.pop(), self._runs.pop()
-            self._runs.append(previous.merge(last))
+        runs = [*self._runs, run]
+        while len(runs) > 1 and len(runs[-1].hashes) * 2 >= len(runs[-2].hashes):
+            last, previous = runs.pop(), runs.pop()
+            runs.append(previous.merge(last))
+        self._runs = runs  # whole: a reader must not meet one that is neither here nor merged yet
 
     def __getitem__(self, number: int) -> Subscription:
         start, recent = self._tail
