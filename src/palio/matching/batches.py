@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,19 +10,17 @@ import pyarrow as pa
 
 from palio.errors import EventError
 from palio.events import Event
-from palio.events.names import join_path, split_path
 from palio.filters.filter import Filter
-from palio.filters.tree import Attributes
 from palio.matching.catalogue import Catalogue
-from palio.matching.columnar.columns import simplified
 from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segment
-from palio.matching.columnar.transposed import Transposed, choices_of
+from palio.matching.event_rows import EventRows, match_events, once
+from palio.matching.flat_columns import FlatColumns, flat_columns
 from palio.matching.live import LiveSubscriptions
+from palio.matching.single_events import SingleEvents
 
 _ROWS: Final = 8_192  # rows matched at a time: enough to share the work of a column, few enough to stay in cache
 FEWEST_TRANSPOSED: Final = 128  # events for which it is worth making columns of them
 _FEW_OF_ALL: Final = 2  # so many ids for every match, and a result has a dictionary of its own
-_MOST_OF_ALL: Final = 2  # where fewer than one in so many rows are asked, only those are read
 _ASKED: Final = 4_096  # candidates with residual conditions that are asked at a time
 RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
 
@@ -96,8 +92,8 @@ def match_piece(
     paths: bool = False,
 ) -> tuple[Ints, Numbers]:
     """Rows and numbers of the matches of one piece, by row; with `paths`, columns are named by attributes' paths."""
-    events = _Events(piece, paths)
-    transposed: _Rows | None = None
+    events = SingleEvents(piece, paths)
+    transposed: EventRows | None = None
     rows: list[Ints] = []
     numbers: list[Numbers] = []
     for segment in segments:
@@ -105,9 +101,9 @@ def match_piece(
         if not isinstance(piece, list):
             found = segment.match_batch(piece, paths) or _match_columns(segment, piece, paths)
         elif len(piece) >= FEWEST_TRANSPOSED:
-            transposed = transposed or _Rows(events.all(), segments)
+            transposed = transposed or EventRows(events.all(), segments)
             found = transposed.match(segment, catalogue)
-        row, number = _match_events(segment, events.all(), catalogue) if found is None else found
+        row, number = match_events(segment, events.all(), catalogue) if found is None else found
         row, number = _sure(segment, row, number, events, catalogue)
         rows.append(row)
         numbers.append(number)
@@ -126,84 +122,30 @@ def match_piece(
 def _match_columns(segment: Segment, batch: pa.RecordBatch, paths: bool) -> tuple[Ints, Numbers] | None:
     """The candidates for columns looked at one by one; None where they must be looked at row by row."""
     columns = flat_columns(batch, None if segment.reads_whole_event else segment.attributes, paths)
-    if columns is None:
+    # An array without elements is a missing value, which a column does not tell from null.
+    if columns is None or not segment.null_is_not_missing.isdisjoint(columns.lists):
         return None
     try:
-        return segment.match_columns(columns, batch.num_rows)
+        if columns.lists:
+            return _match_choices(segment, columns, batch.num_rows)
+        return segment.match_columns(columns.scalars, batch.num_rows)
     except AskTheFilters:
         return None
 
 
-def _match_events(segment: Segment, events: Sequence[Mapping[str, Any]], catalogue: Catalogue) -> tuple[Ints, Numbers]:
-    from palio.matching.matcher import segment_candidates
-
-    rows: list[int] = []
-    numbers: list[int] = []
-    for row, attributes in enumerate(events):
-        found = segment_candidates(segment, attributes, catalogue)
-        rows += [row] * len(found)
-        numbers += found
-    return np.array(rows, np.int64), np.array(numbers, np.int32)
-
-
-class _Rows:
-    """The events of a piece as columns, for all segments."""
-
-    def __init__(self, events: Sequence[Attributes], segments: Sequence[Segment]) -> None:
-        wanted: set[str] | None = {name for segment in segments for name in segment.attributes}
-        if any(segment.reads_whole_event for segment in segments):
-            wanted = None
-        self._events = events
-        self._flat = Transposed(events, wanted)
-        self._arrays = sorted(set(self._flat.rows_of_arrays))
-        self._wanted = wanted
-
-    def match(self, segment: Segment, catalogue: Catalogue) -> tuple[Ints, Numbers] | None:
-        """The candidates of a segment, by row; None where it must be asked event by event."""
-        try:
-            row, number = segment.match_transposed(self._flat)
-            if not self._arrays:
-                return row, number
-            is_flat = np.ones(self._flat.count, bool)
-            is_flat[self._arrays] = False
-            flat = is_flat[row]
-            found = [(row[flat], number[flat]), self._match_choices(segment), self._match_singly(segment, catalogue)]
-        except AskTheFilters:
-            return None
-        row, number = (np.concatenate(each) for each in zip(*found, strict=True))
-        order = np.argsort(row, kind="stable")
-        return row[order], number[order]
-
-    @cached_property
-    def _choices(self) -> tuple[Transposed, Ints, list[int]]:
-        """The choices of elements as events, with their rows; and the rows that have too many."""
-        events: list[Attributes] = []
-        rows: list[int] = []
-        left: list[int] = []
-        for row in self._arrays:
-            choices = None if self._wanted is None else choices_of(self._events[row], self._wanted)
-            if choices is None:
-                left.append(row)
-            else:
-                events += choices
-                rows += [row] * len(choices)
-        return Transposed(events, self._wanted), np.array(rows, np.int64), left
-
-    def _match_choices(self, segment: Segment) -> tuple[Ints, Numbers]:
-        choices, rows, _ = self._choices
-        place, number = segment.match_transposed(choices)
-        # What several choices of an event satisfy, the event does once.
-        distinct = np.unique(rows[place] << 32 | number)
-        return distinct >> 32, (distinct & 0xFFFFFFFF).astype(np.int32)
-
-    def _match_singly(self, segment: Segment, catalogue: Catalogue) -> tuple[Ints, Numbers]:
-        left = self._choices[2]
-        place, number = _match_events(segment, [self._events[row] for row in left], catalogue)
-        return np.array(left, np.int64)[place], number
+def _match_choices(segment: Segment, columns: FlatColumns, count: int) -> tuple[Ints, Numbers] | None:
+    choices = columns.choices(count)
+    if choices is None:
+        return None
+    found = [np.empty(0, np.int64)]
+    for chosen, rows in choices:
+        place, number = segment.match_columns(chosen, len(rows))
+        found.append(rows[place] << 32 | number)
+    return once(np.concatenate(found))
 
 
 def _sure(
-    segment: Segment, rows: Ints, numbers: Numbers, events: _Events, catalogue: Catalogue
+    segment: Segment, rows: Ints, numbers: Numbers, events: SingleEvents, catalogue: Catalogue
 ) -> tuple[Ints, Numbers]:
     """Without the candidates whose residual conditions do not hold."""
     if not len(segment.unsure) or not len(numbers):
@@ -228,115 +170,3 @@ def _read_by(filters: Iterable[Filter]) -> frozenset[str] | None:
     if any(filter.reads_whole_event for filter in different):
         return None
     return frozenset().union(*(filter.attributes for filter in different))
-
-
-class _Events:
-    """The events of a piece, one by one, made only when a condition needs them so."""
-
-    def __init__(self, piece: pa.RecordBatch | list[Event], paths: bool = False) -> None:
-        self._piece = piece
-        self._paths = paths
-        self._made: dict[tuple[int, ...] | None, list[Mapping[str, Any]]] = {}  # by the columns they are made of
-
-    def all(self) -> list[Mapping[str, Any]]:
-        return self._of_columns(None)
-
-    def _of_columns(self, places: tuple[int, ...] | None) -> list[Mapping[str, Any]]:
-        known = self._made.get(places)
-        if known is None:
-            piece = self._piece if isinstance(self._piece, list) else _narrowed(self._piece, places)
-            known = self._made[places] = list(self._read(piece))
-        return known
-
-    def _read(self, piece: pa.RecordBatch | list[Event]) -> Iterable[Mapping[str, Any]]:
-        """Events by their attributes: by the paths of these, where the columns are named by those."""
-        events = (event.attributes for event in (piece if isinstance(piece, list) else Event.from_arrow(piece)))
-        if not self._paths or isinstance(piece, list):
-            return events
-        rename = _Renaming(piece.schema.names)
-        return ({rename[name]: value for name, value in attributes.items()} for attributes in events)
-
-    def some(self, rows: Ints, names: Collection[str] | None) -> Iterable[Mapping[str, Any]]:
-        """The events of some rows, in that order; of their attributes at least those that are named."""
-        if isinstance(self._piece, list) or None in self._made:
-            known = self.all()
-            return [known[row] for row in rows.tolist()]
-        columns = None if names is None else _columns_of(self._piece, names, self._paths)
-        if columns not in self._made:
-            distinct, places = np.unique(rows, return_inverse=True)
-            if len(distinct) * _MOST_OF_ALL < self._piece.num_rows:
-                with suppress(pa.ArrowNotImplementedError):  # of columns of some rare types, rows cannot be taken
-                    taken = list(self._read(_narrowed(self._piece, columns).take(pa.array(distinct))))
-                    return [taken[place] for place in places.tolist()]
-        known = self._of_columns(columns)
-        return [known[row] for row in rows.tolist()]
-
-
-class _Renaming(dict[str, str]):
-    """From an attribute whose first name was taken as a name of its own to one whose first name is a path."""
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        super().__init__((join_path((path,)), path) for path in paths)
-
-    def __missing__(self, attribute: str) -> str:
-        first, *rest = split_path(attribute)
-        self[attribute] = renamed = ".".join((first, join_path(rest)))
-        return renamed
-
-
-def _columns_of(batch: pa.RecordBatch, names: Collection[str], paths: bool) -> tuple[int, ...]:
-    """The places of the columns that have a part in some attributes."""
-    first = {split_path(name)[0] for name in names}
-
-    def has_part(column: str) -> bool:
-        return any(_is_within(name, column) for name in names) if paths else column in first
-
-    return tuple(place for place, column in enumerate(batch.schema.names) if has_part(column))
-
-
-def _narrowed(batch: pa.RecordBatch, places: tuple[int, ...] | None) -> pa.RecordBatch:
-    return batch if places is None else batch.select(list(places))
-
-
-def _is_within(name: str, path: str) -> bool:
-    """Whether an attribute is that of a path, or of a member of it."""
-    return name == path or name.startswith(path + ".")
-
-
-def flat_columns(
-    batch: pa.RecordBatch, wanted: Collection[str] | None, paths: bool = False
-) -> dict[str, pa.Array] | None:
-    """The columns that are asked for, by dotted name; None where one holds arrays or maps, which rows must tell.
-
-    Where none are named, all are asked for.
-    """
-    columns: dict[str, pa.Array] = {}
-    if paths:
-        named = zip(batch.schema.names, batch.columns, strict=True)
-        columns = {name: column for name, column in named if wanted is None or name in wanted}
-        if any(pa.types.is_nested(column.type) for column in columns.values()):
-            return None
-        return {name: simplified(column, name) for name, column in columns.items()}
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if not _flatten((name,), column, wanted, columns):
-            return None
-    return columns
-
-
-def _flatten(
-    path: tuple[str, ...], column: pa.Array, wanted: Collection[str] | None, columns: dict[str, pa.Array]
-) -> bool:
-    name = join_path(path)
-    if pa.types.is_struct(column.type):
-        fields = [column.type.field(index).name for index in range(column.type.num_fields)]
-        return all(
-            _flatten((*path, field), child, wanted, columns)
-            for field, child in zip(fields, column.flatten(), strict=True)
-        )
-    if pa.types.is_nested(column.type):
-        return wanted is not None and not any(_is_within(each, name) for each in wanted)
-    if wanted is None or name in wanted:
-        if name in columns:
-            raise EventError("two columns have this name", name)
-        columns[name] = simplified(column, name)
-    return True

@@ -26,7 +26,8 @@ from palio.languages.sql.shapes import Shaped
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.bulk import add_texts
 from palio.matching.columnar.conditions import ConditionsBuilder
-from palio.matching.columnar.segment import AskTheFilters, Segment
+from palio.matching.columnar.segment import Segment
+from palio.matching.event_rows import segment_candidates
 from palio.matching.live import LiveSubscriptions
 from palio.matching.subscription import Subscription
 
@@ -551,14 +552,6 @@ def _build(numbers: Sequence[int], subscriptions: Sequence[Subscription]) -> Seg
     builder = ConditionsBuilder()
     add_texts(builder, numbers, subscriptions)
     return Segment.build(builder)
-
-
-def segment_candidates(segment: Segment, attributes: Mapping[str, Any], catalogue: Catalogue) -> list[int]:
-    """The candidates of a segment for one event; asked one by one where its arrays allow too many choices."""
-    try:
-        return segment.match_event(attributes)
-    except AskTheFilters:
-        return [number for number in segment.alive() if catalogue[number].filter.matches_attributes(attributes)]
 
 
 def _mergeable(segments: Sequence[Segment]) -> list[Segment]:

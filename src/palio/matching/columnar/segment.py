@@ -209,7 +209,7 @@ class Segment:
         for name in events.names:
             if not self.reads_whole_event and name not in self._coders:
                 continue
-            column = None if name in self._null_is_not_missing else events.column(name)
+            column = None if name in self.null_is_not_missing else events.column(name)
             if column is None:
                 words[name] = self._words(name, events)
             else:
@@ -217,7 +217,7 @@ class Segment:
         return self._match_arrays(columns, events.count, words)
 
     @cached_property
-    def _null_is_not_missing(self) -> frozenset[str]:
+    def null_is_not_missing(self) -> frozenset[str]:
         """The attributes of which some condition tells null from missing, as no column does."""
         by_axis = {name for name, axis in self._axis_of.items() if self.axes.tells_null(axis)}
         return frozenset(
