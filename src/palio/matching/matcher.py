@@ -255,8 +255,8 @@ class Matcher:
     def match_batch(self, events: Any) -> pa.Table:
         """All matches of a batch, as a table of `row` (int64) and `subscription` (dictionary of ids), by row.
 
-        Takes a pyarrow Table or RecordBatch, or a sequence of events as `match` takes them. Costs less per event
-        than `match`, because the values of a column are looked up together.
+        Those of one row are in no promised order. Takes a pyarrow Table or RecordBatch, or a sequence of events as
+        `match` takes them. Costs less per event than `match`, because the values of a column are looked up together.
         """
         from palio.matching.batches import match_batch
 
