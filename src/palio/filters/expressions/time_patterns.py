@@ -88,7 +88,11 @@ class _Number:
             end += 1
         end = at + max(self.least, end - at - self.reserved) if self.reserved else end
         digits = text[at:end]
-        if len(digits) < self.least or not digits.isdecimal() or (self.pads and len(digits) > self.least):
+        if (
+            len(digits) < self.least
+            or not (digits.isascii() and digits.isdecimal())
+            or (self.pads and len(digits) > self.least)
+        ):
             return -1
         value = int(digits) + (2000 if self.century else 0)
         return end if _keep(fields, self.name, value) else -1
@@ -237,9 +241,8 @@ class TimePattern:
         day = _day(fields)
         if hour is None or day is None:
             return None
-        clock = datetime(
-            day.year, day.month, day.day, hour, fields.get("minute", 0), fields.get("second", 0), fields.get("micros", 0)
-        )
+        clock = datetime(day.year, day.month, day.day, hour, fields.get("minute", 0), fields.get("second", 0))
+        clock += timedelta(microseconds=fields.get("micros", 0))
         if "offset" in fields:
             place: tzinfo = timezone(timedelta(seconds=fields["offset"]))
             return clock.replace(tzinfo=place).astimezone(UTC)
