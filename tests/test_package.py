@@ -24,6 +24,7 @@ PUBLIC_NAMES = {
     "Event",
     "Filter",
     "Matcher",
+    "MissingExtra",
     "ValueSet",
     "PalioError",
     "BrokenLanguage",

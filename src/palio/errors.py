@@ -77,6 +77,15 @@ class BrokenLanguage(PalioError):
         super().__init__(f"the condition language {language!r} cannot be loaded: {reason}")
 
 
+class MissingExtra(PalioError):
+    """Something that needs packages which are not installed; `extra` is what brings them."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        self.what = what
+        self.extra = extra
+        super().__init__(f"{what} need packages that are not installed: pip install 'palio[{extra}]'")
+
+
 class EventError(PalioError):
     """An event that cannot be read; `path` names the attribute at fault where one is known."""
 

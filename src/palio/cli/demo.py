@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
+from palio.cli.demo_sigma import sigma
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,7 +53,7 @@ class _Answers:
     matching: float
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--subscriptions", "generated", type=click.IntRange(0), default=_GENERATED, show_default=True,
     metavar="N", help="How many subscriptions to generate beside the dozen.",
@@ -65,7 +66,8 @@ class _Answers:
     "--save", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
     help="Also write the subscriptions and the flights there, for `palio match` and `palio check`.",
 )  # fmt: skip
-def demo(generated: int, events: int | None, folder: Path | None) -> None:
+@click.pass_context
+def demo(ctx: click.Context, generated: int, events: int | None, folder: Path | None) -> None:
     """See it work: real flights against thousands of subscriptions.
 
     The flights are a sample of those that left New York City in 2013. A dozen subscriptions were written by
@@ -76,7 +78,10 @@ def demo(generated: int, events: int | None, folder: Path | None) -> None:
       palio demo
       palio demo --subscriptions 100000
       palio demo --save flights
+      palio demo sigma
     """
+    if ctx.invoked_subcommand is not None:
+        return
     import pyarrow as pa
 
     from palio.matching.matcher import Matcher
@@ -301,3 +306,6 @@ def _save(folder: Path, wants: list[Subscription], flights: pa.Table) -> None:
             line = {"id": each.id, "subscriber": each.subscriber, "where": each.where, "wants": each.wants}
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
     pq.write_table(flights, folder / "flights.parquet")
+
+
+demo.add_command(sigma)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from palio.errors import InputError
 from palio.files.line import SubscriptionLine
@@ -63,4 +63,34 @@ def _text(file: Path, report: Report) -> str | None:
 
 
 def _rules(file: Path, text: str, number: int, report: Report) -> Iterator[SubscriptionLine]:
-    raise NotImplementedError
+    """The Sigma rules of a file; each has an id, a title and a level of its own."""
+    from palio.languages.sigma.documents import DocumentError, read_documents
+
+    try:
+        documents = read_documents(text)
+    except ImportError:
+        raise InputError(str(file), "Sigma rules need the extra sigma; run: pip install 'palio[sigma]'") from None
+    except DocumentError as error:
+        report(InputError(str(file), error.reason, text.count("\n", 0, error.position) + 1))
+        return
+    if not documents:
+        report(InputError(str(file), "there is no rule in it"))
+    for place, document in enumerate(documents, start=1):
+        alone = len(documents) == 1
+        header = document if isinstance(document, dict) else {}
+        id = str(header.get("id") or (file.stem if alone else f"{file.stem}/{place}"))
+        # A rule of several is written anew: the others are not part of it.
+        rule = text if alone else _yaml(document)
+        yield SubscriptionLine(id, rule, "sigma", metadata=_about(header), line=number, place=str(file))
+
+
+def _about(rule: dict[str, Any]) -> dict[str, Any]:
+    about: dict[str, Any] = {name: str(rule[name]) for name in ("title", "level", "status") if rule.get(name)}
+    tags = rule.get("tags")
+    return {**about, "tags": [str(tag) for tag in tags]} if isinstance(tags, list) else about
+
+
+def _yaml(document: Any) -> str:
+    import yaml
+
+    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))

@@ -69,7 +69,7 @@ def compare(operator: str, literal: Scalar, timezone: str = "UTC") -> Truth:
     """The meaning of `attribute operator literal`."""
     if literal is None:
         return Truth(NO_VALUE, NO_VALUE)
-    return _truth({kind: _part(kind, operator, *place) for kind, place in _places(literal, timezone).items()})
+    return _truth({kind: _part(kind, operator, *place) for kind, place in places_of(literal, timezone).items()})
 
 
 def _truth(true: Mapping[Kind, Intervals]) -> Truth:
@@ -86,7 +86,7 @@ def equal_to_any(literals: Sequence[Scalar], timezone: str = "UTC") -> Truth:
     Not quite one `=` after the other: Spark brings the attribute and the whole list to one kind first, so that
     beside a float even two integers meet as floats.
     """
-    alone = [_places(literal, timezone) for literal in literals if literal is not None]
+    alone = [places_of(literal, timezone) for literal in literals if literal is not None]
     kinds = kinds_of(literals)
     if len(kinds) == 1 and len(alone) == len(literals):
         return _equal_to_any_alike(alone)
@@ -97,7 +97,7 @@ def equal_to_any(literals: Sequence[Scalar], timezone: str = "UTC") -> Truth:
         if len(kinds) > 1 and kind > Kind.NULL:
             together = _brought_together(type_, kinds, literals, timezone)
             if together is not None:
-                places = [_places(each, timezone) for each in together if each is not None]
+                places = [places_of(each, timezone) for each in together if each is not None]
         comparable = [each[kind] for each in places if kind in each]
         true[kind] = union_all(_part(kind, "=", *each) for each in comparable)
         if len(comparable) == len(literals):
@@ -105,7 +105,7 @@ def equal_to_any(literals: Sequence[Scalar], timezone: str = "UTC") -> Truth:
     return Truth(ValueSet.of(true), ValueSet.of(false))
 
 
-def _equal_to_any_alike(places: Sequence[_Places]) -> Truth:
+def _equal_to_any_alike(places: Sequence[Places]) -> Truth:
     """The same for literals of one kind, which are nearly all lists."""
     parts: dict[Kind, list[Intervals]] = {}
     for each in places:
@@ -138,7 +138,7 @@ def _brought_together(
 
 # Where a literal stands among the values of a kind: the cut below and the cut above what equals it. They may be
 # the same cut (no date is 10:00), or None/None for "above all" (an infinity among integers), said as _ABOVE.
-_Places = dict[Kind, tuple[Position, Position]]
+Places = dict[Kind, tuple[Position, Position]]
 _ABOVE: Final = object()
 _BELOW: Final = object()
 _SHORT: Final = 2**53  # below, every integer is a float
@@ -165,7 +165,8 @@ def _part(kind: Kind, operator: str, below: Position, above: Position) -> Interv
     raise ValueError(f"no comparison {operator!r}")
 
 
-def _places(literal: Scalar, timezone: str) -> _Places:
+def places_of(literal: Scalar, timezone: str) -> Places:
+    """The cuts below and above what equals a literal, for every kind it is compared with."""
     match literal:
         case bool() | bytes():
             return {kind_of(literal): _around(kind_of(literal), literal)}
@@ -198,11 +199,11 @@ def _around(kind: Kind, value: Scalar) -> tuple[Position, Position]:
     return position, cut_after(kind, position)
 
 
-def _exact(below: Position, above: Position) -> _Places:
+def _exact(below: Position, above: Position) -> Places:
     return {Kind.INTEGER: (integer_cut(below), integer_cut(above)), Kind.DECIMAL: (below, above)}
 
 
-def _as_rounded(literal: float) -> _Places:
+def _as_rounded(literal: float) -> Places:
     """Where a float stands among exact numbers, each rounded to binary64 first."""
     if isnan(literal) or isinf(literal):
         side = _BELOW if literal < 0 else _ABOVE
@@ -217,7 +218,7 @@ def _to_float(number: int | Decimal) -> float:
         return float("inf") if number > 0 else float("-inf")
 
 
-def _instant(literal: datetime, timezone: str) -> _Places:
+def _instant(literal: datetime, timezone: str) -> Places:
     """A timestamp among timestamps, and among dates, each taken at its midnight."""
     return {Kind.TIMESTAMP: _around(Kind.TIMESTAMP, literal), Kind.DATE: _among_days(literal, timezone)}
 
@@ -242,12 +243,12 @@ def _midnight(day: date, timezone: str) -> datetime:
     return datetime.combine(day, time(), tzinfo=zone_named(timezone))
 
 
-def _converted(literal: str, timezone: str) -> _Places:
+def _converted(literal: str, timezone: str) -> Places:
     """Where a string literal stands among the kinds it can be read as."""
     bare = literal.strip(BLANKS)
     if bare[:1].isalpha() and bare.isascii() and bare.lower() not in WORDS:
         return {}  # no number, date or time begins so
-    places: _Places = {}
+    places: Places = {}
     number = to_double(literal)
     if number is not None:
         places[Kind.FLOAT] = _around(Kind.FLOAT, number)

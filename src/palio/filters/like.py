@@ -11,9 +11,10 @@ pattern and the text, the escape character excepted, as Spark does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 Shape: TypeAlias = Literal["exact", "prefix", "suffix", "substring", "general"]
@@ -145,7 +146,7 @@ class LikePattern:
                 return "substring"
         return "general"
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The literal text of a pattern of any shape but the general; of that, all runs together."""
         return "".join(self.literals)
@@ -165,7 +166,7 @@ class LikePattern:
         """What every text of this form ends with."""
         return self.tokens[-1] if self.tokens and isinstance(self.tokens[-1], str) else ""
 
-    @property
+    @cached_property
     def is_ascii(self) -> bool:
         """Whether all literal text is ASCII."""
         return all(run.isascii() for run in self.literals)
@@ -196,26 +197,30 @@ def _in_order(start: str, middle: list[str], end: str) -> Callable[[str], bool]:
     return accepts
 
 
+@lru_cache(maxsize=64)
+def _pieces(escape: str) -> re.Pattern[str]:
+    """Cuts a pattern into runs without a sign of its own, and signs; an escape goes with what follows it."""
+    mark = re.escape(escape)
+    return re.compile(rf"{mark}(.)?|([%_])|((?:(?!{mark})[^%_])+)", re.DOTALL)
+
+
 def _read(text: str, escape: str) -> Iterator[str | Gap]:
     """The tokens of a pattern as they are written."""
-    characters = iter(text)
-    for character in characters:
-        if character == escape:
-            following = next(characters, None)
-            if following is None:
-                raise ValueError(f"a LIKE pattern cannot end with its escape character {escape!r}")
-            if following not in ("%", "_", escape):
-                raise ValueError(
-                    f"in a LIKE pattern, the escape character {escape!r} may come before %, _ and itself, "
-                    f"not before {following!r}"
-                )
-            yield following
-        elif character == "%":
-            yield Gap(0, True)
-        elif character == "_":
-            yield Gap(1, False)
+    for found in _pieces(escape).finditer(text):
+        following, sign, run = found.groups()
+        if run is not None:
+            yield run
+        elif sign is not None:
+            yield Gap(0, True) if sign == "%" else Gap(1, False)
+        elif following is None:
+            raise ValueError(f"a LIKE pattern cannot end with its escape character {escape!r}")
+        elif following not in ("%", "_", escape):
+            raise ValueError(
+                f"in a LIKE pattern, the escape character {escape!r} may come before %, _ and itself, "
+                f"not before {following!r}"
+            )
         else:
-            yield character
+            yield following
 
 
 def _canonical(tokens: Iterator[str | Gap] | list[str | Gap]) -> tuple[str | Gap, ...]:

@@ -312,7 +312,7 @@ def sort_key(node: Node) -> str:
     match node:
         case Leaf(attribute, values):
             parts = [f"{kind.value}{part}" for kind, part in zip(KINDS, values.parts, strict=True) if not part.is_empty]
-            return f"{attribute}\0{parts}{sorted(map(repr, values.tests)) if values.tests else ''}"
+            return f"{attribute}\0{parts}{sorted(test.key for test in values.tests) if values.tests else ''}"
         case And(children):
             return "\1" + "\1".join(map(sort_key, children))
         case Or(children):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from palio.events.values import Scalar
@@ -133,6 +134,7 @@ class _Written:
     values: ValueSet
 
 
+@lru_cache(maxsize=4096)  # that a number is its text, or a string any but these, is said of many attributes alike
 def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]:
     if wanted == PRESENT:
         return f"{name} IS NOT NULL", 0

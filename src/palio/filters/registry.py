@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 GROUP = "palio.languages"
 CONDITIONS_GROUP = "palio.conditions"
-OWN_LANGUAGES = ("sql", "cesql", "cloudevents", "eventbridge", "jms", "sns")
+OWN_LANGUAGES = ("sql", "cesql", "cloudevents", "eventbridge", "jms", "sigma", "sns")
 
 
 class Parser(Protocol):

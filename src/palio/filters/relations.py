@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 def covers(wide: Node, narrow: Node) -> bool:
     """Whether every event that `narrow` matches is known to be matched by `wide`."""
+    if isinstance(wide, Leaf) and isinstance(narrow, Leaf):
+        return wide.attribute == narrow.attribute and wide.values.covers(narrow.values)
     return wide is narrow or wide == narrow or _Comparison().covers(wide, narrow)
 
 

@@ -79,8 +79,8 @@ class ValueSet:
         if not wanted:
             return self
         parts = self.parts
-        for test in wanted:
-            parts = tuple(own if test.applies_to(kind) else EMPTY for kind, own in zip(KINDS, parts, strict=True))
+        if not all(isinstance(test.pattern, Computed) for test in wanted):  # a pattern holds for strings alone
+            parts = _STRINGS if parts[Kind.STRING].is_full else _only_strings(parts[Kind.STRING])
         listed = ValueSet(parts)._enumerate(_MOST_POINTS)
         if listed is not None and not (any(map(_tells_twins_apart, wanted)) and any(map(_has_twins, listed))):
             return ValueSet.points(value for value in listed if all(test.passes(value) for test in wanted))
@@ -123,7 +123,11 @@ class ValueSet:
         return ValueSet(tuple(part.complement() for part in self.parts))
 
     def intersect(self, other: ValueSet) -> ValueSet:
-        both = ValueSet(tuple(a.intersect(b) for a, b in zip(self.parts, other.parts, strict=True)))
+        both = self
+        if self.parts is not other.parts:
+            both = ValueSet(
+                tuple(a if a is b else a.intersect(b) for a, b in zip(self.parts, other.parts, strict=True))
+            )
         return both.where(self.tests | other.tests)
 
     def union(self, other: ValueSet) -> ValueSet | None:
@@ -132,9 +136,18 @@ class ValueSet:
 
     def covers(self, other: ValueSet) -> bool:
         """Whether every value of the other set is in this one: exact without tests, else "not known to"."""
-        if not all(a.covers(b) for a, b in zip(self.parts, other.parts, strict=True)):
-            return False
-        return all(any(have.implies(test) for have in other.tests) or other._all_pass(test) for test in self.tests)
+        if self.parts is not other.parts:
+            for own, theirs in zip(self.parts, other.parts, strict=True):
+                if own is not theirs and not own.covers(theirs):
+                    return False
+        for test in self.tests:
+            for have in other.tests:
+                if have.implies(test):
+                    break
+            else:
+                if not other._all_pass(test):
+                    return False
+        return True
 
     def _all_pass(self, test: Test) -> bool:
         """Whether every value is known to pass a test: by a prefix that has what is asked for, or one by one."""
@@ -197,6 +210,13 @@ def intersection_of(sets: Sequence[ValueSet]) -> ValueSet:
 def _tells_twins_apart(test: Test) -> bool:
     """Whether a test may answer differently for 1.0 and 1.00, or for the two zeros."""
     return isinstance(test.pattern, Computed) and not is_blind_to_twins(test.pattern.expression)
+
+
+def _only_strings(part: Intervals) -> tuple[Intervals, ...]:
+    return tuple(part if kind is Kind.STRING else EMPTY for kind in KINDS)
+
+
+_STRINGS = _only_strings(FULL)
 
 
 def _has_twins(value: Value) -> bool:
@@ -266,4 +286,4 @@ NO_VALUE = ValueSet(tuple(EMPTY for _ in KINDS))
 ANY_VALUE = ValueSet(tuple(FULL for _ in KINDS))
 NULLS = ValueSet.kinds(Kind.MISSING, Kind.NULL)
 PRESENT = ValueSet.kinds(*(kind for kind in KINDS if kind > Kind.NULL))
-STRINGS = ValueSet.kinds(Kind.STRING)
+STRINGS = ValueSet(_STRINGS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from palio.errors import EventError
 from palio.events import Event
 from palio.events.names import join_path, split_path
 from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.columns import simplified
 from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segment
 from palio.matching.live import LiveSubscriptions
 
@@ -100,7 +102,7 @@ def match_piece(
 
 def _match_columns(segment: Segment, batch: pa.RecordBatch, paths: bool) -> tuple[Ints, Numbers] | None:
     """The candidates for columns looked at one by one; None where they must be looked at row by row."""
-    columns = flat_columns(batch, segment.attributes, paths)
+    columns = flat_columns(batch, None if segment.reads_whole_event else segment.attributes, paths)
     if columns is None:
         return None
     try:
@@ -133,10 +135,11 @@ def _sure(
     if not len(asked):
         return rows, numbers
     keep = np.ones(len(numbers), bool)
-    all_attributes = events.all()
-    for index in asked:
-        filter = catalogue[int(numbers[index])].filter
-        keep[index] = filter.matches_attributes(all_attributes[int(rows[index])])
+    for number in np.unique(numbers[asked]).tolist():
+        filter = catalogue[number].filter
+        own = asked[numbers[asked] == number]
+        names = None if filter.reads_whole_event else filter.attributes
+        keep[own] = [filter.matches_attributes(attributes) for attributes in events.some(rows[own], names)]
     return rows[keep], numbers[keep]
 
 
@@ -151,13 +154,28 @@ class _Events:
     def all(self) -> list[Mapping[str, Any]]:
         if self._attributes is None:
             events = self._piece if isinstance(self._piece, list) else Event.from_arrow(self._piece)
-            self._attributes = [event.attributes for event in events]
-            if self._paths and not isinstance(self._piece, list):
-                rename = _Renaming(self._piece.schema.names)
-                self._attributes = [
-                    {rename[name]: value for name, value in attributes.items()} for attributes in self._attributes
-                ]
+            self._attributes = list(self._renamed(event.attributes for event in events))
         return self._attributes
+
+    def _renamed(self, events: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+        """Events by the paths of their attributes, where the columns are named by those."""
+        if not self._paths or isinstance(self._piece, list):
+            return events
+        rename = _Renaming(self._piece.schema.names)
+        return ({rename[name]: value for name, value in attributes.items()} for attributes in events)
+
+    def some(self, rows: Ints, names: Collection[str] | None) -> Iterator[Mapping[str, Any]]:
+        """The events of some rows, in that order; of their attributes at least those that are named."""
+        taken = None
+        if self._attributes is None and not isinstance(self._piece, list):
+            narrow = self._piece if names is None else _with_columns_of(self._piece, names, self._paths)
+            with suppress(pa.ArrowNotImplementedError):  # of columns of some rare types, rows cannot be taken
+                taken = narrow.take(pa.array(rows))
+        if taken is not None:
+            yield from self._renamed(event.attributes for event in Event.from_arrow(taken))
+        else:
+            known = self.all()
+            yield from (known[row] for row in rows.tolist())
 
 
 class _Renaming(dict[str, str]):
@@ -172,20 +190,39 @@ class _Renaming(dict[str, str]):
         return renamed
 
 
-def flat_columns(batch: pa.RecordBatch, wanted: Collection[str], paths: bool = False) -> dict[str, pa.Array] | None:
-    """The columns that are asked for, by dotted name; None where one holds arrays or maps, which rows must tell."""
+def _with_columns_of(batch: pa.RecordBatch, names: Collection[str], paths: bool) -> pa.RecordBatch:
+    """A batch without the columns that have no part in some attributes."""
+    first = {split_path(name)[0] for name in names}
+    if paths:
+        first = {
+            each for each in batch.schema.names if any(name == each or name.startswith(each + ".") for name in names)
+        }
+    return batch.select([place for place, name in enumerate(batch.schema.names) if name in first])
+
+
+def flat_columns(
+    batch: pa.RecordBatch, wanted: Collection[str] | None, paths: bool = False
+) -> dict[str, pa.Array] | None:
+    """The columns that are asked for, by dotted name; None where one holds arrays or maps, which rows must tell.
+
+    Where none are named, all are asked for.
+    """
     columns: dict[str, pa.Array] = {}
     if paths:
         named = zip(batch.schema.names, batch.columns, strict=True)
-        columns = {name: column for name, column in named if name in wanted}
-        return None if any(pa.types.is_nested(column.type) for column in columns.values()) else columns
+        columns = {name: column for name, column in named if wanted is None or name in wanted}
+        if any(pa.types.is_nested(column.type) for column in columns.values()):
+            return None
+        return {name: simplified(column, name) for name, column in columns.items()}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if not _flatten((name,), column, wanted, columns):
             return None
     return columns
 
 
-def _flatten(path: tuple[str, ...], column: pa.Array, wanted: Collection[str], columns: dict[str, pa.Array]) -> bool:
+def _flatten(
+    path: tuple[str, ...], column: pa.Array, wanted: Collection[str] | None, columns: dict[str, pa.Array]
+) -> bool:
     name = join_path(path)
     if pa.types.is_struct(column.type):
         fields = [column.type.field(index).name for index in range(column.type.num_fields)]
@@ -194,7 +231,9 @@ def _flatten(path: tuple[str, ...], column: pa.Array, wanted: Collection[str], c
             for field, child in zip(fields, column.flatten(), strict=True)
         )
     if pa.types.is_nested(column.type):
-        return not any(each == name or each.startswith(name + ".") for each in wanted)
-    if name in wanted:
-        columns[name] = column
+        return wanted is not None and not any(each == name or each.startswith(name + ".") for each in wanted)
+    if wanted is None or name in wanted:
+        if name in columns:
+            raise EventError("two columns have this name", name)
+        columns[name] = simplified(column, name)
     return True

@@ -2,6 +2,9 @@
 
 Adding must cost microseconds and be seen by the next match, so what is new waits here: filed under a string it must
 see, where it has such a condition, else asked every time. A few hundred at most; then it becomes a segment.
+
+A condition of a shape that was seen before comes as its template and literals. It is filed and asked by them, without
+making a filter of it; only an event of several values for an attribute needs one.
 """
 
 from __future__ import annotations
@@ -9,18 +12,19 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from palio.filters.filter import Filter
-from palio.filters.tree import And, Attributes, Leaf, Node
-from palio.matching.plain import PlainCondition
+from palio.filters.tree import And, Attributes, Leaf, Node, holds
+from palio.languages.sql.shapes import Shaped
 
 _MOST_VALUES: Final = 4  # an IN list of more values is not filed under each
 Pivot: TypeAlias = tuple[str, str]  # an attribute, and a string it must be
+Condition: TypeAlias = Filter | Shaped
 
 
 class LiveSubscriptions:
     """Subscriptions by number, asked one by one but for the string they are filed under."""
 
     def __init__(self) -> None:
-        self._conditions: dict[int, Filter | PlainCondition] = {}
+        self._conditions: dict[int, Condition] = {}
         self._by_string: dict[Pivot, list[int]] = {}
         self._asked_always: list[int] = []
         self._removed: frozenset[int] = frozenset()  # replaced whole, so that a reader's copy does not change
@@ -28,7 +32,7 @@ class LiveSubscriptions:
     def __len__(self) -> int:
         return len(self._conditions)
 
-    def add(self, number: int, condition: Filter | PlainCondition) -> None:
+    def add(self, number: int, condition: Condition) -> None:
         # Readers hold no lock: a number is filed only after its condition is there.
         self._conditions[number] = condition
         pivots = _pivots(condition)
@@ -57,24 +61,25 @@ class LiveSubscriptions:
                 for each in value if type(value) is tuple else (value,):
                     if type(each) is str:
                         candidates += self._by_string.get((name, each), ())
+        has_arrays = tuple in map(type, attributes.values())
         return [
             number
             for number in dict.fromkeys(candidates)
-            if number not in removed and _holds(self._conditions[number], attributes)
+            if number not in removed and _holds(self._conditions[number], attributes, has_arrays)
         ]
 
 
-def _holds(condition: Filter | PlainCondition, attributes: Attributes) -> bool:
-    if isinstance(condition, PlainCondition):
-        return condition.matches(attributes)
-    return condition.matches_attributes(attributes)
+def _holds(condition: Condition, attributes: Attributes, has_arrays: bool) -> bool:
+    if isinstance(condition, Filter):
+        return holds(condition.tree, attributes)
+    return holds(condition.node(), attributes) if has_arrays else condition.holds(attributes)
 
 
-def _pivots(condition: Filter | PlainCondition) -> list[Pivot] | None:
+def _pivots(condition: Condition) -> list[Pivot] | None:
     """The strings of which an event must carry one to match; None where there is no short list of them."""
-    if isinstance(condition, PlainCondition):
-        pivot = condition.pivot()
-        return None if pivot is None else [pivot]
+    if isinstance(condition, Shaped):
+        found = condition.strings(_MOST_VALUES)
+        return None if found is None else [(found[0], value) for value in found[1]]
     node: Node = condition.tree
     for child in node.children if isinstance(node, And) else (node,):
         if isinstance(child, Leaf):

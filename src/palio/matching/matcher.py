@@ -20,12 +20,12 @@ import numpy.typing as npt
 from palio.errors import DuplicateSubscription, InvalidArgument, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.languages.sql.shapes import Shaped
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.bulk import add_texts
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.segment import AskTheFilters, Segment
 from palio.matching.live import LiveSubscriptions
-from palio.matching.plain import PlainCondition
 from palio.matching.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Matcher:
             self._bury(number)
             self._replaced += 1
 
-    def _add(self, subscription: Subscription, condition: Filter | PlainCondition) -> None:
+    def _add(self, subscription: Subscription, condition: Filter | Shaped) -> None:
         number = self._catalogue.append(subscription)
         self._grow_dead()
         self._state.live.add(number, condition)
@@ -261,6 +261,8 @@ class Matcher:
     @property
     def reads_whole_events(self) -> bool:
         """Whether some subscription looks at attributes that it does not name."""
+        if any(segment.reads_whole_event for segment in self._sealed()):
+            return True
         return any(self._catalogue[number].filter.reads_whole_event for number in self._unsure())
 
     def _sealed(self) -> tuple[Segment, ...]:
@@ -417,12 +419,12 @@ class Matcher:
             merging.join()
 
 
-def _condition(subscription: Subscription) -> Filter | PlainCondition:
+def _condition(subscription: Subscription) -> Filter | Shaped:
     """What a subscription asks, in the form that is cheapest to make."""
     if subscription.language == "sql" and isinstance(subscription.where, str):
-        plain = PlainCondition.read(subscription.where)
-        if plain is not None:
-            return plain
+        shaped = Shaped.read(subscription.where, subscription.timezone)
+        if shaped is not None:
+            return shaped
     return subscription.filter
 
 

@@ -24,12 +24,13 @@ import pyarrow as pa
 
 from palio.errors import IndexFileError, PalioError
 from palio.filters.filter import Filter
-from palio.filters.patterns import Computed
+from palio.filters.like import LikePattern
+from palio.filters.patterns import Computed, Like, Test
 from palio.filters.printing import domain_of, leaf_to_sql
 from palio.filters.tree import Leaf
 from palio.matching.catalogue import Block, Catalogue, Run
 from palio.matching.columnar import layout
-from palio.matching.columnar.conditions import AxisKey, Member
+from palio.matching.columnar.conditions import AxisKey, Member, Search
 from palio.matching.columnar.encoding import Axes
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
@@ -80,7 +81,8 @@ def load(path: Path) -> tuple[list[Segment], Catalogue, npt.NDArray[np.uint8], i
 
 def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
     return {
-        "keys": [_write_key(key) for key in segment.keys],
+        "attributes": [name for name, question in segment.keys if question is None],
+        "questions": [_write_key(key) for key in segment.keys if key[1] is not None],
         "axes": writer.arrays(segment.axes.arrays),
         "postings": writer.arrays(segment.postings.arrays),
         "runs": writer.array(segment.runs),
@@ -90,7 +92,8 @@ def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
 
 def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
     return Segment(
-        [_read_key(*key) for key in entry["keys"]],
+        entry["attributes"],
+        lambda: [_read_key(*key) for key in entry["questions"]],
         Axes.from_arrays(reader.arrays(entry["axes"])),
         Postings.from_arrays(reader.arrays(entry["postings"])),
         reader.array(entry["runs"]),
@@ -100,17 +103,23 @@ def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
 
 def _write_key(key: AxisKey) -> list[str | None]:
     name, question = key
-    if question is None:
-        return [name]
+    if isinstance(question, Search):
+        return [name, "search", question.pattern, question.function]
+    if isinstance(question, Test) and isinstance(question.pattern, Like):
+        # The common ones need no parser.
+        return [name, "ilike" if question.pattern.pattern.ignore_case else "like", question.pattern.pattern.sql]
     if isinstance(question, Member):
         return [name, "member", leaf_to_sql(name, question.values)[0], "UTC"]
+    assert question is not None  # plain axes are kept by their names alone
     zone = question.pattern.timezone if isinstance(question.pattern, Computed) else "UTC"
     return [name, "test", leaf_to_sql(name, domain_of(question).where([question]))[0], zone]
 
 
-def _read_key(name: str, form: str | None = None, text: str = "", zone: str = "UTC") -> AxisKey:
-    if form is None:
-        return name, None
+def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
+    if form == "search":
+        return name, Search(zone, text)
+    if form in ("like", "ilike"):
+        return name, Test(Like(LikePattern.parse(text, ignore_case=form == "ilike")))
     tree = Filter.parse(text, timezone=zone).tree
     if not isinstance(tree, Leaf) or tree.attribute != name:
         raise ValueError(f"{text} is no question about {name}")

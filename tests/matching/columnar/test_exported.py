@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio import Event, Matcher
+from palio import Event, EventError, Matcher
 from palio.matching.columnar.exported import ColumnPlan
 
 DAY, MOMENT = dt.date(2024, 3, 1), dt.datetime(2024, 3, 1, 12, tzinfo=dt.UTC)
@@ -34,6 +34,12 @@ VALUES: Mapping[pa.DataType, list[Any]] = {
     pa.timestamp("s", "UTC"): [MOMENT, None, MOMENT, MOMENT, MOMENT + dt.timedelta(days=1), MOMENT],
     pa.decimal128(10, 2): [1, None, 3, 100, 0, 5],
     pa.dictionary(pa.int8(), pa.string()): ["a", None, "", "a", "ä", "5"],
+    pa.binary(1): [b"a", None, b"b", b"\xff", b"5", b"a"],
+    pa.decimal32(6, 2): [1, None, 3, 100, 0, 5],
+    pa.decimal64(10, 2): [1, None, 3, 100, 0, 5],
+    pa.uuid(): [b"a" * 16, None, b"b" * 16, b"\xff" * 16, b"5" * 16, b"a" * 16],
+    pa.bool8(): [1, None, 0, 1, 0, None],
+    pa.json_(): ['"a"', None, "{}", "5", "[1]", "null"],
 }
 CONDITIONS = [
     "x = 1", "x > 0", "x < 0", "x IS NULL", "x IS NOT NULL", "x = 'a'", "x >= 'b'", "x LIKE '%c%'", "x RLIKE 'a|b'",
@@ -46,6 +52,12 @@ def matcher() -> Matcher:
     wants = Matcher()
     wants.add_many([str(number) for number in range(len(CONDITIONS))], CONDITIONS)
     return wants
+
+
+def _array(data_type: pa.DataType) -> pa.Array:
+    if isinstance(data_type, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(data_type, pa.array(VALUES[data_type], data_type.storage_type))
+    return pa.array(VALUES[data_type], data_type)
 
 
 WANTS = matcher()
@@ -63,7 +75,7 @@ def at_once(batch: pa.RecordBatch) -> set[tuple[int, str]]:
 @pytest.mark.parametrize("data_type", VALUES, ids=str)
 @pytest.mark.parametrize(("offset", "length"), [(0, 6), (1, 4), (3, 3), (2, 0)])
 def test_columns_of_every_type_are_read_from_anywhere_in_them(data_type: pa.DataType, offset: int, length: int) -> None:
-    values = pa.array(VALUES[data_type], data_type)
+    values = _array(data_type)
     whole = pa.record_batch({"w": pa.array(["no one", "asks"] * 3), "x": values, "y": pa.array(range(6))})
     batch = whole.slice(offset, length)
     assert at_once(batch) == one_by_one(batch)
@@ -97,6 +109,12 @@ def test_two_columns_of_one_name_have_no_plan() -> None:
     assert ColumnPlan.of(pa.schema([("x", pa.int64()), ("x", pa.int64())]), {"x": 0}, ()) is None
 
 
+def test_two_columns_of_one_name_are_refused() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
+    with pytest.raises(EventError, match="x: two columns have this name"):
+        WANTS.match_batch(batch)
+
+
 def test_another_schema_is_seen() -> None:
     wants = Matcher()
     wants.add("it", "x = 1")
@@ -105,6 +123,24 @@ def test_another_schema_is_seen() -> None:
         assert wants.match_batch(pa.record_batch({"y": [1, 2]})).num_rows == 0
         assert wants.match_batch(pa.record_batch({"y": [1, 1], "x": ["1", "2"]})).num_rows == 0
         assert wants.match_batch(pa.record_batch({"y": [1, 1], "x": [2.0, 1.0]}))["row"].to_pylist() == [1]
+
+
+def test_runs_are_read() -> None:
+    batch = pa.record_batch({"x": pa.RunEndEncodedArray.from_arrays([2, 3, 6], ["a", None, "5"])})
+    assert at_once(batch) == one_by_one(batch)
+
+
+@pytest.mark.parametrize("data_type", [pa.time64("us"), pa.duration("s"), pa.month_day_nano_interval()], ids=str)
+def test_what_no_event_can_hold_is_refused_where_somebody_asks_for_it(data_type: pa.DataType) -> None:
+    column = pa.nulls(2, data_type)
+    with pytest.raises(EventError, match="cannot hold"):
+        WANTS.match_batch(pa.record_batch({"x": column}))
+
+
+def test_an_index_that_leads_out_of_its_dictionary_is_refused() -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 2**31 - 1], pa.int32()), pa.array(["a"]), safe=False)
+    with pytest.raises(EventError, match="leads out of a dictionary"):
+        WANTS.match_batch(pa.record_batch({"x": column}))
 
 
 def test_a_batch_is_given_back() -> None:

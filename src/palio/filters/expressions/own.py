@@ -32,32 +32,32 @@ def network(text: str) -> IPv4Network | IPv6Network:
     return ip_network(text, strict=False)
 
 
+@lru_cache(maxsize=16_384)  # one address is asked for many networks
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
 def ip_in_network(address: str, of: str) -> bool:
     """Whether a text is an IP address within a network; FALSE for any other text."""
-    wanted = network(of)
-    try:
-        found: IPv4Address | IPv6Address = ip_address(address)
-    except ValueError:
-        return False
-    return found in wanted
+    found = _address(address)
+    return found is not None and found in network(of)
 
 
 def texts_of(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]], zone: str) -> Iterator[str]:
-    """Every value of an event as a text; bytes are none."""
-    for value in event.values():
-        yield from _text(value, zone)
-    for several in arrays.values():
+    """Every value of an event as a text."""
+    for several in (event.values(), *arrays.values()):
         for value in several:
-            yield from _text(value, zone)
+            text = value if isinstance(value, str) else text_of(value, zone)
+            if text is not None:
+                yield text
 
 
-def _text(value: Value, zone: str) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif value is not None and not isinstance(value, bytes):
-        written = to_text(value, zone)
-        if isinstance(written, str):
-            yield written
+def text_of(value: Value, zone: str) -> str | None:
+    """A value as a text, as CAST writes it; null and bytes have none."""
+    return None if value is None or isinstance(value, bytes) else to_text(value, zone)
 
 
 def any_value(

@@ -16,18 +16,19 @@ import re
 from typing import Final
 
 from palio.errors import ParseError
+from palio.filters.comparisons import is_only_text
 from palio.filters.expressions.casting import zone_of
 from palio.filters.filter import Filter
 from palio.filters.tree import Node
 from palio.languages.sql.literals import BadLiteral
 from palio.languages.sql.lowering import Ask
-from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, STRING, Cut, Given, Template, make_template
+from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, STRING, Cut, Given, Scalars, Template, make_template
 
 LONGEST: Final = 20_000
 """Characters of a condition that is looked at for its shape."""
 LONGEST_INTEGER: Final = 18
 _MOST_SHAPES: Final = 2_048
-_LONGEST_SHAPE: Final = 4_096
+LONGEST_SHAPE: Final = 4_096
 
 # Possessive throughout, and a group nowhere repeated so, as in the lexer.
 _LITERAL: Final = re.compile(
@@ -67,7 +68,7 @@ class Shapes:
         """The template of a shape, made of one of its conditions; None where it has none."""
         if shape in self._templates:
             return self._templates[shape]
-        made = _template(text) if len(shape) <= _LONGEST_SHAPE else None
+        made = _template(text) if len(shape) <= LONGEST_SHAPE else None
         if len(self._templates) >= _MOST_SHAPES:
             self._templates.clear()
         self._templates[shape] = made
@@ -78,7 +79,7 @@ class Shapes:
         if shape not in self._templates and shape not in self._once:
             if len(self._once) >= _MOST_SHAPES:
                 self._once.clear()
-            if len(shape) <= _LONGEST_SHAPE:
+            if len(shape) <= LONGEST_SHAPE:
                 self._once.add(shape)
             return None
         return self.template(shape, text)
@@ -134,6 +135,19 @@ class Shaped:
     def node(self) -> Node:
         """A tree for the condition, not always canonical, but cheap."""
         return self.template.quick_tree(self.given, self.timezone)
+
+    def holds(self, event: Scalars) -> bool:
+        """Whether the condition is TRUE for an event of which no attribute has several values; makes no tree."""
+        return self.template.condition.holds(event, self.given, self.timezone, Ask.TRUE)
+
+    def strings(self, most: int) -> tuple[str, list[str]] | None:
+        """An attribute and strings, at most so many, of which it must be one; None where there is none such."""
+        for name, slots in self.template.equalities:
+            if len(slots) <= most:
+                found = [str(self.given[slot.index]) for slot in slots]
+                if all(is_only_text(each, self.timezone) for each in found):
+                    return name, found
+        return None
 
     def filter(self) -> Filter:
         """The same filter that parsing gives."""

@@ -8,13 +8,16 @@ Whatever else a condition may have, arithmetic, two attributes, a function, has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
 
 from palio.events.values import Scalar
 from palio.filters.comparisons import MIRRORED, OPERATORS, Truth, equal_to_any
 from palio.filters.expressions.tree import Attribute, Call, Expression, Literal, Micros, Months
+from palio.filters.kinds import MISSING, Value
 from palio.filters.like import LikePattern
 from palio.filters.normal_form import normal
 from palio.filters.tree import NOTHING, And, Leaf, Node, Or
@@ -31,7 +34,8 @@ DOUBLE: Final = "\3"  # with an exponent, or the letter D
 STRING: Final = "\4"  # in quotes, without a backslash
 
 Cut: TypeAlias = tuple[str, int, int]  # the kind of a literal, where it begins and ends
-Given: TypeAlias = Sequence[Scalar]  # the values of all literals of one condition
+Given: TypeAlias = Sequence[Any]  # the values of all literals of one condition
+Scalars: TypeAlias = Mapping[str, Any]  # an event of which no attribute has several values
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,19 @@ Operand: TypeAlias = Slot | Constant
 
 
 def _value(operand: Operand, given: Given) -> Scalar:
-    return operand.value if isinstance(operand, Constant) else given[operand.index]
+    return given[operand.index] if type(operand) is Slot else operand.value  # type: ignore[union-attr]
+
+
+_POSITIVE: Final = (Ask.TRUE, Ask.NOT_FALSE)
+
+
+def _answers(truth: Truth, value: Value, ask: Ask) -> bool:
+    """Whether a condition that is TRUE and FALSE for these values answers as asked for one."""
+    if ask is Ask.TRUE:
+        return truth.true.contains(value)
+    if ask is Ask.FALSE:
+        return truth.false.contains(value)
+    return not (truth.true if ask is Ask.NOT_TRUE else truth.false).contains(value)
 
 
 # --- conditions on one attribute -----------------------------------------------------------------------------
@@ -91,6 +107,25 @@ class Compared:
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return asked(self.name, compared(self.operator, _value(self.operand, given), timezone), ask)
 
+    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
+        value = event.get(self.name, MISSING)
+        literal = given[self.operand.index] if type(self.operand) is Slot else _value(self.operand, given)
+        kind = type(value)
+        if kind is type(literal) and (kind is int or kind is str):  # which are ordered here as they are in Python
+            return _COMPARE[self.operator](value, literal) is (ask in _POSITIVE)
+        return _answers(compared(self.operator, literal, timezone), value, ask)
+
+
+_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "<=>": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -102,6 +137,20 @@ class Listed:
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return asked(self.name, equal_to_any([_value(each, given) for each in self.operands], timezone), ask)
 
+    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
+        value, literals = event.get(self.name, MISSING), [_value(each, given) for each in self.operands]
+        kinds = set(map(type, literals))
+        if kinds == {str} and type(value) is str:
+            return (value in literals) is (ask in _POSITIVE)
+        if len(kinds) > 1:
+            return _answers(equal_to_any(literals, timezone), value, ask)
+        # Of one kind, each literal may be asked by itself.
+        if ask in (Ask.TRUE, Ask.NOT_TRUE):
+            found = any(compared("=", each, timezone).true.contains(value) for each in literals)
+        else:
+            found = all(compared("=", each, timezone).false.contains(value) for each in literals)
+        return found is (ask in (Ask.TRUE, Ask.FALSE))
+
 
 @dataclass(frozen=True, slots=True)
 class Liked:
@@ -112,10 +161,21 @@ class Liked:
     operand: Slot
 
     def pattern(self, given: Given) -> LikePattern:
-        return _PATTERNS[self.function](given[self.operand.index])
+        return _pattern(self.function, given[self.operand.index])
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return liked(self.name, self.pattern(given), ask)
+
+    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
+        value = event.get(self.name, MISSING)
+        if type(value) is not str:
+            return ask in (Ask.NOT_TRUE, Ask.NOT_FALSE)
+        return self.pattern(given).matches(value) is (ask in _POSITIVE)
+
+
+@lru_cache(maxsize=4_096)
+def _pattern(function: str, text: str) -> LikePattern:
+    return _PATTERNS[function](text)
 
 
 _PATTERNS: Final[dict[str, Callable[..., LikePattern]]] = {
@@ -135,7 +195,10 @@ class Nulled:
     is_null: bool
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
-        return Leaf(self.name, NULLS if self.is_null is (ask in (Ask.TRUE, Ask.NOT_FALSE)) else PRESENT)
+        return Leaf(self.name, NULLS if self.is_null is (ask in _POSITIVE) else PRESENT)
+
+    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
+        return (event.get(self.name) is None) is (self.is_null is (ask in _POSITIVE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +209,9 @@ class Flagged:
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return asked(self.name, _FLAG, ask)
+
+    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
+        return _answers(_FLAG, event.get(self.name, MISSING), ask)
 
 
 _FLAG: Final = Truth(ValueSet.points([True]), ValueSet.points([False]))
@@ -164,7 +230,14 @@ class Joined:
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         nodes = tuple([part.node(given, timezone, ask) for part in self.parts])
-        return And(nodes) if self.is_and is (ask in (Ask.TRUE, Ask.NOT_FALSE)) else Or(nodes)
+        return And(nodes) if self.is_and is (ask in _POSITIVE) else Or(nodes)
+
+    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
+        wants_all = self.is_and is (ask in _POSITIVE)
+        for part in self.parts:
+            if part.holds(event, given, timezone, ask) is not wants_all:
+                return not wants_all
+        return wants_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +248,9 @@ class Negated:
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return self.part.node(given, timezone, NEGATED[ask])
+
+    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
+        return self.part.holds(event, given, timezone, NEGATED[ask])
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +263,9 @@ class Decided:
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return self.part.node(given, timezone, two_valued(self.positive, ask))
 
+    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
+        return self.part.holds(event, given, timezone, two_valued(self.positive, ask))
+
 
 Condition: TypeAlias = Simple | Joined | Negated | Decided
 
@@ -194,12 +273,14 @@ Condition: TypeAlias = Simple | Joined | Negated | Decided
 class Template:
     """The conditions of one shape, but for their literals."""
 
-    __slots__ = ("_by_name", "condition", "slots")
+    __slots__ = ("_by_name", "condition", "equalities", "slots")
 
     def __init__(self, condition: Condition, slots: Sequence[Slot]) -> None:
         self.condition = condition
         self.slots = tuple(slots)
         self._by_name = _by_name(condition)
+        self.equalities = _equalities(condition)
+        """Attributes that must be one of some strings, with the places of these."""
 
     def read(self, texts: Sequence[str], timezone: str) -> list[Scalar]:
         """The values of the literals of a condition; `BadLiteral` where one has none."""
@@ -243,6 +324,20 @@ def _by_name(condition: Condition) -> _Conjuncts | None:
             return None
         names.setdefault(name, []).append(part)
     return [(name, names[name]) for name in sorted(names)]
+
+
+def _equalities(condition: Condition) -> list[tuple[str, tuple[Slot, ...]]]:
+    found = []
+    for part in condition.parts if isinstance(condition, Joined) and condition.is_and else (condition,):
+        operands: tuple[Operand, ...] = ()
+        if isinstance(part, Compared) and part.operator == "=":
+            operands = (part.operand,)
+        elif isinstance(part, Listed):
+            operands = part.operands
+        slots = tuple(each for each in operands if isinstance(each, Slot) and each.kind == STRING and not each.before)
+        if slots and len(slots) == len(operands):
+            found.append((part.name, slots))  # type: ignore[union-attr]
+    return found
 
 
 def _is_between(condition: Condition) -> bool:

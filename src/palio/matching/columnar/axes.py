@@ -46,6 +46,7 @@ from palio.matching.columnar.layout import (
     FALSE,
     NULL,
     TRUE,
+    VIRTUAL_SIZE,
 )
 
 _EPOCH: Final = datetime(1970, 1, 1)
@@ -88,7 +89,10 @@ class Axes:
         for at, name in _ADDRESSES.items():
             self._table[at] = address_of(self.arrays[name])
         self.address = address_of(self._table)
-        self.sizes: npt.NDArray[np.int32] = self._rows[:, AXIS_SIZE].astype(np.int32)
+        behind = np.full(
+            int(self.arrays["behind"][0]), VIRTUAL_SIZE, np.int32
+        )  # virtual axes, of which no more is kept
+        self.sizes = np.concatenate([self._rows[:, AXIS_SIZE].astype(np.int32), behind])
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Axes:

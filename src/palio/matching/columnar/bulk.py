@@ -1,30 +1,33 @@
-"""Reading subscriptions in bulk: the plain ones without making a filter of each.
+"""Reading subscriptions in bulk: those of one shape together, without making a filter of each.
 
-Most subscriptions are `name op literal` joined by AND. For those the parser, the value sets and the canonical form
-say nothing that a small compiled reader cannot, at a hundredth of the cost. It accepts only texts that the parser
-accepts, with the same meaning (a property test compares the two); whatever it does not take, every name that may be a
-word of SQL, and every string that may read as something else, goes the long way.
+Of a million subscriptions most differ from thousands of others only in their literals. Their texts are cut by a
+compiled reader, the template of each shape says which intervals its literals make, and those of a whole column of
+literals are made at once: integers as arrays, others once per distinct text. What a filter would say that no interval
+can, a shape without a template, a literal that has no value, goes the long way, one by one; so do shapes of which there
+are only a few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from palio.filters.comparisons import is_only_text
-from palio.languages.sql.lexer import LONGEST
+from palio.filters.expressions.casting import zone_of
+from palio.languages.sql.shapes import LONGEST, LONGEST_SHAPE, SHAPES
+from palio.languages.sql.templates import Template
 from palio.matching.columnar import text_kernels as kernels
 from palio.matching.columnar.conditions import ConditionsBuilder, Int64s
-from palio.matching.plain import is_only_name, is_whole
+from palio.matching.columnar.filling import Literals, fill
 from palio.matching.subscription import Subscription
 
 _CHUNK: Final = 100_000
-_FEW: Final = 16  # so few are faster read one by one than set up for
-_LOOK_AHEAD: Final = 17  # newlines behind the last line, so that the reader may look for any word
-_WORDS: Final = np.frombuffer(b" BETWEEN  AND ", np.uint8)
+_FEW: Final = 8  # so few are faster read one by one than set up for
+_LOOK_AHEAD: Final = 4  # zero bytes behind the last line, so that the reader may look for any sign
+
+Flags = npt.NDArray[np.bool_]
 
 
 def add_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
@@ -35,101 +38,95 @@ def add_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions:
 
 
 def _add_chunk(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
-    plain = _add_plain(builder, numbers, subscriptions) if len(subscriptions) > _FEW else None
-    for at, subscription in enumerate(subscriptions):
-        if plain is None or not plain[at]:
-            builder.add(numbers[at], subscription.filter.tree)
+    done = np.zeros(len(subscriptions), np.bool_)
+    if len(subscriptions) > _FEW:
+        zones: dict[str, list[int]] = {}
+        for at, each in enumerate(subscriptions):
+            if each.language == "sql" and type(each.where) is str:
+                zones.setdefault(each.timezone, []).append(at)
+        for zone, which in zones.items():
+            if len(which) > _FEW and (zone == "UTC" or zone_of(zone) is not None):
+                texts = [subscriptions[at].where for at in which]
+                rows = np.array(which)
+                done[rows] = _add_shapes(builder, np.asarray(numbers, np.int64)[rows], texts, zone)
+    for at in np.flatnonzero(~done).tolist():
+        builder.add(numbers[at], subscriptions[at].filter.tree)
 
 
-def _add_plain(
-    builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Sequence[Subscription]
-) -> npt.NDArray[np.bool_]:
-    """Add those that are plain; answers which."""
-    lines = [
-        each.where
-        if each.language == "sql"
-        and isinstance(each.where, str)
-        and "\n" not in each.where
-        and len(each.where) <= LONGEST
-        else ""
-        for each in subscriptions
-    ]
-    raw = "\n".join([*lines, "\n" * _LOOK_AHEAD]).encode("utf-8", "surrogatepass")
-    found, plain, names, strings = _read(raw, len(lines))
-    axes = np.array([_axis(builder, name) for name in names] or [-1], np.int64)
-    points = np.array([_point(builder, axes, *each) for each in strings] or [-1], np.int64)
-    is_text = found[:, kernels.KIND] == kernels.STRING
-    ranged_text = is_text & (found[:, kernels.OPERATOR] != kernels.EQUAL)
-    unknown = (axes[found[:, kernels.NAME]] < 0) | ranged_text
-    unknown[is_text] |= points[found[is_text, kernels.FIRST]] < 0
-    plain[found[unknown, kernels.LINE]] = False
-    found = found[plain[found[:, kernels.LINE]]]
-    handles = _handles(builder, found, axes, points)
-    which = np.flatnonzero(plain)
-    lengths = np.bincount(found[:, kernels.LINE], minlength=len(lines))[which]
-    builder.add_plain(np.asarray(numbers, np.int64)[which], lengths, handles)
-    return plain
+def _add_shapes(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], zone: str) -> Flags:
+    """Add the texts whose shapes have templates and are many; answers which."""
+    done = np.zeros(len(texts), np.bool_)
+    cut = _Cut(texts)
+    for shape, lines in cut.shapes():
+        template = SHAPES.template(shape, texts[lines[0]])
+        if template is not None:
+            done[lines] = fill(builder, numbers[lines], template, cut.literals(lines, template), zone)
+    return done
 
 
-def _handles(builder: ConditionsBuilder, found: Int64s, axes: Int64s, points: Int64s) -> Int64s:
-    """The interval of every condition."""
-    axis = axes[found[:, kernels.NAME]]
-    operator, first = found[:, kernels.OPERATOR], found[:, kernels.FIRST]
-    handles = np.empty(len(found), np.int64)
-    text = found[:, kernels.KIND] == kernels.STRING
-    handles[text] = builder.axes.add_texts(axis[text], points[first[text]])
-    number = ~text
-    operator, first, second = operator[number], first[number], found[number, kernels.SECOND]
-    handles[number] = builder.axes.add_comparisons(
-        axis[number],
-        first,
-        np.where(operator == kernels.BETWEEN, second, first),
-        lower_in=_side(operator, kernels.MORE, (kernels.EQUAL, kernels.AT_LEAST, kernels.BETWEEN)),
-        upper_in=_side(operator, kernels.LESS, (kernels.EQUAL, kernels.AT_MOST, kernels.BETWEEN)),
-    )
-    return handles
+class _Cut:
+    """The shapes and literals of many texts."""
+
+    def __init__(self, texts: list[str]) -> None:
+        raw = _joined(texts)
+        text = np.frombuffer(raw, np.uint8)
+        count = len(texts)
+        self._raw, self._text = raw, text
+        self._shape_text = np.empty(len(raw), np.uint8)
+        self._spans = np.empty((count, 3), np.int64)
+        self._shape_of = np.empty(count, np.int32)
+        self._literals = np.empty((len(raw) // 2 + 1, 2), np.int32)
+        self._starts = np.empty(count + 1, np.int64)
+        counts = np.zeros(2, np.int64)
+        kernels.cut_lines(
+            text,
+            count,
+            LONGEST,
+            LONGEST_SHAPE,
+            self._shape_text,
+            kernels.table_for(count),
+            self._spans,
+            self._shape_of,
+            self._literals,
+            self._starts,
+            counts,
+        )
+        self._count = int(counts[0])
+
+    def shapes(self) -> list[tuple[str, Int64s]]:
+        """The shapes that many lines have, with these lines."""
+        order = np.argsort(self._shape_of, kind="stable")
+        starts = np.searchsorted(self._shape_of[order], np.arange(self._count + 1))
+        found = []
+        for number in range(self._count):
+            lines = order[starts[number] : starts[number + 1]]
+            if len(lines) > _FEW:
+                begin, end, _ = self._spans[number].tolist()
+                found.append((self._shape_text[begin:end].tobytes().decode("ascii"), lines))
+        return found
+
+    def literals(self, lines: Int64s, template: Template) -> Literals:
+        """The literals of lines of one shape."""
+        which = self._starts[lines][:, None] + np.arange(len(template.slots))
+        return Literals(self._raw, self._text, self._literals[which])
 
 
-def _side(operator: Int64s, leaves_out: int, takes_in: tuple[int, ...]) -> npt.NDArray[np.int8]:
-    """1 where an operator bounds and takes the literal in, 0 where it leaves it out, -1 where there is no bound."""
-    return np.where(operator == leaves_out, 0, np.where(np.isin(operator, takes_in), 1, -1)).astype(np.int8)
+def _joined(texts: list[str]) -> bytes:
+    """The texts, each with a zero byte behind it; those that cannot be written so are left empty."""
+    joined = "\0".join([*texts, "\0" * _LOOK_AHEAD])
+    if joined.count("\0") == len(texts) + _LOOK_AHEAD:
+        try:
+            return joined.encode()
+        except UnicodeEncodeError:
+            pass
+    return "\0".join([*(text if _is_clean(text) else "" for text in texts), "\0" * _LOOK_AHEAD]).encode()
 
 
-def _read(raw: bytes, lines: int) -> tuple[Int64s, npt.NDArray[np.bool_], list[str], list[tuple[str, int]]]:
-    """The conditions of all lines, which lines are plain, the names, and the strings with their names' numbers."""
-    room = raw.count(b" AND ") + lines + 1
-    found = np.empty((room, kernels.FIELDS), np.int64)
-    plain = np.zeros(lines, np.bool_)
-    names, name_spans = _table(room)
-    strings, string_spans = _table(room)
-    counts = np.zeros(3, np.int64)
-    text = np.frombuffer(raw, np.uint8)
-    kernels.read_conditions(text, lines, _WORDS, found, plain, names, name_spans, strings, string_spans, counts)
-    total, name_count, string_count = counts.tolist()
-    return (
-        found[:total],
-        plain,
-        [piece for piece, _ in _pieces(raw, name_spans, name_count)],
-        _pieces(raw, string_spans, string_count),
-    )
-
-
-def _table(room: int) -> tuple[Int64s, Int64s]:
-    return np.full(1 << (2 * room).bit_length(), -1, np.int64), np.empty((3, room + 1), np.int64)
-
-
-def _pieces(raw: bytes, spans: Any, count: int) -> list[tuple[str, int]]:
-    starts, ends, salts = (each[:count].tolist() for each in spans)
-    return [
-        (raw[start:end].decode("utf-8", "surrogatepass"), salt)
-        for start, end, salt in zip(starts, ends, salts, strict=True)
-    ]
-
-
-def _axis(builder: ConditionsBuilder, name: str) -> int:
-    return builder.axis((name, None)) if is_only_name(name) else -1
-
-
-def _point(builder: ConditionsBuilder, axes: Int64s, text: str, name: int) -> int:
-    axis = int(axes[name])
-    return builder.axes.point(axis, text) if axis >= 0 and is_whole(text) and is_only_text(text) else -1
+def _is_clean(text: str) -> bool:
+    if "\0" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

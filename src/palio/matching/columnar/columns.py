@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from palio.errors import EventError
 from palio.matching.columnar import encoding_kernels as kernels
 from palio.matching.columnar.axes import Axes, address_of
 from palio.matching.columnar.cuts import LARGEST
@@ -94,6 +95,10 @@ class BoundColumns:
         self.rows = rows
         self.kept = kept
 
+    def address_of(self, place: int) -> int:
+        """Where the descriptor of a column lies."""
+        return self.address + 8 * COLUMN_FIELDS * place
+
 
 def bind_columns(axes: Axes, columns: Sequence[tuple[int, pa.Array]], rows: int) -> BoundColumns:
     """Bind arrays of one length to axes. The axes are those of one segment: bind again for another."""
@@ -150,7 +155,43 @@ def _clearer(column: pa.Array) -> tuple[pa.Array, int, tuple[int, int]]:
         return column, KIND_U64, (1, 1)
     if pa.types.is_decimal(data_type) or data_type == pa.uint64():
         return column.dictionary_encode(), KIND_SLOT32, (1, 1)
-    raise TypeError(f"no conditions are asked of a column of type {data_type}")
+    raise EventError(f"an event cannot hold the Arrow type {data_type}")
+
+
+def simplified(column: pa.Array, name: str) -> pa.Array:
+    """A column in a type that the kernels, or a look at its values, can deal with; an error names what cannot be."""
+    while (plainer := _plainer(column)) is not None:
+        column = plainer
+    if pa.types.is_dictionary(column.type):
+        _check_indices(column, name)
+        values = simplified(column.dictionary, name)
+        return column if values is column.dictionary else pa.DictionaryArray.from_arrays(column.indices, values)
+    if direct_kind(column.type) is None and not (
+        column.type in _CLEARER or pa.types.is_decimal(column.type) or column.type == pa.uint64()
+    ):
+        raise EventError(f"an event cannot hold the Arrow type {column.type}", name)
+    return column
+
+
+def _plainer(column: pa.Array) -> pa.Array | None:
+    """A column that another type says as well, as a column of that type."""
+    data_type = column.type
+    if isinstance(data_type, pa.BaseExtensionType):
+        return column.storage
+    if pa.types.is_fixed_size_binary(data_type):
+        return column.cast(pa.binary())
+    if pa.types.is_run_end_encoded(data_type):
+        return pc.run_end_decode(column)
+    if pa.types.is_decimal(data_type) and data_type.bit_width < 128:
+        return column.cast(pa.decimal128(data_type.precision, data_type.scale))
+    return None
+
+
+def _check_indices(column: pa.Array, name: str) -> None:
+    """Whoever made a batch may have left an index that leads out of the dictionary."""
+    ends = pc.min_max(column.indices).as_py()
+    if ends["max"] is not None and not 0 <= ends["min"] <= ends["max"] < len(column.dictionary):
+        raise EventError(f"an index leads out of a dictionary of {len(column.dictionary):,} values", name)
 
 
 def _clearer_dictionary(column: pa.Array) -> pa.Array:

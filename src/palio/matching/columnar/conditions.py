@@ -2,29 +2,37 @@
 
 An attribute is an axis; a test that must be asked of a value (LIKE with a wildcard in the middle, a regular
 expression, a computed condition) is a *virtual* axis of its own, on which an event stands at 1 where its value
-passes. A conjunction becomes rows, a disjunction of few conjunctions several sets of rows under one number, and
-any larger tree a program of jumps with the set of conditions of which every match satisfies one. Nothing is
-expanded blindly: a rule whose disjunctive form has 10^10 terms takes one row per condition it was written with.
+passes. A search through all values of an event is such an axis too, of no attribute. A conjunction becomes rows, a
+disjunction of few conjunctions several sets of rows under one number, and any larger tree a program of jumps with the
+set of conditions of which every match satisfies one. Nothing is expanded blindly: a rule whose disjunctive form
+has 10^10 terms takes one row per condition it was written with.
+
+Under which conditions a program is filed is decided last, when it is known how many subscriptions share each: people
+tend to ask for what happens, so what many ask for is taken to be common.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from palio.filters.expressions.own import OF_THE_EVENT
+from palio.filters.expressions.tree import Call, Literal
 from palio.filters.intervals import EMPTY
-from palio.filters.kinds import KINDS, MISSING, Kind
+from palio.filters.kinds import KINDS, Kind
+from palio.filters.like import LikePattern
 from palio.filters.normal_form import expand
-from palio.filters.patterns import Computed, Test
+from palio.filters.patterns import Computed, Like, Matching, Test
 from palio.filters.printing import domain_of
+from palio.filters.regex import Regex
 from palio.filters.terms import NUMBERS, Term, number_terms, terms
 from palio.filters.tree import And, Leaf, Node, Or, Residual
 from palio.filters.values import PRESENT, ValueSet
-from palio.matching.columnar.encoding import Axes, AxesBuilder, Region
+from palio.matching.columnar.encoding import BEHIND, Axes, AxesBuilder, Region
 from palio.matching.columnar.postings import Conjunctions
 
 MOST_CONJUNCTIONS: Final = 16
@@ -39,9 +47,18 @@ class Member:
     values: ValueSet
 
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Whether some value of the event, of whatever attribute, has a form: a function of the whole event, and its
+    pattern."""
+
+    function: str
+    pattern: str
+
+
 Int64s: TypeAlias = npt.NDArray[np.int64]
-Question: TypeAlias = Test | Member
-AxisKey: TypeAlias = tuple[str, Question | None]  # an attribute, or a question about it
+Question: TypeAlias = Test | Member | Search
+AxisKey: TypeAlias = tuple[str, Question | None]  # an attribute, or a question about it; a search has no attribute
 _REGIONS: Final = {
     Kind.STRING: Region.STRING,
     Kind.DATE: Region.DATE,
@@ -49,7 +66,15 @@ _REGIONS: Final = {
     Kind.BYTES: Region.BYTES,
 }
 _MISSING, _NULL, _FALSE, _TRUE = 0, 1, 2, 3
-_HIT: Final = 2.0  # a pattern that is wanted to hit is nearly as good to file under as a value
+# What share of all events is taken to meet a condition at least, however few ask for it.
+_PRESENT_SHARE: Final = 1.0
+_RANGE_SHARE: Final = 0.1
+_BOOLEAN_SHARE: Final = 0.25
+_PREFIX_SHARE: Final = 1 / 64  # paths begin alike
+_UNKNOWN_SHARE: Final = 1 / 4  # of what must be computed
+_SHARES: Final = (1.0, 1 / 4, 1 / 16, 1 / 64, 1 / 128, 1 / 256)  # of a pattern, by the length of its longest piece
+_RAREST_SHARE: Final = 1 / 1024
+_SHORT_ENDING: Final = 5  # characters up to which an ending is a common one, such as that of a program's name
 
 
 @dataclass(slots=True)
@@ -63,10 +88,11 @@ class _Encoded:
 
 @dataclass(slots=True)
 class _Rows:
-    """One set of ANDed rows: handles of intervals, those on one axis adjacent."""
+    """One set of ANDed rows: handles of intervals, those on one axis adjacent, and a tree of what is left."""
 
     number: int
     handles: list[int]
+    tree: Node | None = None
     program: list[tuple[int, int, int]] = field(default_factory=list)  # (handle, on true, on false)
     access: list[int] = field(default_factory=list)
 
@@ -76,65 +102,91 @@ class ConditionsBuilder:
 
     def __init__(self) -> None:
         self.axes = AxesBuilder()
-        self.axis_of: dict[AxisKey, int] = {}
+        self._axis_of: dict[AxisKey, int] = {}
+        self._questions: list[AxisKey] = []
         self.unsure: set[int] = set()  # numbers whose candidates must be asked again: they have residuals
         self._rows: list[_Rows] = []
         self._plain: list[tuple[Int64s, Int64s, Int64s]] = []
         self._encoded: dict[tuple[str, ValueSet], _Encoded] = {}
-        self._costs: dict[int, float] = {}  # of intervals that are not points: how common they are beside a point
+        self._searches: dict[Residual, int] = {}
+        self._shares: dict[int, float] = {}  # by handle: what share of events meets it at least; inf: unfit to file by
+        self._uses: dict[int, int] = {}  # by handle: in how many rows and programs it is asked
         self._hits: set[int] = set()
 
     def add(self, number: int, node: Node) -> None:
         """Take in the canonical tree of one subscription."""
         alternatives = expand(node, MOST_CONJUNCTIONS)
-        if alternatives is None:
-            self._add_tree(number, node)
+        if alternatives is not None:
+            for conjunction in alternatives:
+                leaves = [Leaf(name, values) for name, values in conjunction.leaves.items()]
+                self._add_conjunction(number, [*leaves, *self._certain(number, conjunction.residuals)], ())
             return
-        for each in alternatives:
-            if each.residuals:
-                self.unsure.add(number)
-            self._add_conjunction(number, [Leaf(name, values) for name, values in each.leaves.items()], ())
+        certain, sure = _without_residuals(node)
+        if not sure:
+            self.unsure.add(number)
+        # A few alternatives are each filed under what is rarest in them.
+        is_few = isinstance(certain, Or) and len(certain.children) <= MOST_CONJUNCTIONS
+        for each in certain.children if isinstance(certain, Or) and is_few else (certain,):
+            self._add_tree(number, each)
+
+    def _certain(self, number: int, residuals: Sequence[Residual]) -> list[Residual]:
+        """The residuals that the index can hold; for the others, candidates must be asked again."""
+        searches = [each for each in residuals if _search_in(each) is not None]
+        if len(searches) < len(residuals):
+            self.unsure.add(number)
+        return searches
 
     def axis(self, key: AxisKey) -> int:
         """The axis of an attribute or of a question about one."""
-        known = self.axis_of.get(key)
+        known = self._axis_of.get(key)
         if known is None:
-            known = self.axis_of[key] = len(self.axis_of)
             if key[1] is None:
+                known = len(self._axis_of) - len(self._questions)
                 self.axes.declare(known)
             else:
+                known = BEHIND + len(self._questions)
+                self._questions.append(key)
                 self.axes.virtual(known)
+            self._axis_of[key] = known
         return known
+
+    @property
+    def keys(self) -> tuple[list[str], list[AxisKey]]:
+        """What the axes are of, in their order: the attributes, then the questions."""
+        return [name for name, question in self._axis_of if question is None], self._questions
 
     def add_plain(self, numbers: Int64s, lengths: Int64s, handles: Int64s) -> None:
         """Take in many conjunctions whose intervals are made already: their numbers, sizes and handles in order."""
         self._plain.append((numbers, lengths, handles))
 
-    def _add_conjunction(self, number: int, leaves: Iterable[Leaf], rest: Iterable[Node]) -> None:
+    def intervals_of(self, leaf: Leaf) -> list[int] | None:
+        """The handles of the intervals that a leaf is; None where it is no list of them."""
+        encoded = self._encode(leaf)
+        return None if encoded.either else encoded.handles + encoded.tests
+
+    def _add_conjunction(self, number: int, conditions: Iterable[Leaf | Residual], rest: Iterable[Node]) -> None:
         rows = _Rows(number, [])
-        program: list[Node] = list(rest)
-        for leaf in leaves:
-            encoded = self._encode(leaf)
+        left: list[Node] = list(rest)
+        for condition in conditions:
+            encoded = self._encode(condition)
             if encoded.either:
-                program.append(leaf)
+                left.append(condition)
             else:
                 rows.handles += encoded.handles
                 rows.handles += encoded.tests
-        if program:
-            code = self._compile(And(tuple(program)))
-            rows.program = code
-            rows.access = self._access(And(tuple(program)))[1]
-            if rows.handles and min(map(self._cost_of, rows.handles)) <= self._cost(rows.access):
-                rows.access = []
+        for handle in rows.handles:
+            self._uses[handle] = self._uses.get(handle, 0) + 1
+        if left:
+            rows.tree = And(tuple(left))
+            rows.program = self._compile(rows.tree)
+            for handle in {handle for handle, _, _ in rows.program}:
+                self._uses[handle] = self._uses.get(handle, 0) + 1
         self._rows.append(rows)
 
     def _add_tree(self, number: int, node: Node) -> None:
-        certain, sure = _without_residuals(node)
-        if not sure:
-            self.unsure.add(number)
-        children = certain.children if isinstance(certain, And) else (certain,)
-        leaves = [child for child in children if isinstance(child, Leaf)]
-        self._add_conjunction(number, leaves, [child for child in children if not isinstance(child, Leaf)])
+        children = node.children if isinstance(node, And) else (node,)
+        conditions = [child for child in children if isinstance(child, Leaf | Residual)]
+        self._add_conjunction(number, conditions, [child for child in children if isinstance(child, And | Or)])
 
     # Programs: a list of jumps, written from the last row to the first, so that every target is known.
     def _compile(self, node: Node) -> list[tuple[int, int, int]]:
@@ -157,10 +209,8 @@ class ConditionsBuilder:
                 for child in reversed(children):
                     no = self._emit(child, yes, no, code)
                 return no
-            case Leaf():
-                encoded = self._encode(node)
-                return self._emit_leaf(encoded, yes, no, code)
-        raise TypeError("residuals are taken out before a program is made")
+            case Leaf() | Residual():
+                return self._emit_leaf(self._encode(node), yes, no, code)
 
     def _emit_leaf(self, encoded: _Encoded, yes: int, no: int, code: list[tuple[int, int, int]]) -> int:
         def row(handle: int, on_true: int, on_false: int) -> int:
@@ -175,65 +225,81 @@ class ConditionsBuilder:
         return entry if encoded.handles or encoded.either else yes
 
     def _access(self, node: Node) -> tuple[float, list[int]]:
-        """Conditions of which every match satisfies one, and how many events that may be, relative to a value."""
+        """Conditions of which every match satisfies one, and the share of events that are expected to."""
         match node:
-            case Leaf():
+            case Leaf() | Residual():
                 encoded = self._encode(node)
-                hits = [handle for handle in encoded.tests if handle in self._hits]
+                options = [[handle] for handle in encoded.tests if handle in self._hits]
                 by_values = encoded.handles + encoded.either
-                options = [[handle] for handle in hits] + ([by_values] if by_values else [])
+                if by_values:
+                    options.append(by_values)
                 return min(
-                    ((self._cost(each), each) for each in options),
-                    key=lambda pair: pair[0],
-                    default=(np.inf, []),
+                    ((self._share(each), each) for each in options), key=lambda pair: pair[0], default=(np.inf, [])
                 )
             case And(children):
-                return min(
-                    (self._access(child) for child in children),
-                    key=lambda pair: pair[0],
-                    default=(np.inf, []),
-                )
+                return min(map(self._access, children), key=lambda pair: pair[0], default=(np.inf, []))
             case Or(children):
                 parts = [self._access(child) for child in children]
-                return sum(cost for cost, _ in parts), [handle for _, handles in parts for handle in handles]
-        raise TypeError("residuals are taken out before an access set is made")
+                return sum(share for share, _ in parts), [handle for _, handles in parts for handle in handles]
 
-    def _cost(self, handles: list[int]) -> float:
-        return sum(self._cost_of(handle) for handle in handles)
+    def _share(self, handles: list[int]) -> float:
+        """The share of events that are expected to meet one of some conditions."""
+        rows = max(1, len(self._rows))
+        return sum(max(self._uses.get(each, 0) / rows, self._shares.get(each, 0.0)) for each in handles)
 
-    def _cost_of(self, handle: int) -> float:
-        return self._costs.get(handle, 1.0)
-
-    def _encode(self, leaf: Leaf) -> _Encoded:
-        key = (leaf.attribute, leaf.values)
+    def _encode(self, condition: Leaf | Residual) -> _Encoded:
+        if isinstance(condition, Residual):
+            return _Encoded(tests=[self._search(condition)])
+        key = (condition.attribute, condition.values)
         known = self._encoded.get(key)
         if known is None:
-            known = self._encoded[key] = self._make(leaf.attribute, leaf.values)
+            known = self._encoded[key] = self._make(condition.attribute, condition.values)
+        return known
+
+    def _search(self, residual: Residual) -> int:
+        known = self._searches.get(residual)
+        if known is None:
+            search = _search_in(residual)
+            assert search is not None  # other residuals are taken out before
+            axis = self.axis(("", search))
+            known = self._searches[residual] = self._hit(axis, residual.wants, share_of(search))
         return known
 
     def _make(self, attribute: str, values: ValueSet) -> _Encoded:
         encoded = _Encoded()
-        for test in sorted(values.tests, key=lambda test: (not test.wanted, repr(test.pattern))):
-            axis = self.axis((attribute, Test(test.pattern)))
-            encoded.tests.append(self._fixed(axis, int(test.wanted), int(test.wanted), _HIT if test.wanted else np.inf))
         plain = ValueSet(values.parts)
+        if plain.parts[Kind.STRING].is_empty and any(isinstance(test.pattern, Computed) for test in values.tests):
+            # Asked as a whole, so that it is never computed for a string.
+            axis = self.axis((attribute, Member(values)))
+            encoded.tests.append(self._hit(axis, True, _UNKNOWN_SHARE))
+            return encoded
+        for test in sorted(values.tests, key=lambda test: (not test.wanted, test.key)):
+            axis = self.axis((attribute, Test(test.pattern)))
+            encoded.tests.append(self._hit(axis, test.wanted, share_of(test)))
         if any(test.wanted and plain == domain_of(test) for test in values.tests):
             return encoded  # a hit already says that the value is in the interval part
         self._intervals(attribute, plain, encoded)
         return encoded
 
+    def _hit(self, axis: int, wanted: bool, share: float) -> int:
+        """The event stands on an axis of a question where it is wanted."""
+        handle = self._fixed(axis, int(wanted), int(wanted), share if wanted else np.inf)
+        if wanted:
+            self._hits.add(handle)
+        return handle
+
     def _intervals(self, attribute: str, values: ValueSet, encoded: _Encoded) -> None:
         axis = self.axis((attribute, None))
         if values == PRESENT:
             encoded.handles.append(self.axes.present(axis))
-            self._costs[encoded.handles[-1]] = 1000.0
+            self._shares[encoded.handles[-1]] = _PRESENT_SHARE
             return
         low, high = _flags(values, Kind.MISSING), _flags(values, Kind.NULL)
         if low or high:
             encoded.handles.append(self._fixed(axis, _MISSING if low else _NULL, _NULL if high else _MISSING, np.inf))
         for truth, slot in ((False, _FALSE), (True, _TRUE)):
             if values.parts[Kind.BOOLEAN].contains(int(truth)):
-                encoded.handles.append(self._fixed(axis, slot, slot, 10.0))
+                encoded.handles.append(self._fixed(axis, slot, slot, _BOOLEAN_SHARE))
         self._numbers(attribute, axis, values, encoded)
         for kind, region in _REGIONS.items():
             part = values.parts[kind]
@@ -264,18 +330,16 @@ class ConditionsBuilder:
             tuple(part if kind in NUMBERS else EMPTY for kind, part in zip(KINDS, values.parts, strict=True))
         )
         virtual = self.axis((attribute, Member(only)))
-        encoded.either.append(self._fixed(virtual, 1, 1, _HIT))
+        encoded.either.append(self._hit(virtual, True, _RANGE_SHARE))
 
-    def _fixed(self, axis: int, low: int, high: int, cost: float) -> int:
+    def _fixed(self, axis: int, low: int, high: int, share: float) -> int:
         handle = self.axes.fixed(axis, low, high)
-        self._costs[handle] = cost
-        if low == high == 1 and cost == _HIT:
-            self._hits.add(handle)
+        self._shares[handle] = share
         return handle
 
     def _between(self, axis: int, region: Region, low: object, high: object) -> int:
         handle = self.axes.between(axis, region, low, high)  # type: ignore[arg-type]
-        self._costs[handle] = 1000.0 if low is None and high is None else 100.0
+        self._shares[handle] = _PRESENT_SHARE if low is None and high is None else _RANGE_SHARE
         return handle
 
     def _term(self, axis: int, region: Region, term: Term) -> int:
@@ -288,6 +352,11 @@ class ConditionsBuilder:
     def finish(self) -> tuple[Axes, Conjunctions]:
         """The axes, and the flat arrays from which postings are built."""
         axes, intervals = self.axes.finish()
+        for rows in self._rows:
+            if rows.tree is not None:
+                share, chosen = self._access(rows.tree)
+                alone = min((self._share([handle]) for handle in rows.handles), default=np.inf)
+                rows.access = chosen if share < alone else []
         handles = np.concatenate([*(each[2] for each in self._plain), _flat([rows.handles for rows in self._rows])])
         lengths = np.concatenate([*(each[1] for each in self._plain), _lengths(self._rows, "handles")])
         before = sum(len(each[0]) for each in self._plain)  # these have no program, and need no access set
@@ -313,7 +382,13 @@ class ConditionsBuilder:
             access_hi=intervals.hi[access],
             program_start=_starts(_lengths(self._rows, "program"), before),
             program=program,
+            shares=self._axis_shares(),
         )
+
+    def _axis_shares(self) -> npt.NDArray[np.float64]:
+        """Per axis: what share of events hits it at least, where it is the axis of a question."""
+        attributes, questions = self.keys
+        return np.array([*(0.0 for _ in attributes), *(share_of(question) for _, question in questions if question)])
 
 
 def _flat(lists: list[list[int]]) -> Int64s:
@@ -344,11 +419,19 @@ def _flags(values: ValueSet, kind: Kind) -> bool:
     return values.parts[kind].is_full
 
 
+def _search_in(residual: Residual) -> Search | None:
+    """The search through all values of an event that a residual is, if it is one."""
+    match residual.expression:
+        case Call(function, (Literal(str(pattern)),)) if function in OF_THE_EVENT and residual.timezone == "UTC":
+            return Search(function, pattern)
+    return None
+
+
 def _without_residuals(node: Node) -> tuple[Node, bool]:
-    """The tree with every residual taken to hold, which is wider; and whether there was none."""
+    """The tree with every residual taken to hold, which is wider, but for searches; and whether there was none."""
     match node:
         case Residual():
-            return And(()), False
+            return (node, True) if _search_in(node) is not None else (And(()), False)
         case Leaf():
             return node, True
         case And(children):
@@ -362,6 +445,27 @@ def _without_residuals(node: Node) -> tuple[Node, bool]:
             return Or(tuple(part for part, _ in parts)), all(sure for _, sure in parts)
 
 
-def asks_when_missing(question: Question) -> bool:
-    """Whether a question may be answered with yes where the attribute is missing."""
-    return isinstance(question, Test) and isinstance(question.pattern, Computed) and question.passes(MISSING)
+def share_of(question: Question) -> float:
+    """What share of events is taken to answer a question with yes at least; more, the more subscriptions ask it."""
+    match question:
+        case Test(Like(pattern)):
+            return _share_of_pattern(pattern)
+        case Test(Matching(regex)):
+            return _share_of_text(regex.required)
+        case Search("any_value_rlike", pattern):
+            return _share_of_text(Regex.compile(pattern).required)
+        case Search(_, pattern):
+            return _share_of_text(max(LikePattern.parse(pattern).literals, key=len, default=""))
+    return _UNKNOWN_SHARE
+
+
+def _share_of_pattern(pattern: LikePattern) -> float:
+    if pattern.shape == "exact":
+        return 0.0  # a value like any other
+    if pattern.shape == "prefix" or (pattern.shape == "suffix" and len(pattern.text) <= _SHORT_ENDING):
+        return max(_PREFIX_SHARE, _share_of_text(pattern.text))
+    return _share_of_text(max(pattern.literals, key=len, default=""))
+
+
+def _share_of_text(piece: str) -> float:
+    return _SHARES[len(piece)] if len(piece) < len(_SHARES) else _RAREST_SHARE

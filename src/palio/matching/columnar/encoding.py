@@ -26,6 +26,7 @@ __all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "In
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 _NAN: Final = float("nan")
+BEHIND: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class AxesBuilder:
         self.bulk_cuts: list[tuple[Ints, Ints, Ints, npt.NDArray[np.bool_]]] = []  # numbers, axes, values, after
         self.texts: dict[tuple[int, int], Texts] = {}
         self.virtual_axes: set[int] = set()
+        self.behind = 0  # how many virtual axes come behind all others
         self.largest_axis = -1
 
     def declare(self, axis: int) -> None:
@@ -65,7 +67,13 @@ class AxesBuilder:
         self.largest_axis = max(self.largest_axis, axis)
 
     def virtual(self, axis: int) -> None:
-        """Declare an axis with two slots: 0, and 1 for an event that hits."""
+        """Declare an axis with two slots: 0, and 1 for an event that hits.
+
+        One counted from BEHIND on comes behind all others, in that order; it takes next to no memory.
+        """
+        if axis >= BEHIND:
+            self.behind = max(self.behind, axis - BEHIND + 1)
+            return
         self.virtual_axes.add(axis)
         self.declare(axis)
 
@@ -198,7 +206,11 @@ class AxesBuilder:
         """All handles: axis, region, lower and upper cut."""
         self._flush()
         none = np.empty(0, np.int64)
-        return [np.concatenate([none, *(each[field] for each in self._row_arrays)]) for field in range(4)]
+        axis, *others = (np.concatenate([none, *(each[field] for each in self._row_arrays)]) for field in range(4))
+        in_front = max(self.largest_axis, int(axis[axis < BEHIND].max(initial=-1))) + 1
+        self.largest_axis = in_front + self.behind - 1
+        self.virtual_axes.update(range(in_front, in_front + self.behind))
+        return [np.where(axis >= BEHIND, axis - BEHIND + in_front, axis), *others]
 
     def finish(self) -> tuple[Axes, Intervals]:
         """The axes, and the interval of slots of every handle."""

@@ -545,14 +545,6 @@ def bind_exported(batch: int, places: int, count: int, columns: int) -> None:
 
 
 @compiled
-def add_codes(starts: int, extra: int, first: int, rows: int, codes: int, stride: int, lengths: int) -> None:
-    """Add codes given per row to a block of rows."""
-    for row in range(rows):
-        for index in range(i64_at(starts, first + row), i64_at(starts, first + row + 1)):
-            write_code(codes, stride, lengths, row, i64_at(extra, index))
-
-
-@compiled
 def slots_of(axes: int, column: int, first: int, count: int, slots: int) -> None:
     """The slots of the elements of one column, none of which is null."""
     kind = i64_at(column, COLUMN_KIND)

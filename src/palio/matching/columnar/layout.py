@@ -22,13 +22,14 @@ from __future__ import annotations
 
 from typing import Final
 
-FORMAT: Final = 1  # one more whenever an agreement changes: a saved index is of no use to another format
+FORMAT: Final = 2  # one more whenever an agreement changes: a saved index is of no use to another format
 
 MISSING: Final = 0
 NULL: Final = 1
 FALSE: Final = 2
 TRUE: Final = 3
 FIRST_REGION_SLOT: Final = 4
+VIRTUAL_SIZE: Final = 2  # slots of a virtual axis
 
 # Targets of a program's jumps that end it.
 MATCH: Final = -1
@@ -174,3 +175,74 @@ KIND_SLOT8: Final = 19  # indices into COLUMN_SLOTS
 KIND_SLOT16: Final = 20
 KIND_SLOT32: Final = 21
 KIND_SLOT64: Final = 22
+
+# Patterns that strings are asked for, all those of an attribute or of the whole event together.
+PATTERNS_PAIRS: Final = 0  # a bitmap by two bytes: whether a text of at most three begins with them
+PATTERNS_SPECIAL: Final = 1  # uint8 per byte: 1 where a text that holds it must be looked at more closely
+PATTERNS_FILTER: Final = 2  # a bitmap by the hash of a gram: whether some text may have it
+PATTERNS_FILTER_SHIFT: Final = 3  # by which a hash of 32 bits is shifted to an index into it
+PATTERNS_TABLE: Final = 4  # int64 pairs: gram and its length; first candidate, and from bit 32 on how many
+PATTERNS_TABLE_BITS: Final = 5
+PATTERNS_CANDIDATES: Final = 6  # int32 pairs: text, place of the gram in it
+PATTERNS_TEXTS: Final = 7  # int32 rows of TEXT_ROW_FIELDS
+PATTERNS_BYTES: Final = 8  # the texts themselves
+PATTERNS_WORDS: Final = 9  # int64: what is found with a text
+PATTERNS_WORD_COUNT: Final = 10
+PATTERNS_TEXT_COUNT: Final = 11
+PATTERNS_LENGTHS: Final = 12  # bit n: whether there are grams of n bytes, 1 to 4
+PATTERNS_ALWAYS: Final = 13  # first word that is found with every text
+PATTERNS_ALWAYS_COUNT: Final = 14
+PATTERNS_FIELDS: Final = 15
+
+TEXT_ROW_START: Final = 0
+TEXT_ROW_LENGTH: Final = 1
+TEXT_ROW_ENDS: Final = 2  # 1: only at the start of a value, 2: only at its end, 3: only as all of it
+TEXT_ROW_WORD: Final = 3  # its first word
+TEXT_ROW_WORDS: Final = 4  # how many
+TEXT_ROW_FIELDS: Final = 5
+
+GRAM: Final = 4  # bytes of the grams that longer texts are found by
+
+# A word is the code of a question, or, with the first of these bits, the number of one that must be asked in full; with
+# the second, it is of the whole event and may be found for several of its values.
+WORD_ASKED: Final = 1 << 62
+WORD_SHARED: Final = 1 << 61
+
+# What is known of the values of a column: an open hash table of entries.
+KNOWN_TABLE: Final = 0  # int64 pairs: key of a value, its entry plus 1
+KNOWN_BITS: Final = 1
+KNOWN_ENTRIES: Final = 2  # int64 rows of ENTRY_FIELDS
+KNOWN_COUNT: Final = 3
+KNOWN_ROOM: Final = 4
+KNOWN_TEXT: Final = 5  # the values' bytes
+KNOWN_TEXT_USED: Final = 6
+KNOWN_TEXT_ROOM: Final = 7
+KNOWN_WORDS: Final = 8  # int64: the entries' words
+KNOWN_WORDS_USED: Final = 9
+KNOWN_WORDS_ROOM: Final = 10
+KNOWN_STAMPS: Final = 11  # int64 per text of the patterns: the value that last had it
+KNOWN_EPOCH: Final = 12
+KNOWN_FOLDED: Final = 13  # room for a value in lower case
+KNOWN_TODO: Final = 14  # int64 pairs: an entry that must be looked at more closely, and a row that has its value
+KNOWN_TODO_COUNT: Final = 15
+KNOWN_TODO_ROOM: Final = 16
+KNOWN_MOST: Final = 17  # the most words that one value had
+KNOWN_FIELDS: Final = 18
+
+ENTRY_TEXT: Final = 0  # where its value is kept, or -1
+ENTRY_LENGTH: Final = 1
+ENTRY_WORD: Final = 2  # its first word
+ENTRY_WORDS: Final = 3  # how many; -1: nothing is known yet
+ENTRY_FIELDS: Final = 4
+
+# A column that is asked.
+ASKED_COLUMN: Final = 0  # its descriptor
+ASKED_PATTERNS: Final = 1
+ASKED_KNOWN: Final = 2
+ASKED_IDS: Final = 3  # int32 per row: the entry of its value, or -1
+ASKED_NULL: Final = 4  # the entry of null, or -1
+ASKED_FOUND: Final = 5  # how many rows have an entry
+ASKED_FIELDS: Final = 6
+
+LONGEST_KEPT: Final = 4096  # bytes of a value that is kept
+LONGEST_FOLDED: Final = 65_536  # and of one that is looked through here

@@ -76,7 +76,14 @@ def _stamp(dispatcher: Any) -> None:
 @cache
 def _sources() -> str:
     folder = Path(__file__).parent
-    names = ("native.py", "layout.py", "kernels.py", "encoding_kernels.py", "posting_kernels.py")
+    names = (
+        "native.py",
+        "layout.py",
+        "kernels.py",
+        "encoding_kernels.py",
+        "pattern_kernels.py",
+        "posting_kernels.py",
+    )
     return sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
 
 
@@ -163,6 +170,7 @@ i32_at: Callable[[int, int], int] = _reader(I32, signed=True)
 i64_at: Callable[[int, int], int] = _reader(I64, signed=True)
 f32_at: Callable[[int, int], float] = _float_reader(ir.FloatType(), 4)
 f64_at: Callable[[int, int], float] = _float_reader(ir.DoubleType(), 8)
+put_u8: Callable[[int, int, int], None] = _writer(I8)
 put_u16: Callable[[int, int, int], None] = _writer(I16)
 put_i32: Callable[[int, int, int], None] = _writer(I32)
 put_i64: Callable[[int, int, int], None] = _writer(I64)
@@ -270,6 +278,22 @@ def _equal(context: Any, values: Any, value: Any) -> Any:
 
 
 @_operation
+def _lower(context: Any, source: Any, target: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, target = arguments
+        values = _vector(builder, source, I8, WIDE_LANES)
+        above = builder.icmp_unsigned(">=", values, _number(ord("A"), I8, WIDE_LANES))
+        below = builder.icmp_unsigned("<=", values, _number(ord("Z"), I8, WIDE_LANES))
+        lowered = builder.or_(values, _number(32, I8, WIDE_LANES))
+        folded = builder.select(builder.and_(above, below), lowered, values)
+        builder.store(folded, _at(builder, target, ir.VectorType(I8, WIDE_LANES)), align=1)
+        foreign = builder.icmp_signed("<", values, _number(0, I8, WIDE_LANES))
+        return _bits(builder, foreign, WIDE_LANES)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@_operation
 def _negative(context: Any, source: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         values = _vector(builder, arguments[0], I32, LANES)
@@ -329,6 +353,9 @@ within: Callable[[int, int, int], int] = _within
 
 equal: Callable[[int, int], int] = _equal
 """(values, value): bit i says values[i] == value; thirty-two, all 16-bit."""
+
+lower: Callable[[int, int], int] = _lower
+"""(source, target): write thirty-two bytes with ASCII letters in lower case; bit i says that byte i is not ASCII."""
 
 negative: Callable[[int], int] = _negative
 """(values): bit i says values[i] < 0; sixteen 32-bit integers."""

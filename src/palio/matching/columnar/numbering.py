@@ -85,7 +85,9 @@ class Numbering:
         first_slots = [self.rows[axis, _FIELD[region]] for axis, region in self.builder.texts]
         self.arrays |= self.texts.arrays(np.array(first_slots, np.int64))
         self._tell_null()
-        return Axes({"rows": self.rows, **self.arrays})
+        in_front = len(self.rows) - self.builder.behind
+        behind = np.array([self.builder.behind], np.int64)
+        return Axes({"rows": self.rows[:in_front].copy(), "behind": behind, **self.arrays})
 
     def _cuts(self) -> Ints:
         """Sort the cuts of all axes; return the rank of each among those of its axis and region, from 1 on."""

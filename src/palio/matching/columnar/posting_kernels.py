@@ -35,6 +35,7 @@ Words = npt.NDArray[np.uint16]
 Flags = npt.NDArray[np.bool_]
 Levels = npt.NDArray[np.int8]
 Plan = npt.NDArray[np.int32]
+Shares = npt.NDArray[np.float64]
 
 # Where a row is filed.
 NEVER: Final = 0  # it cannot match
@@ -57,7 +58,6 @@ MOST_LEVELS: Final = 12
 _MOST_COPIES: Final = 16  # buckets one interval may touch
 _RANGE_PENALTY: Final = 2.0  # a range is filed several times, a point once
 _BOOLEAN_SHARE: Final = 4  # a truth value is met by one event in so many, however few ask for it
-_HIT_SHARE: Final = 64  # and so is a pattern
 _FEWEST_GROUPED: Final = 64
 _ENTRIES_PER_GROUP: Final = 4
 
@@ -121,14 +121,22 @@ def count_uses(axis: Numbers, low: Numbers, high: Numbers, offsets: Ints, points
 
 @inlined
 def weight(
-    axis: int, low: int, high: int, size: int, rows: int, offsets: Ints, points: Numbers, uses: Numbers
+    axis: int,
+    low: int,
+    high: int,
+    size: int,
+    rows: int,
+    shares: Shares,
+    offsets: Ints,
+    points: Numbers,
+    uses: Numbers,
 ) -> float:
     """How many events are expected to meet an interval, in units of how many subscriptions ask."""
     if low != high:
         return _RANGE_PENALTY * float(uses[axis]) * (high - low + 1) / size
     shared = float(points[offsets[axis] + low])
     if size == 2:
-        return max(shared, rows / _HIT_SHARE)
+        return float(max(shared, rows * shares[axis]))
     if low == FALSE or low == TRUE:
         return max(shared, rows / _BOOLEAN_SHARE)
     return shared
@@ -172,7 +180,7 @@ def plan_rows(
     access_low: Numbers,
     access_high: Numbers,
     sizes: Numbers,
-    shifts: Levels,
+    shares: Shares,
     level_shifts: Levels,
     level_counts: Levels,
     offsets: Ints,
@@ -192,7 +200,9 @@ def plan_rows(
         by_access = np.inf if access_start[row] == access_start[row + 1] else 0.0
         for index in range(access_start[row], access_start[row + 1]):
             own = access_axis[index]
-            by_access += weight(own, access_low[index], access_high[index], sizes[own], rows, offsets, points, uses)
+            by_access += weight(
+                own, access_low[index], access_high[index], sizes[own], rows, shares, offsets, points, uses
+            )
             if access_low[index] == 0:
                 by_access = np.inf
         # The two rarest conditions, rarest first; an access set may be the first of them.
@@ -208,7 +218,7 @@ def plan_rows(
             own = axis[first]
             mine = 0.0
             while last < start[row + 1] and axis[last] == own:
-                mine += weight(own, low[last], high[last], sizes[own], rows, offsets, points, uses)
+                mine += weight(own, low[last], high[last], sizes[own], rows, shares, offsets, points, uses)
                 last += 1
             if low[first] == 0:
                 continue

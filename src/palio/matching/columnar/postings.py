@@ -43,6 +43,7 @@ _NUMBER_WORDS: Final = 2
 _LEVEL_STEP: Final = 3  # neighbouring levels differ by a factor of 8
 _FINEST_SHIFT: Final = 2  # but for the first, of single slots
 _COARSEST_BITS: Final = 4  # of the buckets of the coarsest level
+_HIT_SHARE: Final = 1 / 64  # of events that hit a pattern, where nothing is known of it
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Conjunctions:
     access_hi: Numbers | None = None
     program_start: Ints | None = None
     program: npt.NDArray[np.int32] | None = None
+    shares: npt.NDArray[np.float64] | None = None  # per axis of two slots: what share of events hits it at least
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -127,6 +129,7 @@ class _Build:
         self.numbers = _own(rows.ids, np.int32)
         self.start, self.axis, self.low, self.high, self.never = _united(rows.start, rows.axis, rows.lo, rows.hi)
         self._take_access(rows)
+        self.shares = np.full(len(sizes), _HIT_SHARE) if rows.shares is None else _own(rows.shares, np.float64)
         self.program_start = _starts(rows.program_start, self.count)
         self.program = np.zeros((0, 5), np.int32) if rows.program is None else _own(rows.program, np.int32)
         # A second condition has 16 bits, of which 0 means that the event lacks the axis.
@@ -194,7 +197,7 @@ class _Build:
         self.used = np.zeros(self.level_shifts.shape, np.bool_)
         copies = kernels.plan_rows(
             self.start, self.axis, self.low, self.high, self.never, self.access_start, self.access_axis,
-            self.access_low, self.access_high, self.sizes, self.shifts, self.level_shifts, self.level_counts, offsets,
+            self.access_low, self.access_high, self.sizes, self.shares, self.level_shifts, self.level_counts, offsets,
             points, uses, self.plan, self.used,
         )  # fmt: skip
         self.is_always = self.plan[:, kernels.PLAN_FILED] == kernels.ALWAYS

@@ -2,22 +2,32 @@
 
 Every LIKE pattern and regular expression on one attribute has a longest piece of text that must occur, and all those
 pieces share an automaton (Aho and Corasick), one over the text as it is and one over its lower case. A pattern is
-looked at only where its piece is found; one that asks for nothing but the piece is not looked at at all. What
-has no such piece, computed conditions and sets that slots cannot hold are asked one by one. Answers are remembered
-per value, because streams repeat themselves.
+looked at only where its piece is found; one that asks for nothing but the piece is not looked at at all, and one that
+asks for a whole text is found by that text. What has no such piece, computed conditions and sets that slots cannot hold
+are asked one by one, the latter never of values of a kind they do not hold. Answers are remembered per value, because
+streams repeat themselves.
+
+This asks one value at a time. Whole columns of strings are asked by `answers`, which must agree.
 
 RE2's own set of expressions was rejected: after a compile that fails for size, its Python wrapper crashes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
-from palio.filters.kinds import MISSING, Value
+from palio.events.values import Scalar
+from palio.filters.expressions.own import text_of
+from palio.filters.kinds import MISSING, Kind, Value
+from palio.filters.like import LikePattern
 from palio.filters.patterns import Computed, Like, Matching, Test
-from palio.matching.columnar.conditions import Member, Question
+from palio.filters.regex import Regex
+from palio.filters.texts import may_be_of_others
+from palio.filters.tree import Attributes
+from palio.matching.columnar.conditions import Member, Question, Search
 
 _REMEMBERED: Final = 50_000  # answers kept per attribute; then the memory starts anew
 _REMEMBERED_LENGTH: Final = 1_000
@@ -25,45 +35,59 @@ _FEW: Final = 3  # up to here asking one by one is faster than an automaton
 
 
 @dataclass(frozen=True, slots=True)
-class _Pattern:
-    """A question about a string: its code, the piece that must occur, and the rest of the question, if any."""
+class Pattern:
+    """A question about a string: its code, and the LIKE pattern or regular expression it is."""
 
     code: int
-    piece: str
-    accepts: Callable[[str], bool]
-    is_the_piece: bool
+    asked: LikePattern | Regex
+
+    @property
+    def accepts(self) -> Callable[[str], bool]:
+        return self.asked.search if isinstance(self.asked, Regex) else self.asked.matches
+
+    @property
+    def ignores_case(self) -> bool:
+        return isinstance(self.asked, LikePattern) and self.asked.ignore_case
+
+    @property
+    def piece(self) -> str:
+        """A piece of text that must occur; of a pattern that ignores case, in lower case."""
+        if isinstance(self.asked, Regex):
+            return self.asked.required
+        return max(self.asked.literals, key=len, default="")
 
 
 class Questions:
     """All questions about one attribute; answers are the codes of the axes whose question holds."""
 
     def __init__(self, questions: Sequence[tuple[int, Question]]) -> None:
-        plain: list[_Pattern] = []
-        folded: list[_Pattern] = []
-        self._others: list[tuple[int, Question]] = []
+        self.patterns: list[Pattern] = []
+        self.of_strings: list[tuple[int, Question]] = []  # beside patterns
+        self.of_others: list[tuple[int, Question]] = []
         for code, question in questions:
             match question:
                 case Test(Like(pattern), True):
-                    piece = max(pattern.literals, key=len, default="")
-                    found = _Pattern(code, piece, pattern.matches, pattern.shape == "substring")
-                    (folded if pattern.ignore_case else plain).append(found)
+                    self.patterns.append(Pattern(code, pattern))
                 case Test(Matching(regex), True):
-                    plain.append(_Pattern(code, regex.required, regex.search, False))
+                    self.patterns.append(Pattern(code, regex))
+                case Member(values):
+                    self.of_others.append((code, question))
+                    if not values.parts[Kind.STRING].is_empty:
+                        self.of_strings.append((code, question))
                 case _:
-                    self._others.append((code, question))
-        self._plain = _Automaton(plain) if plain else None
-        self._folded = _Automaton(folded) if folded else None
-        self._of_no_text = [(code, question) for code, question in self._others if not _is_about_text(question)]
+                    if not _is_about_text(question):
+                        self.of_others.append((code, question))
+                    self.of_strings.append((code, question))
         self._known: dict[str, tuple[int, ...]] = {}
-        self.when_missing = tuple(code for code, question in self._others if _asked(question, MISSING))
-        self.when_null = tuple(code for code, question in self._others if _asked(question, None))
+        self.when_missing = self._other(MISSING)
+        self.when_null = self._other(None)
 
     def codes(self, value: Value) -> tuple[int, ...]:
         """The codes of all questions that hold for a value."""
         if value is None:
             return self.when_null
         if type(value) is not str:
-            return tuple(code for code, question in self._of_no_text if _asked(question, value))
+            return self._other(value) if self.of_others else ()
         known = self._known.get(value)
         if known is None:
             known = self._ask(value)
@@ -73,17 +97,76 @@ class Questions:
                 self._known[value] = known
         return known
 
+    @cached_property
+    def _find(self) -> _Finder:
+        return _Finder(self.patterns)
+
     def _ask(self, text: str) -> tuple[int, ...]:
-        found = [code for code, question in self._others if _asked(question, text)]
-        if self._plain is not None:
-            found += self._plain.find(text, text)
-        if self._folded is not None:
-            found += self._folded.find(text, text.lower())
-        return tuple(found)
+        own = [code for code, question in self.of_strings if _asked(question, text)]
+        return (*own, *self._find(text))
+
+    def _other(self, value: Value) -> tuple[int, ...]:
+        return tuple(code for code, question in self.of_others if _asked(question, value))
+
+
+class Searches:
+    """All searches through the values of an event; answers are the codes of those that find something."""
+
+    def __init__(self, searches: Iterable[tuple[int, Search]]) -> None:
+        self.patterns = [Pattern(code, _pattern_of(search)) for code, search in searches]
+        self._find = _Finder(self.patterns)
+        self._known: dict[str, tuple[int, ...]] = {}
+        of_others = [pattern for pattern in self.patterns if may_be_of_others(pattern.piece)]
+        self._find_in_others = _Finder(of_others)
+        self.reads_others = bool(of_others)  # whether something may be found in a value that is no string
+
+    def codes(self, attributes: Attributes) -> list[int]:
+        """The codes of all searches that find something in an event."""
+        found: set[int] = set()
+        for value in attributes.values():
+            for each in value if type(value) is tuple else (value,):
+                found.update(self.of_value(each))  # type: ignore[arg-type]
+        return list(found)
+
+    def of_value(self, value: Scalar) -> tuple[int, ...]:
+        """The codes of the searches that find something in a value."""
+        if type(value) is not str:
+            text = text_of(value, "UTC") if self.reads_others else None
+            return () if text is None else tuple(self._find_in_others(text))
+        known = self._known.get(value)
+        if known is None:
+            known = tuple(self._find(value))
+            if len(value) <= _REMEMBERED_LENGTH:
+                if len(self._known) >= _REMEMBERED:
+                    self._known = {}
+                self._known[value] = known
+        return known
+
+
+def _pattern_of(search: Search) -> LikePattern | Regex:
+    if search.function == "any_value_rlike":
+        return Regex.compile(search.pattern)
+    return LikePattern.parse(search.pattern, ignore_case=search.function == "any_value_ilike")
 
 
 def _asked(question: Question, value: Value) -> bool:
-    return question.values.contains(value) if isinstance(question, Member) else question.passes(value)
+    if isinstance(question, Member):
+        return question.values.contains(value)
+    assert isinstance(question, Test)  # a search is asked of no attribute
+    return question.passes(value)
+
+
+class _Finder:
+    """Finds the patterns that a text satisfies."""
+
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        self._plain = _Automaton([each for each in patterns if not each.ignores_case])
+        self._folded = _Automaton([each for each in patterns if each.ignores_case])
+
+    def __call__(self, text: str) -> Iterator[int]:
+        yield from self._plain.find(text, text)
+        if self._folded.patterns:
+            yield from self._folded.find(text, text.lower())
 
 
 def _is_about_text(question: Question) -> bool:
@@ -94,24 +177,38 @@ def _is_about_text(question: Question) -> bool:
 class _Automaton:
     """Patterns that are looked for in the same form of a text."""
 
-    def __init__(self, patterns: Sequence[_Pattern]) -> None:
-        by_piece: dict[str, list[_Pattern]] = {}
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        self.patterns = patterns
+        self._whole: dict[str, list[int]] = {}
+        by_piece: dict[str, list[Pattern]] = {}
         for pattern in patterns:
-            by_piece.setdefault(pattern.piece, []).append(pattern)
-        self._always = by_piece.pop("", [])
-        self._groups = list(by_piece.values())
+            if isinstance(pattern.asked, LikePattern) and pattern.asked.shape == "exact":
+                self._whole.setdefault(pattern.asked.text, []).append(pattern.code)
+            else:
+                by_piece.setdefault(pattern.piece, []).append(pattern)
+        self._always = [(each.code, each.accepts) for each in by_piece.pop("", [])]
+        groups = list(by_piece.values())
         self._automaton: Any = None
-        if len(self._groups) <= _FEW:
-            self._always += [pattern for group in self._groups for pattern in group]
+        if len(groups) <= _FEW:
+            self._always += [(each.code, each.accepts) for group in groups for each in group]
         else:
             from ahocorasick_rs import AhoCorasick
 
             self._automaton = AhoCorasick(list(by_piece))
+        # Of the patterns with a piece: those that ask for nothing else, and the others.
+        self._sure = [[each.code for each in group if _is_its_piece(each)] for group in groups]
+        self._asked = [[(each.code, each.accepts) for each in group if not _is_its_piece(each)] for group in groups]
 
     def find(self, text: str, searched: str) -> list[int]:
         """The codes of the patterns a text satisfies, given the form of it that is searched."""
-        found = [pattern.code for pattern in self._always if pattern.accepts(text)]
+        found = list(self._whole.get(searched, ()))
+        found += [code for code, accepts in self._always if accepts(text)]
         if self._automaton is not None:
             for index in {hit[0] for hit in self._automaton.find_matches_as_indexes(searched, overlapping=True)}:
-                found += [each.code for each in self._groups[index] if each.is_the_piece or each.accepts(text)]
+                found += self._sure[index]
+                found += [code for code, accepts in self._asked[index] if accepts(text)]
         return found
+
+
+def _is_its_piece(pattern: Pattern) -> bool:
+    return isinstance(pattern.asked, LikePattern) and pattern.asked.shape == "substring"

@@ -12,7 +12,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from palio.matching.columnar import encoding_kernels, kernels
+from palio.matching.columnar import encoding_kernels, kernels, pattern_kernels
+from palio.matching.columnar.answers import Answers
 from palio.matching.columnar.axes import Axes, address_of
 from palio.matching.columnar.columns import BoundColumns
 from palio.matching.columnar.layout import (
@@ -93,9 +94,11 @@ class Searcher:
         batch.match(address_of(codes), address_of(starts), 0, 0, 0, count)
         return batch.finish()
 
-    def match_columns(self, columns: BoundColumns, extras: Extras | None = None) -> tuple[Ints, Numbers]:
-        """Match the rows of a batch, with further codes for some of them."""
-        stride = columns.count
+    def match_columns(
+        self, columns: BoundColumns, extras: Extras | None = None, answers: Answers | None = None
+    ) -> tuple[Ints, Numbers]:
+        """Match the rows of a batch, with further words for some of them, and what is known of their strings."""
+        stride = columns.count + (0 if answers is None else answers.most_words)
         extra = (0, 0)
         if extras is not None:
             kept = [np.ascontiguousarray(each, np.int64) for each in extras]
@@ -109,8 +112,10 @@ class Searcher:
             many = min(_BLOCK_ROWS, columns.rows - first)
             lengths.fill(0)
             encoding_kernels.encode_columns(self.axes.address, columns.address, columns.count, first, many, *target)
+            if answers is not None:
+                pattern_kernels.add_answers(answers.address, answers.count, first, many, *target)
             if extras is not None:
-                encoding_kernels.add_codes(*extra, first, many, *target)
+                pattern_kernels.add_words(*extra, first, many, *target)
             batch.match(target[0], 0, stride, target[2], first, many)
         return batch.finish()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import cached_property
 from itertools import product
 from typing import Any, Final
 
@@ -16,12 +17,13 @@ from palio.errors import PalioError
 from palio.events.arrow import read_column
 from palio.filters.choosing import MOST_CHOICES
 from palio.filters.tree import Attributes
-from palio.matching.columnar.columns import bind_columns
-from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder
+from palio.matching.columnar.answers import AskedColumn, Memory, Searching, TextAt, TextColumn
+from palio.matching.columnar.columns import BoundColumns, bind_columns
+from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, Search
 from palio.matching.columnar.encoding import Axes
 from palio.matching.columnar.exported import ColumnPlan
 from palio.matching.columnar.postings import Postings
-from palio.matching.columnar.questions import Questions
+from palio.matching.columnar.questions import Questions, Searches
 from palio.matching.columnar.search import Searcher, row_numbers
 
 _HIT_SLOT: Final = 1
@@ -40,39 +42,73 @@ class AskTheFilters(PalioError):
 class Segment:
     """Subscriptions by number, never changed once made; removals are a bitmap that the matcher hands in."""
 
-    def __init__(self, keys: Sequence[AxisKey], axes: Axes, postings: Postings, runs: Numbers, unsure: Numbers) -> None:
-        self.keys = list(keys)
+    def __init__(
+        self,
+        attributes: Sequence[str],
+        questions: Callable[[], Sequence[AxisKey]],
+        axes: Axes,
+        postings: Postings,
+        runs: Numbers,
+        unsure: Numbers,
+    ) -> None:
+        """The axes are those of the attributes, then those of the questions, which are made when they are needed."""
+        self._axis_of = {name: axis for axis, name in enumerate(attributes)}
+        self._make_questions = questions
         self.axes = axes
         self.postings = postings
         self.runs = runs  # of the numbers of all its subscriptions, in order: the first, and one past the last
         self.size = int((runs[:, 1] - runs[:, 0]).sum())
         self.unsure = unsure  # sorted numbers whose candidates must be asked again
         self.searcher = Searcher(axes, postings)
-        self._axis_of = {name: axis for axis, (name, question) in enumerate(self.keys) if question is None}
+        self._memories: list[Memory] = []
+        self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_decimals(axis)}
+        # For the schema of the last batch, by whether its columns were named by paths.
+        self._plan: dict[bool, tuple[pa.Schema | None, ColumnPlan | None]] = dict.fromkeys((False, True), (None, None))
+
+    @cached_property
+    def keys(self) -> list[AxisKey]:
+        """What the axes are of, in their order."""
+        return [*((name, None) for name in self._axis_of), *self._make_questions()]
+
+    @cached_property
+    def _questions(self) -> Mapping[str, Questions]:
         asked: dict[str, list[tuple[int, Any]]] = {}
         for axis, (name, question) in enumerate(self.keys):
-            if question is not None:
+            if question is not None and not isinstance(question, Search):
                 asked.setdefault(name, []).append((axis << 32 | _HIT_SLOT, question))
-        self._questions = {name: Questions(each) for name, each in asked.items()}
-        self._when_missing = {name: each.when_missing for name, each in self._questions.items() if each.when_missing}
-        self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_decimals(axis)}
-        self._plan: tuple[pa.Schema | None, ColumnPlan | None] = (None, None)  # for the schema of the last batch
-        self._coders: dict[str, tuple[Callable[[Any], int] | None, Questions | None]] = {}
-        for name in {name for name, _ in self.keys}:
+        return {name: Questions(each) for name, each in asked.items()}
+
+    @cached_property
+    def _searches(self) -> Searches | None:
+        found = [(axis << 32 | _HIT_SLOT, each) for axis, (_, each) in enumerate(self.keys) if isinstance(each, Search)]
+        return Searches(found) if found else None
+
+    @cached_property
+    def _when_missing(self) -> Mapping[str, tuple[int, ...]]:
+        return {name: each.when_missing for name, each in self._questions.items() if each.when_missing}
+
+    @cached_property
+    def _coders(self) -> Mapping[str, tuple[Callable[[Any], int] | None, Questions | None]]:
+        coders: dict[str, tuple[Callable[[Any], int] | None, Questions | None]] = {}
+        for name in self.attributes:
             own = self._axis_of.get(name)
-            self._coders[name] = (None if own is None else axes.coder(own), self._questions.get(name))
+            coders[name] = (None if own is None else self.axes.coder(own), self._questions.get(name))
+        return coders
 
     @classmethod
     def build(cls, builder: ConditionsBuilder) -> Segment:
         axes, conjunctions = builder.finish()
         postings = Postings.build(conjunctions, axes.sizes)
         runs = _runs(np.unique(conjunctions.ids))
-        return cls(list(builder.axis_of), axes, postings, runs, np.array(sorted(builder.unsure), np.int32))
+        attributes, questions = builder.keys
+        return cls(attributes, lambda: questions, axes, postings, runs, np.array(sorted(builder.unsure), np.int32))
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that matching reads."""
-        return int(self.axes.nbytes + self.postings.nbytes + self.unsure.nbytes + self.runs.nbytes)
+        patterns = [column.table for column in self.__dict__.get("_asked_columns", {}).values()]  # if made already
+        own = self.axes.nbytes + self.postings.nbytes + self.unsure.nbytes + self.runs.nbytes
+        return int(own + sum(table.nbytes for table in patterns))
 
     @property
     def numbers(self) -> Numbers:
@@ -85,7 +121,8 @@ class Segment:
 
     @property
     def attributes(self) -> Collection[str]:
-        return self._coders.keys()
+        """The names of all attributes that are looked at."""
+        return {*self._axis_of, *self._questions}
 
     def alive(self) -> list[int]:
         """The numbers of the subscriptions that are not removed."""
@@ -118,6 +155,8 @@ class Segment:
         for name, missed in self._when_missing.items():
             if name not in attributes:
                 codes.extend(missed)
+        if self._searches is not None:
+            codes += self._searches.codes(attributes)
         if not several:
             return self.searcher.match_one(codes)
         return self._match_choices(codes, several)
@@ -134,57 +173,123 @@ class Segment:
             found.update(self.searcher.match_one(codes + [code for element in chosen for code in element]))
         return sorted(found)
 
+    @property
+    def reads_whole_event(self) -> bool:
+        """Whether some subscription looks at attributes that it does not name."""
+        return self._searches is not None
+
     def match_batch(self, batch: pa.RecordBatch, paths: bool = False) -> tuple[Ints, Numbers] | None:
         """Rows and numbers of the candidates for a batch; None where its columns must be looked at one by one.
 
         With `paths`, the columns are named by the paths of attributes, not by names of their own.
         """
-        schema, plan = self._plan
+        schema, plan = self._plan[paths]
         if schema is None or not batch.schema.equals(schema):
-            plan = ColumnPlan.of(batch.schema, self._axis_of, self._questions, paths)
-            self._plan = batch.schema, plan
+            plan = ColumnPlan.of(batch.schema, self._axis_of, self._questions, self.reads_whole_event, paths)
+            self._plan[paths] = batch.schema, plan
         if plan is None:
             return None
-        extras = None
-        if self._questions:
-            extras = self._extras({name: batch.column(place) for name, place in plan.asked.items()}, batch.num_rows)
+        others = {name: batch.column(place) for name, place in plan.asked.items()}
         with plan.bind(batch) as bound:
-            ends, numbers = self.searcher.match_columns(bound, extras)
-        return row_numbers(ends), numbers
+            texts = [
+                TextColumn(name, bound.address_of(plan.columns + which), _reader(batch, place))
+                for which, (name, place) in enumerate(plan.texts)
+            ]
+            return self._match(bound, texts, others, batch.num_rows)
 
     def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers]:
         """Rows and numbers of the candidates for a batch of columns."""
         if any(name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced):
             raise AskTheFilters
-        shared = [name for name in columns if name in self._coders]
         bound = bind_columns(
             self.axes,
-            [(self._axis_of[name], columns[name]) for name in shared if name in self._axis_of],
+            [(self._axis_of[name], column) for name, column in columns.items() if name in self._axis_of],
             count,
         )
-        extras = self._extras(columns, count) if self._questions else None
-        ends, numbers = self.searcher.match_columns(bound, extras)
+        others = {name: each for name, each in columns.items() if name in self._questions or self.reads_whole_event}
+        strings = {name: others.pop(name) for name in list(others) if _holds_strings(others[name])}
+        plain = [_as_strings(column) for column in strings.values()]
+        asked = bind_columns(self.axes, [(0, column) for column in plain], count)
+        texts = [
+            TextColumn(name, asked.address_of(which), _element_reader(column))
+            for which, (name, column) in enumerate(zip(strings, plain, strict=True))
+        ]
+        return self._match(bound, texts, others, count)
+
+    def _match(
+        self, bound: BoundColumns, texts: Sequence[TextColumn], others: Mapping[str, pa.Array], count: int
+    ) -> tuple[Ints, Numbers]:
+        """The candidates for columns that axes read, columns of strings that are asked, and others that are."""
+        present = {column.name for column in texts}
+        found = [self._hits_of_missing(name, count) for name in self._when_missing if name not in {*present, *others}]
+        found += [_hits(others[name], self._questions[name]) for name in others if name in self._questions]
+        memory = self._borrow()
+        asked = [column for column in texts if column.name in self._questions]
+        answers = memory.answers(self._asked_columns, asked, count) if asked else None
+        if self._searching is not None:
+            searched = [column for column in texts if column.name not in self._questions]
+            found.append(memory.search(self._searching, searched, count))
+            if self._searching.searches.reads_others:
+                found += [_finds(column, self._searching) for column in others.values()]
+        extras = _by_row([each for each in found if len(each[0])], count)
+        ends, numbers = self.searcher.match_columns(bound, extras, answers)
+        self._memories.append(memory)
         return row_numbers(ends), numbers
 
-    def _extras(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Ints]:
-        """The hits of questions, per row: each distinct value of a column is asked once."""
-        rows: list[Ints] = []
-        codes: list[Ints] = []
-        for name, questions in self._questions.items():
-            column = columns.get(name)
-            if column is None:
-                missed = questions.when_missing
-                rows.append(np.repeat(np.arange(count, dtype=np.int64), len(missed)))
-                codes.append(np.tile(np.array(missed, np.int64), count))
-                continue
-            where, hits = _hits(column, questions)
-            rows.append(where)
-            codes.append(hits)
-        row = np.concatenate(rows)
-        order = np.argsort(row, kind="stable")
-        starts = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=count), out=starts[1:])
-        return starts, np.concatenate(codes)[order]
+    def _hits_of_missing(self, name: str, count: int) -> tuple[Ints, Ints]:
+        """The codes that every row has because a column is not there."""
+        missed = np.array(self._when_missing[name], np.int64)
+        return np.repeat(np.arange(count, dtype=np.int64), len(missed)), np.tile(missed, count)
+
+    def _borrow(self) -> Memory:
+        try:
+            return self._memories.pop()
+        except IndexError:
+            return Memory()
+
+    @cached_property
+    def _searching(self) -> Searching | None:
+        return None if self._searches is None else Searching(self._searches)
+
+    @cached_property
+    def _asked_columns(self) -> Mapping[str, AskedColumn]:
+        return {name: AskedColumn(each, self._searching) for name, each in self._questions.items()}
+
+
+def _reader(batch: pa.RecordBatch, place: int) -> TextAt:
+    return lambda row: batch.column(place)[row].as_py()
+
+
+def _element_reader(column: pa.Array) -> TextAt:
+    return lambda row: column[row].as_py()
+
+
+def _holds_strings(column: pa.Array) -> bool:
+    kind = _plain_type(column)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view())
+
+
+def _as_strings(column: pa.Array) -> pa.Array:
+    """A column of strings as one whose strings lie side by side."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return column.cast(pa.large_string()) if column.type == pa.string_view() else column
+
+
+def _by_row(found: Sequence[tuple[Ints, Ints]], count: int) -> tuple[Ints, Ints] | None:
+    """Words by row, from pairs of rows and words: where each row's begin, and the words."""
+    if not found:
+        return None
+    row = np.concatenate([each[0] for each in found])
+    order = np.argsort(row, kind="stable")
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(np.bincount(row, minlength=count), out=starts[1:])
+    return starts, np.concatenate([each[1] for each in found])[order]
+
+
+def _finds(column: pa.Array, searching: Searching) -> tuple[Ints, Ints]:
+    """What searches find in a column whose values are no strings."""
+    return _spread(column, searching.words_of, ())
 
 
 def _runs(numbers: Numbers) -> Numbers:
@@ -204,10 +309,18 @@ def _plain_type(column: pa.Array) -> pa.DataType:
 
 
 def _hits(column: pa.Array, questions: Questions) -> tuple[Ints, Ints]:
+    """The codes of the questions that hold, of a column whose values are no strings."""
+    if not questions.of_others:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return _spread(column, questions.codes, questions.when_null)
+
+
+def _spread(column: pa.Array, ask: Callable[[Any], Sequence[int]], when_null: Sequence[int]) -> tuple[Ints, Ints]:
+    """Words by row: each distinct value of a column is asked once."""
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
-    answers = [questions.codes(value) for value in read_column(encoded.dictionary)]
-    lengths = np.array([len(each) for each in answers] + [len(questions.when_null)], np.int64)
-    flat = np.array([code for each in [*answers, questions.when_null] for code in each], np.int64)
+    answers = [ask(value) for value in read_column(encoded.dictionary)]
+    lengths = np.array([len(each) for each in answers] + [len(when_null)], np.int64)
+    flat = np.array([code for each in [*answers, when_null] for code in each], np.int64)
     starts = np.zeros(len(lengths), np.int64)
     np.cumsum(lengths[:-1], out=starts[1:])
     index = pc.fill_null(encoded.indices.cast(pa.int64()), len(answers)).to_numpy(zero_copy_only=False)

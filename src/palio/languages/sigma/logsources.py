@@ -1,0 +1,225 @@
+"""Where a rule's log source is found in the events: which channel, which event id, which names its fields have there.
+
+A mapping is a dict, or a YAML or JSON file, in the form that the tools around Sigma have used since its beginning:
+
+    logsources:
+      any name:
+        category: process_creation        # of these three, those given must be the rule's
+        product: windows
+        conditions: {EventID: 1}          # further conditions, written as a detection is
+        rewrite: {product: windows, service: sysmon}   # go on with this log source
+        fieldmappings: {Image: NewProcessName}         # a field's name in these events, or several
+      another:
+        product: windows
+        service: sysmon
+        sources: ["WinEventLog:Microsoft-Windows-Sysmon/Operational"]   # the same as a condition on Channel
+    fieldmappings: {CommandLine: process.command_line}                  # for all rules
+
+Entries that ask for the same category, product and service are alternatives; entries that ask for different ones,
+and all apply to a rule, add up. A log source that no entry speaks of adds no condition.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from palio.errors import InputError
+from palio.languages.sigma import windows
+from palio.languages.sigma.documents import read_documents
+
+Key: TypeAlias = tuple[str | None, str | None, str | None]  # category, product, service
+_PARTS: Final = ("category", "product", "service")
+_KNOWN: Final = frozenset((*_PARTS, "conditions", "rewrite", "sources", "fieldmappings", "index", "definition"))
+_WINDOWS_LOG: Final = "WinEventLog:"
+_MOST_REWRITES: Final = 8
+
+
+@dataclass(frozen=True)
+class Place:
+    """One way in which a log source occurs in events: conditions, written as detections, and names of fields."""
+
+    conditions: tuple[Mapping[str, Any], ...] = ()
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def join(self, other: Place) -> Place:
+        return Place(self.conditions + other.conditions, {**self.names, **other.names})
+
+
+@dataclass(frozen=True)
+class _Entry:
+    key: Key
+    place: Place
+    rewritten: Key | None
+
+
+@dataclass(frozen=True)
+class LogSources:
+    """A mapping of log sources to places."""
+
+    entries: tuple[_Entry, ...]
+    names: Mapping[str, tuple[str, ...]]
+    known: frozenset[Key] | None = None  # where a list of all log sources there are was given
+    _found: dict[Key, list[Place]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def read(cls, mapping: LogSources | Mapping[str, Any] | str | PathLike[str] | None) -> LogSources:
+        """A mapping from what a caller gives: nothing for Windows as it is, a dict, or the path of a file."""
+        if mapping is None:
+            return default_mapping()
+        if isinstance(mapping, LogSources):
+            return mapping
+        if isinstance(mapping, Mapping):
+            return _read(mapping, "the mapping of log sources")
+        return _read_file(str(mapping))
+
+    def places(self, logsource: Mapping[str, Any]) -> list[Place]:
+        """The places where events of a rule's log source are found; any of them will do."""
+        key = _key_of(logsource)
+        if self.known is not None and not self._is_known(key):
+            raise ValueError(f"the log source {_spoken(key)} is not in the list of log sources")
+        if key not in self._found:
+            self._found[key] = [Place(names=self.names).join(place) for place in self._places(key, 0)]
+        return self._found[key]
+
+    def _places(self, key: Key, depth: int) -> list[Place]:
+        if depth > _MOST_REWRITES:
+            raise ValueError(f"the mapping of the log source {_spoken(key)} goes round in a circle")
+        groups: dict[Key, list[_Entry]] = {}
+        for entry in self.entries:
+            if all(mine in (None, theirs) for mine, theirs in zip(entry.key, key, strict=True)):
+                groups.setdefault(entry.key, []).append(entry)
+        found = [Place()]
+        for alternatives in groups.values():
+            added = [place for entry in alternatives for place in self._followed(entry, depth)]
+            found = [before.join(after) for before in found for after in added]
+        return found
+
+    def _followed(self, entry: _Entry, depth: int) -> list[Place]:
+        if entry.rewritten is None:
+            return [entry.place]
+        return [entry.place.join(further) for further in self._places(entry.rewritten, depth + 1)]
+
+    def _is_known(self, key: Key) -> bool:
+        assert self.known is not None
+        category, product, service = key
+        return any(
+            each in self.known
+            for each in ((category, product, None), (None, product, service), (category, None, None), key)
+        )
+
+
+@cache
+def default_mapping() -> LogSources:
+    """Windows as it is; of other products nothing is assumed."""
+    return _read(windows.mapping(), "the default mapping")
+
+
+@cache
+def _read_file(path: str) -> LogSources:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(path, f"the mapping of log sources cannot be read: {error}") from error
+    try:
+        documents = [json.loads(text)] if path.endswith(".json") else read_documents(text)
+    except ValueError as error:
+        raise InputError(path, f"the mapping of log sources cannot be read: {error}") from error
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise InputError(path, "a mapping of log sources is one YAML or JSON object")
+    return _read(documents[0], path)
+
+
+def _read(mapping: Mapping[str, Any], source: str) -> LogSources:
+    if "legit" in mapping:
+        return _read_list(mapping, source)
+    entries = mapping.get("logsources", {} if "fieldmappings" in mapping else mapping)
+    if isinstance(entries, Mapping):
+        listed = list(entries.items())
+    elif isinstance(entries, Sequence) and not isinstance(entries, str):
+        listed = [(str(number), each) for number, each in enumerate(entries)]
+    else:
+        raise InputError(source, "`logsources` is a mapping or a list of entries")
+    return LogSources(
+        tuple(_entry(name, entry, source) for name, entry in listed),
+        _names(mapping.get("fieldmappings") if "logsources" in mapping or not entries else None, source),
+    )
+
+
+def _read_list(mapping: Mapping[str, Any], source: str) -> LogSources:
+    """A list of the log sources there are, with their fields, as SigmaHQ keeps one to check rules by.
+
+    It says nothing of channels and event ids: those stay Windows' own. A rule of another log source is refused.
+    """
+    known: set[Key] = set()
+    for part in (mapping.get("legit"), mapping.get("addon")):
+        if not isinstance(part, Mapping):
+            continue
+        for product, kinds in part.items():
+            if not isinstance(kinds, Mapping):
+                raise InputError(source, f"the list of log sources of {product!r} is no mapping")
+            own = None if product == "empty" else str(product)
+            if own is not None:
+                known.add((None, own, None))
+            known.update((category, own, None) for category in kinds.get("category") or ())
+            known.update((None, own, service) for service in kinds.get("service") or ())
+    standard = default_mapping()
+    return LogSources(standard.entries, standard.names, frozenset(known))
+
+
+def _entry(name: Any, entry: Any, source: str) -> _Entry:
+    if not isinstance(entry, Mapping):
+        raise InputError(source, f"the entry {name!r} is no mapping")
+    unknown = [key for key in entry if key not in _KNOWN]
+    if unknown:
+        raise InputError(source, f"the entry {name!r} has {unknown[0]!r}; known are {', '.join(sorted(_KNOWN))}")
+    key = _key_of(entry)
+    if not any(key):
+        raise InputError(source, f"the entry {name!r} names no category, product or service")
+    conditions = entry.get("conditions") or {}
+    rewritten = entry.get("rewrite")
+    if not isinstance(conditions, Mapping) or not isinstance(rewritten, Mapping | None):
+        raise InputError(source, f"the `conditions` and the `rewrite` of the entry {name!r} are mappings")
+    asked = [dict(each) for each in (conditions, _channels(entry.get("sources"))) if each]
+    return _Entry(
+        key,
+        Place(tuple(asked), _names(entry.get("fieldmappings"), source)),
+        None if rewritten is None else _key_of(rewritten),
+    )
+
+
+def _channels(sources: Any) -> dict[str, Any]:
+    """The condition that sources mean; of files nothing can be said, because an event does not name its file."""
+    names = [each for each in _several(sources) if isinstance(each, str) and each.startswith(_WINDOWS_LOG)]
+    return {"Channel": [each.removeprefix(_WINDOWS_LOG) for each in names]} if names else {}
+
+
+def _names(mapping: Any, source: str) -> dict[str, tuple[str, ...]]:
+    if not isinstance(mapping, Mapping | None):
+        raise InputError(source, "`fieldmappings` is a mapping from the name of a field to its name in the events")
+    names = {str(field): tuple(_several(name)) for field, name in (mapping or {}).items()}
+    for field_name, several in names.items():
+        if not several or not all(isinstance(each, str) for each in several):
+            raise InputError(source, f"the field {field_name!r} is mapped to a name or a list of names")
+    return names
+
+
+def _several(value: Any) -> Iterator[Any]:
+    if isinstance(value, list | tuple):
+        yield from value
+    elif value is not None:
+        yield value
+
+
+def _key_of(logsource: Mapping[str, Any]) -> Key:
+    category, product, service = (logsource.get(part) for part in _PARTS)
+    return category, product, service
+
+
+def _spoken(key: Key) -> str:
+    return ", ".join(f"{part} {name!r}" for part, name in zip(_PARTS, key, strict=True) if name is not None)

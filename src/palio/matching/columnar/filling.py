@@ -1,0 +1,476 @@
+"""From the template of a shape and columns of literals to intervals: as `ConditionsBuilder.add`, by the thousand.
+
+A template's AND, OR and NOT are written out into few conjunctions once. In each, the conditions on one attribute are a
+*group*, and a group makes the intervals of all lines at once: comparisons with integers as arrays, equalities and lists
+once per distinct literal, anything else once per distinct combination of its literals, by way of the set of values that
+the template itself says. So there is one place where a condition gets its meaning, and short cuts only where the
+intervals of a set are plain from its literals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from palio.filters.comparisons import is_only_text, places_of
+from palio.filters.expressions.casting import to_boolean, to_date, to_double, to_integer, to_timestamp
+from palio.filters.kinds import HIGHEST_CUT, LOWEST_CUT, Kind, timestamp_at
+from palio.filters.tree import Leaf
+from palio.filters.values import ValueSet, after_prefix, intersection_of
+from palio.languages.sql.literals import BadLiteral
+from palio.languages.sql.lowering import NEGATED, Ask, two_valued
+from palio.languages.sql.templates import (
+    INTEGER,
+    STRING,
+    Compared,
+    Condition,
+    Decided,
+    Joined,
+    Liked,
+    Listed,
+    Negated,
+    Simple,
+    Slot,
+    Template,
+)
+from palio.matching.columnar import text_kernels as kernels
+from palio.matching.columnar.conditions import MOST_CONJUNCTIONS, ConditionsBuilder, Int64s
+from palio.matching.columnar.encoding import Region
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Asked: TypeAlias = tuple[Simple, Ask]  # a condition, and whether it is wanted to be TRUE or FALSE
+Group: TypeAlias = list[Asked]  # on one attribute, all of which must hold for one value
+
+_OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+@dataclass(frozen=True, slots=True)
+class Literals:
+    """The literals of lines of one shape: where each begins and ends, by line and slot."""
+
+    raw: bytes
+    text: npt.NDArray[np.uint8]
+    spans: npt.NDArray[np.int32]
+
+    def integers(self, slot: Slot) -> Int64s:
+        """The values of a slot that holds integers."""
+        values = np.empty(len(self.spans), np.int64)
+        starts, ends = self._columns([slot])
+        kernels.read_integers(self.text, starts, ends, values)
+        return -values if slot.before == "-" else values
+
+    def distinct(self, slots: Sequence[Slot]) -> tuple[Int64s, list[str]]:
+        """The texts that occur in some slots, and for each line and slot the number of its own, line by line."""
+        starts, ends = self._columns(slots)
+        numbers, firsts = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
+        count = kernels.number_pieces(self.text, starts, ends, kernels.table_for(len(starts)), numbers, firsts)
+        spans = zip(starts[firsts[:count]].tolist(), ends[firsts[:count]].tolist(), strict=True)
+        return numbers, [self.raw[start:end].decode() for start, end in spans]
+
+    def _columns(self, slots: Sequence[Slot]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        chosen = self.spans[:, [slot.index for slot in slots]]
+        return np.ascontiguousarray(chosen[:, :, 0]).ravel(), np.ascontiguousarray(chosen[:, :, 1]).ravel()
+
+
+class Handles:
+    """The intervals of one group: for each line some, one after the other; none is needed where all values will do."""
+
+    def __init__(self, counts: Int64s, flat: Int64s, never: Flags | None = None, slow: Flags | None = None) -> None:
+        self.counts = counts
+        self.flat = flat
+        self.never = never  # lines that no value satisfies
+        self.slow = slow  # lines whose values no list of intervals can say
+
+    @classmethod
+    def one_each(cls, handles: Int64s) -> Handles:
+        return cls(np.ones(len(handles), np.int64), handles)
+
+    @classmethod
+    def by_choice(cls, which: Int64s, choices: Sequence[list[int] | None], width: int = 1) -> Handles:
+        """Each line has the intervals of the choices it names, so many of them; None stands for what is slow.
+
+        A choice of no interval is one that nothing satisfies; all values are `[-1]`.
+        """
+        own = [each if each is not None and each != [-1] else [] for each in choices]
+        lengths = np.array([len(each) for each in own], np.int64)
+        starts = np.cumsum(lengths) - lengths
+        pool = np.array([handle for each in own for handle in each], np.int64)
+        counts = lengths[which]
+        flat = pool[np.repeat(starts[which], counts) + _within(counts)] if len(pool) else pool
+        never: Flags = np.logical_and.reduce(np.array([each == [] for each in choices])[which].reshape(-1, width), 1)
+        slow: Flags = np.logical_or.reduce(np.array([each is None for each in choices])[which].reshape(-1, width), 1)
+        return cls(counts.reshape(-1, width).sum(axis=1), flat, never, slow)
+
+
+def _within(counts: Int64s) -> Int64s:
+    """0, 1, … up to each count, one after the other."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.arange(total, dtype=np.int64) - np.repeat(ends - counts, counts)
+
+
+def fill(builder: ConditionsBuilder, numbers: Int64s, template: Template, literals: Literals, zone: str) -> Flags:
+    """Add the lines of a shape under their numbers; answers which could be added so."""
+    alternatives = conjunctions(template.condition)
+    if alternatives is None:
+        return np.zeros(len(numbers), np.bool_)
+    filling = _Filling(builder, literals, zone, len(numbers))
+    made = [[filling.handles(name, group) for name, group in each] for each in alternatives]
+    good = np.ones(len(numbers), np.bool_)
+    for groups in made:
+        for group in groups:
+            if group.slow is not None:
+                good &= ~group.slow
+    for groups in made:
+        _add(builder, numbers, groups, good)
+    return good
+
+
+def _add(builder: ConditionsBuilder, numbers: Int64s, groups: Sequence[Handles], good: Flags) -> None:
+    """Add one conjunction of every line, but for those that nothing satisfies."""
+    total = np.zeros(len(numbers), np.int64)
+    wanted = good.copy()
+    for group in groups:
+        total += group.counts
+        if group.never is not None:
+            wanted &= ~group.never
+    ends = np.cumsum(total)
+    handles = np.empty(int(ends[-1]), np.int64)
+    place = ends - total
+    for group in groups:
+        handles[np.repeat(place, group.counts) + _within(group.counts)] = group.flat
+        place = place + group.counts
+    if not wanted.all():
+        handles = handles[np.repeat(wanted, total)]
+        numbers, total = numbers[wanted], total[wanted]
+    builder.add_plain(numbers, total, handles)
+
+
+# --- which conjunctions a template is ------------------------------------------------------------------------
+
+
+def conjunctions(condition: Condition) -> list[list[tuple[str, Group]]] | None:
+    """A condition as few conjunctions of groups; None where they are many, or one cannot be made so."""
+    alternatives = _alternatives(condition, Ask.TRUE)
+    if alternatives is None:
+        return None
+    found = []
+    for each in alternatives:
+        groups: dict[str, Group] = {}
+        for simple, ask in each:
+            if isinstance(simple, Liked) and ask in (Ask.NOT_TRUE, Ask.NOT_FALSE):
+                return None
+            groups.setdefault(simple.name, []).append((simple, ask))
+        found.append(list(groups.items()))
+    return found
+
+
+def _alternatives(condition: Condition, ask: Ask) -> list[list[Asked]] | None:
+    match condition:
+        case Negated(part):
+            return _alternatives(part, NEGATED[ask])
+        case Decided(positive, part):
+            return _alternatives(part, two_valued(positive, ask))
+        case Joined(is_and, parts):
+            each = [_alternatives(part, ask) for part in parts]
+            return _product(each) if is_and is (ask in (Ask.TRUE, Ask.NOT_FALSE)) else _sum(each)
+    return [[(condition, ask)]]
+
+
+def _sum(parts: Sequence[list[list[Asked]] | None]) -> list[list[Asked]] | None:
+    found: list[list[Asked]] = []
+    for part in parts:
+        if part is None or len(found) + len(part) > MOST_CONJUNCTIONS:
+            return None
+        found += part
+    return found
+
+
+def _product(parts: Sequence[list[list[Asked]] | None]) -> list[list[Asked]] | None:
+    found: list[list[Asked]] = [[]]
+    for part in parts:
+        if part is None or len(found) * len(part) > MOST_CONJUNCTIONS:
+            return None
+        found = [[*one, *other] for one in found for other in part]
+    return found
+
+
+# --- the intervals of a group --------------------------------------------------------------------------------
+
+
+class _Filling:
+    """Makes the intervals of groups for the lines of one shape."""
+
+    def __init__(self, builder: ConditionsBuilder, literals: Literals, zone: str, count: int) -> None:
+        self._builder = builder
+        self._literals = literals
+        self._zone = zone
+        self._count = count
+
+    def handles(self, name: str, group: Group) -> Handles:
+        bounds = _bounds(group)
+        if bounds is not None and all(slot.kind == INTEGER for slot in bounds.values()):
+            return self._integers(name, bounds)
+        slots = _equalities(group)
+        if slots is not None:
+            which, texts = self._literals.distinct(slots)
+            return Handles.by_choice(which, self._equal(name, slots[0], texts), len(slots))
+        slots = tuple(slot for simple, _ in group for slot in _slots(simple))
+        if len(slots) == 1:
+            which, texts = self._literals.distinct(slots)
+            return Handles.by_choice(which, [self._either(name, group, slots, [text]) for text in texts])
+        return self._combinations(name, group, slots)
+
+    def _combinations(self, name: str, group: Group, slots: tuple[Slot, ...]) -> Handles:
+        """The intervals of every distinct combination of literals."""
+        if not slots:
+            choice = self._either(name, group, slots, [])
+            return Handles.by_choice(np.zeros(self._count, np.int64), [choice])
+        which, texts = self._literals.distinct(slots)
+        rows, inverse = np.unique(which.reshape(-1, len(slots)), axis=0, return_inverse=True)
+        choices = [self._either(name, group, slots, [texts[each] for each in row]) for row in rows.tolist()]
+        return Handles.by_choice(inverse.reshape(-1), choices)
+
+    def _integers(self, name: str, bounds: dict[str, Slot]) -> Handles:
+        """A comparison with an integer, or one from below and one from above."""
+        axes = self._builder.axes
+        axis = np.full(self._count, self._builder.axis((name, None)), np.int64)
+        values = {operator: self._literals.integers(slot) for operator, slot in bounds.items()}
+        if "<>" in values:
+            at = values["<>"]
+            below = axes.add_comparisons(axis, at, at, lower_in=_sides(at, -1), upper_in=_sides(at, 0))
+            above = axes.add_comparisons(axis, at, at, lower_in=_sides(at, 0), upper_in=_sides(at, -1))
+            pairs = np.stack([np.asarray(below), np.asarray(above)], axis=1).ravel()
+            return Handles(np.full(self._count, 2, np.int64), pairs)
+        lower = next((each for each in ("=", ">=", ">") if each in values), None)
+        upper = next((each for each in ("=", "<=", "<") if each in values), None)
+        made = axes.add_comparisons(
+            axis,
+            values[lower or upper or "="],
+            values[upper or lower or "="],
+            lower_in=_sides(axis, -1 if lower is None else int(lower != ">")),
+            upper_in=_sides(axis, -1 if upper is None else int(upper != "<")),
+        )
+        return Handles.one_each(np.asarray(made))
+
+    def _equal(self, name: str, slot: Slot, texts: list[str]) -> list[list[int] | None]:
+        """The intervals of equality with each literal; most are texts that are nothing else."""
+        alone: Group = [(Compared(name, "=", slot), Ask.TRUE)]
+        if slot.kind != STRING or slot.before:
+            return [self._either(name, alone, (slot,), [text]) for text in texts]
+        axes, axis, zone = self._builder.axes, self._builder.axis((name, None)), self._zone
+        found: list[list[int] | None] = []
+        for text in texts:
+            value = str(slot.read(text, zone))
+            if is_only_text(value, zone):
+                found.append([axes.equal(axis, Region.STRING, value)])
+            else:
+                found.append(self._either(name, alone, (slot,), [text]))
+        return found
+
+    def _either(self, name: str, group: Group, slots: tuple[Slot, ...], texts: list[str]) -> list[int] | None:
+        """The intervals of a group with these literals: by a short cut where there is one."""
+        try:
+            values = [slot.read(text, self._zone) for slot, text in zip(slots, texts, strict=True)]
+        except BadLiteral:
+            return None  # whose error is better told by the parser
+        short_cut = _short_cut(group)
+        if short_cut is not None:
+            found = short_cut(self._builder, name, group, values, self._zone)
+            if found is not None:
+                return found
+        given: list[Any] = [None] * (1 + max((slot.index for slot in slots), default=-1))
+        for slot, value in zip(slots, values, strict=True):
+            given[slot.index] = value
+        sets: list[ValueSet] = []
+        for simple, ask in group:
+            node = simple.node(given, self._zone, ask)
+            assert isinstance(node, Leaf)
+            sets.append(node.values)
+        wanted = intersection_of(sets)
+        if wanted.is_full:
+            return [-1]
+        return [] if wanted.is_empty else self._builder.intervals_of(Leaf(name, wanted))
+
+
+def _sides(like: Int64s, side: int) -> npt.NDArray[np.int8]:
+    return np.full(len(like), side, np.int8)
+
+
+def _slots(simple: Simple) -> tuple[Slot, ...]:
+    match simple:
+        case Compared(_, _, operand) | Liked(_, _, operand):
+            return (operand,) if isinstance(operand, Slot) else ()
+        case Listed(_, operands):
+            return tuple(operand for operand in operands if isinstance(operand, Slot))
+    return ()
+
+
+def _operator(asked: Asked) -> str | None:
+    """The comparison that is wanted to hold; None where it is none, or takes NULL for a value."""
+    simple, ask = asked
+    if not isinstance(simple, Compared) or simple.operator not in _OPPOSITE or ask not in (Ask.TRUE, Ask.FALSE):
+        return None
+    return simple.operator if ask is Ask.TRUE else _OPPOSITE[simple.operator]
+
+
+def _bounds(group: Group) -> dict[str, Slot] | None:
+    """The comparisons of a group by operator, where it is one, or one from below and one from above."""
+    found: dict[str, Slot] = {}
+    for simple, ask in group:
+        operator = _operator((simple, ask))
+        if operator is None or not isinstance(simple, Compared) or not isinstance(simple.operand, Slot):
+            return None
+        found[operator] = simple.operand
+    if len(found) != len(group):
+        return None
+    if len(found) == 1 or (len(found) == 2 and len({*found} & {"<", "<="}) == 1 == len({*found} & {">", ">="})):
+        return found
+    return None
+
+
+def _equalities(group: Group) -> tuple[Slot, ...] | None:
+    """The slots of a group that asks for one of them, all of one kind, so that each may be taken by itself."""
+    match group:
+        case [(Compared(_, "=", Slot() as slot), Ask.TRUE)]:
+            return (slot,)
+        case [(Listed(_, operands) as listed, Ask.TRUE)]:
+            slots = _slots(listed)
+            alike = len({(slot.kind, slot.before) for slot in slots}) == 1
+            return slots if alike and len(slots) == len(operands) else None
+    return None
+
+
+# --- short cuts ----------------------------------------------------------------------------------------------
+# Each gives None where it does not apply to the literals at hand, and the set of values is asked instead.
+
+ShortCut: TypeAlias = Callable[[ConditionsBuilder, str, Group, list[Any], str], list[int] | None]
+Bounds: TypeAlias = list[tuple[str, Any]]  # an operator, and what is compared with
+
+
+def _short_cut(group: Group) -> ShortCut | None:
+    bounds = _bounds(group)
+    if bounds is not None:
+        found = {_BY_KIND.get(slot.before if slot.kind == STRING else "number") for slot in bounds.values()}
+        return found.pop() if len(found) == 1 else None
+    match group:
+        case [(Liked(_, "like" | "startswith"), Ask.TRUE)]:
+            return _prefix
+        case [(Listed(), Ask.FALSE)]:
+            return _unlisted
+    return None
+
+
+def _numbers(builder: ConditionsBuilder, name: str, group: Group, values: list[Any], zone: str) -> list[int]:
+    """A comparison with a number means the same to every kind of number, and nothing to any other value."""
+    return _compared(builder, name, Region.NUMBER, _with_operators(group, values))
+
+
+def _texts(builder: ConditionsBuilder, name: str, group: Group, values: list[Any], zone: str) -> list[int] | None:
+    """What is only text is compared with strings alone; a whole number in quotes, if for equality, also as that."""
+    bounds = _with_operators(group, values)
+    if all(is_only_text(value, zone) for value in values):
+        return _compared(builder, name, Region.STRING, bounds)
+    return _equal_to_whole(builder, name, values[0], zone) if bounds[0][0] == "=" else None
+
+
+def _equal_to_whole(builder: ConditionsBuilder, name: str, text: str, zone: str) -> list[int] | None:
+    whole, number = to_integer(text), to_double(text)
+    if whole is None or whole != number or abs(whole) >= _SHORT or to_boolean(text) is not None:
+        return None
+    axes, axis = builder.axes, builder.axis((name, None))
+    found = [axes.equal(axis, Region.STRING, text), axes.equal(axis, Region.NUMBER, float(whole))]
+    day, moment = to_date(text), to_timestamp(text, zone)
+    if day is not None:
+        found.append(axes.equal(axis, Region.DATE, day))
+    if moment is not None:
+        found.append(axes.equal(axis, Region.TIMESTAMP, moment))
+    return found
+
+
+def _times(builder: ConditionsBuilder, name: str, group: Group, values: list[Any], zone: str) -> list[int] | None:
+    """A date meets a timestamp at midnight, and so stands somewhere among those, too."""
+    bounds = list(zip(map(_operator, group), (places_of(value, zone) for value in values), strict=True))
+    found: list[int] = []
+    axis = builder.axis((name, None))
+    for kind, region, value_at in _TIMES:
+        spans: list[tuple[Any, Any]] = [(None, None)]
+        for operator, places in bounds:
+            below, above = places[kind]
+            if operator == "<>":
+                spans = [(None, below), (above, None)]
+                continue
+            low, high = spans[0]
+            low = {"=": below, ">=": below, ">": above}.get(operator or "", low)
+            high = {"=": above, "<=": above, "<": below}.get(operator or "", high)
+            spans = [(low, high)]
+        for ends in spans:
+            if any(end is not None and not LOWEST_CUT[kind] < end < HIGHEST_CUT[kind] for end in ends):
+                return None  # outside the years there are
+            low, high = (None if end is None else (value_at(end), False) for end in ends)
+            found.append(builder.axes.between(axis, region, low, high))
+    return found
+
+
+def _compared(builder: ConditionsBuilder, name: str, region: Region, bounds: Bounds) -> list[int]:
+    axes, axis = builder.axes, builder.axis((name, None))
+    if bounds[0][0] == "=":
+        return [axes.equal(axis, region, bounds[0][1])]
+    if bounds[0][0] == "<>":
+        value = bounds[0][1]
+        return [axes.between(axis, region, None, (value, False)), axes.between(axis, region, (value, True), None)]
+    low = high = None
+    for operator, value in bounds:
+        if operator in (">", ">="):
+            low = (value, operator == ">")
+        else:
+            high = (value, operator == "<=")
+    return [axes.between(axis, region, low, high)]
+
+
+def _with_operators(group: Group, values: list[Any]) -> Bounds:
+    return [(_operator(asked) or "", value) for asked, value in zip(group, values, strict=True)]
+
+
+def _unlisted(builder: ConditionsBuilder, name: str, group: Group, values: list[Any], zone: str) -> list[int] | None:
+    """NOT IN, for texts that are only that: the strings between those listed."""
+    listed, _ = group[0]
+    if len(_slots(listed)) != len(getattr(listed, "operands", ())):
+        return None  # a NULL among them, say
+    if not all(type(value) is str and is_only_text(value, zone) for value in values):
+        return None
+    axis = builder.axis((name, None))
+    lows = [None, *((value, True) for value in sorted(set(values)))]
+    highs = [*((value, False) for value in sorted(set(values))), None]
+    return [builder.axes.between(axis, Region.STRING, *ends) for ends in zip(lows, highs, strict=True)]
+
+
+def _prefix(builder: ConditionsBuilder, name: str, group: Group, values: list[Any], zone: str) -> list[int] | None:
+    """The strings between a prefix and what comes behind all that have it."""
+    simple, _ = group[0]
+    assert isinstance(simple, Liked)
+    pattern = simple.pattern([*[None] * simple.operand.index, values[0]])
+    if pattern.shape == "exact":
+        return _compared(builder, name, Region.STRING, [("=", pattern.text)])
+    if pattern.shape != "prefix" or not pattern.text:
+        return None
+    end = after_prefix(pattern.text)
+    last = None if end is None else (end, False)
+    return [builder.axes.between(builder.axis((name, None)), Region.STRING, (pattern.text, False), last)]
+
+
+_SHORT: Final = 2**53
+_TIMES: Final = (
+    (Kind.DATE, Region.DATE, date.fromordinal),
+    (Kind.TIMESTAMP, Region.TIMESTAMP, timestamp_at),
+)
+_BY_KIND: Final[dict[str, ShortCut]] = {
+    "number": _numbers,
+    "": _texts,
+    **dict.fromkeys(("date", "timestamp", "timestamp_ltz", "timestamp_ntz"), _times),
+}

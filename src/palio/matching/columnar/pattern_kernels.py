@@ -1,0 +1,485 @@
+"""Asking whole columns of strings: which of thousands of patterns does each value satisfy?
+
+A value that was seen before is found by its hash, with what was found out about it then. A new one is brought to lower
+case and read once, four bytes at a time at every place: every text that some pattern needs was filed under one of its
+grams, the one that fewest others have, and a small bitmap says of nearly every place that no text has that gram. What
+passes is compared in full. Patterns that ask for more than a text at its place (regular expressions, texts with gaps,
+texts whose case matters) are only noted, for Python to ask.
+
+Lower case is that of ASCII. Two characters beyond it have one in ASCII (the Kelvin sign and the dotted capital I), and
+how letters beyond it fold is for Python to say: a value that holds a byte which may belong to the former, or, where
+some pattern is not ASCII, one that is not ASCII either, is left to Python altogether.
+"""
+
+from __future__ import annotations
+
+from palio.matching.columnar.encoding_kernels import home_of, key_of, same, valid_bits, write_code
+from palio.matching.columnar.layout import (
+    ASKED_COLUMN,
+    ASKED_FIELDS,
+    ASKED_FOUND,
+    ASKED_IDS,
+    ASKED_KNOWN,
+    ASKED_NULL,
+    ASKED_PATTERNS,
+    COLUMN_KIND,
+    COLUMN_OFFSET,
+    COLUMN_TEXT,
+    COLUMN_TEXT_END,
+    COLUMN_VALID,
+    COLUMN_VALID_END,
+    COLUMN_VALUES,
+    ENTRY_FIELDS,
+    ENTRY_LENGTH,
+    ENTRY_TEXT,
+    ENTRY_WORD,
+    ENTRY_WORDS,
+    GRAM,
+    KIND_TEXT32,
+    KNOWN_BITS,
+    KNOWN_COUNT,
+    KNOWN_ENTRIES,
+    KNOWN_EPOCH,
+    KNOWN_FOLDED,
+    KNOWN_MOST,
+    KNOWN_ROOM,
+    KNOWN_STAMPS,
+    KNOWN_TABLE,
+    KNOWN_TEXT,
+    KNOWN_TEXT_ROOM,
+    KNOWN_TEXT_USED,
+    KNOWN_TODO,
+    KNOWN_TODO_COUNT,
+    KNOWN_TODO_ROOM,
+    KNOWN_WORDS,
+    KNOWN_WORDS_ROOM,
+    KNOWN_WORDS_USED,
+    LONGEST_FOLDED,
+    LONGEST_KEPT,
+    PATTERNS_ALWAYS,
+    PATTERNS_ALWAYS_COUNT,
+    PATTERNS_BYTES,
+    PATTERNS_CANDIDATES,
+    PATTERNS_FILTER,
+    PATTERNS_FILTER_SHIFT,
+    PATTERNS_LENGTHS,
+    PATTERNS_PAIRS,
+    PATTERNS_SPECIAL,
+    PATTERNS_TABLE,
+    PATTERNS_TABLE_BITS,
+    PATTERNS_TEXTS,
+    PATTERNS_WORD_COUNT,
+    PATTERNS_WORDS,
+    TEXT_ROW_ENDS,
+    TEXT_ROW_FIELDS,
+    TEXT_ROW_LENGTH,
+    TEXT_ROW_START,
+    TEXT_ROW_WORD,
+    TEXT_ROW_WORDS,
+    WORD_ASKED,
+    WORD_SHARED,
+)
+from palio.matching.columnar.native import (
+    compiled,
+    i32_at,
+    i64_at,
+    inlined,
+    lower,
+    lowest_bit,
+    put_i32,
+    put_i64,
+    put_u8,
+    u8_at,
+    u32_at,
+)
+
+_GRAM_SPREAD = 0x9E3779B1
+_LOW = 0xFFFFFFFF
+
+
+@inlined
+def gram_hash(gram: int) -> int:
+    """A hash of 32 bits of up to four bytes."""
+    return (gram * _GRAM_SPREAD) & _LOW
+
+
+@inlined
+def equal_bytes(left: int, right: int, length: int) -> bool:
+    if length >= 8:
+        return same(left, right, length)
+    for index in range(length):
+        if u8_at(left, index) != u8_at(right, index):
+            return False
+    return True
+
+
+@inlined
+def take_candidates(
+    patterns: int,
+    gram: int,
+    size: int,
+    value: int,
+    length: int,
+    place: int,
+    stamps: int,
+    epoch: int,
+    words: int,
+    count: int,
+) -> int:
+    """Note the words of the texts that have a gram at a place of a value; `words` ends at `count` then."""
+    bits = i64_at(patterns, PATTERNS_TABLE_BITS)
+    table = i64_at(patterns, PATTERNS_TABLE)
+    key = gram | size << 32
+    at = home_of(key, bits)
+    while True:
+        found = i64_at(table, 2 * at)
+        if found == 0:
+            return count
+        if found == key:
+            break
+        at = (at + 1) & ((1 << bits) - 1)
+    run = i64_at(table, 2 * at + 1)
+    candidates = i64_at(patterns, PATTERNS_CANDIDATES) + 8 * (run & _LOW)
+    for which in range(run >> 32):
+        number = i32_at(candidates, 2 * which)
+        row = i64_at(patterns, PATTERNS_TEXTS) + 4 * TEXT_ROW_FIELDS * number
+        start = place - i32_at(candidates, 2 * which + 1)
+        wanted = i32_at(row, TEXT_ROW_LENGTH)
+        ends = i32_at(row, TEXT_ROW_ENDS)
+        if start < 0 or start + wanted > length:
+            continue
+        if (ends & 1 != 0 and start != 0) or (ends & 2 != 0 and start + wanted != length):
+            continue
+        if i64_at(stamps, number) == epoch:
+            continue
+        text = i64_at(patterns, PATTERNS_BYTES) + i32_at(row, TEXT_ROW_START)
+        if not equal_bytes(value + start, text, wanted):
+            continue
+        put_i64(stamps, number, epoch)
+        first = i64_at(patterns, PATTERNS_WORDS) + 8 * i32_at(row, TEXT_ROW_WORD)
+        for index in range(i32_at(row, TEXT_ROW_WORDS)):
+            put_i64(words, count, i64_at(first, index))
+            count += 1
+    return count
+
+
+@compiled
+def look_through(patterns: int, value: int, length: int, stamps: int, epoch: int, words: int, count: int) -> int:
+    """Note the words of all patterns that a value in lower case satisfies, or may; some bytes behind it are zero."""
+    always = i64_at(patterns, PATTERNS_WORDS) + 8 * i64_at(patterns, PATTERNS_ALWAYS)
+    for index in range(i64_at(patterns, PATTERNS_ALWAYS_COUNT)):
+        put_i64(words, count, i64_at(always, index))
+        count += 1
+    shift = i64_at(patterns, PATTERNS_FILTER_SHIFT)
+    bitmap = i64_at(patterns, PATTERNS_FILTER)
+    pairs = i64_at(patterns, PATTERNS_PAIRS)
+    short = i64_at(patterns, PATTERNS_LENGTHS) & 0b1110
+    for place in range(length):
+        gram = u32_at(value + place, 0)
+        bit = gram_hash(gram) >> shift
+        if (u8_at(bitmap, bit >> 3) >> (bit & 7)) & 1 != 0 and place + GRAM <= length:
+            count = take_candidates(patterns, gram, GRAM, value, length, place, stamps, epoch, words, count)
+        if short != 0:
+            pair = gram & 0xFFFF
+            if (u8_at(pairs, pair >> 3) >> (pair & 7)) & 1 != 0:
+                for size in range(1, GRAM):
+                    if short & (1 << size) != 0 and place + size <= length:
+                        part = gram & ((1 << (8 * size)) - 1)
+                        count = take_candidates(patterns, part, size, value, length, place, stamps, epoch, words, count)
+    return count
+
+
+@inlined
+def fold(patterns: int, value: int, length: int, end: int, folded: int) -> int:
+    """Bring a value to lower case; say whether Python must look at it. `end` is where readable memory ends."""
+    special = i64_at(patterns, PATTERNS_SPECIAL)
+    closely = 0
+    place = 0
+    while place < length and value + place + 32 <= end:
+        foreign = lower(value + place, folded + place)
+        if length - place < 32:
+            foreign &= (1 << (length - place)) - 1
+        while foreign != 0:
+            closely |= u8_at(special, u8_at(value, place + lowest_bit(foreign)))
+            foreign &= foreign - 1
+        place += 32
+    while place < length:
+        byte = u8_at(value, place)
+        closely |= u8_at(special, byte)
+        put_u8(folded, place, byte + 32 if 65 <= byte <= 90 else byte)
+        place += 1
+    put_i64(folded + length, 0, 0)
+    return closely
+
+
+@inlined
+def has_room(asked: int, known: int, length: int) -> bool:
+    """Whether one more value can be taken in."""
+    most = i64_at(i64_at(asked, ASKED_PATTERNS), PATTERNS_WORD_COUNT)
+    return (
+        i64_at(known, KNOWN_COUNT) < i64_at(known, KNOWN_ROOM)
+        and i64_at(known, KNOWN_TEXT_USED) + min(length, LONGEST_KEPT) <= i64_at(known, KNOWN_TEXT_ROOM)
+        and i64_at(known, KNOWN_WORDS_USED) + most <= i64_at(known, KNOWN_WORDS_ROOM)
+        and i64_at(known, KNOWN_TODO_COUNT) < i64_at(known, KNOWN_TODO_ROOM)
+    )
+
+
+@compiled
+def take_in(asked: int, value: int, length: int, end: int, row: int) -> int:
+    """Find out about a value that is not known, and give it an entry; the first room was made."""
+    known = i64_at(asked, ASKED_KNOWN)
+    patterns = i64_at(asked, ASKED_PATTERNS)
+    number = i64_at(known, KNOWN_COUNT)
+    put_i64(known, KNOWN_COUNT, number + 1)
+    entry = i64_at(known, KNOWN_ENTRIES) + 8 * ENTRY_FIELDS * number
+    put_i64(entry, ENTRY_TEXT, -1)
+    put_i64(entry, ENTRY_LENGTH, length)
+    first = i64_at(known, KNOWN_WORDS_USED)
+    count = first
+    closely = length > LONGEST_FOLDED
+    if not closely:
+        folded = i64_at(known, KNOWN_FOLDED)
+        closely = fold(patterns, value, length, end, folded) != 0
+        if not closely:
+            words = i64_at(known, KNOWN_WORDS)
+            stamps = i64_at(known, KNOWN_STAMPS)
+            epoch = i64_at(known, KNOWN_EPOCH) + 1
+            put_i64(known, KNOWN_EPOCH, epoch)
+            count = look_through(patterns, folded, length, stamps, epoch, words, count)
+            for index in range(first, count):
+                closely = closely or i64_at(words, index) & WORD_ASKED != 0
+            put_i64(known, KNOWN_WORDS_USED, count)
+            put_i64(known, KNOWN_MOST, max(i64_at(known, KNOWN_MOST), count - first))
+    put_i64(entry, ENTRY_WORD, first)
+    put_i64(entry, ENTRY_WORDS, count - first if count > first or not closely else -1)
+    if closely:
+        todo = i64_at(known, KNOWN_TODO_COUNT)
+        put_i64(i64_at(known, KNOWN_TODO), 2 * todo, number)
+        put_i64(i64_at(known, KNOWN_TODO), 2 * todo + 1, row)
+        put_i64(known, KNOWN_TODO_COUNT, todo + 1)
+    return number
+
+
+@inlined
+def keep(known: int, number: int, value: int, length: int, key: int, place: int) -> None:
+    """Enter a value into the table, so that it is found again."""
+    used = i64_at(known, KNOWN_TEXT_USED)
+    text = i64_at(known, KNOWN_TEXT) + used
+    for index in range(length):
+        put_u8(text, index, u8_at(value, index))
+    put_i64(known, KNOWN_TEXT_USED, used + length)
+    put_i64(i64_at(known, KNOWN_ENTRIES) + 8 * ENTRY_FIELDS * number, ENTRY_TEXT, used)
+    put_i64(i64_at(known, KNOWN_TABLE), 2 * place, key)
+    put_i64(i64_at(known, KNOWN_TABLE), 2 * place + 1, number + 1)
+
+
+@inlined
+def entry_of(asked: int, value: int, length: int, end: int, row: int) -> int:
+    """The entry of a value, made where there is none; -1 where there is no room for it."""
+    known = i64_at(asked, ASKED_KNOWN)
+    key = key_of(value, length, end)
+    bits = i64_at(known, KNOWN_BITS)
+    table = i64_at(known, KNOWN_TABLE)
+    place = home_of(key, bits)
+    while True:
+        found = i64_at(table, 2 * place)
+        if found == 0:
+            break
+        if found == key:
+            number = i64_at(table, 2 * place + 1) - 1
+            if key > 0:
+                return number
+            entry = i64_at(known, KNOWN_ENTRIES) + 8 * ENTRY_FIELDS * number
+            text = i64_at(known, KNOWN_TEXT) + i64_at(entry, ENTRY_TEXT)
+            if i64_at(entry, ENTRY_LENGTH) == length and same(text, value, length):
+                return number
+        place = (place + 1) & ((1 << bits) - 1)
+    if not has_room(asked, known, length):
+        return -1
+    number = take_in(asked, value, length, end, row)
+    if length <= LONGEST_KEPT:
+        keep(known, number, value, length, key, place)
+    return number
+
+
+@compiled
+def answer_columns(asked: int, count: int, which: int, row: int, rows: int) -> int:
+    """Find the entries of all values of some columns, from a column and a row on; where there is no more room,
+    return the column and, in the lower half, the row. -1 when all is done."""
+    while which < count:
+        each = asked + 8 * ASKED_FIELDS * which
+        column = i64_at(each, ASKED_COLUMN)
+        ids = i64_at(each, ASKED_IDS)
+        null = i64_at(each, ASKED_NULL)
+        bitmap = i64_at(column, COLUMN_VALID)
+        bitmap_end = i64_at(column, COLUMN_VALID_END)
+        offset = i64_at(column, COLUMN_OFFSET)
+        values = i64_at(column, COLUMN_VALUES)
+        text = i64_at(column, COLUMN_TEXT)
+        end = i64_at(column, COLUMN_TEXT_END)
+        narrow = i64_at(column, COLUMN_KIND) == KIND_TEXT32
+        found = i64_at(each, ASKED_FOUND) if row > 0 else 0
+        start = row & ~31
+        while start < rows:
+            many = min(32, rows - start)
+            valid = (1 << many) - 1
+            if bitmap != 0:
+                valid = valid_bits(bitmap, bitmap_end, offset + start, many)
+            for index in range(max(start, row), start + many):
+                put_i32(ids, index, null)
+            valid &= ~((1 << max(0, row - start)) - 1)
+            while valid != 0:
+                index = start + lowest_bit(valid)
+                valid &= valid - 1
+                if narrow:
+                    begin = i32_at(values, offset + index)
+                    length = i32_at(values, offset + index + 1) - begin
+                else:
+                    begin = i64_at(values, offset + index)
+                    length = i64_at(values, offset + index + 1) - begin
+                entry = entry_of(each, text + begin, length, end, index)
+                if entry < 0:
+                    put_i64(each, ASKED_FOUND, found)
+                    return which << 32 | index
+                put_i32(ids, index, entry)
+                found += 1
+            start += 32
+        put_i64(each, ASKED_FOUND, found + (rows if null >= 0 else 0))
+        which += 1
+        row = 0
+    return -1
+
+
+@compiled
+def search_columns(
+    asked: int, count: int, which: int, row: int, rows: int, folded: int, stamps: int, epoch: int, out: int, room: int
+) -> int:
+    """Look through the values of columns that are only searched: for each word found, the column, the row and the word.
+
+    Goes on from a column and a row; where the room for what was found ends, the return value says where. Otherwise
+    it is -1. The first three of `out` are how much was found, and the epoch.
+    """
+    found = i64_at(out, 0)
+    while which < count:
+        each = asked + 8 * ASKED_FIELDS * which
+        column = i64_at(each, ASKED_COLUMN)
+        searches = i64_at(each, ASKED_PATTERNS)
+        bitmap = i64_at(column, COLUMN_VALID)
+        bitmap_end = i64_at(column, COLUMN_VALID_END)
+        offset = i64_at(column, COLUMN_OFFSET)
+        values = i64_at(column, COLUMN_VALUES)
+        text = i64_at(column, COLUMN_TEXT)
+        end = i64_at(column, COLUMN_TEXT_END)
+        narrow = i64_at(column, COLUMN_KIND) == KIND_TEXT32
+        most = i64_at(searches, PATTERNS_WORD_COUNT) + 1
+        before = 0
+        before_length = -1  # of the value before, in which nothing was found
+        start = row & ~31
+        while start < rows:
+            many = min(32, rows - start)
+            valid = (1 << many) - 1
+            if bitmap != 0:
+                valid = valid_bits(bitmap, bitmap_end, offset + start, many)
+            valid &= ~((1 << max(0, row - start)) - 1)
+            while valid != 0:
+                index = start + lowest_bit(valid)
+                valid &= valid - 1
+                if narrow:
+                    begin = i32_at(values, offset + index)
+                    length = i32_at(values, offset + index + 1) - begin
+                else:
+                    begin = i64_at(values, offset + index)
+                    length = i64_at(values, offset + index + 1) - begin
+                value = text + begin
+                if length == before_length and equal_bytes(value, before, length):
+                    continue
+                if found + most > room:
+                    put_i64(out, 0, found)
+                    put_i64(out, 1, epoch)
+                    return which << 32 | index
+                closely = length > LONGEST_FOLDED
+                if not closely:
+                    closely = fold(searches, value, length, end, folded) != 0
+                before_length = -1
+                if closely:
+                    put_i64(out, 3 * found + 3, which)
+                    put_i64(out, 3 * found + 4, index)
+                    put_i64(out, 3 * found + 5, -1)
+                    found += 1
+                    continue
+                epoch += 1
+                words = out + 8 * (3 * room + 3)
+                new = look_through(searches, folded, length, stamps, epoch, words, 0)
+                if new == 0:
+                    before = value
+                    before_length = length
+                for at in range(new):
+                    put_i64(out, 3 * found + 3, which)
+                    put_i64(out, 3 * found + 4, index)
+                    put_i64(out, 3 * found + 5, i64_at(words, at))
+                    found += 1
+            start += 32
+        which += 1
+        row = 0
+    put_i64(out, 0, found)
+    put_i64(out, 1, epoch)
+    return -1
+
+
+@compiled
+def rehash(known: int) -> None:
+    """Enter all entries that are kept into an empty table."""
+    bits = i64_at(known, KNOWN_BITS)
+    table = i64_at(known, KNOWN_TABLE)
+    text = i64_at(known, KNOWN_TEXT)
+    for number in range(i64_at(known, KNOWN_COUNT)):
+        entry = i64_at(known, KNOWN_ENTRIES) + 8 * ENTRY_FIELDS * number
+        start = i64_at(entry, ENTRY_TEXT)
+        if start < 0:
+            continue
+        length = i64_at(entry, ENTRY_LENGTH)
+        key = key_of(text + start, length, text + start + length)
+        place = home_of(key, bits)
+        while i64_at(table, 2 * place) != 0:
+            place = (place + 1) & ((1 << bits) - 1)
+        put_i64(table, 2 * place, key)
+        put_i64(table, 2 * place + 1, number + 1)
+
+
+@inlined
+def add_word(codes: int, stride: int, lengths: int, row: int, word: int) -> None:
+    """Add a code to a row, where it is of the whole event only once."""
+    if word & WORD_SHARED != 0:
+        word &= ~WORD_SHARED
+        for index in range(i32_at(lengths, row)):
+            if i64_at(codes, row * stride + index) == word:
+                return
+    write_code(codes, stride, lengths, row, word)
+
+
+@compiled
+def add_answers(asked: int, count: int, first: int, rows: int, codes: int, stride: int, lengths: int) -> None:
+    """Add the codes of what is known of the values of some columns to a block of rows."""
+    for which in range(count):
+        each = asked + 8 * ASKED_FIELDS * which
+        if i64_at(each, ASKED_FOUND) == 0:
+            continue
+        known = i64_at(each, ASKED_KNOWN)
+        entries = i64_at(known, KNOWN_ENTRIES)
+        words = i64_at(known, KNOWN_WORDS)
+        ids = i64_at(each, ASKED_IDS) + 4 * first
+        for row in range(rows):
+            number = i32_at(ids, row)
+            if number >= 0:
+                entry = entries + 8 * ENTRY_FIELDS * number
+                start = words + 8 * i64_at(entry, ENTRY_WORD)
+                for index in range(i64_at(entry, ENTRY_WORDS)):
+                    add_word(codes, stride, lengths, row, i64_at(start, index))
+
+
+@compiled
+def add_words(starts: int, words: int, first: int, rows: int, codes: int, stride: int, lengths: int) -> None:
+    """Add words given per row to a block of rows."""
+    for row in range(rows):
+        for index in range(i64_at(starts, first + row), i64_at(starts, first + row + 1)):
+            add_word(codes, stride, lengths, row, i64_at(words, index))
