@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
-from palio.filters.regex import Follow, check_ends, count_of, engine, write_characters
+from palio.filters.regex import Follow, check_ends, count_of, engine, extent, write_characters
 from palio.filters.regex_syntax import (
     LAST,
     TERMINATORS,
@@ -29,7 +29,8 @@ from palio.filters.regex_syntax import (
     read_groups,
 )
 
-MOST_WORK: Final = 100_000_000  # bytes that finding all matches may look at
+MOST_WORK: Final = 200_000_000  # bytes that finding all matches may look at
+_MATCH_WORK: Final = 2_000  # bytes that could be looked at in the time a match takes
 _MARK: Final = chr(LAST)
 _MARK_BYTES: Final = _MARK.encode()
 _MARK_PATTERN: Final = f"\\x{{{LAST:X}}}"
@@ -49,6 +50,8 @@ class Matches:
         self._node, self.groups, self.names = read_groups(text)
         check_ends(self._node, Follow(consumes=False, may_be_empty=True))
         _check_rounds(self._node)
+        _check_behind_ends(self._node)
+        self._looks_far = _looks_far(self._node, must_go_on=False)
         self._ends = sum(1 for node in _walk(self._node) if node == Place("$"))
         _ = self._engine, self._marked_engine
 
@@ -77,14 +80,14 @@ class Matches:
         added = len(searched) - len(plain)
         start = work = 0
         while start <= len(plain):
-            work += len(plain) - start
-            if work > MOST_WORK:
-                raise TooMuchWork("too much matches")
             found = chosen.search(searched, start if start <= cut else start + added)
             if found is None:
                 return
             spans = [_unmarked(found.span(group), cut, added) for group in range(self.groups + 1)]
             first, last = spans[0]
+            work += _MATCH_WORK + (len(plain) if self._looks_far else last) - start
+            if work > MOST_WORK:
+                raise TooMuchWork("too much matches")
             if first < len(plain) and plain[first] & 0xC0 == 0x80:  # within a character, where Java has no place
                 start = first + 1
                 continue
@@ -140,6 +143,40 @@ def _check_rounds(node: Node) -> None:
                 "a repeated part of the regular expression may be empty, of which engines remember different things; "
                 "write (a+)? for (a*)*"
             )
+
+
+def _check_behind_ends(node: Node) -> None:
+    """Refuse a place behind a `$`, which would be looked for behind a mark, where it is not."""
+    for each in _walk(node):
+        parts = each.parts if isinstance(each, Sequence) else ()
+        if isinstance(each, Repeat) and each.most != 1:
+            parts = (each.body, each.body)
+        is_behind = False
+        for part in parts:
+            places = {place.name for place in _walk(part) if isinstance(place, Place)}
+            if is_behind and places & {"^", "b", "B"}:
+                raise ValueError("in a regular expression of which groups are asked, no ^, \\b or \\B may follow a $")
+            is_behind = is_behind or "$" in places
+
+
+def _looks_far(node: Node, *, must_go_on: bool) -> bool:
+    """Whether the engine may read on without bound behind what matches: `a(.*b)?` seeks a b from each a on."""
+    match node:
+        case Sequence(parts):
+            for part in reversed(parts):
+                if _looks_far(part, must_go_on=must_go_on):
+                    return True
+                must_go_on = must_go_on or not extent(part).may_be_empty
+            return False
+        case Choice(options):
+            return any(_looks_far(option, must_go_on=must_go_on) for option in options)
+        case Repeat(body, least, most):
+            if most is None and must_go_on:
+                return True
+            return _looks_far(body, must_go_on=must_go_on or (least > 1 and not extent(body).may_be_empty))
+        case Group(body):
+            return _looks_far(body, must_go_on=must_go_on)
+    return False
 
 
 def _may_be_empty(node: Node) -> bool:
