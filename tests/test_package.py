@@ -36,9 +36,12 @@ PUBLIC_NAMES = {
     "InvalidSubscription",
     "ParseError",
     "PipelineError",
+    "Subscription",
     "SubscriptionError",
     "UnknownLanguage",
+    "SubscriptionLogError",
     "UnknownSubscription",
+    "VersionNotKept",
 }
 
 

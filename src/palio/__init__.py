@@ -19,13 +19,16 @@ if TYPE_CHECKING:
         ParseError,
         PipelineError,
         SubscriptionError,
+        SubscriptionLogError,
         UnknownLanguage,
         UnknownSubscription,
+        VersionNotKept,
     )
     from palio.events import Event
     from palio.filters.filter import Filter
     from palio.filters.values import ValueSet
     from palio.matching.matcher import Matcher
+    from palio.matching.subscription import Subscription
 
 __version__ = "0.1.0"
 
@@ -46,10 +49,13 @@ _HOMES = {
     "PalioError": "palio.errors",
     "ParseError": "palio.errors",
     "PipelineError": "palio.errors",
+    "Subscription": "palio.matching.subscription",
     "SubscriptionError": "palio.errors",
+    "SubscriptionLogError": "palio.errors",
     "UnknownLanguage": "palio.errors",
     "UnknownSubscription": "palio.errors",
     "ValueSet": "palio.filters.values",
+    "VersionNotKept": "palio.errors",
 }
 
 __all__ = [
@@ -67,10 +73,13 @@ __all__ = [
     "PalioError",
     "ParseError",
     "PipelineError",
+    "Subscription",
     "SubscriptionError",
+    "SubscriptionLogError",
     "UnknownLanguage",
     "UnknownSubscription",
     "ValueSet",
+    "VersionNotKept",
     "__version__",
 ]
 

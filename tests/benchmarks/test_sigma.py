@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,12 +14,14 @@ import pytest
 _PATH = Path(__file__).parents[2] / "benchmarks" / "sigma.py"
 
 
-@pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """By its path: its name is pySigma's too."""
     spec = importlib.util.spec_from_file_location("sigma_benchmark", _PATH)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # where its data classes look up their types
     spec.loader.exec_module(module)
     return module
 

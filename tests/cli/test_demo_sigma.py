@@ -29,7 +29,10 @@ RULES = {
     "rules/linux.yml": RULE.replace("a01", "a04").replace("product: windows", "product: linux"),
     "deprecated/old.yml": RULE.replace("a01", "a05"),
 }
-EVENT = '{"Channel": "Security", "EventID": 4688, "NewProcessName": "C:\\\\whoami.exe"}\n{"Channel": "System", "EventID": 7}\n'
+EVENT = (
+    '{"Channel": "Security", "EventID": 4688, "NewProcessName": "C:\\\\whoami.exe"}\n'
+    '{"Channel": "System", "EventID": 7}\n'
+)
 
 
 @pytest.fixture

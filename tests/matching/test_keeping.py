@@ -149,7 +149,8 @@ def test_an_id_that_is_no_text_is_unknown() -> None:
 
 
 def test_a_block_is_written_whatever_its_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "BLOCK", 8)
+    monkeypatch.setattr(catalogue, "BLOCK", 3)
+    monkeypatch.setattr(catalogue, "_RECENT", 8)
     matcher = Matcher()
     for number in range(20):
         matcher.add(str(number), f"x = {number}", metadata={"since": date(2024, 1, 1), "n": number})

@@ -52,8 +52,8 @@ class _Seen:
 def sigma(events: int, all_products: bool) -> None:
     """Thousands of Sigma rules over logs of recorded attacks.
 
-    The rules are SigmaHQ's, the logs those of OTRF's Security-Datasets. Neither ships with Palio: both are looked for in
-    the folder that PALIO_DATA names, or in `shared/data` beside the working folder.
+    The rules are SigmaHQ's, the logs those of OTRF's Security-Datasets. Neither ships with Palio: both are looked for
+    in the folder that PALIO_DATA names, or in `shared/data` beside the working folder.
 
     \b
     Examples:

@@ -28,8 +28,9 @@ class Tally:
         self.interrupted = False
         self._subscriptions = subscriptions
         self._counts = np.zeros(len(subscriptions), np.int64)
-        # The ids in the order of the matcher's dictionary, which stays the same as long as none is added.
-        self._known: tuple[int, Any, pa.Array] | None = None
+        self._number_of: dict[str, int] = {}
+        # Of the dictionary of all ids, which stays the same; one of the few that a batch has is read each time.
+        self._known: tuple[Any, pa.Array] | None = None
 
     def add(self, events: int, rows: Any, subscriptions: pa.DictionaryArray) -> None:
         """Count a batch: so many events, and its matches in the order of rows."""
@@ -53,12 +54,16 @@ class Tally:
         import pyarrow as pa
 
         ids = subscriptions.dictionary
-        if self._known is None or self._known[0] != len(ids):
-            number_of = {each.id: number for number, each in enumerate(self._subscriptions)}
-            numbers = np.array([number_of[id] for id in ids.to_pylist()], np.int64)
-            names = pa.array([self._subscriptions[number].subscriber for number in numbers.tolist()], pa.string())
-            self._known = (len(ids), numbers, names)
-        return self._known[1], self._known[2]
+        has_all = len(ids) == self.subscriptions
+        if self._known is not None and has_all:
+            return self._known
+        if not self._number_of:
+            self._number_of = {each.id: number for number, each in enumerate(self._subscriptions)}
+        numbers = np.array([self._number_of[id] for id in ids.to_pylist()], np.int64)
+        names = pa.array([self._subscriptions[number].subscriber for number in numbers.tolist()], pa.string())
+        if has_all:
+            self._known = numbers, names
+        return numbers, names
 
     def most_matched(self, most: int) -> list[tuple[Subscription, int]]:
         """The subscriptions with most matches, and how many; none without any."""

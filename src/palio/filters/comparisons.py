@@ -121,7 +121,16 @@ def _equal_to_any_alike(places: Sequence[Places]) -> Truth:
 
 def is_only_text(literal: str, timezone: str = "UTC") -> bool:
     """Whether a string literal is compared with strings alone, because it reads as nothing else."""
-    return not _converted(literal, timezone)
+    if _is_word(literal):
+        return True
+    readings = (to_double, to_integer, to_boolean, to_date)
+    return all(read(literal) is None for read in readings) and to_timestamp(literal, timezone) is None
+
+
+def _is_word(literal: str) -> bool:
+    """Whether a literal begins with a letter, as no number, date or time does, and is none of the few words."""
+    bare = literal.strip(BLANKS)
+    return bare[:1].isalpha() and bare.isascii() and bare.lower() not in WORDS
 
 
 def _brought_together(
@@ -245,10 +254,9 @@ def _midnight(day: date, timezone: str) -> datetime:
 
 def _converted(literal: str, timezone: str) -> Places:
     """Where a string literal stands among the kinds it can be read as."""
-    bare = literal.strip(BLANKS)
-    if bare[:1].isalpha() and bare.isascii() and bare.lower() not in WORDS:
-        return {}  # no number, date or time begins so
     places: Places = {}
+    if _is_word(literal):
+        return places
     number = to_double(literal)
     if number is not None:
         places[Kind.FLOAT] = _around(Kind.FLOAT, number)

@@ -18,6 +18,7 @@ from palio.matching.columnar.segment import AskTheFilters, Ints, Numbers, Segmen
 from palio.matching.live import LiveSubscriptions
 
 _ROWS: Final = 8_192  # rows matched at a time: enough to share the work of a column, few enough to stay in cache
+_FEW_OF_ALL: Final = 2  # so many ids for every match, and a result has a dictionary of its own
 RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
 
 
@@ -37,7 +38,18 @@ def match_batch(
         found.append((row, number))
         base += len(piece)
     names = catalogue.names()
+    if sum(len(number) for _, number in found) * _FEW_OF_ALL < len(names):
+        found, names = _only_those_found(found, names)
     return pa.Table.from_batches([_result(row, number, names) for row, number in found], RESULT_SCHEMA)
+
+
+def _only_those_found(
+    found: Sequence[tuple[Ints, Numbers]], names: pa.StringArray
+) -> tuple[list[tuple[Ints, Numbers]], pa.StringArray]:
+    """The same matches with a dictionary of the ids that occur: whoever sends or writes a result sends that, too."""
+    numbers = np.unique(np.concatenate([number for _, number in found])) if found else np.empty(0, np.int32)
+    own = [(row, np.searchsorted(numbers, number).astype(np.int32)) for row, number in found]
+    return own, names.take(pa.array(numbers))
 
 
 def _result(row: Ints, number: Numbers, names: pa.StringArray) -> pa.RecordBatch:

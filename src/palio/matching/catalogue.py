@@ -1,8 +1,10 @@
 """The subscriptions themselves: their ids, texts and metadata, kept beside the index and out of its way.
 
 Every subscription gets a number when it is added, and the index speaks only of numbers. A number is never used
-again, so merging segments of the index touches nothing here. Ids are kept as Arrow strings, because results
-are made of them; texts and metadata are compressed in blocks and read back only when somebody asks.
+again, so merging segments of the index touches nothing here; where most numbers are of removed subscriptions, the
+matcher makes a new catalogue of the others. Ids are kept as Arrow strings, because results are made of them; texts and
+metadata are compressed in blocks and read back only when somebody asks. A block is small, because who asks for one
+subscription unpacks all of its block.
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +25,14 @@ from palio.filters.filter import Filter
 from palio.matching.keeping import read, written
 from palio.matching.subscription import Subscription
 
-BLOCK: Final = 4096
+BLOCK: Final = 256
+_RECENT: Final = 4096  # new ones that are kept as they are before they are compressed
 _CODEC: Final = "zstd"
 _MANY: Final = 24  # ids from which on Arrow finds them faster
-_REMEMBERED_BLOCKS: Final = 16
+_REMEMBERED_BLOCKS: Final = 64
+
+
+Record: TypeAlias = str | list[Any]  # a subscription without its id
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +43,24 @@ class Block:
     ids: pa.Array  # of strings, of either width
     packed: bytes | memoryview
     size: int
+    is_bare: bool  # no subscription of it has anything but an SQL text
 
     @classmethod
     def pack(cls, start: int, subscriptions: Sequence[Subscription]) -> Block:
         ids = pa.array([each.id for each in subscriptions], pa.string())
-        text = json.dumps([_record(each) for each in subscriptions], ensure_ascii=False, separators=(",", ":"))
-        raw = text.encode("utf-8", "surrogatepass")
-        return cls(start, ids, pa.compress(raw, codec=_CODEC, asbytes=True), len(raw))
+        records = [_record(each) for each in subscriptions]
+        raw = json.dumps(records, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        is_bare = all(type(record) is str for record in records)
+        return cls(start, ids, pa.compress(raw, codec=_CODEC, asbytes=True), len(raw), is_bare)
 
-    def unpack(self) -> list[Subscription]:
+    def unpack(self) -> list[Record]:
         raw: bytes = pa.decompress(pa.py_buffer(self.packed), decompressed_size=self.size, codec=_CODEC, asbytes=True)
-        records = json.loads(raw.decode("utf-8", "surrogatepass"), object_hook=read)
-        return [_subscription(id, record) for id, record in zip(self.ids.to_pylist(), records, strict=True)]
+        records: list[Record] = json.loads(raw.decode("utf-8", "surrogatepass"), object_hook=read)
+        return records
 
 
 # The common subscription, SQL text and nothing else, is recorded as the bare text.
-def _record(subscription: Subscription) -> Any:
+def _record(subscription: Subscription) -> Record:
     where, zone = subscription.where, subscription.timezone
     if isinstance(where, Filter):
         zone, where = where.timezone, str(where)
@@ -62,11 +70,11 @@ def _record(subscription: Subscription) -> Any:
         and not subscription.metadata
         and zone == "UTC"
     ):
-        return where
+        return where  # type: ignore[no-any-return]
     return [written(where), subscription.language, subscription.subscriber, written(subscription.metadata), zone]
 
 
-def _subscription(id: str, record: Any) -> Subscription:
+def _subscription(id: str, record: Record) -> Subscription:
     return Subscription(id, record) if isinstance(record, str) else Subscription(id, *record)
 
 
@@ -90,7 +98,7 @@ class Catalogue:
         self._tail: tuple[int, list[Subscription]] = (_end(self._blocks), [])
         self._recent_numbers: dict[str, int] = {}
         self._runs: list[Run] = list(runs)
-        self._unpacked: OrderedDict[int, list[Subscription]] = OrderedDict()
+        self._unpacked: OrderedDict[int, list[Record]] = OrderedDict()
         self._listed: dict[int, list[str]] = {}  # ids of blocks as Python strings, for single events
         self._names = self._sealed = self._subscribers = pa.array([], pa.string())
 
@@ -118,7 +126,7 @@ class Catalogue:
         number = len(self)
         self._tail[1].append(subscription)
         self._recent_numbers[subscription.id] = number
-        if len(self._tail[1]) == BLOCK:
+        if len(self._tail[1]) == _RECENT:
             self.pack()
         return number
 
@@ -126,9 +134,9 @@ class Catalogue:
         """Take many in at once; answers their numbers."""
         self.pack()
         first = len(self)
-        for start in range(0, len(subscriptions), BLOCK):
-            self._seal(Block.pack(first + start, subscriptions[start : start + BLOCK]))
-        self._add_run(Run.of([each.id for each in subscriptions], first))
+        if subscriptions:
+            self._seal(first, subscriptions)
+            self._add_run(Run.of([each.id for each in subscriptions], first))
         return range(first, len(self))
 
     def pack(self) -> None:
@@ -136,12 +144,15 @@ class Catalogue:
         start, recent = self._tail
         if recent:
             self._add_run(Run.of([each.id for each in recent], start))
-            self._seal(Block.pack(start, recent))
+            self._seal(start, recent)
             self._recent_numbers = {}
 
-    def _seal(self, block: Block) -> None:
-        self._blocks.append(block)
-        self._starts.append(block.start)
+    def _seal(self, first: int, subscriptions: Sequence[Subscription]) -> None:
+        """Compress subscriptions; the last block is one that is not full, or the next will be."""
+        for start in range(0, len(subscriptions), BLOCK):
+            block = Block.pack(first + start, subscriptions[start : start + BLOCK])
+            self._blocks.append(block)
+            self._starts.append(block.start)
         self._tail = (_end(self._blocks), [])
 
     def _add_run(self, run: Run) -> None:
@@ -155,9 +166,34 @@ class Catalogue:
         if number >= start:
             return recent[number - start]
         index = bisect_right(self._starts, number) - 1
-        return self._block(index)[number - self._starts[index]]
+        at = number - self._starts[index]
+        return _subscription(self._ids(index)[at], self._block(index)[at])
 
-    def _block(self, index: int) -> list[Subscription]:
+    def many(self, numbers: Iterable[int]) -> list[Subscription]:
+        """Many subscriptions by ascending numbers: one after the other, a block of them is unpacked once."""
+        found: list[Subscription] = []
+        start, recent = self._tail
+        first = 0
+        ids: list[str] = []
+        records: list[Record] = []
+        for number in numbers:
+            if number >= start:
+                found.append(recent[number - start])
+                continue
+            if not first <= number < first + len(ids):
+                block = self._blocks[bisect_right(self._starts, number) - 1]
+                first, ids, records = block.start, block.ids.to_pylist(), block.unpack()
+            found.append(_subscription(ids[number - first], records[number - first]))
+        return found
+
+    def is_bare(self, number: int) -> bool:
+        """Whether a subscription is known to have no subscriber and no metadata; cheaper than asking it."""
+        start, recent = self._tail
+        if number >= start:
+            return recent[number - start].subscriber is None and not recent[number - start].metadata
+        return self._blocks[bisect_right(self._starts, number) - 1].is_bare
+
+    def _block(self, index: int) -> list[Record]:
         known = self._unpacked.get(index)
         if known is None:
             known = self._unpacked[index] = self._blocks[index].unpack()
@@ -219,7 +255,7 @@ class Catalogue:
     def subscribers(self) -> pa.StringArray:
         """The subscribers of all numbers given out so far; made again after additions."""
         if len(self._subscribers) < len(self):
-            found = [self[number].subscriber for number in range(len(self))]
+            found = [each.subscriber for each in self.many(range(len(self)))]
             self._subscribers = pa.array(found, pa.string())
         return self._subscribers
 

@@ -19,20 +19,17 @@ and a search per condition, and so does removing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from palio.errors import DuplicateSubscription, UnknownSubscription
-from palio.events import Event
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING, Kind, Value, kind_of, position_of
 from palio.filters.normal_form import Conjunction, covering_conjunction, expand
 from palio.filters.tree import Attributes
 from palio.filters.values import ValueSet
+from palio.matching.finding import FindingMatcher
 from palio.matching.stabbing import Stabbing
-from palio.matching.subscription import Subscription
 
 MOST_CONJUNCTIONS: Final = 16
 
@@ -101,7 +98,7 @@ class _AttributeIndex:
                 yield number
 
 
-class CountingMatcher:
+class CountingMatcher(FindingMatcher):
     """Subscriptions as counters of satisfied conditions. Not safe to use from several threads at once.
 
     >>> wants = CountingMatcher()
@@ -120,37 +117,6 @@ class CountingMatcher:
         self._events = 0
         self._numbers = 0
 
-    def add(self, id: str, where: Any, *, language: str = "sql") -> None:
-        if id in self._goals:
-            raise DuplicateSubscription(id)
-        self._file(id, Subscription(id, where, language).filter)
-
-    def remove(self, id: str) -> None:
-        goals = self._goals.pop(id, None)
-        if goals is None:
-            raise UnknownSubscription(id)
-        for goal in goals:
-            self._unfile(goal)
-
-    def replace(self, id: str, where: Any, *, language: str = "sql") -> None:
-        if id not in self._goals:
-            raise UnknownSubscription(id)
-        filter = Subscription(id, where, language).filter
-        self.remove(id)
-        self._file(id, filter)
-
-    def match(self, event: Event | Mapping[str, Any] | str | bytes) -> set[str]:
-        """The ids of all subscriptions that want an event."""
-        return set(self._find(Event.read(event).attributes))
-
-    def find_any(self, event: Event | Mapping[str, Any] | str | bytes) -> str | None:
-        """The id of some subscription that wants an event; stops at the first."""
-        return next(self._find(Event.read(event).attributes), None)
-
-    def find_up_to(self, event: Event | Mapping[str, Any] | str | bytes, limit: int) -> set[str]:
-        """The ids of at most `limit` subscriptions that want an event; stops when it has them."""
-        return set(islice(self._find(Event.read(event).attributes), limit))
-
     def __len__(self) -> int:
         return len(self._goals)
 
@@ -166,6 +132,10 @@ class CountingMatcher:
         self._goals[id] = [
             self._goal(id, each, filter if verified or each.residuals else None) for each in alternatives
         ]
+
+    def _unfile(self, id: str) -> None:
+        for goal in self._goals.pop(id):
+            self._unfile_goal(goal)
 
     def _goal(self, id: str, conjunction: Conjunction, verified: Filter | None) -> _Goal:
         predicates = [self._predicate(name, values) for name, values in conjunction.leaves.items()]
@@ -187,7 +157,7 @@ class CountingMatcher:
                 self._when_missing.setdefault(name, {})[known.number] = None
         return known
 
-    def _unfile(self, goal: _Goal) -> None:
+    def _unfile_goal(self, goal: _Goal) -> None:
         self._unconditional.pop(goal, None)
         for predicate in goal.predicates:
             del predicate.goals[goal]

@@ -30,14 +30,12 @@ from itertools import islice
 from math import inf
 from typing import Any, Final, TypeAlias
 
-from palio.errors import DuplicateSubscription, UnknownSubscription
-from palio.events import Event
 from palio.filters.filter import Filter
 from palio.filters.kinds import Kind, Position, float_at
 from palio.filters.normal_form import covering_conjunction, expand
 from palio.filters.tree import Attributes
 from palio.filters.values import ValueSet
-from palio.matching.subscription import Subscription
+from palio.matching.finding import FindingMatcher
 
 MOST_CONJUNCTIONS: Final = 16
 MOST_ATTRIBUTES: Final = 8
@@ -106,7 +104,7 @@ class _Tree:
                 yield from (point for place, point in node.points if _is_beyond(place, corner))
 
 
-class KdTreeMatcher:
+class KdTreeMatcher(FindingMatcher):
     """Subscriptions as points, for conditions that are mostly ranges of few numeric attributes.
 
     >>> wants = KdTreeMatcher()
@@ -120,40 +118,6 @@ class KdTreeMatcher:
         self._trees: list[_Tree] = []
         self._new: list[_Point] = []
         self._removed = 0
-
-    def add(self, id: str, where: Any, *, language: str = "sql") -> None:
-        if id in self._points:
-            raise DuplicateSubscription(id)
-        self._file(id, Subscription(id, where, language).filter)
-
-    def remove(self, id: str) -> None:
-        points = self._points.pop(id, None)
-        if points is None:
-            raise UnknownSubscription(id)
-        for point in points:
-            point.is_removed = True
-        self._removed += len(points)
-        if self._removed > _BUCKET and 2 * self._removed > sum(map(len, self._trees)) + len(self._new):
-            self._make_anew()
-
-    def replace(self, id: str, where: Any, *, language: str = "sql") -> None:
-        if id not in self._points:
-            raise UnknownSubscription(id)
-        filter = Subscription(id, where, language).filter
-        self.remove(id)
-        self._file(id, filter)
-
-    def match(self, event: Event | Mapping[str, Any] | str | bytes) -> set[str]:
-        """The ids of all subscriptions that want an event."""
-        return set(self._find(Event.read(event).attributes))
-
-    def find_any(self, event: Event | Mapping[str, Any] | str | bytes) -> str | None:
-        """The id of some subscription that wants an event; stops at the first."""
-        return next(self._find(Event.read(event).attributes), None)
-
-    def find_up_to(self, event: Event | Mapping[str, Any] | str | bytes, limit: int) -> set[str]:
-        """The ids of at most `limit` subscriptions that want an event; stops when it has them."""
-        return set(islice(self._find(Event.read(event).attributes), limit))
 
     def __len__(self) -> int:
         return len(self._points)
@@ -172,6 +136,14 @@ class KdTreeMatcher:
         if len(self._new) >= _BUCKET:
             self._plant(self._new)
             self._new = []
+
+    def _unfile(self, id: str) -> None:
+        points = self._points.pop(id)
+        for point in points:
+            point.is_removed = True
+        self._removed += len(points)
+        if self._removed > _BUCKET and 2 * self._removed > sum(map(len, self._trees)) + len(self._new):
+            self._make_anew()
 
     def _plant(self, points: list[_Point]) -> None:
         """Make a tree of new points and of all trees that are no larger."""

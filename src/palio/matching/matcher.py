@@ -12,12 +12,13 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from palio.errors import DuplicateSubscription, InvalidArgument, UnknownSubscription
+from palio.errors import DuplicateSubscription, InvalidArgument, PalioError, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.languages.sql.shapes import Shaped
@@ -35,6 +36,7 @@ _MOST_LIVE: Final = 512  # new subscriptions that are matched one by one
 _FEW_LIVE: Final = 16  # so few are left as they are however long nothing is added
 _QUIET_MATCHES: Final = 64  # after so many matches without an addition the new ones become a segment
 _MERGE_FACTOR: Final = 8  # segments of one size class before they are merged into one of the next
+_MANY_DEAD: Final = 4096  # removed subscriptions that are worth renumbering the others for
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,27 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What a reader sees; replaced whole, never changed."""
+    """What a reader sees; replaced whole, never changed, but for what grows at its end and for bits that are set."""
 
     segments: tuple[Segment, ...]
     live: LiveSubscriptions
+    catalogue: Catalogue
+    dead: npt.NDArray[np.uint8]  # a bit per number: whether it is removed
+
+    def is_dead(self, number: int) -> bool:
+        # What was added after a reader took this may have a number beyond the bits there were.
+        return number < 8 * len(self.dead) and bool(self.dead[number >> 3] >> (number & 7) & 1)
+
+    def number_of(self, id: object) -> int | None:
+        """The number of a subscription that is there."""
+        if not isinstance(id, str):
+            return None
+        return next((number for number in self.catalogue.numbers_of(id) if not self.is_dead(number)), None)
+
+    def alive(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Those of many numbers that are not removed."""
+        found: npt.NDArray[Any] = numbers[self.dead[numbers >> 3] >> (numbers & 7) & 1 == 0]
+        return found
 
 
 class Matcher:
@@ -72,14 +91,16 @@ class Matcher:
     """
 
     def __init__(self) -> None:
-        self._catalogue = Catalogue()
-        self._state = _State((), LiveSubscriptions())
-        self._dead = np.zeros(64, np.uint8)
-        self._removed = 0
+        self._state = _State((), LiveSubscriptions(), Catalogue(), np.zeros(64, np.uint8))
+        self._removed = 0  # numbers of the catalogue that are dead
         self._replaced = 0  # counts the beginnings and ends of replace(): odd while one is under way
         self._lock = threading.RLock()
         self._quiet = 0
         self._merging: threading.Thread | None = None
+
+    @property
+    def _catalogue(self) -> Catalogue:
+        return self._state.catalogue
 
     # Changing what is wanted
 
@@ -100,16 +121,23 @@ class Matcher:
         subscription = Subscription(id, where, language, subscriber, {} if metadata is None else metadata, timezone)
         condition = _condition(subscription)
         with self._lock:
-            if self._number_of(id) is not None:
+            if self._state.number_of(id) is not None:
                 raise DuplicateSubscription(id)
             self._add(subscription, condition)
 
-    def add_many(self, ids: Iterable[str], wheres: Iterable[Any], *, language: str = "sql") -> None:
-        """Add many subscriptions at once: about ten times as fast as one by one. All are added, or none."""
+    def add_many(
+        self, ids: Iterable[str], wheres: Iterable[Any], *, language: str = "sql", timezone: str = "UTC"
+    ) -> None:
+        """Add many subscriptions at once: several times as fast as one by one. All are added, or none.
+
+        Costs some microseconds each for conditions of shapes that several of them share, the parsing for others.
+        """
         names, conditions = list(ids), list(wheres)
         if len(names) != len(conditions):
             raise InvalidArgument(f"every id has one condition; there are {len(names)} ids and {len(conditions)}")
-        self.add_subscriptions([Subscription(id, where, language) for id, where in zip(names, conditions, strict=True)])
+        self.add_subscriptions(
+            [Subscription(id, where, language, timezone=timezone) for id, where in zip(names, conditions, strict=True)]
+        )
 
     def add_subscriptions(self, subscriptions: Sequence[Subscription]) -> None:
         """Add many subscriptions, each with its language, subscriber and metadata. All are added, or none."""
@@ -118,35 +146,37 @@ class Matcher:
             raise DuplicateSubscription(_first_repeated(ids))
         with self._lock:
             for id, number in self._catalogue.duplicates_in(ids):
-                if not self._is_dead(number):
+                if not self._state.is_dead(number):
                     raise DuplicateSubscription(id)
             self._catalogue.pack()
             first = len(self._catalogue)
             segment = _build(range(first, first + len(subscriptions)), subscriptions)
+            self._grow_dead(len(subscriptions))
             self._catalogue.extend(subscriptions)
-            self._grow_dead()
             self._publish((*self._state.segments, segment), self._state.live)
             self._merge_later()
 
     def remove(self, id: str) -> None:
         """Take a subscription out; the next match does not see it."""
         with self._lock:
-            number = self._number_of(id)
+            number = self._state.number_of(id)
             if number is None:
                 raise UnknownSubscription(id)
             self._bury(number)
+            self._renumber_later()
 
     def remove_many(self, ids: Iterable[str]) -> None:
         """Take many subscriptions out at once. All are removed, or none."""
         with self._lock:
             numbers: dict[int, None] = {}
             for id in ids:
-                number = self._number_of(id)
+                number = self._state.number_of(id)
                 if number is None or number in numbers:
                     raise UnknownSubscription(id)
                 numbers[number] = None
             for number in numbers:
                 self._bury(number)
+            self._renumber_later()
 
     def replace(
         self,
@@ -154,25 +184,43 @@ class Matcher:
         where: Any,
         *,
         language: str = "sql",
-        subscriber: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        subscriber: str | EllipsisType | None = ...,
+        metadata: Mapping[str, Any] | EllipsisType | None = ...,
         timezone: str = "UTC",
     ) -> None:
-        """Change a subscription; a reader sees the old condition or the new one, and never neither."""
-        subscription = Subscription(id, where, language, subscriber, {} if metadata is None else metadata, timezone)
-        condition = _condition(subscription)
+        """Change a subscription; a reader sees the old condition or the new one, and never neither.
+
+        Its subscriber and metadata stay what they are where they are not given; None takes them away.
+        """
+        given = Subscription(
+            id,
+            where,
+            language,
+            None if subscriber is ... else subscriber,
+            {} if metadata is ... or metadata is None else metadata,
+            timezone,
+        )
+        condition = _condition(given)
         with self._lock:
-            number = self._number_of(id)
+            number = self._state.number_of(id)
             if number is None:
                 raise UnknownSubscription(id)
+            if (subscriber is ... or metadata is ...) and not self._catalogue.is_bare(number):
+                known = self._catalogue[number]
+                given = replace(
+                    given,
+                    subscriber=known.subscriber if subscriber is ... else given.subscriber,
+                    metadata=known.metadata if metadata is ... else given.metadata,
+                )
             self._replaced += 1
-            self._add(subscription, condition)
+            self._add(given, condition)
             self._bury(number)
             self._replaced += 1
+            self._renumber_later()
 
     def _add(self, subscription: Subscription, condition: Filter | Shaped) -> None:
+        self._grow_dead(1)
         number = self._catalogue.append(subscription)
-        self._grow_dead()
         self._state.live.add(number, condition)
         self._quiet = 0
         if len(self._state.live) >= _MOST_LIVE:
@@ -180,7 +228,7 @@ class Matcher:
             self._merge_later()
 
     def _bury(self, number: int) -> None:
-        self._dead[number >> 3] |= 1 << (number & 7)
+        self._state.dead[number >> 3] |= 1 << (number & 7)
         self._state.live.remove(number)
         self._removed += 1
 
@@ -194,12 +242,13 @@ class Matcher:
             state = self._state
             found: list[int] = []
             for segment in state.segments:
-                found += self._sure(segment, segment_candidates(segment, attributes, self._catalogue), attributes)
+                candidates = segment_candidates(segment, attributes, state.catalogue)
+                found += self._sure(segment, candidates, attributes, state.catalogue)
             # After the segments, so that what replaces one of theirs while they are searched is found here.
             if len(state.live):
                 found += state.live.match(attributes)
             if self._state is state:
-                return set(self._catalogue.ids_of(found))
+                return set(state.catalogue.ids_of(found))
 
     def match_batch(self, events: Any) -> pa.Table:
         """All matches of a batch, as a table of `row` (int64) and `subscription` (dictionary of ids), by row.
@@ -216,13 +265,14 @@ class Matcher:
                 self._lock.release()
         # While another thread adds, the newest are asked one by one instead: adding never stops matching.
         state, replaced = self._state, self._replaced
-        found = match_batch(events, state.segments, state.live, self._catalogue)
+        found = match_batch(events, state.segments, state.live, state.catalogue)
         if self._replaced == replaced and replaced % 2 == 0:
             return found
         # A subscription was replaced meanwhile, and may have been seen in both its forms, or in neither.
         with self._lock:
             self._seal()
-            return match_batch(events, self._state.segments, self._state.live, self._catalogue)
+            state = self._state
+            return match_batch(events, state.segments, state.live, state.catalogue)
 
     def match_columns(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
         """Rows and numbers of all matches of a batch whose columns are named by the paths of attributes.
@@ -233,14 +283,14 @@ class Matcher:
         from palio.matching.batches import match_piece
 
         state = self._state
-        return match_piece(batch, state.segments, state.live, self._catalogue, paths=True)
+        return match_piece(batch, state.segments, state.live, state.catalogue, paths=True)
 
     def match_events(self, events: list[Event]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
         """As `match_columns`, for events."""
         from palio.matching.batches import match_piece
 
         state = self._state
-        return match_piece(events, state.segments, state.live, self._catalogue)
+        return match_piece(events, state.segments, state.live, state.catalogue)
 
     def numbered_subscribers(self) -> pa.StringArray:
         """The subscriber of every number, null where there is none; made at the first call, from all subscriptions."""
@@ -275,14 +325,16 @@ class Matcher:
         """The numbers of the subscriptions with residual conditions."""
         return (number for segment in self._sealed() for number in segment.unsure.tolist())
 
-    def _sure(self, segment: Segment, numbers: list[int], attributes: Mapping[str, Any]) -> list[int]:
+    def _sure(
+        self, segment: Segment, numbers: list[int], attributes: Mapping[str, Any], catalogue: Catalogue
+    ) -> list[int]:
         """Without the candidates whose residual conditions do not hold."""
         if not len(segment.unsure):
             return numbers
         return [
             number
             for number in numbers
-            if not _contains(segment.unsure, number) or self._catalogue[number].filter.matches_attributes(attributes)
+            if not _contains(segment.unsure, number) or catalogue[number].filter.matches_attributes(attributes)
         ]
 
     # Looking
@@ -291,20 +343,30 @@ class Matcher:
         return len(self._catalogue) - self._removed
 
     def __contains__(self, id: object) -> bool:
-        return self._number_of(id) is not None
+        return self._state.number_of(id) is not None
 
     def __getitem__(self, id: str) -> Subscription:
-        number = self._number_of(id)
+        """A subscription as it was added. Costs the unpacking of some hundred texts, unless it was one of the last."""
+        state = self._state
+        number = state.number_of(id)
         if number is None:
             raise UnknownSubscription(id)
-        found = self._catalogue[number]
+        found = state.catalogue[number]
         return replace(found) if found.metadata else found  # whose metadata the caller may change
 
     def __iter__(self) -> Iterator[str]:
         """The ids, in the order in which they were added."""
-        for number in range(len(self._catalogue)):
-            if not self._is_dead(number):
-                yield self._catalogue.id_of(number)
+        state = self._state
+        for number in range(len(state.catalogue)):
+            if not state.is_dead(number):
+                yield state.catalogue.id_of(number)
+
+    def __repr__(self) -> str:
+        count = len(self)
+        return f"<Matcher of {count:,} subscription{'' if count == 1 else 's'}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise PalioError("a Matcher is not pickled: save() it to a file, and open() that where it is needed")
 
     def statistics(self) -> Statistics:
         """Sizes: bytes of the arrays that matching reads, and of ids and texts beside them."""
@@ -314,8 +376,8 @@ class Matcher:
             removed=self._removed,
             segments=len(state.segments),
             live=len(state.live),
-            index_bytes=sum(segment.nbytes for segment in state.segments) + self._dead.nbytes,
-            beside_bytes=self._catalogue.nbytes,
+            index_bytes=sum(segment.nbytes for segment in state.segments) + state.dead.nbytes,
+            beside_bytes=state.catalogue.nbytes,
             slow=sum(int(segment.postings.always) for segment in state.segments),
         )
 
@@ -326,9 +388,12 @@ class Matcher:
         from palio.matching.storage import save
 
         with self._lock:
+            if self._is_mostly_dead(1):
+                self.merge()
             self._catalogue.pack()
             self._seal()
-            save(Path(path), self._state.segments, self._catalogue, self._dead, self._removed)
+            state = self._state
+            save(Path(path), state.segments, state.catalogue, state.dead, self._removed)
 
     @classmethod
     def open(cls, path: str | Path) -> Matcher:
@@ -336,41 +401,78 @@ class Matcher:
         from palio.matching.storage import load
 
         matcher = cls()
-        segments, matcher._catalogue, matcher._dead, matcher._removed = load(Path(path))
-        matcher._publish(segments, LiveSubscriptions())
+        segments, catalogue, dead, matcher._removed = load(Path(path))
+        matcher._publish(segments, LiveSubscriptions(), catalogue, dead)
         return matcher
 
     def merge(self) -> None:
-        """Bring everything into one segment, now; removed subscriptions leave the index."""
+        """Bring everything into one segment, now; removed subscriptions leave the index.
+
+        Where most were removed, nothing of them is kept: those that are left get new numbers.
+        """
         # Whoever merges in the background meanwhile finds its segments gone, and drops its work.
         with self._lock:
             self._seal()
             segments = self._state.segments
-            if len(segments) > 1 or self._removed:
-                self._publish((self._merged(segments),), self._state.live)
+            if self._is_mostly_dead(1):
+                self._renumber()
+            elif len(segments) > 1 or self._removed:
+                self._publish((_merged(segments, self._state),), self._state.live)
 
     # Segments
 
-    def _number_of(self, id: object) -> int | None:
-        if not isinstance(id, str):
-            return None
-        return next((number for number in self._catalogue.numbers_of(id) if not self._is_dead(number)), None)
+    def _is_mostly_dead(self, least: int) -> bool:
+        """Whether at least so many numbers, and more than half of all, are of removed subscriptions."""
+        return self._removed >= least and 2 * self._removed > len(self._catalogue)
 
-    def _is_dead(self, number: int) -> bool:
-        return bool(self._dead[number >> 3] >> (number & 7) & 1)
+    def _renumber(self) -> None:
+        """A catalogue of what is left, and an index that speaks of its numbers.
 
-    def _grow_dead(self) -> None:
-        needed = (len(self._catalogue) + 7) // 8
-        if needed > len(self._dead):
-            grown = np.zeros(max(needed, 2 * len(self._dead)), np.uint8)
-            grown[: len(self._dead)] = self._dead
-            self._dead = grown
-            self._publish(self._state.segments, self._state.live)
+        Both are made beside what is there, without the lock, because it may take seconds. What has come meanwhile
+        is added at the end, under the lock; it is little.
+        """
+        with self._lock:
+            self._seal()
+            before, count = self._state, len(self._catalogue)
+            numbers = before.alive(np.arange(count))
+        kept = before.catalogue.many(numbers.tolist())
+        catalogue = Catalogue()
+        catalogue.extend(kept)
+        segments = [_build(range(len(kept)), kept)] if kept else []
+        with self._lock:
+            self._seal()
+            now = self._state
+            if now.catalogue is not before.catalogue:
+                return  # somebody else did the same
+            late = now.catalogue.many(now.alive(np.arange(count, len(now.catalogue))).tolist())
+            if late:
+                segments.append(_build(catalogue.extend(late), late))
+            gone = now.dead[numbers >> 3] >> (numbers & 7) & 1
+            dead = np.packbits(np.append(gone, np.zeros(len(late), np.uint8)), bitorder="little")
+            self._removed = int(gone.sum())
+            self._publish(segments, LiveSubscriptions(), catalogue, dead)
 
-    def _publish(self, segments: Sequence[Segment], live: LiveSubscriptions) -> None:
+    def _grow_dead(self, more: int) -> None:
+        """Make room for the bits of so many numbers more."""
+        state = self._state
+        needed = (len(state.catalogue) + more + 7) // 8
+        if needed > len(state.dead):
+            grown = np.zeros(max(needed, 2 * len(state.dead)), np.uint8)
+            grown[: len(state.dead)] = state.dead
+            self._publish(state.segments, state.live, dead=grown)
+
+    def _publish(
+        self,
+        segments: Sequence[Segment],
+        live: LiveSubscriptions,
+        catalogue: Catalogue | None = None,
+        dead: npt.NDArray[np.uint8] | None = None,
+    ) -> None:
+        catalogue = self._state.catalogue if catalogue is None else catalogue
+        dead = self._state.dead if dead is None else dead
         for segment in segments:
-            segment.searcher.dead = self._dead
-        self._state = _State(tuple(segments), live)
+            segment.searcher.dead = dead
+        self._state = _State(tuple(segments), live, catalogue, dead)
 
     def _settle(self) -> None:
         """Make a segment of the new ones when matching goes on and adding does not."""
@@ -387,31 +489,34 @@ class Matcher:
     def _seal(self) -> None:
         if not len(self._state.live):
             return
-        segment = self._build(self._state.live.numbers())
+        segment = _built(np.array(self._state.live.numbers(), np.int64), self._state)
         self._publish((*self._state.segments, segment), LiveSubscriptions())
 
     def _merge_later(self) -> None:
         """Start merging in the background where enough segments of one size are there."""
-        if (self._merging is None or not self._merging.is_alive()) and _mergeable(self._state.segments):
+        if _mergeable(self._state.segments):
+            self._start_merging()
+
+    def _renumber_later(self) -> None:
+        """Start forgetting in the background where most was removed."""
+        if self._is_mostly_dead(_MANY_DEAD):
+            self._start_merging()
+
+    def _start_merging(self) -> None:
+        if self._merging is None or not self._merging.is_alive():
             self._merging = threading.Thread(target=self._merge_some, name="palio-merge", daemon=True)
             self._merging.start()
 
     def _merge_some(self) -> None:
-        while chosen := _mergeable(self._state.segments):
-            merged = self._merged(chosen)
+        if self._is_mostly_dead(_MANY_DEAD):
+            self._renumber()
+        while chosen := _mergeable((state := self._state).segments):
+            merged = _merged(chosen, state)
             with self._lock:
                 present = self._state.segments
                 if all(segment in present for segment in chosen):  # else somebody else merged them meanwhile
                     rest = [segment for segment in present if segment not in chosen]
                     self._publish((merged, *rest), self._state.live)
-
-    def _merged(self, segments: Sequence[Segment]) -> Segment:
-        """One segment in place of several, built anew from the texts: what was removed is left out."""
-        return self._build(np.sort(np.concatenate([segment.numbers for segment in segments])).tolist())
-
-    def _build(self, numbers: Sequence[int]) -> Segment:
-        alive = [number for number in numbers if not self._is_dead(number)]
-        return _build(alive, [self._catalogue[number] for number in alive])
 
     def _wait(self) -> None:
         merging = self._merging
@@ -426,6 +531,19 @@ def _condition(subscription: Subscription) -> Filter | Shaped:
         if shaped is not None:
             return shaped
     return subscription.filter
+
+
+def _merged(segments: Sequence[Segment], state: _State) -> Segment:
+    """One segment in place of several, built anew from the texts: what was removed is left out.
+
+    Reading texts of known shapes costs a few microseconds each, about what laying them out does.
+    """
+    return _built(np.sort(np.concatenate([segment.numbers for segment in segments])), state)
+
+
+def _built(numbers: npt.NDArray[Any], state: _State) -> Segment:
+    alive = state.alive(numbers).tolist()
+    return _build(alive, state.catalogue.many(alive))
 
 
 def _build(numbers: Sequence[int], subscriptions: Sequence[Subscription]) -> Segment:

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import secrets
 import struct
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +37,7 @@ from palio.matching.columnar.encoding import Axes
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
 
-_FORMAT: Final = 2  # one more whenever the file's own form changes; what its arrays mean is the layout's
+_FORMAT: Final = 3  # one more whenever the file's own form changes; what its arrays mean is the layout's
 _MAGIC: Final = b"PALIO\0" + bytes((layout.FORMAT, _FORMAT))
 _FOOTER: Final = struct.Struct("<QQI4s8s")  # where the directory is, its length, its checksum, padding, magic
 _ALIGNMENT: Final = 64
@@ -45,7 +47,7 @@ def save(
     path: Path, segments: Sequence[Segment], catalogue: Catalogue, dead: npt.NDArray[np.uint8], removed: int
 ) -> None:
     """Write a matcher; the file appears under its name only when it is complete."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with beside.open("wb") as file:
             writer = _Writer(file)
@@ -60,8 +62,10 @@ def save(
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise IndexFileError(str(path), f"cannot be written: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 def load(path: Path) -> tuple[list[Segment], Catalogue, npt.NDArray[np.uint8], int]:
@@ -137,6 +141,7 @@ def _write_catalogue(writer: _Writer, catalogue: Catalogue) -> dict[str, Any]:
         "starts": [block.start for block in catalogue.blocks],
         "sizes": [block.size for block in catalogue.blocks],
         "packed_sizes": [len(block.packed) for block in catalogue.blocks],
+        "bare": [int(block.is_bare) for block in catalogue.blocks],
         "packed": writer.array(np.frombuffer(packed, np.uint8)),
         "offsets": writer.array(np.frombuffer(offsets or b"", np.int64)[: len(ids) + 1]),
         "text": writer.array(np.frombuffer(text or b"", np.uint8)),
@@ -153,9 +158,9 @@ def _read_catalogue(reader: _Reader, entry: dict[str, Any]) -> Catalogue:
     ids = pa.LargeStringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text)) if count else None
     blocks, place = [], 0
     ends = [*starts[1:], count][: len(starts)]
-    for start, end, size, length in zip(starts, ends, sizes, entry["packed_sizes"], strict=True):
+    for start, end, size, length, bare in zip(starts, ends, sizes, entry["packed_sizes"], entry["bare"], strict=True):
         assert ids is not None  # a block has ids
-        blocks.append(Block(start, ids.slice(start, end - start), packed[place : place + length], size))
+        blocks.append(Block(start, ids.slice(start, end - start), packed[place : place + length], size, bool(bare)))
         place += length
     runs = [Run(reader.array(hashes), reader.array(numbers)) for hashes, numbers in entry["runs"]]
     return Catalogue(blocks, runs)

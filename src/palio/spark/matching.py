@@ -52,7 +52,8 @@ def match(
     output = Output(name, numbers, SUBSCRIBER if wants.subscribers and not per_event else None)
     _check_names(events, kept, output.names)
     needed = _needed(events, wants, json)
-    finder = Finder(SharedIndex.publish(events.sparkSession, wants.matcher), needed.json)
+    index = wants.index or SharedIndex.publish(events.sparkSession, wants.matcher)
+    finder = Finder(index, needed.json)
     task = Task(finder, needed.attributes, kept, output)
     if _goes_through_python(events, needed, kept):
         return _through_python(events, needed, task, per_event)

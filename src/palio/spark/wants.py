@@ -20,6 +20,8 @@ from palio.matching.subscription import Subscription
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from palio.spark.shared_index import SharedIndex
+
 OnError = Literal["quarantine", "fail"]
 _SAVED: Final = ".palio"
 _GROUP: Final = 500
@@ -41,6 +43,8 @@ class Wants:
     matcher: Matcher
     refused: tuple[Refused, ...] = ()
     subscribers: Mapping[str, str] = field(default_factory=dict)
+    index: SharedIndex | None = None
+    """Where workers find the index, when it was published before."""
 
     @classmethod
     def read(
@@ -61,6 +65,14 @@ class Wants:
         zone = timezone or str(spark.conf.get("spark.sql.session.timeZone"))
         gathering = _Gathering(zone)
         for each in _subscriptions(spark, source, gathering):
+            gathering.take(each)
+        return gathering.finish(on_error)
+
+    @classmethod
+    def gather(cls, subscriptions: Iterable[Subscription], *, on_error: OnError = "quarantine") -> Wants:
+        """Index subscriptions; needs no session."""
+        gathering = _Gathering("UTC")
+        for each in subscriptions:
             gathering.take(each)
         return gathering.finish(on_error)
 

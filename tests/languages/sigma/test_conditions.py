@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from typing import Any
@@ -82,7 +83,8 @@ def test_operators_may_be_written_in_capitals() -> None:
 
 def test_a_detection_may_be_named_like_an_operator() -> None:
     wanted = Filter.parse(rule("not and", **{"and": {"x": "a"}}), language="sigma")
-    assert wanted.matches({"x": "b"}) and not wanted.matches({"x": "a"})
+    assert wanted.matches({"x": "b"})
+    assert not wanted.matches({"x": "a"})
 
 
 def test_several_conditions_are_alternatives() -> None:
@@ -147,10 +149,8 @@ def test_a_condition_is_text(condition: Any) -> None:
 )
 def test_no_condition_takes_long_or_too_deep(condition: str) -> None:
     started = time.process_time()
-    try:
+    with contextlib.suppress(ParseError):
         Filter.parse(rule(condition, sel_a={"x": "a"}, sel_b={"y": "b"}), language="sigma")
-    except ParseError:
-        pass
     assert time.process_time() - started < 20
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Any
 
@@ -47,7 +48,8 @@ def test_a_rule_is_text_or_bytes_or_what_was_read_from_it() -> None:
 def test_covering_sees_through_rules() -> None:
     wide = Filter.parse(rule(selection={"Image|endswith": ".exe"}), language="sigma")
     narrow = Filter.parse(rule(selection={"Image|endswith": "\\cmd.exe", "User": "root"}), language="sigma")
-    assert wide.covers(narrow) and not narrow.covers(wide)
+    assert wide.covers(narrow)
+    assert not narrow.covers(wide)
     assert wide.overlaps(narrow)
     assert not Filter.parse(rule(selection={"Port": 5}), language="sigma").overlaps(
         Filter.parse(rule(selection={"Port": 6}), language="sigma")
@@ -117,8 +119,8 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x]\n" + "".join(
         f"detection: {{a: {{x: {'9' * 100_000}}}, condition: a}}",
         f"detection: {{a: {{x: '{'*a' * 100_000}'}}, condition: a}}",
         "x" * 1_000_000,
-        "detection:\n  a:\n    x:\n" + "".join(f"    - value {n}\n" for n in range(40_000)) + "  condition: not a\n",
-        "detection:\n  a:\n" + "".join(f"    x{n}|contains: y\n" for n in range(20_000)) + "  condition: not a\n",
+        "detection:\n  a:\n    x:\n" + "".join(f"    - value {n}\n" for n in range(10_000)) + "  condition: not a\n",
+        "detection:\n  a:\n" + "".join(f"    x{n}|contains: y\n" for n in range(5_000)) + "  condition: not a\n",
         "detection: {a: {x|re: '" + "(" * 5_000 + "'}, condition: a}",
         "detection: {a: {x|re: '" + "(a+)+" * 50 + "$'}, condition: a}",
     ],
@@ -147,10 +149,8 @@ def damaged(draw: st.DrawFn) -> str:
 
 @given(damaged())
 def test_a_damaged_rule_is_a_rule_or_refused(text: str) -> None:
-    try:
+    with contextlib.suppress(PalioError):
         sigma.parse(text).matches(EVENT)
-    except PalioError:
-        pass
 
 
 @given(

@@ -1,7 +1,7 @@
 """What rules find in real events is what SQLite and DuckDB find with the SQL that pySigma writes of them.
 
-Differences that are none of these tests' business, because the events do not show them: SQLite ignores the case of ASCII
-letters only; a keyword with a wildcard is found by SQL across two values of an event.
+Differences that are none of these tests' business, because the events do not show them: SQLite ignores the case of
+ASCII letters only; a keyword with a wildcard is found by SQL across two values of an event.
 """
 
 from __future__ import annotations

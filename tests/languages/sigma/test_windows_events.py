@@ -29,7 +29,10 @@ SYSTEM = {
             },
         ),
         ({"Event": {"EventData": {"Image": "a"}}}, {"Image": "a"}),
-        ({"UserData": {"Operation": {"#attributes": {"xmlns": "x"}, "User": "a", "Deep": {"Er": 1}}}}, {"User": "a", "Er": 1}),
+        (
+            {"UserData": {"Operation": {"#attributes": {"xmlns": "x"}, "User": "a", "Deep": {"Er": 1}}}},
+            {"User": "a", "Er": 1},
+        ),
         (
             {"EventData": {"Data": [{"#attributes": {"Name": "Image"}, "#text": "a"}, {"@Name": "B", "#text": 2}]}},
             {"Image": "a", "B": 2},

@@ -152,7 +152,7 @@ def test_many_cuts_are_found_by_their_leading_bits(first: int, step: int, values
 @given(st.lists(texts, min_size=1, max_size=30), st.lists(texts, max_size=20))
 def test_strings_that_are_only_compared_for_equality_have_a_slot_each(constants: list[str], others: list[str]) -> None:
     builder = AxesBuilder()
-    handles = builder.equal_many(0, Region.STRING, constants)
+    handles = [builder.equal(0, Region.STRING, each) for each in constants]
     everything = builder.between(0, Region.STRING, None, None)
     axes, intervals = builder.finish()
     assert axes.sizes[0] == 9 + len(set(constants))
@@ -196,8 +196,10 @@ def test_null_is_written_only_where_some_condition_tells_it_from_missing() -> No
 
 def test_a_coder_agrees_with_code_and_forgets_what_is_too_much() -> None:
     builder = AxesBuilder()
-    builder.equal_many(0, Region.NUMBER, range(0, 10_000, 10))
-    builder.equal_many(0, Region.STRING, [f"text {number}" for number in range(100)])
+    for number in range(0, 10_000, 10):
+        builder.equal(0, Region.NUMBER, number)
+    for number in range(100):
+        builder.equal(0, Region.STRING, f"text {number}")
     axes, _ = builder.finish()
     coder = axes.coder(0)
     values: list[Any] = [
@@ -230,7 +232,8 @@ def test_decimals_that_floats_confuse_are_owned_up_to() -> None:
 
 def test_axes_come_back_from_read_only_arrays() -> None:
     builder = AxesBuilder()
-    builder.equal_many(0, Region.STRING, ["a", "a longer text", "b"])
+    for each in ["a", "a longer text", "b"]:
+        builder.equal(0, Region.STRING, each)
     builder.between(0, Region.NUMBER, (1, False), (Decimal("2.75"), True))
     axes, _ = builder.finish()
     kept = {name: np.frombuffer(each.tobytes(), each.dtype).reshape(each.shape) for name, each in axes.arrays.items()}

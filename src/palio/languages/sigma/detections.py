@@ -12,7 +12,9 @@ from typing import Any as Anything
 from typing import Final, TypeAlias
 
 from palio.errors import MissingExtra, PalioError
+from palio.filters.regex import Regex
 from palio.languages.sigma.formulas import All, Any, Ask, Formula, Not
+from palio.languages.sigma.pcre import to_java
 
 Path: TypeAlias = tuple[str | int, ...]
 _MOST_LEVELS: Final = 50
@@ -68,8 +70,8 @@ def _item(key: Anything, value: Anything, path: Path) -> Formula:
     for each in value if isinstance(value, list) else [value]:
         if not isinstance(each, _SCALARS):
             raise DetectionError(path, f"a value is text, a number, a boolean or null, not {type(each).__name__}")
-        if "re" in key.split("|")[1:] and not isinstance(each, str):
-            raise DetectionError(path, f"a regular expression is text, not {each!r}")
+        if "re" in key.split("|")[1:]:
+            _check_expression(each, path)
     try:
         item = SigmaDetectionItem.from_mapping(key, value)
     except SigmaError as error:
@@ -84,6 +86,16 @@ def _item(key: Anything, value: Anything, path: Path) -> Formula:
     else:
         formula = Ask(item.field, values, path)
     return Not(formula) if item.negated else formula
+
+
+def _check_expression(text: Anything, path: Path) -> None:
+    """Refuse an expression before pySigma tries it, whose reason is that of an engine, and goes to the terminal."""
+    if not isinstance(text, str):
+        raise DetectionError(path, f"a regular expression is text, not {text!r}")
+    try:
+        Regex.compile(to_java(text))
+    except ValueError as error:
+        raise DetectionError(path, str(error)) from None
 
 
 _WRONG_KIND: Final = re.compile(r"Modifier Sigma(\w+)Modifier incompatible to value type of '(.*)'", re.DOTALL)

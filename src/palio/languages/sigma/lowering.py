@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from palio.events.names import join_path, split_path
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
-from palio.languages.sigma.detections import fields_in, read_detection
+from palio.languages.sigma.detections import DetectionError, fields_in, read_detection
 from palio.languages.sigma.formulas import All, Any, Ask, Formula, Not
 from palio.languages.sigma.logsources import LogSources, Place
 from palio.languages.sigma.meanings import Meaning, Values
@@ -64,7 +64,15 @@ class _Group:
 
     def _where(self, place: Place, wanted: bool) -> list[Node]:
         lowering = _Lowering(place.names, self.rule.source, self.timezone)
-        return [lowering.lower(read_detection(dict(each), ("logsource",)), wanted) for each in place.conditions]
+        return [lowering.lower(self._condition(each), wanted) for each in place.conditions]
+
+    def _condition(self, definition: Mapping[str, object]) -> Formula:
+        """A condition of the mapping; what is wrong with it is said of the log source that led to it."""
+        try:
+            return read_detection(dict(definition), ("logsource",))
+        except DetectionError as error:
+            reason = f"the mapping asks {dict(definition)}: {error.reason}"
+            raise self.rule.source.refuse(("logsource",), reason, error.hint) from None
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,18 @@ a point follows. So what the parser says of the first holds for all.
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from palio.errors import ParseError
 from palio.filters.comparisons import is_only_text
 from palio.filters.expressions.casting import zone_of
 from palio.filters.filter import Filter
 from palio.filters.tree import Node
+from palio.languages.sql.asking import test_of
 from palio.languages.sql.literals import BadLiteral
 from palio.languages.sql.lowering import Ask
-from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, STRING, Cut, Given, Scalars, Template, make_template
+from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, STRING, Cut, Given, Template, make_template
 
 LONGEST: Final = 20_000
 """Characters of a condition that is looked at for its shape."""
@@ -39,7 +41,7 @@ _LITERAL: Final = re.compile(
 
 def cut(text: str) -> tuple[str, list[str]] | None:
     """The shape of a condition and the literals that were cut out of it; None where it has no use."""
-    if len(text) > LONGEST or "\\" in text or "--" in text or "/*" in text:
+    if len(text) > LONGEST:
         return None
     pieces = _LITERAL.split(text)
     literals = pieces[1::2]
@@ -54,7 +56,9 @@ def cut(text: str) -> tuple[str, list[str]] | None:
         else:
             kind = DOUBLE if literal[-1] in "dD" or "e" in literal or "E" in literal else DECIMAL
         pieces[2 * at + 1] = kind
-    return "".join(pieces), literals
+    shape = "".join(pieces)
+    # A backslash changes where a string ends, and a comment what is one at all.
+    return None if "\\" in shape or "--" in shape or "/*" in shape else (shape, literals)
 
 
 class Shapes:
@@ -136,9 +140,9 @@ class Shaped:
         """A tree for the condition, not always canonical, but cheap."""
         return self.template.quick_tree(self.given, self.timezone)
 
-    def holds(self, event: Scalars) -> bool:
+    def holds(self, event: Mapping[str, Any]) -> bool:
         """Whether the condition is TRUE for an event of which no attribute has several values; makes no tree."""
-        return self.template.condition.holds(event, self.given, self.timezone, Ask.TRUE)
+        return test_of(self.template)(event, self.given, self.timezone)
 
     def strings(self, most: int) -> tuple[str, list[str]] | None:
         """An attribute and strings, at most so many, of which it must be one; None where there is none such."""

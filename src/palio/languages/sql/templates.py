@@ -8,16 +8,14 @@ Whatever else a condition may have, arithmetic, two attributes, a function, has 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from palio.events.values import Scalar
 from palio.filters.comparisons import MIRRORED, OPERATORS, Truth, equal_to_any
 from palio.filters.expressions.tree import Attribute, Call, Expression, Literal, Micros, Months
-from palio.filters.kinds import MISSING, Value
 from palio.filters.like import LikePattern
 from palio.filters.normal_form import normal
 from palio.filters.tree import NOTHING, And, Leaf, Node, Or
@@ -35,7 +33,7 @@ STRING: Final = "\4"  # in quotes, without a backslash
 
 Cut: TypeAlias = tuple[str, int, int]  # the kind of a literal, where it begins and ends
 Given: TypeAlias = Sequence[Any]  # the values of all literals of one condition
-Scalars: TypeAlias = Mapping[str, Any]  # an event of which no attribute has several values
+Test: TypeAlias = Callable[[Mapping[str, Any], Given, str], bool]  # of an event, literals and a time zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +79,8 @@ def _value(operand: Operand, given: Given) -> Scalar:
     return given[operand.index] if type(operand) is Slot else operand.value  # type: ignore[union-attr]
 
 
-_POSITIVE: Final = (Ask.TRUE, Ask.NOT_FALSE)
-
-
-def _answers(truth: Truth, value: Value, ask: Ask) -> bool:
-    """Whether a condition that is TRUE and FALSE for these values answers as asked for one."""
-    if ask is Ask.TRUE:
-        return truth.true.contains(value)
-    if ask is Ask.FALSE:
-        return truth.false.contains(value)
-    return not (truth.true if ask is Ask.NOT_TRUE else truth.false).contains(value)
+POSITIVE: Final = (Ask.TRUE, Ask.NOT_FALSE)
+"""The questions that AND answers as an AND, and a condition that is never NULL with itself."""
 
 
 # --- conditions on one attribute -----------------------------------------------------------------------------
@@ -107,25 +97,6 @@ class Compared:
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return asked(self.name, compared(self.operator, _value(self.operand, given), timezone), ask)
 
-    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
-        value = event.get(self.name, MISSING)
-        literal = given[self.operand.index] if type(self.operand) is Slot else _value(self.operand, given)
-        kind = type(value)
-        if kind is type(literal) and (kind is int or kind is str):  # which are ordered here as they are in Python
-            return _COMPARE[self.operator](value, literal) is (ask in _POSITIVE)
-        return _answers(compared(self.operator, literal, timezone), value, ask)
-
-
-_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "=": operator.eq,
-    "<=>": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Listed:
@@ -136,20 +107,6 @@ class Listed:
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return asked(self.name, equal_to_any([_value(each, given) for each in self.operands], timezone), ask)
-
-    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
-        value, literals = event.get(self.name, MISSING), [_value(each, given) for each in self.operands]
-        kinds = set(map(type, literals))
-        if kinds == {str} and type(value) is str:
-            return (value in literals) is (ask in _POSITIVE)
-        if len(kinds) > 1:
-            return _answers(equal_to_any(literals, timezone), value, ask)
-        # Of one kind, each literal may be asked by itself.
-        if ask in (Ask.TRUE, Ask.NOT_TRUE):
-            found = any(compared("=", each, timezone).true.contains(value) for each in literals)
-        else:
-            found = all(compared("=", each, timezone).false.contains(value) for each in literals)
-        return found is (ask in (Ask.TRUE, Ask.FALSE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +122,6 @@ class Liked:
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return liked(self.name, self.pattern(given), ask)
-
-    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
-        value = event.get(self.name, MISSING)
-        if type(value) is not str:
-            return ask in (Ask.NOT_TRUE, Ask.NOT_FALSE)
-        return self.pattern(given).matches(value) is (ask in _POSITIVE)
 
 
 @lru_cache(maxsize=4_096)
@@ -195,10 +146,7 @@ class Nulled:
     is_null: bool
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
-        return Leaf(self.name, NULLS if self.is_null is (ask in _POSITIVE) else PRESENT)
-
-    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
-        return (event.get(self.name) is None) is (self.is_null is (ask in _POSITIVE))
+        return Leaf(self.name, NULLS if self.is_null is (ask in POSITIVE) else PRESENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +154,12 @@ class Flagged:
     """An attribute as a condition."""
 
     name: str
+    truth: ClassVar[Truth] = Truth(ValueSet.points([True]), ValueSet.points([False]))
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
-        return asked(self.name, _FLAG, ask)
-
-    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
-        return _answers(_FLAG, event.get(self.name, MISSING), ask)
+        return asked(self.name, self.truth, ask)
 
 
-_FLAG: Final = Truth(ValueSet.points([True]), ValueSet.points([False]))
 Simple: TypeAlias = Compared | Listed | Liked | Nulled | Flagged
 
 
@@ -230,14 +175,7 @@ class Joined:
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         nodes = tuple([part.node(given, timezone, ask) for part in self.parts])
-        return And(nodes) if self.is_and is (ask in _POSITIVE) else Or(nodes)
-
-    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
-        wants_all = self.is_and is (ask in _POSITIVE)
-        for part in self.parts:
-            if part.holds(event, given, timezone, ask) is not wants_all:
-                return not wants_all
-        return wants_all
+        return And(nodes) if self.is_and is (ask in POSITIVE) else Or(nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +186,6 @@ class Negated:
 
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return self.part.node(given, timezone, NEGATED[ask])
-
-    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
-        return self.part.holds(event, given, timezone, NEGATED[ask])
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +198,6 @@ class Decided:
     def node(self, given: Given, timezone: str, ask: Ask) -> Node:
         return self.part.node(given, timezone, two_valued(self.positive, ask))
 
-    def holds(self, event: Scalars, given: Given, timezone: str, ask: Ask) -> bool:
-        return self.part.holds(event, given, timezone, two_valued(self.positive, ask))
-
 
 Condition: TypeAlias = Simple | Joined | Negated | Decided
 
@@ -273,12 +205,14 @@ Condition: TypeAlias = Simple | Joined | Negated | Decided
 class Template:
     """The conditions of one shape, but for their literals."""
 
-    __slots__ = ("_by_name", "condition", "equalities", "slots")
+    __slots__ = ("_by_name", "condition", "equalities", "slots", "test")
 
     def __init__(self, condition: Condition, slots: Sequence[Slot]) -> None:
         self.condition = condition
         self.slots = tuple(slots)
         self._by_name = _by_name(condition)
+        self.test: Test | None = None
+        """The condition as a function, once somebody has asked for it."""
         self.equalities = _equalities(condition)
         """Attributes that must be one of some strings, with the places of these."""
 

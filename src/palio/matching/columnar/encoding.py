@@ -7,7 +7,6 @@ is the slot between s and s + NUL.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -101,22 +100,6 @@ class AxesBuilder:
             low, high = (ENDLESS if cut is None else self._cut(axis, region, *cut) for cut in (lower, upper))
         return self._row(axis, region, low, high)
 
-    def equal_many(self, axis: int, region: Region, values: Iterable[Any]) -> range:
-        """`equal` for many constants."""
-        first = self._handles
-        for value in values:
-            self.equal(axis, region, value)
-        return range(first, self._handles)
-
-    def between_many(
-        self, axis: int, region: Region, lowers: Iterable[Cut | None], uppers: Iterable[Cut | None]
-    ) -> range:
-        """`between` for many pairs of cuts."""
-        first = self._handles
-        for lower, upper in zip(lowers, uppers, strict=True):
-            self.between(axis, region, lower, upper)
-        return range(first, self._handles)
-
     def add_comparisons(
         self,
         axis: Ints,
@@ -132,15 +115,6 @@ class AxesBuilder:
         low[has_low] = self._many_cuts(axis[has_low], lower[has_low], lower_in[has_low] == 0)
         high[has_high] = self._many_cuts(axis[has_high], upper[has_high], upper_in[has_high] == 1)
         return self._many_rows(axis, Region.NUMBER, low, high)
-
-    def add_texts(self, axis: Ints, points: Ints) -> range:
-        """Many equalities with strings at once, numbered as `point` numbers them."""
-        return self._many_rows(axis, Region.STRING, points, np.full(len(axis), POINT, np.int64))
-
-    def point(self, axis: int, value: str) -> int:
-        """The number that a string has among those an axis is compared with for equality."""
-        points = self._texts_of(axis, Region.STRING).points
-        return points.setdefault(value, len(points))
 
     def _many_rows(self, axis: Ints, region: Region, lower: Ints, upper: Ints) -> range:
         self._flush()

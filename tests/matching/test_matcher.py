@@ -1,0 +1,162 @@
+"""What Palio's own matcher offers beside matching: results, looking, replacing, keeping."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import palio
+from palio.matching import storage
+from palio.matching.catalogue import BLOCK, Block
+from palio.matching.matcher import Matcher
+
+
+@pytest.fixture
+def thousands() -> Matcher:
+    matcher = Matcher()
+    matcher.add_many([f"subscription {n}" for n in range(5_000)], [f"x = {n}" for n in range(5_000)])
+    return matcher
+
+
+class TestResults:
+    def test_few_matches_carry_few_ids(self, thousands: Matcher) -> None:
+        found = thousands.match_batch([{"x": 7}, {"x": 4_999}, {"x": 7}, {"x": -1}])
+        assert found.column("row").to_pylist() == [0, 1, 2]
+        names = ["subscription 7", "subscription 4999", "subscription 7"]
+        assert found.column("subscription").to_pylist() == names
+        assert len(found.column("subscription").chunk(0).dictionary) == 2
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, found.schema) as writer:
+            writer.write_table(found)
+        assert len(sink.getvalue()) < 2_000
+
+    def test_all_pieces_of_a_large_batch_share_a_dictionary(self, thousands: Matcher) -> None:
+        found = thousands.match_batch(pa.table({"x": [n if n % 8_000 == 0 else -1 for n in range(20_000)]}))
+        assert found.column("subscription").to_pylist() == ["subscription 0"]
+        found = thousands.match_batch(pa.table({"x": [n % 5_000 if n % 1_000 == 0 else -1 for n in range(20_000)]}))
+        assert len(found) == 20
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_file(sink, found.schema) as writer:  # which takes one dictionary only
+            writer.write_table(found)
+
+    def test_many_matches_carry_all(self, thousands: Matcher) -> None:
+        found = thousands.match_batch(pa.table({"x": list(range(5_000))}))
+        assert found.column("subscription").to_pylist() == [f"subscription {n}" for n in range(5_000)]
+
+    def test_none_carry_none(self, thousands: Matcher) -> None:
+        for events in ([], [{"x": -1}], pa.table({"x": [-1] * 9_000})):
+            found = thousands.match_batch(events)
+            assert found.num_rows == 0
+            assert found.schema.field("subscription").type == pa.dictionary(pa.int32(), pa.string())
+
+
+class TestReplacing:
+    def test_what_is_not_given_stays(self, tmp_path: Path) -> None:
+        matcher = Matcher()
+        matcher.add("a", "x > 1", subscriber="ops", metadata={"k": 1})
+        matcher.add_many(["b"], ["x > 1"])
+        matcher.replace("a", "x > 2")
+        assert matcher["a"] == palio.Subscription("a", "x > 2", "sql", "ops", {"k": 1})
+        matcher.save(tmp_path / "wants.palio")
+        matcher = Matcher.open(tmp_path / "wants.palio")
+        matcher.replace("a", "x > 3", subscriber="desk")
+        assert matcher["a"] == palio.Subscription("a", "x > 3", "sql", "desk", {"k": 1})
+        matcher.replace("a", "x > 4", metadata={"m": 2})
+        assert matcher["a"] == palio.Subscription("a", "x > 4", "sql", "desk", {"m": 2})
+        matcher.replace("a", "x > 5", subscriber=None, metadata=None)
+        assert matcher["a"] == palio.Subscription("a", "x > 5")
+        matcher.replace("b", "x > 2")
+        assert matcher["b"] == palio.Subscription("b", "x > 2")
+
+    def test_what_cannot_be_read_changes_nothing(self) -> None:
+        matcher = Matcher()
+        matcher.add("a", "x > 1", subscriber="ops")
+        with pytest.raises(palio.InvalidSubscription):
+            matcher.replace("a", "x >")
+        with pytest.raises(palio.UnknownSubscription):
+            matcher.replace("b", "x > 1")
+        assert matcher["a"] == palio.Subscription("a", "x > 1", "sql", "ops")
+
+
+class TestLooking:
+    def test_one_subscription_is_found_without_reading_thousands(
+        self, thousands: Matcher, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        unpacked: list[int] = []
+        unpack = Block.unpack
+        monkeypatch.setattr(Block, "unpack", lambda block: unpacked.append(len(block.ids)) or unpack(block))
+        assert thousands["subscription 3210"].where == "x = 3210"
+        assert len(unpacked) == 1
+        assert unpacked[0] <= BLOCK <= 512
+
+    def test_it_says_what_it_is(self) -> None:
+        matcher = Matcher()
+        assert repr(matcher) == "<Matcher of 0 subscriptions>"
+        matcher.add("a", "x > 1")
+        assert repr(matcher) == "<Matcher of 1 subscription>"
+
+    @pytest.mark.parametrize("carry", [pickle.dumps, copy.copy, copy.deepcopy])
+    def test_it_is_saved_and_opened_rather_than_pickled(self, carry: Any) -> None:
+        with pytest.raises(palio.PalioError, match=r"save\(\).*open\(\)"):
+            carry(Matcher())
+
+    def test_many_may_be_none(self) -> None:
+        matcher = Matcher()
+        matcher.add_many([], [])
+        matcher.add_many(["a"], ["x > 1"])
+        matcher.add_many([], [])
+        matcher.remove_many([])
+        assert matcher.match({"x": 2}) == {"a"}
+
+    def test_many_may_be_read_in_another_zone(self) -> None:
+        matcher = Matcher()
+        wheres = [f"t = TIMESTAMP'2024-01-{day:02} 09:00:00'" for day in range(1, 21)]
+        matcher.add_many(map(str, range(1, 21)), wheres, timezone="Asia/Tokyo")
+        assert matcher.match({"t": datetime(2024, 1, 3, tzinfo=UTC)}) == {"3"}
+        assert matcher["3"].timezone == "Asia/Tokyo"
+
+
+class TestSaving:
+    def test_two_may_save_to_one_place_at_once(self, tmp_path: Path) -> None:
+        path = tmp_path / "wants.palio"
+        matchers = []
+        for id in ("a", "b"):
+            matcher = Matcher()
+            matcher.add_many([f"{id}{n}" for n in range(300)], [f"x = {n}" for n in range(300)])
+            matchers.append(matcher)
+        failures: list[BaseException] = []
+
+        def save(matcher: Matcher) -> None:
+            try:
+                for _ in range(20):
+                    matcher.save(path)
+            except BaseException as failure:
+                failures.append(failure)
+
+        threads = [threading.Thread(target=save, args=(matcher,)) for matcher in matchers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        assert len(Matcher.open(path)) == 300
+        assert [each.name for each in tmp_path.iterdir()] == ["wants.palio"]
+
+    def test_a_failure_leaves_nothing_behind(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        matcher = Matcher()
+        matcher.add("a", "x > 1")
+
+        def fail(*_: Any) -> None:
+            raise MemoryError
+
+        monkeypatch.setattr(storage, "_write_catalogue", fail)
+        with pytest.raises(MemoryError):
+            matcher.save(tmp_path / "wants.palio")
+        assert list(tmp_path.iterdir()) == []
