@@ -179,14 +179,18 @@ def _constants(call: Call) -> str | None:
         return "a regular expression must be a constant"
     if call.function in ("like", "ilike") and len(call.arguments) == 3 and attributes_of(call.arguments[2]):
         return "the escape character of a pattern must be a constant"
-    if call.function == "levenshtein" and not all(isinstance(each, Literal) for each in call.arguments[2:]):
-        return "how far levenshtein() counts must be a literal"
+    if call.function == "levenshtein" and not all(map(_is_number, call.arguments[2:])):
+        return "how far levenshtein() counts must be a literal"  # of NULL Spark makes 0
     match call:
         case Call("like" | "ilike", (_, _, Literal(str() as escape))) if len(escape) != 1:
             return f"the escape of a LIKE pattern is one character, not {escape!r}"
     if call.function == "array_contains" and call.arguments[1] == Literal(None):
         return "nothing is known to be in an array by comparing with NULL"
     return None
+
+
+def _is_number(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.value is not None
 
 
 def _literals(call: Call) -> str | None:
