@@ -19,7 +19,7 @@ from palio.errors import InputError, PalioError, ParseError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from palio.cli.redundancy import Redundancies
+    from palio.covering.redundancy import Redundancies
     from palio.files import SubscriptionLine
     from palio.filters.filter import Filter
 
@@ -185,7 +185,7 @@ def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) 
 
 
 def _compare_all(report: _Report) -> None:
-    from palio.cli.redundancy import find_redundant
+    from palio.covering.redundancy import find_redundant
 
     entries = [entry for entry in report.entries if entry.filter is not None]
     filters = [entry.filter for entry in entries if entry.filter is not None]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from palio.spark.functions import matching_function as matching_function
     from palio.spark.log import SubscriptionLog as SubscriptionLog
     from palio.spark.matching import match as match
+    from palio.spark.rendezvous.sampling import Rendezvous as Rendezvous
     from palio.spark.sinks import DeltaSink as DeltaSink
     from palio.spark.sinks import HttpSink as HttpSink
     from palio.spark.sinks import NatsSink as NatsSink
@@ -31,6 +32,7 @@ _HOMES = {
     "NatsSource": "palio.spark.sources",
     "ParquetSink": "palio.spark.sinks",
     "Refused": "palio.spark.wants",
+    "Rendezvous": "palio.spark.rendezvous.sampling",
     "SubscriptionLog": "palio.spark.log",
     "Wants": "palio.spark.wants",
     "backfill": "palio.spark.streaming.backfill",
@@ -48,6 +50,7 @@ __all__ = [
     "NatsSource",
     "ParquetSink",
     "Refused",
+    "Rendezvous",
     "SubscriptionLog",
     "Wants",
     "backfill",
