@@ -28,6 +28,12 @@ _GROUP: Final = 500
 _log = logging.getLogger("palio.spark")
 
 
+def check_on_error(on_error: str) -> None:
+    """Refuse what says neither."""
+    if on_error not in ("quarantine", "fail"):
+        raise PipelineError(f"on_error is 'quarantine' or 'fail', not {on_error!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A subscription that cannot be used, and why."""
@@ -54,8 +60,7 @@ class Wants:
 
         Times without a zone are read in the session's, unless another is named.
         """
-        if on_error not in ("quarantine", "fail"):
-            raise PipelineError(f"on_error is 'quarantine' or 'fail', not {on_error!r}")
+        check_on_error(on_error)
         if isinstance(source, Wants):
             return source
         if isinstance(source, Matcher):
@@ -161,7 +166,7 @@ def _subscriptions(spark: SparkSession, source: Any, gathering: _Gathering) -> I
     """The subscriptions of any other source; rows and lines are handed to the gathering as they are."""
     if isinstance(source, str | Path):
         source = str(source)
-        if _is_table(spark, source):
+        if is_table(spark, source):
             source = spark.table(source)
         else:
             _read_file(source, gathering)
@@ -178,7 +183,7 @@ def _subscriptions(spark: SparkSession, source: Any, gathering: _Gathering) -> I
             raise PipelineError(f"a subscription is a mapping with id and where, not {type(each).__name__}")
 
 
-def _is_table(spark: SparkSession, name: str) -> bool:
+def is_table(spark: SparkSession, name: str) -> bool:
     """Whether this names a table of the session: whatever looks like a path is one."""
     if "/" in name or "\\" in name or Path(name).exists():
         return False
