@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palio.cli import terminal
+from palio.cli.report import write_page
 from palio.cli.spark.events import UNREADABLE, Source
 from palio.cli.spark.options import duration, flow_options
 from palio.cli.spark.ranking import Ranking, print_most_matched
@@ -71,6 +73,7 @@ def stream(
     event_time: str | None,
     lateness: timedelta | None,
     malformed: tuple[str, ...],
+    report: str | None,
     as_json: bool,
     top: int,
 ) -> None:
@@ -124,10 +127,18 @@ def stream(
                 trigger={"availableNow": True} if once else {"processingTime": f"{every.total_seconds()} seconds"},
             )
 
-        follow(start, Journal(absolute(checkpoint)), sink, followed, _print_batch if as_json else _ignore)
+        tell = _print_batch if as_json else _ignore
+        bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
+        follow(start, Journal(absolute(checkpoint)), sink, followed, tell, bar_is_seen=bar_is_seen)
     finally:
         spark.stop()
     ranking = _ranking(followed, subscriptions)
+    if report is not None:
+        from palio.cli.spark.reporting import stream_page
+
+        facts = list(_facts(followed, ranking, events, out, dead_letters, top))
+        page = stream_page(facts, ranking, followed.counts.sizes, _times(followed), followed.batches)
+        write_page(page, report)
     if as_json:
         terminal.print_json(_as_dict(followed, ranking, top))
     else:
