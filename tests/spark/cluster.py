@@ -134,7 +134,7 @@ def slowly(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
 
     context = TaskContext.get()
     assert context is not None
-    Path(folder, f"{context.partitionId()}-{context.taskAttemptId()}").touch()
+    Path(folder, f"{context.stageId()}-{context.partitionId()}-{context.taskAttemptId()}").touch()
     time.sleep(0.5)
     yield from batches
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palio.cli import terminal
-from palio.cli.report import write_page
+from palio.cli.report import report_option, write_page
 from palio.cli.spark.events import UNREADABLE, Source
 from palio.cli.spark.options import duration, flow_options
 from palio.cli.spark.ranking import Ranking, print_most_matched
@@ -46,6 +46,7 @@ _INTERRUPTED = 130
               help="Events that are later than this are dead letters: 10m.")  # fmt: skip
 @click.option("--malformed", multiple=True, metavar="REASON=CONDITION",
               help="Events for which this holds are dead letters: 'no price=price IS NULL'.")  # fmt: skip
+@report_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print each batch as a JSON object on a line, and the summary last."
 )
