@@ -2,7 +2,8 @@
 
 Objects become dotted paths. An array becomes several values of its attribute: nested arrays are flattened
 into it, objects inside it contribute to the paths below it, and one without any element contributes
-nothing, as if it were not there. `unflatten` goes the other way, for writing an event down.
+nothing, as if it were not there. Where there are objects in an array, the attributes also know which of them belong
+together (`groups.py`). `unflatten` goes the other way, for writing an event down.
 
 The loop over the members of an object is the hot one (an event of ten scalars takes about a microsecond and a
 half), so it is written out for the commonest types and calls nothing for them.
@@ -10,10 +11,11 @@ half), so it is written out for the commonest types and calls nothing for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from palio.errors import EventError
+from palio.events.groups import Element, Group, Grouped
 from palio.events.limits import Limits
 from palio.events.names import KnownNames, shown, split_path
 from palio.events.values import (
@@ -38,17 +40,24 @@ def flatten(content: Mapping[str, Any], limits: Limits) -> dict[str, Value]:
         raise EventError(f"an event is a mapping of names to values, not {type_name(content)}")
     walk = _Walk(limits)
     walk.object(content, None, 1, None)
-    return walk.attributes
+    if not walk.groups:
+        return walk.attributes
+    grouped = Grouped(walk.attributes, tuple(walk.groups))
+    if len(grouped) > limits.attributes:
+        raise _too_many(limits)
+    return grouped
 
 
 class _Walk:
     """One pass through nested content; knows how much has been seen so far."""
 
-    __slots__ = ("attributes", "containers", "limits")
+    __slots__ = ("attributes", "containers", "groups", "lengths", "limits")
 
     def __init__(self, limits: Limits) -> None:
         self.attributes: dict[str, Value] = {}
         self.containers = 0
+        self.groups: list[Group] = []
+        self.lengths: dict[str, int] = {}
         self.limits = limits
 
     def object(
@@ -119,13 +128,39 @@ class _Walk:
         if len(content) > most:
             raise EventError(f"an array of more than {most:,} values", shown(path))
         gathered: dict[str, list[Scalar]] = {} if found is None else found
+        elements: list[Element] = []
+        values = 0
         for value in content:
-            self.visit(value, path, depth + 1, gathered)
-        if len(gathered.get(path, ())) > most:
+            kind = type(value)
+            if kind is dict or kind is list or (kind not in CONVERT and isinstance(value, Mapping | list | tuple)):
+                self.element(value, path, depth + 1, gathered, elements)
+            else:
+                self.visit(value, path, depth + 1, gathered)
+                values += 1
+        self.lengths[path] = self.lengths.get(path, 0) + values
+        if self.lengths[path] > most:
             raise EventError(f"nested arrays of more than {most:,} values", shown(path))
+        if elements:
+            self.groups.append(Group(path, tuple(elements)))
         if found is None:
-            for inner, values in gathered.items():
-                self.attributes[inner] = tuple(values)
+            for inner, each in gathered.items():
+                self.attributes[inner] = tuple(each)
+
+    def element(
+        self, content: Any, path: str, depth: int, beside: dict[str, list[Scalar]], elements: list[Element]
+    ) -> None:
+        """Take in an object of an array, or an array in it, as what it says for itself; mere values as `beside` it."""
+        outside, self.groups = self.groups, []
+        found: dict[str, list[Scalar]] = {}
+        self.visit(content, path, depth, found)
+        groups, self.groups = self.groups, outside
+        if groups or found.keys() - {path}:
+            alone: dict[str, Value] = {
+                name: tuple(values) if len(values) > 1 else values[0] for name, values in found.items()
+            }
+            elements.append(Element(alone, tuple(groups)))
+        elif found:
+            beside.setdefault(path, []).extend(found[path])
 
     def enter(self, path: str, depth: int) -> None:
         """Count one more object or array, and refuse it where there are too many or it is too deep."""
@@ -140,19 +175,40 @@ class _Walk:
 
 def unflatten(attributes: Mapping[str, Value]) -> dict[str, Any]:
     """Nested content with these attributes: what `flatten` makes the same attributes of."""
+    if isinstance(attributes, Grouped):
+        return _unflatten(attributes.alone, attributes.groups)
+    return _unflatten(attributes, ())
+
+
+def _unflatten(attributes: Mapping[str, Value], groups: tuple[Group, ...]) -> dict[str, Any]:
     root: dict[str, Any] = {}
+    for group in groups:
+        names = split_path(group.path)
+        objects = [_inside(_unflatten(*each), names) for each in group.elements]
+        _place_at(root, names[:-1])[names[-1]] = objects
     for path, value in attributes.items():
         *outer, last = split_path(path)
-        place = root
-        for name in outer:
-            place = _object_at(place, name)
+        place = _place_at(root, outer)
         held = list(value) if type(value) is tuple else value
         if last in place:
             # Values beside an object, which only an array can hold: {"x": [1, {"a": 2}]}.
-            place[last] = [*(held if isinstance(held, list) else [held]), place[last]]
+            beside = place[last] if isinstance(place[last], list) else [place[last]]
+            place[last] = [*(held if isinstance(held, list) else [held]), *beside]
         else:
             place[last] = held
     return root
+
+
+def _place_at(root: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    for name in names:
+        root = _object_at(root, name)
+    return root
+
+
+def _inside(content: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        content = content[name]
+    return content
 
 
 def _object_at(place: dict[str, Any], name: str) -> dict[str, Any]:
