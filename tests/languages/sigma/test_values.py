@@ -147,6 +147,7 @@ def test_not_is_true_where_a_field_is_missing() -> None:
         ("x|base64offset|contains", "Invoke", "eEludm9rZQ==", True),
         ("x|base64offset|contains", "Invoke", "SW52b2tl", True),
         ("x|wide|base64offset|contains", "abc", "YQBiAGMA", True),
+        ("x|utf16le|base64", "abc", "YQBiAGMA", True),
         ("x|utf16|base64offset|contains", "abc", "//5hAGIAYwA=", True),
         ("x|contains|windash", " -enc", "p.exe /enc", True),
         ("x|contains|windash", " -enc", "p.exe –enc", True),

@@ -63,9 +63,11 @@ def _item(key: Anything, value: Anything, path: Path) -> Formula:
         raise MissingExtra("Sigma rules", "sigma") from None
     if not isinstance(key, str):
         raise DetectionError(path, f"a field's name is text, not {type(key).__name__}")
+    field, *modifiers = key.split("|")
+    key = "|".join((field, *(_SAME_MODIFIER.get(each, each) for each in modifiers)))
     for modifier in key.split("|")[1:]:
         if modifier not in modifier_mapping:
-            hint = f"the modifiers are {', '.join(sorted(modifier_mapping))}"
+            hint = f"the modifiers are {', '.join(sorted((*modifier_mapping, *_SAME_MODIFIER)))}"
             raise DetectionError(path, f"there is no modifier {modifier!r}", hint)
     for each in value if isinstance(value, list) else [value]:
         if not isinstance(each, _SCALARS):
@@ -98,6 +100,7 @@ def _check_expression(text: Anything, path: Path) -> None:
         raise DetectionError(path, str(error)) from None
 
 
+_SAME_MODIFIER: Final = {"utf16le": "wide"}  # names of the specification that pySigma does not have
 _WRONG_KIND: Final = re.compile(r"Modifier Sigma(\w+)Modifier incompatible to value type of '(.*)'", re.DOTALL)
 
 
