@@ -39,7 +39,9 @@ PUBLIC_NAMES = {
     "Subscription",
     "SubscriptionError",
     "UnknownLanguage",
+    "SubscriptionLogError",
     "UnknownSubscription",
+    "VersionNotKept",
 }
 
 

@@ -30,6 +30,7 @@ class _Numbered(sqliteBackend):
     """Fields by the numbers of their columns."""
 
     fulltext_field = EVERYTHING
+    bool_expression = "{field} = {value}"  # all columns are texts
 
     def __init__(self, columns: Mapping[str, int], pipeline: ProcessingPipeline) -> None:
         super().__init__(pipeline)
@@ -54,6 +55,7 @@ class ForDuckDB(_Numbered):
     contains_expression = "{field} ILIKE '%{value}%' ESCAPE '\\'"
     null_safe_expression = "COALESCE({expr}, FALSE)"
     re_expression = "regexp_matches({field}, '{regex}')"
+    bool_expression = "lower({field}) = {value}"
     field_equals_field_expression = "lower({field1}) = lower({field2})"
 
     def convert_condition_field_eq_val_str(self, cond: ConditionFieldEqualsValueExpression, state: Any) -> str:

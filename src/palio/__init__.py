@@ -19,8 +19,10 @@ if TYPE_CHECKING:
         ParseError,
         PipelineError,
         SubscriptionError,
+        SubscriptionLogError,
         UnknownLanguage,
         UnknownSubscription,
+        VersionNotKept,
     )
     from palio.events import Event
     from palio.filters.filter import Filter
@@ -49,9 +51,11 @@ _HOMES = {
     "PipelineError": "palio.errors",
     "Subscription": "palio.matching.subscription",
     "SubscriptionError": "palio.errors",
+    "SubscriptionLogError": "palio.errors",
     "UnknownLanguage": "palio.errors",
     "UnknownSubscription": "palio.errors",
     "ValueSet": "palio.filters.values",
+    "VersionNotKept": "palio.errors",
 }
 
 __all__ = [
@@ -71,9 +75,11 @@ __all__ = [
     "PipelineError",
     "Subscription",
     "SubscriptionError",
+    "SubscriptionLogError",
     "UnknownLanguage",
     "UnknownSubscription",
     "ValueSet",
+    "VersionNotKept",
     "__version__",
 ]
 

@@ -134,6 +134,23 @@ class IndexFileError(PalioError):
         super().__init__(f"{path}: {reason}")
 
 
+class SubscriptionLogError(PalioError):
+    """A subscription log that cannot be read or written: damaged, not one, or not to be had any more."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+class VersionNotKept(SubscriptionLogError):
+    """A version of a subscription log that was compacted away, or that is not there yet."""
+
+    def __init__(self, path: str, version: int, reason: str) -> None:
+        self.version = version
+        super().__init__(path, f"version {version:,} {reason}")
+
+
 class InputError(PalioError):
     """A file that cannot be read as what it should be; names the file, the line and the reason."""
 

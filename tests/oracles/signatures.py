@@ -89,6 +89,21 @@ _TABLE = """
     split_part : text part place : string
     substring_index : text part place : string
     chr char : code : string
+    overlay : text part place : string
+    overlay : text part place count : string
+    overlay : bytes bytes place : binary
+    regexp_extract : text grouped : string
+    regexp_extract : text grouped group : string
+    regexp_replace : text grouped replacement : string
+    levenshtein : text text : int
+    levenshtein : text text distance : int
+    hex : integer : string
+    hex : text : string
+    hex : bytes : string
+    md5 sha1 sha : string : string
+    md5 sha1 sha : bytes : string
+    sha2 : string bits : string
+    conv : text base base : string
 
     abs negative : integer : bigint
     abs negative : real : double
@@ -105,6 +120,7 @@ _TABLE = """
     sqrt : number : double
     cbrt exp expm1 ln log log10 log2 log1p : number : approximate
     log power pow : number number : approximate
+    shiftleft shiftright : bigint short : bigint
     pmod mod : integer integer : bigint
     pmod mod : real real : double
     pmod mod : money money : money
@@ -129,18 +145,28 @@ _TABLE = """
     trunc : day unit : date
     date_trunc : clock_unit safe_moment : timestamp
     make_date : year_number month_number day_number : date
+    timestampadd dateadd date_add : counted short safe_moment : timestamp
+    timestampdiff datediff date_diff timediff : counted safe_moment safe_moment : bigint
     to_date try_to_date : day : date
+    to_date try_to_date : day reading : date
     to_timestamp try_to_timestamp : moment : timestamp
+    to_timestamp try_to_timestamp : moment reading : timestamp
+    date_format : safe_moment writing : string
+    from_unixtime : int : string
+    from_unixtime : int writing : string
     unix_date : date : int
     date_from_unix_date : short : date
     unix_seconds unix_millis unix_micros : timestamp : bigint
     unix_timestamp to_unix_timestamp : moment : bigint
+    unix_timestamp to_unix_timestamp : moment reading : bigint
     timestamp_seconds : int : timestamp
     timestamp_seconds : money : timestamp
     timestamp_millis timestamp_micros : int : timestamp
 
     array_contains : nums bigint : boolean
     array_contains : names text : boolean
+    element_at try_element_at : nums index : bigint
+    element_at try_element_at : names index : string
     size cardinality array_size : nums : int
     size cardinality array_size : names : int
 
@@ -166,7 +192,8 @@ def _read(line: str) -> list[Signature]:
 SIGNATURES = [signature for line in _TABLE.splitlines() if line.strip() for signature in _read(line)]
 
 ELSEWHERE = frozenset(
-    """and or not = <=> <> < <= > >= in between isnull isnotnull istrue isfalse + - * / % div neg & | ^ ~ cast case
+    """and or not = <=> <> < <= > >= in between isnull isnotnull istrue isfalse + - * / % div neg positive & | ^ ~
+    cast case
     coalesce if nullif nvl2 greatest least nvl ifnull decode equal_null extract date_part datepart float
     yearofweek dayofweek_iso second_with_fraction""".split()
 )

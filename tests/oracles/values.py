@@ -32,6 +32,12 @@ _WORDS = ("a", "A", "ab", "abc", "b", "é", "😀", "10", " ", "%", "_", "\\", "
 _WEEKDAYS = "MO tue Wednesday TH sunday x Sa".split()
 _UNITS = "year YY yyyy quarter MONTH mon mm week day x".split()
 _CLOCK_UNITS = "YEAR month DD day HOUR minute second week quarter MILLISECOND microsecond x".split()
+_COUNTED = "MICROSECOND millisecond SECOND minute HOUR day WEEK month QUARTER year".split()
+_GROUPED = ("(a)(b)?", "([a-z]+)( *)", "(.)(.)$", "(a|ab)(c|b)?", "(\\d)+", "^(\\w*?)(b|\\W)", "(?i)(A)|(b)", "(😀|é)")
+_REPLACEMENTS = ("", "-", "[$1]", "$0$0", "\\$", "$10")
+_WRITING = ("yyyy-MM-dd HH:mm:ss.SSS", "d.M.yy", "EEE MMM d", "h:mm a", "D", "yyyyMMdd'T'HHmmssX", "QQQ yyyy", "xxx")
+_READING = ("yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd[ HH:mm[:ss]]", "yyyy-M-d H:m:s", "yyyy")
+_NEVER_NULL = frozenset("nums names string counted distance index".split())
 # fmt: on
 
 
@@ -116,7 +122,7 @@ class Values(Writer):
     def argument(self, sort: str, depth: int) -> Expr:
         """An argument of a sort that `signatures.py` names."""
         random = self.random
-        if sort not in ("nums", "names", "string") and self.chance(0.02):
+        if sort not in _NEVER_NULL and self.chance(0.02):
             return self.null()
         makers: dict[str, Callable[[], Expr]] = {
             "text": lambda: self.value(STRING, depth) if self.chance(0.93) else self.unlike_text(depth),
@@ -174,6 +180,16 @@ class Values(Writer):
             "regex": lambda: self.text(self.regex()),
             # Up to Java 18, \b knows letters outside ASCII, which \w does not.
             "word_regex": lambda: self.text(random.choice([r"\b", r"\B", r"2\b", r"\b0\w+\b", r"\B1"])),
+            "grouped": lambda: self.text(random.choice(_GROUPED)),
+            "group": lambda: self.constant(random.choice("01"), INT),
+            "replacement": lambda: self.text(random.choice(_REPLACEMENTS)),
+            "distance": lambda: self.constant(str(random.randint(-1, 4)), INT),
+            "bits": lambda: self.constant(random.choice(("0", "224", "256", "384", "512", "5")), INT),
+            "base": lambda: self.constant(random.choice(("2", "10", "16", "-10", "36", "1")), INT),
+            "counted": lambda: Expr(self.word(random.choice(_COUNTED)), Type("unit")),
+            "writing": lambda: self.text(random.choice(_WRITING)),
+            "reading": lambda: self.text(random.choice(_READING)),
+            "index": lambda: self.constant(random.choice(("1", "2", "-1", "-2", "3")), INT),
             "printable": lambda: self.printable(depth),
             "flagish": lambda: self.value(random.choice((BOOLEAN, TINYINT, INT, BIGINT, DOUBLE, MONEY, STRING)), depth),
         }

@@ -13,7 +13,8 @@ import pytest
 from palio import InvalidSubscription, Matcher, PalioError
 from palio.errors import PipelineError
 from palio.matching.subscription import Subscription
-from palio.spark import Wants, match
+from palio.spark import Rendezvous, Wants, match
+from palio.spark.rendezvous.choosing import MAPPINGS
 from tests.oracles.answers import Answer
 from tests.oracles.generate import Generator
 from tests.oracles.seeds import seeds
@@ -39,6 +40,11 @@ EVENTS = """
 @pytest.fixture(scope="module")
 def events(spark: SparkSession) -> DataFrame:
     return spark.sql(EVENTS).cache()
+
+
+# The rendezvous has so few subscriptions here that buckets must be asked for.
+def rendezvous(mapping: str | None = None) -> Rendezvous:
+    return Rendezvous(mapping, 4)
 
 
 def pairs(found: DataFrame) -> set[tuple[int, str]]:
@@ -86,11 +92,20 @@ def expected(events: DataFrame) -> set[tuple[int, str]]:
     }
 
 
-@pytest.mark.parametrize("columns", [None, ["id"], ["id", "price"], ["id", "payload"]], ids=str)
+@pytest.mark.parametrize(
+    ("columns", "plan"),
+    [
+        *((columns, "auto") for columns in (None, ["id"], ["id", "price"], ["id", "payload"])),
+        (None, rendezvous("selective-attribute")),
+        (["id", "payload"], rendezvous("key-space-split")),
+        (["id"], rendezvous("attribute-split")),
+    ],
+    ids=str,
+)
 def test_every_column_is_looked_at_as_spark_does(
-    events: DataFrame, expected: set[tuple[int, str]], columns: list[str] | None
+    events: DataFrame, expected: set[tuple[int, str]], columns: list[str] | None, plan: Any
 ) -> None:
-    found = match(events, wants(*CONDITIONS), columns=columns)
+    found = match(events, wants(*CONDITIONS), columns=columns, plan=plan)
     assert found.columns == [*(columns or events.columns), "subscription_id"]
     assert pairs(found) == expected
     kept = events.select(*(f"`{name}`" for name in columns or events.columns))
@@ -98,15 +113,24 @@ def test_every_column_is_looked_at_as_spark_does(
     assert one.toArrow().sort_by("id") == kept.toArrow().sort_by("id")
 
 
-@pytest.mark.parametrize("columns", [None, ["id"]], ids=str)
-@pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "numbers", "plan"),
+    [
+        *((columns, numbers, "auto") for columns in (None, ["id"]) for numbers in (False, True)),
+        (None, True, rendezvous("selective-attribute")),
+        (["id"], False, rendezvous("key-space-split")),
+    ],
+    ids=str,
+)
 def test_a_row_for_each_event_has_all_who_want_it(
-    events: DataFrame, expected: set[tuple[int, str]], columns: list[str] | None, numbers: bool
+    events: DataFrame, expected: set[tuple[int, str]], columns: list[str] | None, numbers: bool, plan: Any
 ) -> None:
-    found = match(events, wants(*CONDITIONS), columns=columns, per_event=True, numbers=numbers)
-    rows = {row["id"]: row["subscription_ids"] for row in found.collect()}
+    found = match(events, wants(*CONDITIONS), columns=columns, per_event=True, numbers=numbers, plan=plan)
+    collected = found.collect()
+    rows = {row["id"]: row["subscription_ids"] for row in collected}
     names = list(CONDITIONS)
-    assert set(rows) == set(range(24))
+    assert sorted(row["id"] for row in collected) == list(range(24))
+    assert all(len(set(who)) == len(who) for who in rows.values())
     assert {(id, names[each] if numbers else each) for id, who in rows.items() for each in who} == expected
 
 
@@ -207,6 +231,16 @@ def test_a_frame_without_what_makes_a_subscription_is_refused(spark: SparkSessio
 @pytest.mark.parametrize("seed", seeds(1, 10))
 @pytest.mark.parametrize("through", [True, False])
 def test_matches_equal_where_for_random_tables_and_conditions(spark: SparkSession, seed: int, through: bool) -> None:
+    compare_with_where(spark, seed, columns=["id"] if through else None)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, *(pytest.param(seed, marks=pytest.mark.deep) for seed in seeds(4, 27))])
+def test_the_rendezvous_equals_where_too(spark: SparkSession, seed: int) -> None:
+    mapping = MAPPINGS[seed % 3]
+    compare_with_where(spark, seed, columns=["id"], plan=Rendezvous(mapping, 2 + seed % 5))
+
+
+def compare_with_where(spark: SparkSession, seed: int, **options: Any) -> None:
     table = random_table(Random(f"match {seed}"), 24)
     generator = Generator(seed, "UTC")
     made = list(dict.fromkeys(generator.condition().text for _ in range(150)))
@@ -220,7 +254,7 @@ def test_matches_equal_where_for_random_tables_and_conditions(spark: SparkSessio
         for condition, answers in zip(conditions, oracle.answers(conditions), strict=True)
         for row, answer in enumerate(answers)
     }
-    found = pairs(match(frame, read, columns=["id"] if through else None))
+    found = pairs(match(frame, read, **options))
     raised = {pair for pair, answer in expected.items() if answer is Answer.RAISES}
     assert {pair for pair, answer in expected.items() if answer is Answer.TRUE} == found - raised
     assert len(found) > 100

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ from palio.errors import InputError, PalioError, ParseError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from palio.cli.redundancy import Redundancies
+    from palio.covering.redundancy import Redundancies
     from palio.files import SubscriptionLine
     from palio.filters.filter import Filter
 
@@ -143,7 +144,8 @@ def _examine(path: str, format: str | None, language: str, timezone: str) -> _Re
         path, format or ("jsonl" if path == "-" else None), on_error=unreadable, language=language
     )
     try:
-        _parse_all(lines, language, timezone, report)
+        with closing(lines):
+            _parse_all(lines, language, timezone, report)
         _compare_all(report)
     except KeyboardInterrupt:
         report.interrupted = True
@@ -185,7 +187,7 @@ def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) 
 
 
 def _compare_all(report: _Report) -> None:
-    from palio.cli.redundancy import find_redundant
+    from palio.covering.redundancy import find_redundant
 
     entries = [entry for entry in report.entries if entry.filter is not None]
     filters = [entry.filter for entry in entries if entry.filter is not None]

@@ -121,7 +121,7 @@ def _has_fixed_text(test: Test) -> bool:
 
 def _regex_has_fixed_text(text: str) -> bool:
     """Whether all texts that match have some one character in common, at a place of the expression."""
-    from palio.filters.regex_syntax import Characters, Choice, Repeat, Sequence, read
+    from palio.filters.regex_syntax import Characters, Choice, Group, Repeat, Sequence, read
 
     def fixed(node: object) -> bool:
         match node:
@@ -133,6 +133,8 @@ def _regex_has_fixed_text(text: str) -> bool:
                 return bool(options) and all(fixed(option) for option in options)
             case Repeat(body, least, _):
                 return least > 0 and fixed(body)
+            case Group(body):
+                return fixed(body)
         return False
 
     return fixed(read(text))

@@ -109,7 +109,7 @@ def disjoin(children: Iterable[Node]) -> Node:
         alternatives.extend(Leaf(name, values) for values in tested)
     alternatives.extend(others)
     if len(alternatives) <= _MOST_PAIRS:
-        alternatives = _uncovered(alternatives)
+        return _single(Or, _uncovered(alternatives))
     return _single(Or, sorted(alternatives, key=sort_key))
 
 
@@ -252,7 +252,7 @@ def _within(context: dict[str, ValueSet], alternatives: Or) -> Node:
 
 
 def _uncovered(alternatives: list[Node]) -> list[Node]:
-    """Without those that another one covers; of two that cover each other, the first in order stays."""
+    """In order, without those that another one covers; of two that cover each other, the first stays."""
     kept: list[Node] = []
     for each in sorted(alternatives, key=sort_key):
         if any(covers(other, each) for other in kept):
@@ -264,7 +264,7 @@ def _uncovered(alternatives: list[Node]) -> list[Node]:
 
 def _minimal(conjunctions: list[Node]) -> list[Node]:
     """Merge conjunctions that differ in one attribute, until none do, in an order that depends on nothing else."""
-    nodes = sorted(_uncovered(conjunctions), key=sort_key)
+    nodes = _uncovered(conjunctions)
     merged = True
     while merged:
         merged = False
@@ -273,7 +273,7 @@ def _minimal(conjunctions: list[Node]) -> list[Node]:
                 both = merge_conjunctions(first, nodes[j])
                 if both is not None:
                     rest = [node for k, node in enumerate(nodes) if k not in (i, j)]
-                    nodes = sorted(_uncovered([both, *rest]), key=sort_key)
+                    nodes = _uncovered([both, *rest])
                     merged = True
                     break
             if merged:

@@ -23,6 +23,7 @@ from palio.filters.regex_syntax import (
     TERMINATORS,
     Characters,
     Choice,
+    Group,
     Node,
     Place,
     Ranges,
@@ -34,7 +35,7 @@ from palio.filters.regex_syntax import (
 
 MEMORY_LIMIT: Final = 2**23  # of RE2, for one expression
 
-_NEVER: Final = r"[^\x00-\x{10FFFF}]"
+NEVER: Final = r"[^\x00-\x{10FFFF}]"
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,16 @@ def _required(node: Node) -> list[str]:
     match node:
         case Characters(((first, last),)) if first == last:
             return [chr(first)]
-        case Repeat(body, least, _) if least > 0:
+        case Repeat(body, least) if least > 0:
+            return _required(body)
+        case Group(body):
             return _required(body)
         case Sequence(parts):
             pieces: list[str] = []
             run = ""
             for part in parts:
                 own = _required(part)
-                if isinstance(part, Characters) and own:
+                if isinstance(_bare(part), Characters) and own:
                     run += own[0]
                     continue
                 pieces += [run, *own]
@@ -95,24 +98,31 @@ def _required(node: Node) -> list[str]:
     return []
 
 
+def _bare(node: Node) -> Node:
+    """What is in a group, whether it is remembered or not."""
+    while isinstance(node, Group):
+        node = node.body
+    return node
+
+
 @lru_cache(maxsize=1024)
 def _engines_of(text: str) -> tuple[Any, Any]:
     """The engine for a whole text, and, if there is a `$`, the one for it without its last terminator."""
     node = read(text)
-    _check_ends(node, _Follow(consumes=False, may_be_empty=True))
-    whole = _engine(_write(node, end=r"\z", very_end=r"\z"))
-    if not _has_end(node):
+    check_ends(node, Follow(consumes=False, may_be_empty=True))
+    whole = engine(_write(node, end=r"\z", very_end=r"\z"))
+    if not has_end(node):
         return whole, None
-    return whole, _engine(_write(node, end=r"\z", very_end=_NEVER))
+    return whole, engine(_write(node, end=r"\z", very_end=NEVER))
 
 
-def _engine(pattern: str) -> Any:
+def engine(pattern: str, *, remembers: bool = False) -> Any:
     import re2
 
     options = re2.Options()
     options.max_mem = MEMORY_LIMIT
     options.log_errors = False
-    options.never_capture = True
+    options.never_capture = not remembers
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
@@ -124,63 +134,65 @@ def _plain(reason: object) -> str:
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
 
 
-class _Follow(NamedTuple):
+class Follow(NamedTuple):
     """What comes after a place: whether it can take in characters, and whether it can always be nothing."""
 
     consumes: bool
     may_be_empty: bool
 
-    def after(self, other: _Follow) -> _Follow:
-        return _Follow(self.consumes or other.consumes, self.may_be_empty and other.may_be_empty)
+    def after(self, other: Follow) -> Follow:
+        return Follow(self.consumes or other.consumes, self.may_be_empty and other.may_be_empty)
 
 
-def _extent(node: Node) -> _Follow:
+def extent(node: Node) -> Follow:
     match node:
         case Characters():
-            return _Follow(consumes=True, may_be_empty=False)
+            return Follow(consumes=True, may_be_empty=False)
         case Place():
-            return _Follow(consumes=False, may_be_empty=False)
+            return Follow(consumes=False, may_be_empty=False)
         case Sequence(parts):
-            extents = [_extent(part) for part in parts]
-            return _Follow(any(e.consumes for e in extents), all(e.may_be_empty for e in extents))
+            extents = [extent(part) for part in parts]
+            return Follow(any(e.consumes for e in extents), all(e.may_be_empty for e in extents))
         case Choice(options):
-            extents = [_extent(option) for option in options]
-            return _Follow(any(e.consumes for e in extents), any(e.may_be_empty for e in extents))
-        case Repeat(body, least, _):
-            inside = _extent(body)
-            return _Follow(inside.consumes, least == 0 or inside.may_be_empty)
+            extents = [extent(option) for option in options]
+            return Follow(any(e.consumes for e in extents), any(e.may_be_empty for e in extents))
+        case Repeat(body, least):
+            inside = extent(body)
+            return Follow(inside.consumes, least == 0 or inside.may_be_empty)
+        case Group(body):
+            return extent(body)
 
 
-def _check_ends(node: Node, follow: _Follow) -> None:
+def check_ends(node: Node, follow: Follow) -> None:
     """Refuse a `$` after which a line terminator could still be taken in."""
     match node:
         case Place("$") if follow.consumes and not follow.may_be_empty:
             raise ValueError("in a regular expression, $ must be at the end of what it ends")
         case Sequence(parts):
             for part in reversed(parts):
-                _check_ends(part, follow)
-                follow = _extent(part).after(follow)
+                check_ends(part, follow)
+                follow = extent(part).after(follow)
         case Choice(options):
             for option in options:
-                _check_ends(option, follow)
+                check_ends(option, follow)
         case Repeat(body, least, most) if most != 1:
-            inside = _extent(body)
-            again = _Follow(inside.consumes, least <= 1 or inside.may_be_empty)
-            _check_ends(body, again.after(follow))
-        case Repeat(body, _, _):
-            _check_ends(body, follow)
+            inside = extent(body)
+            again = Follow(inside.consumes, least <= 1 or inside.may_be_empty)
+            check_ends(body, again.after(follow))
+        case Repeat(body) | Group(body):
+            check_ends(body, follow)
 
 
-def _has_end(node: Node) -> bool:
+def has_end(node: Node) -> bool:
     match node:
         case Place(name):
             return name == "$"
         case Sequence(parts):
-            return any(map(_has_end, parts))
+            return any(map(has_end, parts))
         case Choice(options):
-            return any(map(_has_end, options))
-        case Repeat(body, _, _):
-            return _has_end(body)
+            return any(map(has_end, options))
+        case Repeat(body) | Group(body):
+            return has_end(body)
     return False
 
 
@@ -188,7 +200,7 @@ def _write(node: Node, end: str, very_end: str) -> str:
     """The expression in RE2's notation, with these for `$` and for `\\z`."""
     match node:
         case Characters(ranges):
-            return _write_characters(ranges)
+            return write_characters(ranges)
         case Place(name):
             return {"^": r"\A", "$": end, "z": very_end, "b": r"\b", "B": r"\B"}[name]
         case Sequence(parts):
@@ -196,8 +208,14 @@ def _write(node: Node, end: str, very_end: str) -> str:
         case Choice(options):
             return "|".join(_write(option, end, very_end) for option in options)
         case Repeat(body, least, most):
-            count = _COUNTS.get((least, most)) or f"{{{least},{'' if most is None else most}}}"
-            return f"(?:{_write(body, end, very_end)}){count}"
+            return f"(?:{_write(body, end, very_end)}){count_of(least, most)}"
+        case Group(body):
+            return f"(?:{_write(body, end, very_end)})"
+
+
+def count_of(least: int, most: int | None) -> str:
+    """How often, in RE2's notation."""
+    return _COUNTS.get((least, most)) or f"{{{least},{'' if most is None else most}}}"
 
 
 _COUNTS: Final = {(0, None): "*", (1, None): "+", (0, 1): "?"}
@@ -208,9 +226,9 @@ def _write_in_group(node: Node, end: str, very_end: str) -> str:
     return f"(?:{written})" if isinstance(node, Choice) else written
 
 
-def _write_characters(ranges: Ranges) -> str:
+def write_characters(ranges: Ranges) -> str:
     if not ranges:
-        return _NEVER
+        return NEVER
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return _write_code(ranges[0][0])
     # Whichever is shorter: Java's dot is all code points but five.

@@ -1,11 +1,12 @@
 r"""Reading Java's regular expressions: the part of the syntax that a linear-time engine can mean identically.
 
-Only whether some part of a text matches is ever asked, so groups need not be remembered, and greedy and
-reluctant quantifiers are the same. Every literal and class becomes a set of code points, worked out here by
-Java's rules (`.` leaves out five line terminators, `\s` has a vertical tab, `(?i)` folds ASCII letters
-only), so that nothing is left for the engine to mean differently. What would change the set of matches and
-cannot be expressed is refused: look-around, back-references, possessive quantifiers, Unicode classes, whose
-members depend on the Unicode version, and rare notations on which Java and the rest of the world disagree.
+Where only whether some part of a text matches is asked, groups need not be remembered, and greedy and reluctant
+quantifiers are the same; both are noted for those who ask what matched. Every literal and class becomes a set of
+code points, worked out here by Java's rules (`.` leaves out five line terminators, `\s` has a vertical tab,
+`(?i)` folds ASCII letters only), so that nothing is left for the engine to mean differently. What would change
+the set of matches and cannot be expressed is refused: look-around, back-references, possessive quantifiers,
+Unicode classes, whose members depend on the Unicode version, and rare notations on which Java and the rest of
+the world disagree.
 """
 
 from __future__ import annotations
@@ -49,6 +50,15 @@ class Repeat:
     body: Node
     least: int
     most: int | None
+    is_reluctant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A thing that is remembered, by its number from 1."""
+
+    body: Node
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,7 @@ class Place:
     name: str
 
 
-Node: TypeAlias = Characters | Sequence | Choice | Repeat | Place
+Node: TypeAlias = Characters | Sequence | Choice | Repeat | Group | Place
 
 
 def normal(ranges: Iterable[tuple[int, int]]) -> Ranges:
@@ -151,11 +161,16 @@ _REFUSED_FLAGS: Final = {
 
 def read(text: str) -> Node:
     """The tree of a regular expression; ValueError says what is not accepted, and where."""
+    return read_groups(text)[0]
+
+
+def read_groups(text: str) -> tuple[Node, int, dict[str, int]]:
+    """The same with how many groups it remembers, and the numbers of those that have names."""
     reader = _Reader(text)
     node = reader.choice()
     if reader.peek() is not None:
         reader.refuse("there is no ( for this )")
-    return node
+    return node, reader.groups, reader.names
 
 
 class _Reader:
@@ -165,7 +180,8 @@ class _Reader:
         self._characters: list[tuple[str, int, bool]] = []
         self._at = 0
         self._depth = 0
-        self._names: set[str] = set()
+        self.groups = 0
+        self.names: dict[str, int] = {}
         self._end = len(text)
         self._ignore_case = False
         self._dot_is_all = False
@@ -261,13 +277,14 @@ class _Reader:
         if isinstance(body, Place):
             self.refuse("a place between characters cannot be repeated")
         least, most = self._counts(self.take())
-        if self.peek() == "?":
-            self.take()  # reluctant: which of several matches is found makes no difference here
+        is_reluctant = self.peek() == "?"
+        if is_reluctant:
+            self.take()
         elif self.peek() == "+":
             self.refuse("possessive quantifiers need a backtracking engine, and are not supported")
         if self.peek() in ("*", "+", "?", "{"):
             self.refuse("a quantifier cannot follow another; put the first with what it repeats in (?:…)")
-        return Repeat(body, least, most)
+        return Repeat(body, least, most, is_reluctant)
 
     def _counts(self, character: str) -> tuple[int, int | None]:
         if character != "{":
@@ -297,15 +314,21 @@ class _Reader:
     def _group(self) -> Node | None:
         self.take()
         saved = self._ignore_case, self._dot_is_all
-        if self.peek() == "?":
+        before = self.groups
+        if self.peek() != "?":
+            self.groups += 1
+        else:
             self.take()
             if not self._group_start():
                 return None
+        number = self.groups if self.groups > before else 0
         body = self.choice()
         if self.peek() != ")":
             self.refuse("a ( is never closed")
         self.take()
         self._ignore_case, self._dot_is_all = saved
+        if number:
+            return Group(body, number)
         # A group of one place may be repeated where the place itself may not.
         return Sequence((body,)) if isinstance(body, Place) else body
 
@@ -330,9 +353,10 @@ class _Reader:
             name += self.take()
         if not (name.isascii() and name.isalnum() and name[0].isalpha()) or self.peek() is None:
             self.refuse("a named group is written (?<name>…), its name letters and digits")
-        if name in self._names:
+        if name in self.names:
             self.refuse(f"there are two groups named {name}")
-        self._names.add(name)
+        self.groups += 1
+        self.names[name] = self.groups
         self.take()
 
     def _flags(self) -> bool:

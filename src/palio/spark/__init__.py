@@ -11,19 +11,55 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from palio.spark.functions import matches as matches
     from palio.spark.functions import matching_function as matching_function
+    from palio.spark.log import SubscriptionLog as SubscriptionLog
     from palio.spark.matching import match as match
+    from palio.spark.rendezvous.sampling import Rendezvous as Rendezvous
+    from palio.spark.sinks import DeltaSink as DeltaSink
+    from palio.spark.sinks import HttpSink as HttpSink
+    from palio.spark.sinks import NatsSink as NatsSink
+    from palio.spark.sinks import ParquetSink as ParquetSink
+    from palio.spark.sources import NatsSource as NatsSource
+    from palio.spark.streaming.backfill import backfill as backfill
+    from palio.spark.streaming.journal import progress as progress
+    from palio.spark.streaming.stream import stream as stream
     from palio.spark.wants import Refused as Refused
     from palio.spark.wants import Wants as Wants
 
 _HOMES = {
+    "DeltaSink": "palio.spark.sinks",
+    "HttpSink": "palio.spark.sinks",
+    "NatsSink": "palio.spark.sinks",
+    "NatsSource": "palio.spark.sources",
+    "ParquetSink": "palio.spark.sinks",
     "Refused": "palio.spark.wants",
+    "Rendezvous": "palio.spark.rendezvous.sampling",
+    "SubscriptionLog": "palio.spark.log",
     "Wants": "palio.spark.wants",
+    "backfill": "palio.spark.streaming.backfill",
     "match": "palio.spark.matching",
     "matches": "palio.spark.functions",
     "matching_function": "palio.spark.functions",
+    "progress": "palio.spark.streaming.journal",
+    "stream": "palio.spark.streaming.stream",
 }
 
-__all__ = ["Refused", "Wants", "match", "matches", "matching_function"]
+__all__ = [
+    "DeltaSink",
+    "HttpSink",
+    "NatsSink",
+    "NatsSource",
+    "ParquetSink",
+    "Refused",
+    "Rendezvous",
+    "SubscriptionLog",
+    "Wants",
+    "backfill",
+    "match",
+    "matches",
+    "matching_function",
+    "progress",
+    "stream",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -30,6 +30,18 @@ class Needed:
     attributes: tuple[str, ...]
     json: tuple[str, ...] = ()
 
+    @property
+    def all_columns(self) -> list[Column]:
+        """The columns of attributes, then those of texts, under their own names."""
+        return [*self.columns, *(column(name).alias(name) for name in self.json)]
+
+
+def column(name: str) -> Column:
+    """The column of exactly this name, whatever is in it."""
+    from pyspark.sql import functions as sql
+
+    return sql.col(_quoted(name))
+
 
 def needed_columns(events: DataFrame, attributes: Iterable[str], json: Collection[str] = ()) -> Needed:
     """The columns of a DataFrame for the attributes that subscriptions look at; attributes without one are NULL."""

@@ -1,6 +1,8 @@
 """`match`: who wants which row of a DataFrame, many subscriptions at once.
 
-The broadcast plan. The index of all subscriptions is one file that every worker maps (`shared_index`); rows travel to
+Two plans, see `planning`: broadcast here, and `rendezvous` where the index does not fit an executor.
+
+Broadcast. The index of all subscriptions is one file that every worker maps (`shared_index`); rows travel to
 Python in Arrow batches, in one of two ways. Where all that is kept of an event is looked at anyway, or is little,
 batches go through Python whole. Else only what subscriptions look at leaves the JVM, and Spark keeps the rest of each
 row beside it until the answer comes back.
@@ -13,13 +15,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import PipelineError
-from palio.spark.columns import Needed, all_attributes, needed_columns
+from palio.matching.matcher import Matcher
+from palio.spark.columns import Needed, all_attributes, column, needed_columns
+from palio.spark.planning import Plan, gather, index_memory
+from palio.spark.rendezvous.plan import Sides, check_kept, rendezvous
+from palio.spark.rendezvous.rows import SubscriptionRows
+from palio.spark.rendezvous.sampling import Rendezvous, choose_for, slots
 from palio.spark.shared_index import SharedIndex
 from palio.spark.wants import OnError, Wants
-from palio.spark.worker import Finder, Output, Task, lists, palio_broadcast_lists, palio_broadcast_pairs
+from palio.spark.worker import Finder, Output, Task, lists, named, palio_broadcast_lists, palio_broadcast_pairs
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType, StructField
 
 SUBSCRIPTION: Final = "subscription_id"
@@ -37,6 +44,8 @@ def match(
     columns: Sequence[str] | None = None,
     json: Sequence[str] = (),
     on_error: OnError = "quarantine",
+    plan: Plan = "auto",
+    memory: int | str | None = None,
 ) -> DataFrame:
     """Who wants which event: the events' columns and `subscription_id` (and `subscriber`, where there are any).
 
@@ -45,23 +54,72 @@ def match(
     says what was refused. With `per_event` there is one row for each event, wanted or not, with an array of ids in
     `subscription_ids`. `numbers` gives the subscriptions' numbers in place of their ids. `columns` are those of the
     events' columns that are kept, by default all; `json` names columns whose texts hold JSON objects.
+
+    `plan` is "broadcast" (one index, on every executor), "rendezvous" (the index in buckets, events and subscriptions
+    meet in a shuffle; a `Rendezvous` says how) or, by default, whichever fits: broadcast where the index takes at most
+    `memory` on an executor, half of what `spark.executor.memory` says unless given. `explain()` shows which it is.
     """
-    wants = Wants.read(events.sparkSession, subscriptions, on_error=on_error)
+    spark = events.sparkSession
+    room = index_memory(spark, memory)
+    # A stream cannot be sorted; a batch of it can.
+    gathered = gather(spark, subscriptions, _plan(events, plan), room, on_error)
     kept = tuple(events.columns if columns is None else columns)
     name = SUBSCRIPTIONS if per_event else SUBSCRIPTION
-    output = Output(name, numbers, SUBSCRIBER if wants.subscribers and not per_event else None)
+    told = gathered.subscribers if isinstance(gathered, Wants) else gathered.has_subscribers
+    output = Output(name, numbers, SUBSCRIBER if told and not per_event else None)
     _check_names(events, kept, output.names)
-    needed = _needed(events, wants, json)
-    finder = Finder(SharedIndex.publish(events.sparkSession, wants.matcher), needed.json)
+    if isinstance(gathered, Wants):
+        return _broadcast(events, gathered, kept, json, output, per_event)
+    return _rendezvous(events, gathered, kept, json, output, per_event, plan, room)
+
+
+def _plan(events: DataFrame, plan: Plan) -> Plan:
+    if not events.isStreaming or plan == "broadcast":
+        return plan
+    if plan == "auto":
+        return "broadcast"
+    raise PipelineError("a stream cannot be matched by rendezvous; match each batch of it, in foreachBatch")
+
+
+def _rendezvous(
+    events: DataFrame,
+    subscriptions: SubscriptionRows,
+    kept: tuple[str, ...],
+    json: Sequence[str],
+    output: Output,
+    per_event: bool,
+    plan: Plan,
+    memory: int,
+) -> DataFrame:
+    if output.numbers and not subscriptions.numbered:
+        raise PipelineError(
+            "only an index of all subscriptions numbers them, and the rendezvous plan has none; take their ids, or "
+            "gather them first: Wants.read(spark, subscriptions)"
+        )
+    check_kept(events, kept)
+    needed = _needed(events, subscriptions, json)
+    options = plan if isinstance(plan, Rendezvous) else Rendezvous()
+    choice = choose_for(events, needed, subscriptions, options, memory // slots(events.sparkSession))
+    sides = Sides(events, needed, kept, subscriptions, choice)
+    fields = [events.schema[name] for name in kept] + _added(output, per_event)
+    return rendezvous(sides, output, fields, per_event)
+
+
+def _broadcast(
+    events: DataFrame, wants: Wants, kept: tuple[str, ...], json: Sequence[str], output: Output, per_event: bool
+) -> DataFrame:
+    needed = _needed(events, wants.matcher, json)
+    index = wants.index or SharedIndex.publish(events.sparkSession, wants.matcher)
+    finder = Finder(index, needed.json)
     task = Task(finder, needed.attributes, kept, output)
     if _goes_through_python(events, needed, kept):
         return _through_python(events, needed, task, per_event)
     return _beside_python(events, needed, task, per_event)
 
 
-def _needed(events: DataFrame, wants: Wants, json: Sequence[str]) -> Needed:
-    attributes = set(wants.matcher.attributes)
-    if wants.matcher.reads_whole_events:
+def _needed(events: DataFrame, wants: Matcher | SubscriptionRows, json: Sequence[str]) -> Needed:
+    attributes = set(wants.attributes)
+    if wants.reads_whole_events:
         attributes.update(all_attributes(events.schema))
     return needed_columns(events, attributes, json)
 
@@ -92,22 +150,22 @@ def _through_python(events: DataFrame, needed: Needed, task: Task, per_event: bo
     from pyspark.sql.types import StructType
 
     # By place, not by name: Spark would look for a name with a dot inside a column.
-    columns = [*needed.columns, *_texts(needed), *map(_column, task.kept)]
-    handed = events.select(*(column.alias(f"c{place}") for place, column in enumerate(columns)))
+    columns = [*needed.all_columns, *map(column, task.kept)]
+    handed = events.select(*(each.alias(f"c{place}") for place, each in enumerate(columns)))
     fields = [events.schema[name] for name in task.kept] + _added(task.output, per_event)
     run = palio_broadcast_lists if per_event else palio_broadcast_pairs
-    return handed.mapInArrow(_named(partial(run, task), run.__name__), StructType(fields))
+    return handed.mapInArrow(named(partial(run, task), run.__name__), StructType(fields))
 
 
 def _beside_python(events: DataFrame, needed: Needed, task: Task, per_event: bool) -> DataFrame:
     """Only what is looked at leaves the JVM; the rest of each row waits there for the answer."""
     from pyspark.sql import functions as sql
 
-    answer = _answers(task, per_event)(*needed.columns, *_texts(needed))
-    kept = events.select(*(_column(name) for name in task.kept), answer.alias(task.output.name))
+    answer = _answers(task, per_event)(*needed.all_columns)
+    kept = events.select(*(column(name) for name in task.kept), answer.alias(task.output.name))
     if per_event:
         return kept
-    plain = [_column(name) for name in task.kept]
+    plain = [column(name) for name in task.kept]
     if task.output.subscriber is None:
         return kept.select(*plain, sql.explode(task.output.name).alias(task.output.name))
     pairs = kept.select(*plain, sql.explode(task.output.name).alias("palio found"))
@@ -146,23 +204,3 @@ def _added(output: Output, per_event: bool) -> list[StructField]:
         return [StructField(output.name, ArrayType(who))]
     fields = [StructField(output.name, who)]
     return fields if output.subscriber is None else [*fields, StructField(output.subscriber, StringType())]
-
-
-def _texts(needed: Needed) -> list[Column]:
-    return [_column(name).alias(name) for name in needed.json]
-
-
-def _column(name: str) -> Column:
-    from pyspark.sql import functions as sql
-
-    return sql.col("`" + name.replace("`", "``") + "`")
-
-
-def _named(function: Any, name: str) -> Any:
-    """A function under a name that `explain()` shows."""
-
-    def run(batches: Any) -> Any:
-        return function(batches)
-
-    run.__name__ = run.__qualname__ = name
-    return run

@@ -11,7 +11,7 @@ import atexit
 import shutil
 import tempfile
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -42,12 +42,24 @@ class SharedIndex:
         matcher.save(draft)
         version = _digest(draft)
         place = _folder() / f"palio-{version}.palio"
-        if not place.exists():
-            draft.rename(place)
-            _carry(spark, place)
-        else:
-            draft.unlink()
+        with _lock:
+            _uses[version] += 1
+            if not place.exists():
+                draft.rename(place)
+                _carry(spark, place)
+            else:
+                draft.unlink()
         return cls(str(place), version)
+
+    def release(self, spark: SparkSession) -> None:
+        """Remove the file once all who published it have released it and no task needs it any more.
+
+        Spark hands carried files to every executor that ever joins, so those stay until the session ends.
+        """
+        with _lock:
+            _uses[self.version] -= 1
+            if not _uses[self.version] and _is_local(spark):
+                Path(self.path).unlink(missing_ok=True)
 
     @property
     def size(self) -> int:
@@ -76,6 +88,7 @@ class SharedIndex:
         return carried
 
 
+_uses: Counter[str] = Counter()
 _opened: OrderedDict[str, Matcher] = OrderedDict()
 _lock = threading.Lock()
 
@@ -100,9 +113,16 @@ def _carry(spark: SparkSession, place: Path) -> None:
     if is_connect(spark):
         spark.addArtifacts(str(place), file=True)
         return
-    master = spark.sparkContext.master or ""
-    if master != "local" and not master.startswith("local["):
+    if not _is_local(spark):
         spark.sparkContext.addFile(str(place))
+
+
+def _is_local(spark: SparkSession) -> bool:
+    """Whether all tasks run in the driver's own process."""
+    if is_connect(spark):
+        return False
+    master = spark.sparkContext.master or ""
+    return master == "local" or master.startswith("local[")
 
 
 def is_connect(spark: SparkSession) -> bool:

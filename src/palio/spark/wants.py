@@ -20,10 +20,18 @@ from palio.matching.subscription import Subscription
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from palio.spark.shared_index import SharedIndex
+
 OnError = Literal["quarantine", "fail"]
 _SAVED: Final = ".palio"
 _GROUP: Final = 500
 _log = logging.getLogger("palio.spark")
+
+
+def check_on_error(on_error: str) -> None:
+    """Refuse what says neither."""
+    if on_error not in ("quarantine", "fail"):
+        raise PipelineError(f"on_error is 'quarantine' or 'fail', not {on_error!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,8 @@ class Wants:
     matcher: Matcher
     refused: tuple[Refused, ...] = ()
     subscribers: Mapping[str, str] = field(default_factory=dict)
+    index: SharedIndex | None = None
+    """Where workers find the index, when it was published before."""
 
     @classmethod
     def read(
@@ -50,8 +60,7 @@ class Wants:
 
         Times without a zone are read in the session's, unless another is named.
         """
-        if on_error not in ("quarantine", "fail"):
-            raise PipelineError(f"on_error is 'quarantine' or 'fail', not {on_error!r}")
+        check_on_error(on_error)
         if isinstance(source, Wants):
             return source
         if isinstance(source, Matcher):
@@ -61,6 +70,14 @@ class Wants:
         zone = timezone or str(spark.conf.get("spark.sql.session.timeZone"))
         gathering = _Gathering(zone)
         for each in _subscriptions(spark, source, gathering):
+            gathering.take(each)
+        return gathering.finish(on_error)
+
+    @classmethod
+    def gather(cls, subscriptions: Iterable[Subscription], *, on_error: OnError = "quarantine") -> Wants:
+        """Index subscriptions; needs no session."""
+        gathering = _Gathering("UTC")
+        for each in subscriptions:
             gathering.take(each)
         return gathering.finish(on_error)
 
@@ -149,7 +166,7 @@ def _subscriptions(spark: SparkSession, source: Any, gathering: _Gathering) -> I
     """The subscriptions of any other source; rows and lines are handed to the gathering as they are."""
     if isinstance(source, str | Path):
         source = str(source)
-        if _is_table(spark, source):
+        if is_table(spark, source):
             source = spark.table(source)
         else:
             _read_file(source, gathering)
@@ -166,7 +183,7 @@ def _subscriptions(spark: SparkSession, source: Any, gathering: _Gathering) -> I
             raise PipelineError(f"a subscription is a mapping with id and where, not {type(each).__name__}")
 
 
-def _is_table(spark: SparkSession, name: str) -> bool:
+def is_table(spark: SparkSession, name: str) -> bool:
     """Whether this names a table of the session: whatever looks like a path is one."""
     if "/" in name or "\\" in name or Path(name).exists():
         return False

@@ -33,26 +33,13 @@ class Finder:
         matcher = self.index.open()
         if not self.json:
             return matcher.match_columns(batch)
-        return matcher.match_events(self._events(batch))
+        return matcher.match_events(read_events(batch, self.json))
 
     def ids(self) -> pa.StringArray:
         return self.index.open().numbered_ids()
 
     def subscribers(self) -> pa.StringArray:
         return self.index.open().numbered_subscribers()
-
-    def _events(self, batch: pa.RecordBatch) -> list[Event]:
-        """Rows with texts that hold JSON: read one by one, what is no JSON object counting as missing."""
-        plain = batch.num_columns - len(self.json)
-        paths = batch.schema.names[:plain]
-        columns = [column.to_pylist() for column in batch.columns]
-        events = []
-        for row in zip(*columns, strict=True):
-            attributes = dict(zip(paths, row[:plain], strict=True))
-            for name, text in zip(self.json, row[plain:], strict=True):
-                attributes |= _read_json(name, text)
-            events.append(Event(attributes))
-        return events
 
 
 @dataclass(frozen=True)
@@ -73,6 +60,20 @@ class Output:
         return found if self.subscriber is None else [*found, finder.subscribers().take(at)]
 
 
+def read_events(batch: pa.RecordBatch, json: tuple[str, ...]) -> list[Event]:
+    """Rows whose last columns are texts that hold JSON: read one by one, what is no JSON object counting as missing."""
+    plain = batch.num_columns - len(json)
+    paths = batch.schema.names[:plain]
+    columns = [column.to_pylist() for column in batch.columns]
+    events = []
+    for row in zip(*columns, strict=True):
+        attributes = dict(zip(paths, row[:plain], strict=True))
+        for name, text in zip(json, row[plain:], strict=True):
+            attributes |= _read_json(name, text)
+        events.append(Event(attributes))
+    return events
+
+
 def _read_json(name: str, text: str | None) -> Mapping[str, Any]:
     if text is None:
         return {}
@@ -81,6 +82,16 @@ def _read_json(name: str, text: str | None) -> Mapping[str, Any]:
         return flatten({name: value}, DEFAULT_LIMITS) if isinstance(value, dict) else {}
     except EventError:
         return {}
+
+
+def named(function: Any, name: str) -> Any:
+    """A function of batches under a name that `explain()` shows."""
+
+    def run(batches: Any) -> Any:
+        return function(batches)
+
+    run.__name__ = run.__qualname__ = name
+    return run
 
 
 def flattened(columns: Sequence[pa.Array], paths: Sequence[str]) -> pa.RecordBatch:

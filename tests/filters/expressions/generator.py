@@ -166,6 +166,34 @@ _LIKES = (
 )
 _REGEXES = ("a", "^a", "b$", "^a.c$", "[a-c]+", "\\d", "\\s", "a|b", "(ab)+", "^$", "x{2}", "(?i)abc", "\\\\")
 _UNITS = words("year QUARTER mon week MM yy day hour minute second dd millisecond x")
+# What Java and a linear-time engine find alike, with groups; and replacements for them.
+_GROUPED = (
+    "(a)",
+    "(b)(c)?",
+    "([a-z]+) ?([A-Z]\\w*)?",
+    "(\\d+)(?:\\.(\\d+))?",
+    "(a|ab)(c|bcd)?",
+    "(a*?)(b)",
+    "^(.)(.*)$",
+    "(.)$",
+    "((b)|(c))+",
+    "(?i)(ABC|x)(,?)",
+    "(\\s+)|(o)",
+    "(.{2})(.)",
+)
+_REPLACEMENTS = ("", "-", "$1", "[$0]", "$1$1", "\\$", "<$1>", "$10", "é")
+_WRITTEN = (
+    *("yyyy", "yyyy-MM-dd", "yyyyMMdd", "dd/MM/yy", "d.M.yyyy H:mm", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "hh:mm:ss a"),
+    *("EEE, d MMM yyyy", "EEEE MMMM", "'year' yyyy", "''yy''", "[yyyy]", "yyyyy", "M/d", "HHmmss"),
+    *words("D DDD Q QQQ QQQQ k K h S SSSSSS SSSSSSSSS Z x xxx X XXX XXXXX ZZZZZ L LLLL y"),
+)
+_READ = (
+    *("yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd HH:mm:ss.S", "yyyy-MM-dd[ HH:mm:ss]", "yyyy-MM-dd'T'HH"),
+    *("yyyy-MM-dd HH:mm:ss[.SSS]", "yyyy-M-d H:m:s"),
+    *words("yyyy y-M-d yyyyMMdd yy-MM-dd yyyy-DDD MM-dd HH S"),
+)
+_BASES = ("2", "10", "16", "36", "-10", "-16", "n")
+_COUNTED = ("MICROSECOND", "millisecond", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR")
 _TYPES = {
     "integer": ("tinyint", "smallint", "int", "bigint"),
     "double": ("double",),
@@ -357,6 +385,59 @@ def _divide(g: Generator, depth: int) -> str:
     return _infix("/", *pair)
 
 
+def _grouped(g: Generator) -> str:
+    return quoted(g.random.choice(_GROUPED))
+
+
+def _regexp_extract(g: Generator, depth: int) -> str:
+    group = g.random.choice(("", ", 0", ", 1"))
+    return f"regexp_extract({_text(g, depth)}, {_grouped(g)}{group})"
+
+
+def _regexp_replace(g: Generator, depth: int) -> str:
+    return f"regexp_replace({_text(g, depth)}, {_grouped(g)}, {quoted(g.random.choice(_REPLACEMENTS))})"
+
+
+def _by_pattern(name: str, value: Form, patterns: tuple[str, ...], *, or_none: bool = True) -> Form:
+    """A function that writes or reads times, by a pattern or without; most texts that are read are such as fit."""
+
+    def form(g: Generator, depth: int) -> str:
+        pattern = g.random.choice(patterns)
+        if or_none and g.random.random() < 0.3:
+            return f"{name}({value(g, depth)})"
+        read = patterns is _READ and g.random.random() < 0.6
+        argument = f"date_format({g.random.choice(('t', 'ts', 'us'))}, {quoted(pattern)})" if read else value(g, depth)
+        return f"{name}({argument}, {quoted(pattern)})"
+
+    return form
+
+
+def _digits(g: Generator, depth: int) -> str:
+    return g.random.choice((g.make("integer", depth), g.make("text", depth), g.make("binary", 0), "t", "b", "e", "m"))
+
+
+def _run(g: Generator, depth: int) -> str:
+    return g.make(g.random.choice(("text", "text", "binary")), depth)
+
+
+def _overlay(g: Generator, depth: int) -> str:
+    if g.random.random() < 0.3:
+        return f"OVERLAY({_text(g, depth)} PLACING {_text(g, 0)} FROM {_small(g, 0)} FOR {_small(g, 0)})"
+    kind = g.random.choice(("text", "text", "binary"))
+    count = g.random.choice(("", f", {_small(g, 0)}"))
+    return f"overlay({g.make(kind, depth)}, {g.make(kind, 0)}, {_small(g, 0)}{count})"
+
+
+def _counted(name: str, first: Form) -> Form:
+    return lambda g, depth: f"{name}({g.random.choice(_COUNTED)}, {first(g, depth)}, {_moment(g, depth)})"
+
+
+def _shifted(*forms: str) -> Form:
+    """Of a BIGINT: how far an INT can be shifted depends on its width."""
+    numbers = ("i", "j", "CAST(n AS BIGINT)", "length(s) + i")
+    return lambda g, depth: g.random.choice(forms).format(g.random.choice(numbers), _small(g, depth))
+
+
 def _rest(name: str) -> Form:
     return lambda g, depth: _infix(name, g.number(depth), g.number(depth))
 
@@ -483,6 +564,9 @@ FORMS: dict[str, Form] = {
     "|": lambda g, depth: _infix("|", g.make("integer", depth), g.make("integer", depth)),
     "^": lambda g, depth: _infix("^", g.make("integer", depth), g.make("integer", depth)),
     "~": lambda g, depth: f"(~ {g.make('integer', depth)})",
+    "positive": lambda g, depth: f"(+ {_real(g, depth)})",
+    "shiftleft": _shifted("shiftleft({}, {})", "({} << {})"),
+    "shiftright": _shifted("shiftright({}, {})", "({} >> {})"),
     "cast": _cast,
     "case": _case,
     "like": _like("LIKE"),
@@ -515,6 +599,17 @@ FORMS: dict[str, Form] = {
     "space": _of("space", _small),
     "split_part": _of("split_part", _text, _text, _small),
     "substring_index": _of("substring_index", _text, _text, _small),
+    "overlay": _overlay,
+    "regexp_extract": _regexp_extract,
+    "regexp_replace": _regexp_replace,
+    "levenshtein": _of("levenshtein", _text, _text, _pick("0", "1", "3", "-1", "'2'"), optional=1),
+    "hex": _of("hex", _digits),
+    "md5": _of("md5", _run),
+    "sha1": _of("sha1", _run),
+    "sha2": _of("sha2", _run, _pick("0", "224", "256", "384", "512", "n", "'256'")),
+    "conv": _of(
+        "conv", lambda g, depth: g.random.choice((_text(g, depth), "i", "hex(i)")), _pick(*_BASES), _pick(*_BASES)
+    ),
     "chr": _of("chr", lambda g, depth: g.random.choice((g.make("integer", depth), "65", "233", "w"))),
     **{name: _of(name, _real) for name in words("abs signum ceil floor sqrt cbrt exp expm1 ln log10 log2 log1p isnan")},
     "round": _of("round", _real, _pick("0", "1", "2", "-1", "5", "-20"), optional=1),
@@ -536,24 +631,31 @@ FORMS: dict[str, Form] = {
     "date_add": _of("date_add", _day, _small),
     "date_sub": _of("date_sub", _day, _small),
     "datediff": _of("datediff", _day, _day),
+    "timestampadd": _counted("timestampadd", _small),
+    "timestampdiff": _counted("timestampdiff", _moment),
     "add_months": _of("add_months", _day, _small),
     "months_between": _of("months_between", _moment, _moment, _pick("true", "false"), optional=1),
     "next_day": _of("next_day", _day, _pick("'mon'", "'TU'", "'Sunday'", "'x'", "s")),
     "trunc": _of("trunc", _day, _pick(*map(quoted, _UNITS))),
     "date_trunc": _of("date_trunc", _pick(*map(quoted, _UNITS)), _moment),
     "make_date": _of("make_date", _pick("2024", "1900 + n", "1999"), _pick("n", "2", "12"), _pick("n", "29", "31")),
-    "to_date": _of("to_date", lambda g, depth: g.random.choice((_day(g, depth), "w"))),
-    "to_timestamp": _of("to_timestamp", lambda g, depth: g.random.choice((_moment(g, depth), "w", "n", "e", "m"))),
+    "to_date": _by_pattern("to_date", lambda g, depth: g.random.choice((_day(g, depth), "w")), _READ),
+    "to_timestamp": _by_pattern(
+        "to_timestamp", lambda g, depth: g.random.choice((_moment(g, depth), "w", "n", "e", "m")), _READ
+    ),
+    "date_format": _by_pattern("date_format", _moment, _WRITTEN, or_none=False),
+    "from_unixtime": _by_pattern("from_unixtime", _pick("n", "j % 100000000000", "e", "m", "w"), _WRITTEN),
     "unix_date": _of("unix_date", _kind("day")),
     "date_from_unix_date": _of("date_from_unix_date", _small),
     "unix_seconds": _of("unix_seconds", _kind("moment")),
     "unix_millis": _of("unix_millis", _kind("moment")),
     "unix_micros": _of("unix_micros", _kind("moment")),
-    "unix_timestamp": _of("unix_timestamp", _moment),
+    "unix_timestamp": _by_pattern("unix_timestamp", _moment, _READ),
     "timestamp_seconds": _of("timestamp_seconds", _pick("n", "e", "m", "k", "1.5")),
     "timestamp_millis": _of("timestamp_millis", _pick("n", "j")),
     "timestamp_micros": _of("timestamp_micros", _pick("n", "1500000")),
     "array_contains": _array_contains,
+    "element_at": _of("element_at", _pick("a", "g", "h"), _pick("1", "-1", "2", "n")),
     "size": _of("size", _pick("a", "g", "h")),
 }
 
@@ -564,13 +666,14 @@ ROOTS: dict[str, tuple[str, ...]] = {
     ),
     "integer": words(
         "& | ^ ~ div length octet_length ascii instr locate year quarter month dayofmonth dayofweek "
-        "weekday dayofyear weekofyear hour minute second datediff unix_date unix_seconds size"
+        "weekday dayofyear weekofyear hour minute second datediff unix_date unix_seconds size levenshtein timestampdiff"
     ),
     "double": ("signum", "sqrt", "nanvl"),
     "decimal": ("second_with_fraction",),
     "text": words(
         "upper lower initcap trim ltrim rtrim btrim right concat_ws replace translate repeat "
-        "split_part substring_index chr dayname monthname space"
+        "split_part substring_index chr dayname monthname space regexp_extract regexp_replace hex md5 conv date_format "
+        "from_unixtime"
     ),
     "day": ("date_add", "date_sub", "add_months", "last_day", "next_day", "trunc", "make_date", "to_date"),
     "moment": ("date_trunc", "to_timestamp", "timestamp_seconds"),

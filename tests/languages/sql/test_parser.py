@@ -310,7 +310,8 @@ def spark_tree(spark: SparkSession, condition: str) -> str | None:
     try:
         # In brackets, because a bare expression may have an alias.
         tree = str(parser.parseExpression(f"(\n{condition}\n)").toString())
-        return sub(r"positive\((\d+)\)", r"\1", tree)  # a plus before a number is no call here
+        # A plus before a number is no call here, be the number cast or not.
+        return sub(r"positive\(((?:cast\()*\d+(?: as \w+\))*)\)", r"\1", tree)
     except (PySparkException, ArithmeticError):
         return None
 
@@ -326,7 +327,10 @@ def test_spark_accepts_and_refuses_the_same_lines(spark: SparkSession) -> None:
 SPARK_FORMS = {
     "not": "NOT {}",
     "neg": "-{}",
+    "positive": "positive({})",
     "~": "~{}",
+    "shiftleft": "({} << {})",
+    "shiftright": "({} >> {})",
     "<>": "NOT ({} = {})",
     "istrue": "({} <=> true)",
     "isnull": "isnull({})",
@@ -375,7 +379,7 @@ def around(part: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     negation = st.sampled_from(["", "NOT "])
     return st.one_of(
         st.builds("{} {} {}".format, part, signs, part),
-        st.builds("{} {}".format, st.sampled_from(["-", "~", "NOT", "!"]), part),
+        st.builds("{} {}".format, st.sampled_from(["-", "+", "~", "NOT", "!"]), part),
         st.builds("{}::{}".format, part, st.sampled_from(["int", "string", "double"])),
         st.builds("{}({})".format, st.sampled_from(["abs", ""]), part),
         st.builds("CAST({} AS INT)".format, part),

@@ -131,6 +131,21 @@ def whole_quotient(left: Any, right: Any) -> Value:
     return low_64_bits(int(WIDE.divide_int(left, right)))
 
 
+def keep(value: Any) -> Value:
+    """+value."""
+    return value  # type: ignore[no-any-return]
+
+
+def shift_left(value: int, places: int) -> int:
+    """value << places, of which the last six bits count, as in Java; what leaves 64 bits is lost."""
+    return low_64_bits(value << places % 64)
+
+
+def shift_right(value: int, places: int) -> int:
+    """value >> places, of which the last six bits count, with copies of the sign from the left."""
+    return value >> places % 64
+
+
 def negate(value: Any) -> Value:
     """-value."""
     match value:

@@ -13,7 +13,8 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
-from palio.filters.expressions import arithmetic, casting, conversion
+from palio.filters.expressions import arithmetic, conversion
+from palio.filters.expressions.tree import Micros, Months
 from palio.filters.expressions.values import (
     FIRST_DAY,
     Value,
@@ -135,6 +136,54 @@ def next_day(day: date, name: str) -> date | None:
     return date_add(day, (wanted - day.weekday() - 1) % 7 + 1)
 
 
+# Units of time, and how many months or microseconds they have.
+_MONTHS_IN: Final = {"month": 1, "quarter": 3, "year": 12}
+_MICROS_IN: Final = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": arithmetic.MICROS_PER_DAY,
+    "dayofyear": arithmetic.MICROS_PER_DAY,
+    "week": 7 * arithmetic.MICROS_PER_DAY,
+}
+UNITS: Final = (*_MICROS_IN, *_MONTHS_IN)
+"""The units that timestampadd counts in; timestampdiff has the same but for the days of the year."""
+
+
+def timestampadd(zone: str, unit: str, count: int, moment: datetime) -> Value:
+    """A moment so many units later; days and longer units are those of the zone's clocks."""
+    if unit in _MONTHS_IN:
+        months = count * _MONTHS_IN[unit]
+        return arithmetic.add(zone, moment, Months(months)) if -(2**31) <= months < 2**31 else None
+    micros = bounded(count * _MICROS_IN[unit])
+    return None if micros is None else arithmetic.add(zone, moment, Micros(micros))
+
+
+def timestampdiff(zone: str, unit: str, start: datetime, end: datetime) -> int:
+    """Whole units between what the clocks of the zone show at two moments, towards zero."""
+    first, last = local(start, zone), local(end, zone)
+    if unit in _MONTHS_IN:
+        return _towards_zero(_whole_months(first, last), _MONTHS_IN[unit])
+    return _towards_zero((last - first) // timedelta(microseconds=1), _MICROS_IN[unit])
+
+
+def _whole_months(first: datetime, last: datetime) -> int:
+    """Months as Java counts them: a day that is not full is taken off the last one before months are counted."""
+    full = last.date()
+    if full > first.date() and last.time() < first.time():
+        full -= timedelta(days=1)
+    elif full < first.date() and last.time() > first.time():
+        full += timedelta(days=1)
+    months = (full.year - first.year) * 12 + full.month - first.month
+    return _towards_zero(months * 32 + full.day - first.day, 32)
+
+
+def _towards_zero(number: int, divisor: int) -> int:
+    return number // divisor if number >= 0 else -(-number // divisor)
+
+
 def months_between(zone: str, end: datetime, start: datetime, rounded: bool = True) -> float:
     """Months, and the rest in months of 31 days; no rest between equal days or last days of a month."""
     last, first = local(end, zone), local(start, zone)
@@ -213,14 +262,6 @@ def make_date(years: int, months: int, days: int) -> date:
     return date(years, months, days)
 
 
-def to_date(zone: str, value: Value) -> date | None:
-    return conversion.to_date(value, zone)
-
-
-def to_timestamp(zone: str, value: Value) -> datetime | None:
-    return conversion.to_moment(value, zone)
-
-
 def unix_date(day: date) -> int:
     return day.toordinal() - FIRST_DAY
 
@@ -239,21 +280,6 @@ def unix_millis(moment: datetime) -> int:
 
 def unix_micros(moment: datetime) -> int:
     return micros_of(moment)
-
-
-def unix_timestamp(zone: str, value: str | date) -> int | None:
-    """Seconds since 1970, towards zero; a text must be written as '2024-03-05 10:00:00'."""
-    if isinstance(value, str):
-        digits = "".join("0" if c in "0123456789" else c for c in value)
-        if digits != "0000-00-00 00:00:00":
-            return None
-        read = casting.to_timestamp(value, zone)
-    else:
-        read = conversion.to_moment(value, zone)
-    if read is None:
-        return None
-    micros = micros_of(read)
-    return micros // 1_000_000 if micros >= 0 else -(-micros // 1_000_000)
 
 
 def timestamp_seconds(seconds: int | Decimal | float) -> datetime | None:

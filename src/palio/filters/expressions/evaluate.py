@@ -29,6 +29,7 @@ from palio.filters.expressions.conversion import target_of
 from palio.filters.expressions.functions import ANY, FUNCTIONS, Function, Parameter
 from palio.filters.expressions.inference import Kinds, bottom_up, branches
 from palio.filters.expressions.nullness import is_strict, required
+from palio.filters.expressions.prepared import PREPARED
 from palio.filters.expressions.refusals import DEPTH_LIMIT, refusal
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal
 from palio.filters.expressions.values import Kind, Value, kinds_of, widen, widest, zone_named
@@ -482,6 +483,18 @@ def _rlike(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
     return _strict_of_one(search, compiler._argument(text, FUNCTIONS["rlike"].parameter(0)))
 
 
+def _prepared(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
+    first, *literals = parts
+    values = [part.value for part in literals]
+    if None in values:
+        return _constant(None).run
+    try:
+        compute = partial(PREPARED[call.function](*values), compiler.zone)
+    except ValueError:
+        return _constant(None).run
+    return _strict_of_one(compute, compiler._argument(first, FUNCTIONS[call.function].parameter(0)))
+
+
 def _typeof(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
     name_of = FUNCTIONS["typeof"].implementation
     assert name_of is not None
@@ -516,6 +529,18 @@ def _in_timezone(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compile
 def _array_contains(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
     zone = compiler.zone
     return _strict_of_two(lambda array, value: among(value, array, zone), _whole(call.arguments[0]), parts[1].run)
+
+
+def _element_at(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
+    index = compiler._argument(parts[1], FUNCTIONS["element_at"].parameter(1))
+    return _strict_of_two(_element, _whole(call.arguments[0]), index)
+
+
+def _element(array: tuple[Scalar, ...], place: int) -> Scalar:
+    """An element by its place from 1, or from the end; NULL where there is none."""
+    if not 1 <= abs(place) <= len(array):
+        return None
+    return array[place - 1 if place > 0 else place]
 
 
 def _size(compiler: _Compiler, call: Call, parts: list[_Part]) -> Compiled:
@@ -553,7 +578,9 @@ _FORMS: Final[dict[str, _Form]] = {
     "ilike": _like,
     "rlike": _rlike,
     "array_contains": _array_contains,
+    "element_at": _element_at,
     "size": _size,
+    **dict.fromkeys(PREPARED, _prepared),
     "typeof": _typeof,
     **dict.fromkeys(own.OF_THE_EVENT, _any_value),
     "condition_in": _condition_in,

@@ -16,10 +16,11 @@ from types import MappingProxyType, NoneType
 from typing import Final
 
 from palio.filters.expressions import arithmetic as maths
-from palio.filters.expressions import casting, cloudevents_text, conversion, own
+from palio.filters.expressions import casting, cloudevents_text, conversion, digests, own
 from palio.filters.expressions import date_functions as dates
 from palio.filters.expressions import number_functions as numbers
 from palio.filters.expressions import text_functions as texts
+from palio.filters.expressions.edit_distance import levenshtein
 from palio.filters.expressions.tree import Micros, Months
 from palio.filters.expressions.values import KIND_NAMES, Kind, Value
 
@@ -66,12 +67,17 @@ def _as_run(value: Value, zone: str) -> Value:
     return value if isinstance(value, bytes) else conversion.to_text(value, zone)
 
 
+def _as_digits(value: Value, zone: str) -> Value:
+    return conversion.to_whole(value, zone) if type(value) in _NUMBERS else conversion.to_text(value, zone)
+
+
 def _as_it_is(value: Value, zone: str) -> Value:
     return value
 
 
 _SCALARS: Final[frozenset[Kind]] = frozenset({bool, int, Decimal, float, str, date, datetime, bytes})
-_WORTH: Final[frozenset[Kind]] = frozenset({int, Decimal, float, str})
+_NUMBERS: Final[frozenset[Kind]] = frozenset({int, Decimal, float})
+_WORTH: Final[frozenset[Kind]] = _NUMBERS | {str}
 _TIMES: Final[frozenset[Kind]] = frozenset({date, datetime, str})
 
 ANY: Final = Parameter("any value", None, frozenset(KIND_NAMES), _as_it_is)
@@ -83,7 +89,7 @@ COUNT: Final = Parameter("int", None, frozenset({int, str}), partial(conversion.
 INTEGER: Final = Parameter("bigint", int, frozenset({int}), _as_it_is)
 REAL: Final = Parameter("number", float, _WORTH, conversion.to_double)
 NUMBER: Final = Parameter("number", float, _WORTH, _as_number)
-NUMERIC: Final = Parameter("number", float, _WORTH - {str}, _as_it_is)
+NUMERIC: Final = Parameter("number", float, _NUMBERS, _as_it_is)
 MAGNITUDE: Final = replace(NUMBER, accepts=_WORTH | {Months, Micros})
 BITS: Final = Parameter("integer", int, frozenset({int, str}), _as_it_is)
 EXACT: Final = Parameter("exact number", int, frozenset({int, Decimal, str, Months, Micros}), _as_it_is)
@@ -97,6 +103,7 @@ ONLY_DAY: Final = Parameter("date", date, frozenset({date}), _as_it_is)
 ONLY_MOMENT: Final = Parameter("timestamp", datetime, frozenset({datetime}), _as_it_is)
 TRUTH: Final = Parameter("boolean", bool, frozenset({bool, str}), conversion.to_boolean)
 ONLY_TRUTH: Final = Parameter("boolean", bool, frozenset({bool}), _as_it_is)
+DIGITS: Final = Parameter("number, string or binary", bytes, _SCALARS, _as_digits)
 ARRAY: Final = Parameter("array", tuple, frozenset({tuple}), _as_it_is)
 
 
@@ -210,10 +217,13 @@ _operator(
     parameters=(EXACT,),
 )
 _operator("neg", (1, 1), "the number with the other sign", implementation=maths.negate, parameters=(MAGNITUDE,))
+_operator("positive", (1, 1), "the number as it is", implementation=maths.keep, parameters=(MAGNITUDE,))
 _operator("&", (2, 2), "bitwise and", implementation=maths.bit_and, result=int, parameters=(BITS,))
 _operator("|", (2, 2), "bitwise or", implementation=maths.bit_or, result=int, parameters=(BITS,))
 _operator("^", (2, 2), "bitwise exclusive or", implementation=maths.bit_xor, result=int, parameters=(BITS,))
 _operator("~", (1, 1), "bitwise not", implementation=maths.bit_not, result=int, parameters=(INTEGER,))
+_function("shiftleft", maths.shift_left, (LONG, WHOLE), int, "the bits so many places to the left")
+_function("shiftright", maths.shift_right, (LONG, WHOLE), int, "the bits so many places to the right, the sign kept")
 _operator("cast", (2, 2), "the value as another type; NULL where it cannot be one")
 _operator("case", (2, None), "the value after the first condition that is TRUE, else the last", strict=False)
 
@@ -301,6 +311,22 @@ _function(
     str,
     "what is before so many separators, or after, from the end",
 )
+_function(
+    "overlay",
+    texts.overlay,
+    (RUN, RUN, WHOLE, WHOLE),
+    None,
+    "from a position, as many characters as the second has, or so many, replaced by it",
+    optional=1,
+)
+_function("regexp_extract", None, (TEXT, ONLY_TEXT, INTEGER), str, "what a group of the first match is", optional=1)
+_function("regexp_replace", None, (TEXT, ONLY_TEXT, ONLY_TEXT), str, "every match replaced")
+_function("levenshtein", levenshtein, (TEXT, TEXT, WHOLE), int, "how many characters two texts differ by", optional=1)
+_function("hex", digests.hexadecimal, (DIGITS,), str, "the bytes, or a whole number, in hexadecimal digits")
+_function("md5", digests.md5, (ONLY_RUN,), str, "the MD5 digest in hexadecimal digits")
+_function("sha1", digests.sha1, (ONLY_RUN,), str, "the SHA-1 digest in hexadecimal digits")
+_function("sha2", digests.sha2, (ONLY_RUN, WHOLE), str, "the SHA-2 digest of so many bits in hexadecimal digits")
+_function("conv", digests.conv, (TEXT, WHOLE, WHOLE), str, "a whole number written in another base")
 _function("ascii", texts.ascii_code, (TEXT,), int, "the code of the first character")
 _function("chr", texts.chr_of, (LONG,), str, "the character of a code modulo 256")
 
@@ -357,6 +383,17 @@ _function(
 _function("date_add", dates.date_add, (DAY, COUNT), date, "so many days later")
 _function("date_sub", dates.date_sub, (DAY, COUNT), date, "so many days earlier")
 _function("datediff", dates.datediff, (DAY, DAY), int, "days from the second to the first")
+_function(
+    "timestampadd", dates.timestampadd, (ONLY_TEXT, LONG, MOMENT), datetime, "so many units of time later", zoned=True
+)
+_function(
+    "timestampdiff",
+    dates.timestampdiff,
+    (ONLY_TEXT, MOMENT, MOMENT),
+    int,
+    "whole units of time from the first to the second",
+    zoned=True,
+)
 _function("add_months", dates.add_months, (DAY, WHOLE), date, "so many months later")
 _function(
     "months_between",
@@ -372,19 +409,22 @@ _function("next_day", dates.next_day, (DAY, TEXT), date, "the next day of that n
 _function("trunc", dates.trunc, (DAY, TEXT), date, "the first day of the year, quarter, month or week")
 _function("date_trunc", dates.date_trunc, (TEXT, MOMENT), datetime, "the first moment of a unit of time", zoned=True)
 _function("make_date", dates.make_date, (WHOLE, WHOLE, WHOLE), date, "the date of a year, a month and a day")
-_function("to_date", dates.to_date, (ANY,), date, "the date a text means", zoned=True)
-_function("to_timestamp", dates.to_timestamp, (ANY,), datetime, "the moment a text means", zoned=True)
+_function("to_date", None, (ANY, ONLY_TEXT), date, "the date a text means", optional=1)
+_function("to_timestamp", None, (ANY, ONLY_TEXT), datetime, "the moment a text means", optional=1)
+_function("date_format", None, (MOMENT, ONLY_TEXT), str, "a moment written by a pattern")
+_function("from_unixtime", None, (LONG, ONLY_TEXT), str, "so many seconds after 1970, written by a pattern", optional=1)
 _function("unix_date", dates.unix_date, (ONLY_DAY,), int, "days since 1 January 1970")
 _function("date_from_unix_date", dates.date_from_unix_date, (WHOLE,), date, "so many days after 1 January 1970")
 _function("unix_seconds", dates.unix_seconds, (ONLY_MOMENT,), int, "seconds since 1970, down")
 _function("unix_millis", dates.unix_millis, (ONLY_MOMENT,), int, "milliseconds since 1970, down")
 _function("unix_micros", dates.unix_micros, (ONLY_MOMENT,), int, "microseconds since 1970")
-_function("unix_timestamp", dates.unix_timestamp, (TIME,), int, "seconds since 1970, towards it", zoned=True)
+_function("unix_timestamp", None, (TIME, ONLY_TEXT), int, "seconds since 1970, towards it", optional=1)
 _function("timestamp_seconds", dates.timestamp_seconds, (NUMERIC,), datetime, "so many seconds after 1970")
 _function("timestamp_millis", dates.timestamp_millis, (INTEGER,), datetime, "so many milliseconds after 1970")
 _function("timestamp_micros", dates.timestamp_micros, (INTEGER,), datetime, "so many microseconds after 1970")
 
 _function("array_contains", None, (ARRAY, ANY), bool, "whether an array has an element that equals a value")
+_function("element_at", None, (ARRAY, INTEGER), None, "an element of an array, from 1, or from the end")
 _function("size", None, (ARRAY,), int, "how many elements an array has")
 
 _function("ip_in_network", own.ip_in_network, (ONLY_TEXT, ONLY_TEXT), bool, "whether an IP address is within a network")

@@ -22,8 +22,8 @@ from palio.filters.expressions.tree import Array, Attribute, Call, Expression, L
 from palio.filters.expressions.values import INTERVALS, MOST_DIGITS, NUMBERS, Kind, scale_of, widest
 
 _TIMES: Final[frozenset[Kind]] = frozenset({date, datetime})
-_RUNS: Final = frozenset({"concat", "substring", "left", "reverse", "lpad", "rpad"})
-_ROUNDINGS: Final = frozenset({"round", "bround", "abs", "neg"})
+_RUNS: Final = frozenset({"concat", "substring", "left", "overlay", "reverse", "lpad", "rpad"})
+_ROUNDINGS: Final = frozenset({"round", "bround", "abs", "neg", "positive"})
 ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%", "pmod"})
 _INTEGER_DIGITS: Final = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 
@@ -139,7 +139,7 @@ class Kinds:
             if left is None or right is None or not (left.is_decimal or right.is_decimal):
                 return INTEGER
             return _bounded(needed_digits(name, left, right))
-        if name in ("neg", "abs", "round", "bround", "nullif", "ceil", "floor"):
+        if name in ("neg", "positive", "abs", "round", "bround", "nullif", "ceil", "floor"):
             return self.digits_of(arguments[0])
         found = [digits for branch in branches(call) if (digits := self.digits_of(branch)) is not None]
         if not any(digits.is_decimal for digits in found):

@@ -88,10 +88,6 @@ def _call(function: str, arguments: tuple[Expression, ...]) -> str:
             return f"({f' {_WORDS[function]} '.join(texts)})"
         case "not":
             return f"(NOT {texts[0]})"
-        case "neg":
-            return f"(- {texts[0]})"
-        case "~":
-            return f"(~ {texts[0]})"
         case "div":
             return f"({texts[0]} DIV {texts[1]})"
         case "in":
@@ -112,6 +108,11 @@ def _call(function: str, arguments: tuple[Expression, ...]) -> str:
         case "case":
             pairs = "".join(f" WHEN {a} THEN {b}" for a, b in zip(texts[0::2], texts[1::2], strict=False))
             return f"(CASE{pairs}{f' ELSE {texts[-1]}' if len(texts) % 2 else ''} END)"
+    if function in _PREFIXES:
+        # A sign before a number would be read as part of it.
+        return f"({_PREFIXES[function]} {f'({texts[0]})' if texts[0][0].isdigit() else texts[0]})"
+    if function in _WITH_UNITS:
+        return f"{function}({', '.join([texts[0].strip(_QUOTE).upper(), *texts[1:]])})"
     if function in _EXTRACTED:
         return f"EXTRACT({_EXTRACTED[function]} FROM {texts[0]})"
     if function in _INFIX:
@@ -119,6 +120,9 @@ def _call(function: str, arguments: tuple[Expression, ...]) -> str:
     return f"{function}({', '.join(texts)})"
 
 
+_PREFIXES = {"neg": "-", "positive": "+", "~": "~"}
+_WITH_UNITS = frozenset({"timestampadd", "timestampdiff"})  # the first argument is a word, without quotes
+_QUOTE = "'"
 # Parts of a time that Spark has no function for.
 _EXTRACTED = {"second_with_fraction": "SECOND", "dayofweek_iso": "DAYOFWEEK_ISO", "yearofweek": "YEAROFWEEK"}
 _TESTS = {"isnull": "NULL", "isnotnull": "NOT NULL", "istrue": "TRUE", "isfalse": "FALSE"}

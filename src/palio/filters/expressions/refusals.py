@@ -8,12 +8,13 @@ can walk).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import NoneType
 from typing import Final
 
 from palio.errors import PalioError
 from palio.filters.expressions.conversion import target_of
+from palio.filters.expressions.date_functions import UNITS
 from palio.filters.expressions.functions import ANY, FUNCTIONS, REAL, Function
 from palio.filters.expressions.inference import (
     ARITHMETIC,
@@ -24,6 +25,7 @@ from palio.filters.expressions.inference import (
     needed_digits,
 )
 from palio.filters.expressions.own import OF_THE_EVENT, network
+from palio.filters.expressions.prepared import PREPARED
 from palio.filters.expressions.quotients import kept_scale
 from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal, attributes_of
 from palio.filters.expressions.values import KIND_NAMES, Kind, widest, zone_named
@@ -36,7 +38,7 @@ DEPTH_LIMIT: Final = 200
 _COMPARISONS: Final = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "nullif"})
 _OF_CONSTANTS: Final = OF_THE_EVENT | {"ip_in_network", "condition_in", "in_timezone"}
 # What may be done with a 32-bit float: these see the same number in its 64-bit form.
-_TAKES_SINGLES: Final = _COMPARISONS | {"in", "between", "isnull", "isnotnull", "neg", "abs"}
+_TAKES_SINGLES: Final = _COMPARISONS | {"in", "between", "isnull", "isnotnull", "neg", "positive", "abs"}
 
 # Which arguments of Palio's own functions are constants, where it is not the last one.
 _OWN_CONSTANTS: Final = {"condition_in": (0, 2), "in_timezone": (0, 1)}
@@ -80,6 +82,7 @@ def _reason(call: Call, kinds: Kinds) -> str | None:
         or _operands(call, kinds)
         or _decimals(call, kinds)
         or _constants(call)
+        or _literals(call)
         or _zones(call)
         or _cast(call, kinds)
     )
@@ -121,7 +124,7 @@ def _is_single(expression: Expression) -> bool:
     match expression:
         case Call("cast", (_, Literal("float"))):
             return True
-        case Call("neg" | "abs", (argument,)):
+        case Call("neg" | "positive" | "abs", (argument,)):
             return _is_single(argument)
     return False
 
@@ -176,12 +179,31 @@ def _constants(call: Call) -> str | None:
         return "a regular expression must be a constant"
     if call.function in ("like", "ilike") and len(call.arguments) == 3 and attributes_of(call.arguments[2]):
         return "the escape character of a pattern must be a constant"
+    if call.function == "levenshtein" and not all(map(_is_number, call.arguments[2:])):
+        return "how far levenshtein() counts must be a literal"  # of NULL Spark makes 0
     match call:
         case Call("like" | "ilike", (_, _, Literal(str() as escape))) if len(escape) != 1:
             return f"the escape of a LIKE pattern is one character, not {escape!r}"
     if call.function == "array_contains" and call.arguments[1] == Literal(None):
         return "nothing is known to be in an array by comparing with NULL"
     return None
+
+
+def _is_number(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.value is not None
+
+
+def _literals(call: Call) -> str | None:
+    """Arguments that are prepared once, or choose what is computed."""
+    if call.function in ("timestampadd", "timestampdiff"):
+        unit = call.arguments[0]
+        known = [name for name in UNITS if name != "dayofyear" or call.function == "timestampadd"]
+        if not isinstance(unit, Literal) or unit.value not in known:
+            return f"{call.function}() takes a unit first: {', '.join(known)}"
+    if call.function not in PREPARED or all(isinstance(each, Literal) for each in call.arguments[1:]):
+        return None
+    what = "the regular expression and what is behind it" if call.function.startswith("regexp") else "the pattern"
+    return f"{what} of {call.function}() must be given as literals"
 
 
 def _zones(call: Call) -> str | None:
@@ -228,6 +250,9 @@ def _own(call: Call) -> str | None:
 
 def _pattern(call: Call) -> str | None:
     """What is wrong with a constant pattern or regular expression."""
+    if call.function in PREPARED:
+        values = [each.value for each in call.arguments[1:] if isinstance(each, Literal)]
+        return None if None in values else _why(PREPARED[call.function], *values)
     match call:
         case Call("like" | "ilike" as name, (_, Literal(str() as text))):
             escape = "\\"
@@ -237,11 +262,15 @@ def _pattern(call: Call) -> str | None:
             escape = ""
         case _:
             return None
+    if name == "rlike":
+        return _why(Regex.compile, text)
+    return _why(LikePattern.parse, text, escape, name == "ilike")
+
+
+def _why(make: Callable[..., object], *values: object) -> str | None:
+    """Why something cannot be made of these values."""
     try:
-        if name == "rlike":
-            Regex.compile(text)
-        else:
-            LikePattern.parse(text, escape, name == "ilike")
+        make(*values)
     except ValueError as error:
         return str(error)
     return None

@@ -69,6 +69,16 @@ def substring(run: Run, position: int, count: int = 2**31 - 1) -> Run:
     return run[max(start, 0) : max(start + count, 0)]
 
 
+def overlay(run: str | bytes, by: str | bytes, position: int, count: int = -1) -> str | bytes | None:
+    """A text in which `count` characters from a position are replaced, as many as `by` has if that is negative."""
+    whole, new = _alike(run, by)
+    end = position + (count if count >= 0 else len(new))
+    if len(whole) + len(new) > TEXT_LIMIT:
+        return None
+    before, after = substring(whole, 1, position - 1), substring(whole, end)
+    return before + new + after  # type: ignore[no-any-return]
+
+
 def left(run: Run, count: int) -> Run:
     return run[: max(count, 0)]
 

@@ -17,7 +17,7 @@ _BLIND: Final = frozenset(
     "floor round bround nullif nanvl year quarter month dayofmonth dayofweek dayofweek_iso weekday "
     "dayofyear weekofyear yearofweek hour minute second second_with_fraction last_day datediff date_add date_sub "
     "add_months months_between trunc date_trunc unix_date unix_seconds unix_millis unix_micros to_date to_timestamp "
-    "sqrt cbrt exp ln".split()
+    "sqrt cbrt exp ln positive shiftleft shiftright from_unixtime date_format timestampadd timestampdiff".split()
 )
 _BLIND_CASTS: Final = frozenset("boolean tinyint smallint int bigint float double date timestamp".split())
 

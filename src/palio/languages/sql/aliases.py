@@ -30,11 +30,13 @@ ALIASES: Final[dict[str, str]] = {
     "pow": "power",
     "regexp": "rlike",
     "regexp_like": "rlike",
+    "sha": "sha1",
     "sign": "signum",
     "substr": "substring",
     "to_unix_timestamp": "unix_timestamp",
     "try_add": "+",
     "try_divide": "/",
+    "try_element_at": "element_at",
     "try_mod": "%",
     "try_multiply": "*",
     "try_subtract": "-",
@@ -47,8 +49,11 @@ ALIASES: Final[dict[str, str]] = {
 ARGUMENTS: Final[dict[str, tuple[int, int]]] = {"ifnull": (2, 2), "nvl": (2, 2)}
 """How many arguments a name takes, where that is less than the function it calls does."""
 
-OPERATORS: Final = frozenset({"and", "between", "case", "cast", "div", "in", "isfalse", "istrue", "neg", "not", "or"})
-"""Words among the functions that are written between or around operands, never called."""
+OPERATORS: Final = frozenset(
+    {"and", "between", "case", "cast", "div", "in", "isfalse", "istrue", "neg", "not", "or"}
+    | {"timestampadd", "timestampdiff"}
+)
+"""Words among the functions that are written between or around operands, or take a unit, never called."""
 
 CASTS: Final[dict[str, str]] = {
     **{name: name for name in ("bigint", "binary", "boolean", "date", "double", "float", "int", "smallint")},

@@ -66,7 +66,7 @@ def extract(field: str, value: Expression, span: Span) -> Call:
     return Call(function, (value,), span)
 
 
-_ARRAY_FUNCTIONS: Final = frozenset({"array_contains", "size"})
+_ARRAY_FUNCTIONS: Final = frozenset({"array_contains", "element_at", "size"})
 
 
 def _plain(function: str) -> Build:

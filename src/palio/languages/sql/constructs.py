@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from palio.filters.expressions.casting import zone_of
-from palio.filters.expressions.tree import Expression, Literal
+from palio.filters.expressions.date_functions import UNITS
+from palio.filters.expressions.tree import Attribute, Expression, Literal
 from palio.languages.sql import intervals, literals
 from palio.languages.sql.calls import extract
 from palio.languages.sql.cursor import CONTINUES_NAME
@@ -140,6 +141,47 @@ def _trim(parser: Parser, token: Token) -> Expression | None:
         arguments.append(parser.expression(VALUE))
     parser.close("the arguments of trim")
     return parser.call(_TRIMS[side] if named else "trim", tuple(arguments), token[2])
+
+
+def _overlay(parser: Parser, token: Token) -> Expression | None:
+    """OVERLAY(x PLACING part FROM a FOR b), or with commas in place of the words."""
+    if parser.peek(1) != "(":
+        return None
+    parser.at += 2
+    arguments = [parser.expression(VALUE)]
+    for word in ("placing", "from", "for"):
+        if parser.peek() in (word, ","):
+            parser.at += 1
+            arguments.append(parser.expression(VALUE))
+    parser.close("the arguments of overlay")
+    if len(arguments) < 3:
+        reason = f"overlay takes 3 to 4 arguments, not {len(arguments)}"
+        parser.fail(token[2], reason, "write OVERLAY(x PLACING 'new' FROM 2)")
+    return parser.call("overlay", tuple(arguments), token[2])
+
+
+def _with_unit(function: str, of_days: str) -> Reader:
+    """dateadd(DAY, 1, x), datediff(DAY, x, y): a unit and two values; of two arguments, the first is no unit."""
+
+    def read(parser: Parser, token: Token) -> Expression | None:
+        if parser.peek(1) != "(":
+            return None
+        kind, unit, first, last = parser.tokens[parser.at + 2]
+        if kind != WORD or unit not in UNITS or parser.peek(3) != ",":
+            if token[1] in ("timestampadd", "timestampdiff", "timediff"):
+                parser.fail(first, f"{token[1]} takes a unit first", f"the units are {', '.join(UNITS).upper()}")
+            return None
+        parser.at += 4
+        arguments = [parser.expression(VALUE)]
+        if parser.peek() == ")" and token[1] not in ("timestampadd", "timestampdiff", "timediff"):
+            name, arguments = of_days, [Attribute(parser.text[first:last], (first, last)), *arguments]
+        else:
+            parser.expect(",", f"{token[1]} takes a unit and two values", f"write {token[1]}({unit.upper()}, x, y)")
+            name, arguments = function, [Literal(unit, (first, last)), *arguments, parser.expression(VALUE)]
+        parser.close(f"the arguments of {token[1]}")
+        return parser.call(name, tuple(arguments), token[2])
+
+    return read
 
 
 def _position(parser: Parser, token: Token) -> Expression | None:
@@ -275,12 +317,15 @@ CONSTRUCTS: Final[dict[str, Reader]] = {
     "extract": _extract,
     "in_timezone": _in_timezone,
     "interval": _interval,
+    "overlay": _overlay,
     "position": _position,
     "substr": _substring,
     "substring": _substring,
     "trim": _trim,
     "try_cast": _cast,
     **dict.fromkeys(_CONSTANTS, _constant),
+    **dict.fromkeys(("timestampadd", "dateadd", "date_add"), _with_unit("timestampadd", "date_add")),
+    **dict.fromkeys(("timestampdiff", "datediff", "date_diff", "timediff"), _with_unit("timestampdiff", "datediff")),
     **dict.fromkeys(("date", "time", "timestamp", "timestamp_ltz", "timestamp_ntz", "x"), _typed_literal),
     **dict.fromkeys(("current_date", "current_time", "current_timestamp", "localtimestamp"), _without_brackets),
     **dict.fromkeys(("current_user", "session_user"), _without_brackets),

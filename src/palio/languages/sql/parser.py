@@ -2,7 +2,7 @@
 
 The grammar is the part of Spark 4's that can stand after WHERE. Its operators, from loose to tight:
 
-    OR, AND, NOT !, a predicate (IS, IN, BETWEEN, LIKE, RLIKE), = < > …, |, ^, &, + - ||, * / % DIV, - ~, ::
+    OR, AND, NOT !, a predicate (IS, IN, BETWEEN, LIKE, RLIKE), = < > …, |, ^, &, << >>, + - ||, * / % DIV, - + ~, ::
 
 The operands of a predicate are values, not conditions: `a IN (1) = b` is an error, and `2 = b` is the upper
 end of `a BETWEEN 1 AND 2 = b`. No word is reserved: `date > 5` and `case = 1` are about attributes, and a
@@ -107,7 +107,7 @@ class Parser(Cursor):
         """Whether a sign or NOT is an operator here: a minus may belong to a number, NOT may be a name."""
         kind, following, _, _ = self.tokens[self.at + 1]
         if key not in ("not", "!"):
-            return not (key == "-" and kind == NUMBER)
+            return kind != NUMBER or key == "~"
         if key == "not" and (following == "." or (following in INFIX and following not in ("-", "+"))):
             return False
         if lowest or (operands.pending and operands.pending[-1].power > NOT):
@@ -231,10 +231,7 @@ class Parser(Cursor):
 
     def _signed_number(self, token: Token) -> Expression:
         """A number and its sign, which are one literal: -9223372036854775808 is an integer."""
-        kind, _, first, end = self.tokens[self.at + 1]
-        if kind != NUMBER:
-            hint = "leave it out; CAST(x AS DOUBLE) makes a number of a text"
-            self.fail(token[2], "a plus stands only before a number", hint)
+        _, _, first, end = self.tokens[self.at + 1]
         self.at += 2
         sign = "-" if token[1] == "-" else ""
         return Literal(self.read(token[2], literals.number, sign + self.text[first:end]), (token[2], end))

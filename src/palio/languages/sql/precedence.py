@@ -43,6 +43,8 @@ INFIX: Final[dict[str, Operator]] = {
     "|": Operator(6, "|"),
     "^": Operator(7, "^"),
     "&": Operator(8, "&"),
+    "<<": Operator(9, "shiftleft"),
+    ">>": Operator(9, "shiftright"),
     "+": Operator(10, "+"),
     "-": Operator(10, "-"),
     "||": Operator(10, "concat", chains=True),
@@ -55,6 +57,7 @@ PREFIX: Final[dict[str, Operator]] = {
     "not": Operator(NOT, "not"),
     "!": Operator(NOT, "not"),
     "-": Operator(UNARY, "neg"),
+    "+": Operator(UNARY, "positive"),
     "~": Operator(UNARY, "~"),
 }
 

@@ -28,13 +28,6 @@ _CLOCK = Refusal(
     "{name} reads the clock, and a subscription must mean the same at any time",
     "compare with a literal such as TIMESTAMP'2024-01-31 12:00:00', or let the publisher send the value",
 )
-_OVERLAY = Refusal(
-    "there is no {name} here", "write concat(left(x, 2), 'new', substring(x, 6)) to replace some characters"
-)
-_WITH_UNIT = Refusal(
-    "{name} takes a unit as its first argument, which no function here does",
-    "write x + INTERVAL '1' DAY, or datediff(a, b) for days",
-)
 _RANDOM = Refusal(
     "{name} gives another value each time, and a subscription must mean the same at any time",
     "let the publisher send a random value, and compare with that",
@@ -81,8 +74,6 @@ _FAMILIES: Final = {
         aggregate array_sort exists filter forall map_filter map_zip_with reduce transform transform_keys
         transform_values zip_with""",
     _GENERATOR: "explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack",
-    _OVERLAY: "overlay",
-    _WITH_UNIT: "timediff timestampadd timestampdiff",
 }
 REFUSED_FUNCTIONS: Final = {name: refusal for refusal, names in _FAMILIES.items() for name in names.split()}
 """Functions of Spark that no condition may call."""
@@ -109,12 +100,9 @@ UNEXPECTED: Final[dict[str, Refusal]] = {
     "!": Refusal("! stands only before a condition", "write NOT IN, NOT LIKE, NOT BETWEEN, IS NOT NULL"),
     "~": Refusal("~ stands only before a number", "a regular expression is asked for with x RLIKE 'pattern'"),
     "|>": Refusal("|> begins another step of a query, and a condition has one", "leave out everything from |> on"),
-    **dict.fromkeys(
-        ("<<", ">>", ">>>"),
-        Refusal(
-            "{name} depends on the width of the integer, which events do not have",
-            "multiply or DIV by 2, 4, 8",
-        ),
+    ">>>": Refusal(
+        ">>> depends on the width of the integer, which events do not have",
+        "write >> for what is not negative",
     ),
     "collate": Refusal("texts are compared by their bytes, without collations", "compare lower(x), or use ILIKE"),
     "mod": Refusal("there is no operator MOD", "write x % 2, or mod(x, 2)"),

@@ -1,91 +1,29 @@
-"""Which subscriptions could go without their subscriber missing anything?
+"""Which filters could cover a given one? Those on its shelves, by attributes, values and width.
 
-One that equals another of the same subscriber, or is covered by it. Equal filters have equal trees, so they
-are found exactly by hashing. Covering is a relation of pairs, and a hundred thousand subscriptions have five
-thousand million of them; so each filter is compared only with those that could cover it. A conjunction can
-cover only what has a condition on each of its attributes, none of them wider than its own, and one that lists
-few values only what asks for one of these. Of those that remain the widest are tried first, and where they
-are still too many the search stops: what is reported is true, and so is how many searches were cut short.
+Covering is a relation of pairs, and a hundred thousand filters have five thousand million of them; so each is
+compared only with those that could cover it. A conjunction can cover only what has a condition on each of its
+attributes, none of them wider than its own, and one that lists few values only what asks for one of these. Of
+those that remain the widest are tried first.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from math import copysign, log1p
 from typing import Any, Final, NamedTuple
 
-from palio.filters.filter import Filter
 from palio.filters.kinds import Kind, Position
 from palio.filters.normal_form import covering_conjunction
-from palio.filters.tree import And, Leaf, Node, Or, leaves
+from palio.filters.tree import And, Leaf, Node, Or
 from palio.filters.values import ValueSet
 
 _FEW: Final = 4  # values that a filter may be filed under, each
 _FEW_ATTRIBUTES: Final = 10  # of which all subsets are looked up
 _MOST_ALTERNATIVES: Final = 16  # an OR of more is a candidate for everything
-_ALL_PAIRS: Final = 16_000_000  # pairs of conditions that are compared for all filters together
-_FEWEST_PAIRS: Final = 512  # and for each of them, however many they are
-_LOOKS: Final = 3  # candidates that may be looked at for a pair that is compared
 _ROUNDING: Final = 1e-9
-
-
-class Redundant(NamedTuple):
-    """Number `number` is superfluous because of number `by`."""
-
-    number: int
-    by: int
-    is_equal: bool
-
-
-@dataclass(slots=True)
-class Redundancies:
-    """What was found, and for how many filters the search for a wider one was cut short."""
-
-    found: list[Redundant] = field(default_factory=list)
-    cut_short: int = 0
-
-
-def find_redundant(
-    filters: Sequence[Filter], subscribers: Sequence[Hashable], most_pairs: int | None = None
-) -> Redundancies:
-    """The superfluous ones among filters, each beside its subscriber; by number, in order.
-
-    Costs a hash for each filter, and comparing at most `most_pairs` pairs of a condition of it and one of
-    another; by default sixteen million pairs for all of them, or 512 for each.
-    """
-    answer = Redundancies()
-    groups: defaultdict[Hashable, dict[Node, int]] = defaultdict(dict)
-    for number, (filter, subscriber) in enumerate(zip(filters, subscribers, strict=True)):
-        if filter == Filter.nothing:
-            continue
-        first = groups[subscriber].setdefault(filter.tree, number)
-        if first != number:
-            answer.found.append(Redundant(number, first, True))
-    pairs = most_pairs or max(_FEWEST_PAIRS, _ALL_PAIRS // max(1, len(filters)))
-    for distinct in groups.values():
-        if len(distinct) > 1:
-            _find_covered({number: filters[number] for number in distinct.values()}, pairs, answer)
-    answer.found.sort()
-    return answer
-
-
-def _find_covered(filters: Mapping[int, Filter], most_pairs: int, answer: Redundancies) -> None:
-    shelves = _Shelves(filters)
-    sizes = {number: sum(1 for _ in leaves(filter.tree)) for number, filter in filters.items()}
-    for number, filter in filters.items():
-        allowed = most_pairs
-        for candidate in shelves.candidates(number, filter.tree, most_pairs * _LOOKS):
-            allowed -= sizes[number] * sizes[candidate]
-            if allowed < 0:
-                answer.cut_short += 1
-                break
-            other = filters[candidate]
-            if other.covers(filter) and not (candidate > number and filter.covers(other)):
-                answer.found.append(Redundant(number, candidate, False))
-                break
 
 
 class _Terms(NamedTuple):
@@ -113,12 +51,12 @@ class _Shelf(NamedTuple):
     books: defaultdict[Any, list[tuple[int, _Terms]]]
 
 
-class _Shelves:
+class Shelves:
     """Filters where those that could cover a given one are found, by the set of attributes as bits."""
 
-    def __init__(self, filters: Mapping[int, Filter]) -> None:
-        terms_of = {number: _alternatives(each.tree) for number, each in filters.items()}
-        self._own = {number: each[0] for number, each in terms_of.items() if not _has_or(filters[number].tree)}
+    def __init__(self, trees: Mapping[int, Node]) -> None:
+        terms_of = {number: _alternatives(tree) for number, tree in trees.items()}
+        self._own = {number: each[0] for number, each in terms_of.items() if not _has_or(trees[number])}
         entries = [(number, terms) for number, each in terms_of.items() for terms in each]
         names = dict.fromkeys(name for _, terms in entries for name in terms.widths)
         self._bit = {name: 1 << place for place, name in enumerate(names)}
@@ -140,8 +78,11 @@ class _Shelves:
                     found.sort(key=lambda book: -book[1].width)
         self._within: dict[int, list[_Shelf]] = {}
 
-    def candidates(self, own: int, tree: Node, most_looks: int) -> Iterator[int]:
-        """The numbers of other filters that could cover one; on each shelf the widest first."""
+    def candidates(self, own: int, tree: Node, most_looks: int = sys.maxsize) -> Iterator[int]:
+        """The numbers of other filters that could cover one; on each shelf the widest first.
+
+        After so many looks they are no longer looked at here: whoever asked is told of each, and may stop.
+        """
         wanted = self._own.get(own) or _probe(tree)
         if wanted is None:
             return

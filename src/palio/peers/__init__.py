@@ -1,0 +1,1 @@
+"""How do subscriptions and events find each other without brokers? By keys that both are given alike."""

@@ -1,0 +1,235 @@
+"""The files of a subscription log: how a version and a snapshot are written, and how damage is found.
+
+Both are lines of JSON, compressed: a heading, then a line for each change or subscription, then the digest of all
+lines before it. A version names the digest of the version before, and a snapshot that of the version it was taken at,
+so that a file that was cut, altered, exchanged or taken from another log does not fit and is refused by name.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, Final, Literal
+
+import msgspec
+import pyarrow as pa
+
+from palio.errors import SubscriptionLogError
+from palio.matching.subscription import Subscription
+
+FORMAT: Final = 1
+_CODEC: Final = "zstd"
+ChangeKind = Literal["add", "change", "remove"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One subscription added, changed, or removed."""
+
+    kind: ChangeKind
+    id: str
+    subscription: Subscription | None = None  # none where it is removed
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What was committed at once."""
+
+    number: int
+    time: datetime
+    changes: tuple[Change, ...]
+    previous: str | None  # the digest of the version before
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Which version, since when, and the digest that tells it from the same version of any other log."""
+
+    version: int
+    time: datetime | None = None
+    digest: str | None = None
+
+
+class Snapshot:
+    """The subscriptions at a version, in the order in which they were added."""
+
+    def __init__(
+        self, version: int, time: datetime | None, digest: str | None, subscriptions: dict[str, Subscription]
+    ) -> None:
+        self.version = version
+        self.time = time
+        self.digest = digest
+        self._subscriptions = subscriptions
+
+    @classmethod
+    def empty(cls) -> Snapshot:
+        return cls(0, None, None, {})
+
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(self._subscriptions.values())
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._subscriptions
+
+    def __getitem__(self, id: str) -> Subscription:
+        return self._subscriptions[id]
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} subscriptions at version {self.version:,}>"
+
+    def apply(self, version: Version) -> None:
+        """Go on to the next version."""
+        for change in version.changes:
+            if change.subscription is None:
+                self._subscriptions.pop(change.id, None)
+            else:
+                self._subscriptions[change.id] = change.subscription
+        self.version, self.time, self.digest = version.number, version.time, version.digest
+
+
+def write_version(
+    number: int, time: datetime, previous: str | None, changes: Iterable[Change]
+) -> tuple[bytes, Version]:
+    """The file of a version, and the version as it will be read."""
+    given = tuple(changes)
+    heading = {"palio": "changes", "format": FORMAT, "version": number, "time": _text(time), "previous": previous}
+    lines = [{"change": each.kind, "id": each.id, **_members(each.subscription)} for each in given]
+    data, digest = _pack(heading, lines)
+    return data, Version(number, time, given, previous, digest)
+
+
+def read_version(data: bytes, place: str, number: int) -> Version:
+    heading, lines, digest = _open(data, place, "changes", number)
+    try:
+        changes = tuple(_change(msgspec.json.decode(line)) for line in lines)
+        return Version(number, _time(heading["time"]), changes, heading["previous"], digest)
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(place, repr(error)) from None
+
+
+def read_head(data: bytes, place: str, number: int) -> Head:
+    """What tells a version, without its changes: they are checked, but not read."""
+    heading, _, digest = _open(data, place, "changes", number)
+    return Head(number, _time(heading["time"]), digest)
+
+
+def write_snapshot(snapshot: Snapshot) -> bytes:
+    assert snapshot.time is not None  # version 0 needs no file
+    heading = {
+        "palio": "snapshot",
+        "format": FORMAT,
+        "version": snapshot.version,
+        "time": _text(snapshot.time),
+        "last": snapshot.digest,
+    }
+    data, _ = _pack(heading, [{"id": each.id, **_members(each)} for each in snapshot])
+    return data
+
+
+def read_snapshot(data: bytes, place: str, number: int) -> Snapshot:
+    heading, lines, _ = _open(data, place, "snapshot", number)
+    try:
+        found = [_subscription(msgspec.json.decode(line)) for line in lines]
+        time = _time(heading["time"])
+        return Snapshot(number, time, heading["last"], {each.id: each for each in found})
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(place, repr(error)) from None
+
+
+def is_json(value: Any) -> bool:
+    """Whether a value comes out of JSON as it went in."""
+    try:
+        return bool(msgspec.json.decode(msgspec.json.encode(value)) == value)
+    except (TypeError, ValueError, OverflowError, RecursionError, NotImplementedError):
+        return False
+
+
+def _members(subscription: Subscription | None) -> dict[str, Any]:
+    if subscription is None:
+        return {}
+    members: dict[str, Any] = {"where": subscription.where}
+    if subscription.language != "sql":
+        members["language"] = subscription.language
+    if subscription.subscriber is not None:
+        members["subscriber"] = subscription.subscriber
+    if subscription.metadata:
+        members["metadata"] = dict(subscription.metadata)
+    if subscription.timezone != "UTC":
+        members["timezone"] = subscription.timezone
+    return members
+
+
+def _change(line: Mapping[str, Any]) -> Change:
+    kind = line["change"]
+    if kind not in ("add", "change", "remove"):
+        raise ValueError(f"{kind!r} is no change")
+    return Change(kind, line["id"], None if kind == "remove" else _subscription(line))
+
+
+def _subscription(line: Mapping[str, Any]) -> Subscription:
+    return Subscription(
+        line["id"],
+        line["where"],
+        line.get("language", "sql"),
+        line.get("subscriber"),
+        line.get("metadata", {}),
+        line.get("timezone", "UTC"),
+    )
+
+
+def _pack(heading: dict[str, Any], lines: Iterable[dict[str, Any]]) -> tuple[bytes, str]:
+    encode = msgspec.json.encode
+    body = b"".join([encode(line) + b"\n" for line in (heading, *lines)])
+    digest = _digest(body)
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, _CODEC) as stream:
+        stream.write(body)
+        stream.write(encode({"digest": digest}) + b"\n")
+    return sink.getvalue().to_pybytes(), digest
+
+
+def _open(data: bytes, place: str, kind: str, number: int) -> tuple[dict[str, Any], list[bytes], str]:
+    """The heading, the lines and the digest of a file, after everything was compared that can be."""
+    try:
+        with pa.CompressedInputStream(io.BytesIO(data), _CODEC) as stream:
+            text = stream.read()
+        body, _, last = text.rstrip(b"\n").rpartition(b"\n")
+        digest = msgspec.json.decode(last)["digest"]
+        first, *lines = body.split(b"\n")
+        heading = msgspec.json.decode(first)
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+        raise _damaged(place, f"{error}" or type(error).__name__) from None
+    if _digest(body + b"\n") != digest:
+        raise _damaged(place, "its digest is wrong")
+    if not isinstance(heading, dict) or heading.get("palio") != kind:
+        raise SubscriptionLogError(place, "is no file of a subscription log")
+    if heading.get("format") != FORMAT:
+        raise SubscriptionLogError(
+            place, f"has format {heading.get('format')}, and this Palio reads {FORMAT}; use the one that wrote it"
+        )
+    if heading.get("version") != number:
+        raise _damaged(place, f"it is of version {heading.get('version')}")
+    return heading, lines, digest
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=16).hexdigest()
+
+
+def _damaged(place: str, reason: str) -> SubscriptionLogError:
+    return SubscriptionLogError(place, f"is damaged ({reason}); bring it back from a copy")
+
+
+def _text(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)

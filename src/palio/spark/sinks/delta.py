@@ -1,0 +1,88 @@
+"""Matches into a Delta table, each batch one commit, through `deltalake`: no jar.
+
+Workers write the files of a batch into the table's folder, where nobody sees them until the driver commits them. The
+commit carries the stream's name and the number of the batch as an application transaction, so that the table itself
+knows which batches it has. What a killed run wrote is never committed; `vacuum(full=True)` removes it, as any file that
+a table does not know. It is not removed here, because a driver that is only thought to be dead may still commit it.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palio.errors import PipelineError
+from palio.spark.places import absolute, inside
+from palio.spark.sinks.parts import Part, write_parts
+from palio.spark.sinks.sink import Batch, Taken
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame
+
+
+class DeltaSink:
+    """Appends each batch to a Delta table by its path or address, which is made with the first match.
+
+    `storage_options` are those of `deltalake`. A batch without matches makes no commit.
+    """
+
+    def __init__(self, table: str | Path, *, storage_options: Mapping[str, str] | None = None) -> None:
+        self.table = absolute(table)
+        self._options = dict(storage_options or {})
+
+    def __repr__(self) -> str:
+        return f"DeltaSink({self.table!r})"
+
+    def __call__(self, matches: DataFrame, batch: Batch) -> Taken | None:
+        deltalake = _deltalake()
+        if deltalake.DeltaTable.is_deltatable(self.table, storage_options=self._options):
+            table = deltalake.DeltaTable(self.table, storage_options=self._options)
+            known = table.transaction_version(batch.stream)
+            if known is not None and known >= batch.number:
+                return None
+        folder = f"{batch.key}.{secrets.token_hex(4)}"
+        parts = write_parts(matches, inside(self.table, folder))
+        if parts:
+            self._commit(parts, folder, batch)
+        return Taken(sum(part.rows for part in parts))
+
+    def _commit(self, parts: list[Part], folder: str, batch: Batch) -> None:
+        deltalake = _deltalake()
+        from deltalake.transaction import AddAction
+
+        schema = deltalake.Schema.from_arrow(parts[0].schema)
+        table: DeltaTable = deltalake.DeltaTable.create(
+            self.table, schema, mode="ignore", storage_options=self._options
+        )
+        actions: list[Any] = [
+            AddAction(
+                path=f"{folder}/{part.name}",
+                size=part.size,
+                partition_values={},
+                modification_time=int(batch.time.timestamp() * 1000),
+                data_change=True,
+                stats=json.dumps({"numRecords": part.rows}),
+            )
+            for part in parts
+        ]
+        table.create_write_transaction(
+            actions,
+            mode="append",
+            schema=schema,
+            commit_properties=deltalake.CommitProperties(
+                custom_metadata={"palio_batch": batch.key, "palio_version": str(batch.version)},
+                app_transactions=[deltalake.Transaction(batch.stream, batch.number)],
+            ),
+        )
+
+
+def _deltalake() -> Any:
+    try:
+        import deltalake
+    except ImportError:
+        raise PipelineError("Delta tables need deltalake; run: pip install 'palio[delta]'") from None
+    return deltalake

@@ -1,0 +1,122 @@
+"""What matches, and what groups took in: what is accepted finds what Java finds, and nothing takes long."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palio.filters.regex_matches import MOST_WORK, Matches, TooMuchWork
+from tests.filters.test_regex import random_pattern, random_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def found(pattern: str, text: str) -> list[tuple[str, ...]]:
+    """Every match with all of its groups."""
+    matches = Matches.compile(pattern)
+    return [tuple(match.group(group) for group in range(matches.groups + 1)) for match in matches.find(text)]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        ("b", "abcb", [("b",), ("b",)]),
+        ("(a|ab)(c|bcd)?", "abcd", [("abcd", "a", "bcd")]),  # the first way that succeeds, not the longest
+        ("(a|ab)", "abab", [("a", "a"), ("a", "a")]),
+        ("a+?", "aaa", [("a",), ("a",), ("a",)]),
+        ("(a)|(b)", "b", [("b", "", "b")]),
+        ("((b)|(c))+", "bc", [("bc", "c", "b", "c")]),
+        ("(?<year>\\d+)-(\\d+)", "2024-02", [("2024-02", "2024", "02")]),
+        ("x*", "axb", [("",), ("x",), ("",), ("",)]),
+        ("", "éa", [("",), ("",), ("",)]),
+        ("(.)$", "ab\n", [("b", "b")]),
+        ("$", "a\n", [("",), ("",)]),  # before the line terminator, and at the end
+        ("$", "a\r\n", [("",), ("",)]),
+        ("(a|$)\\n?", "a\n", [("a\n", "a"), ("", "")]),
+        ("a\\z", "a\n", []),
+        ("(?i)(É)", "é", []),
+        ("(😀)(.)", "a😀é", [("😀é", "😀", "é")]),
+    ],
+)
+def test_what_is_accepted_finds_what_java_finds(pattern: str, text: str, expected: list[tuple[str, ...]]) -> None:
+    assert found(pattern, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("(a*)*", "may be empty"),
+        ("(a|b?)+", "may be empty"),
+        ("(^){2}", "may be empty"),
+        ("a$b", "at the end"),
+        ("a$\\b", "may follow a \\$"),
+        ("(a|$)^", "may follow a \\$"),
+        ("(a)\\1", "back-references"),
+        ("(?=a)", "look-ahead"),
+    ],
+)
+def test_what_engines_disagree_about_is_refused(pattern: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        Matches.compile(pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("a", "a" * 50_000),
+        ("\\s+", "a b" * 30_000),
+        ("\\d+(,\\d+)*", "1,2 " * 50_000),
+        ("(a*)(a*)(a*)", "a" * 1_000_000),
+    ],
+)
+def test_many_matches_are_found_in_linear_time(pattern: str, text: str) -> None:
+    start = time.process_time()
+    assert sum(len(match.group(0)) for match in Matches.compile(pattern).find(text)) > 0
+    assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize("pattern", ["a(.*b)?", "a(.*[0-9]$)?", "(?:a+b|a)", "a|(?:a{2,}|b){2}"])
+def test_what_would_look_to_the_end_at_every_match_is_given_up(pattern: str) -> None:
+    start = time.process_time()
+    with pytest.raises(TooMuchWork):
+        list(Matches.compile(pattern).find("a" * (MOST_WORK // 500)))
+    assert time.process_time() - start < 3
+
+
+def compare_with_java(spark: SparkSession, seed: int, count: int) -> None:
+    source = random.Random(seed)
+    pattern_class = spark._jvm.java.util.regex.Pattern
+    compared = 0
+    while compared < count:
+        pattern = random_pattern(source, 3)
+        try:
+            matches = Matches.compile(pattern)
+        except ValueError:
+            continue
+        compared += 1
+        theirs = pattern_class.compile(pattern)
+        for _ in range(4):
+            # Java has places within characters beyond U+FFFF, where nothing can match.
+            text = random_text(source, only_ascii="\\b" in pattern or "\\B" in pattern).replace("😀", "ü")
+            matcher, expected = theirs.matcher(text), []
+            while matcher.find():
+                groups = (matcher.group(group) for group in range(matches.groups + 1))
+                expected.append(tuple("" if group is None else group for group in groups))
+            assert found(pattern, text) == expected, (pattern, text)
+
+
+def test_java_finds_the_same(spark: SparkSession) -> None:
+    compare_with_java(spark, seed=1, count=150)
+
+
+@pytest.mark.deep
+@settings(max_examples=25)
+@given(seed=st.integers(2, 2**32))
+def test_java_finds_the_same_in_many_more(spark: SparkSession, seed: int) -> None:
+    compare_with_java(spark, seed, count=200)
