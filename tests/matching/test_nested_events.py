@@ -47,3 +47,4 @@ def test_rows_of_an_arrow_table_are_read_as_the_same_events() -> None:
     expected = [{"one"}, {"both", "one", "null"}, set()]
     assert ids_by_row(matcher.match_batch(pa.Table.from_pylist(rows)), 3) == expected
     assert ids_by_row(matcher.match_batch(rows), 3) == expected
+    assert ids_by_row(matcher.match_batch(rows * 100), 300) == expected * 100

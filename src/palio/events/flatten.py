@@ -39,7 +39,7 @@ def flatten(content: Mapping[str, Any], limits: Limits) -> dict[str, Value]:
     if type(content) is not dict and not isinstance(content, Mapping):
         raise EventError(f"an event is a mapping of names to values, not {type_name(content)}")
     walk = _Walk(limits)
-    walk.object(content, None, 1, None)
+    walk.object(content, None, 1)
     if not walk.groups:
         return walk.attributes
     grouped = Grouped(walk.attributes, tuple(walk.groups))
@@ -55,15 +55,13 @@ class _Walk:
 
     def __init__(self, limits: Limits) -> None:
         self.attributes: dict[str, Value] = {}
-        self.containers = 0
         self.groups: list[Group] = []
+        self.containers = 0
         self.lengths: dict[str, int] = {}
         self.limits = limits
 
-    def object(
-        self, content: Mapping[Any, Any], place: str | None, depth: int, found: dict[str, list[Scalar]] | None
-    ) -> None:
-        """Take in the members of the object at a place; inside an array, `found` gathers values by path."""
+    def object(self, content: Mapping[Any, Any], place: str | None, depth: int) -> None:
+        """Take in the members of the object at a place."""
         limits = self.limits
         attributes = self.attributes
         if len(content) > limits.attributes:
@@ -82,85 +80,72 @@ class _Walk:
                 if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
                     value = to_scalar(value, path)
             elif kind not in UNCHECKED:
-                self.visit(value, path, depth + 1, found)
+                self.visit(value, path, depth + 1)
                 continue
-            if found is None:
-                attributes[path] = value
-            else:
-                found.setdefault(path, []).append(value)
-        if len(attributes) > limits.attributes or (found is not None and len(found) > limits.attributes):
+            attributes[path] = value
+        if len(attributes) > limits.attributes:
             raise _too_many(limits)
 
-    def visit(self, value: Any, path: str, depth: int, found: dict[str, list[Scalar]] | None) -> None:
+    def visit(self, value: Any, path: str, depth: int) -> None:
         """Take in what is at a path, whatever it is."""
         kind = type(value)
         if kind is dict:
             self.enter(path, depth)
-            self.object(value, path, depth, found)
+            self.object(value, path, depth)
         elif kind is list or kind is tuple:
-            self.array(value, path, depth, found)
+            self.array(value, path, depth)
         elif (convert := CONVERT.get(kind)) is not None:
-            scalar = convert(value, path)
-            if found is None:
-                self.attributes[path] = scalar
-            else:
-                found.setdefault(path, []).append(scalar)
+            self.attributes[path] = convert(value, path)
         elif isinstance(value, list | tuple):
-            self.array(value, path, depth, found)
+            self.array(value, path, depth)
         elif isinstance(value, Mapping):
             self.enter(path, depth)
-            self.object(value, path, depth, found)
+            self.object(value, path, depth)
         elif is_numpy(value):
-            self.visit(from_numpy(value, path), path, depth, found)
+            self.visit(from_numpy(value, path), path, depth)
         else:
-            self.visit(to_scalar(value, path), path, depth, found)
+            self.visit(to_scalar(value, path), path, depth)
 
-    def array(
-        self,
-        content: list[Any] | tuple[Any, ...],
-        path: str,
-        depth: int,
-        found: dict[str, list[Scalar]] | None,
-    ) -> None:
+    def array(self, content: list[Any] | tuple[Any, ...], path: str, depth: int) -> None:
         """Take in the elements of an array, as so many values of its path and of the paths below it."""
         self.enter(path, depth)
         most = self.limits.array_length
         if len(content) > most:
             raise EventError(f"an array of more than {most:,} values", shown(path))
-        gathered: dict[str, list[Scalar]] = {} if found is None else found
+        values: list[Scalar] = []
         elements: list[Element] = []
-        values = 0
+        nested = 0
         for value in content:
-            kind = type(value)
-            if kind is dict or kind is list or (kind not in CONVERT and isinstance(value, Mapping | list | tuple)):
-                self.element(value, path, depth + 1, gathered, elements)
-            else:
-                self.visit(value, path, depth + 1, gathered)
-                values += 1
-        self.lengths[path] = self.lengths.get(path, 0) + values
-        if self.lengths[path] > most:
+            convert = CONVERT.get(type(value))
+            if convert is not None:
+                values.append(convert(value, path))
+                continue
+            element = self.element(value, path, depth + 1)
+            found = element.alone.get(path)
+            if element.groups or len(element.alone) > (path in element.alone):
+                elements.append(element)
+            elif type(found) is tuple:
+                values += found
+                nested += len(found)
+            elif path in element.alone:
+                values.append(found)  # type: ignore[arg-type]
+        # Those of arrays within are counted there.
+        self.lengths[path] = length = self.lengths.get(path, 0) + len(values) - nested
+        if length > most:
             raise EventError(f"nested arrays of more than {most:,} values", shown(path))
         if elements:
             self.groups.append(Group(path, tuple(elements)))
-        if found is None:
-            for inner, each in gathered.items():
-                self.attributes[inner] = tuple(each)
+        if values:
+            self.attributes[path] = tuple(values)
 
-    def element(
-        self, content: Any, path: str, depth: int, beside: dict[str, list[Scalar]], elements: list[Element]
-    ) -> None:
-        """Take in an object of an array, or an array in it, as what it says for itself; mere values as `beside` it."""
-        outside, self.groups = self.groups, []
-        found: dict[str, list[Scalar]] = {}
-        self.visit(content, path, depth, found)
-        groups, self.groups = self.groups, outside
-        if groups or found.keys() - {path}:
-            alone: dict[str, Value] = {
-                name: tuple(values) if len(values) > 1 else values[0] for name, values in found.items()
-            }
-            elements.append(Element(alone, tuple(groups)))
-        elif found:
-            beside.setdefault(path, []).extend(found[path])
+    def element(self, content: Any, path: str, depth: int) -> Element:
+        """What an element of an array says for itself."""
+        attributes, groups = self.attributes, self.groups
+        self.attributes, self.groups = {}, []
+        self.visit(content, path, depth)
+        element = Element(self.attributes, tuple(self.groups))
+        self.attributes, self.groups = attributes, groups
+        return element
 
     def enter(self, path: str, depth: int) -> None:
         """Count one more object or array, and refuse it where there are too many or it is too deep."""

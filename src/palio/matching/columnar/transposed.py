@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from palio.events.groups import Grouped
 from palio.filters.tree import Attributes
 
 MOST_COLUMNS: Final = 512
@@ -95,7 +96,12 @@ def _column(values: list[Any]) -> pa.Array | None:
 
 
 def choices_of(event: Attributes, wanted: Collection[str]) -> list[dict[str, Any]] | None:
-    """An event as one event per choice of elements of the arrays that are wanted; None where they are too many."""
+    """An event as one event per choice of elements of the arrays that are wanted.
+
+    None where they are too many, and where there are objects in arrays, whose values are not chosen each for itself.
+    """
+    if isinstance(event, Grouped):
+        return None
     several = {name: value for name, value in event.items() if type(value) is tuple and name in wanted}
     if prod(map(len, several.values())) > MOST_CHOICES:
         return None
