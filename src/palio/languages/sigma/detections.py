@@ -64,7 +64,9 @@ def _item(key: Anything, value: Anything, path: Path) -> Formula:
     if not isinstance(key, str):
         raise DetectionError(path, f"a field's name is text, not {type(key).__name__}")
     field, *modifiers = key.split("|")
-    key = "|".join((field, *(_SAME_MODIFIER.get(each, each) for each in modifiers)))
+    cased = {"cased", "fieldref"} <= set(modifiers)  # which pySigma cannot say of a field
+    modifiers = [_SAME_MODIFIER.get(each, each) for each in modifiers if each != "cased" or not cased]
+    key = "|".join((field, *modifiers))
     for modifier in key.split("|")[1:]:
         if modifier not in modifier_mapping:
             hint = f"the modifiers are {', '.join(sorted((*modifier_mapping, *_SAME_MODIFIER)))}"
@@ -84,9 +86,9 @@ def _item(key: Anything, value: Anything, path: Path) -> Formula:
     values = tuple(item.value)
     formula: Formula
     if item.value_linking is ConditionAND and len(values) > 1:
-        formula = All(tuple(Ask(item.field, (each,), path) for each in values))
+        formula = All(tuple(Ask(item.field, (each,), path, cased) for each in values))
     else:
-        formula = Ask(item.field, values, path)
+        formula = Ask(item.field, values, path, cased)
     return Not(formula) if item.negated else formula
 
 
