@@ -212,11 +212,11 @@ class Segment:
                 TextColumn(name, bound.address_of(plan.columns + which), _reader(batch, place))
                 for which, (name, place) in enumerate(plan.texts)
             ]
-            return self._match(bound, texts, others, batch.num_rows, {})
+            return self._match(bound, texts, others, batch.num_rows)
 
     def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers]:
         """Rows and numbers of the candidates for a batch of columns."""
-        return self._match_arrays(columns, count, {})
+        return self._match_arrays(columns, count)
 
     def match_transposed(self, events: Transposed) -> tuple[Ints, Numbers]:
         """Rows and numbers of the candidates for events."""
@@ -230,7 +230,10 @@ class Segment:
                 words[name] = self._words(name, events)
             else:
                 columns[name] = column
-        return self._match_arrays(columns, events.count, words)
+        given = list(words.values())
+        if self._searching is not None:
+            given.append(_finds_in_arrays(events, self._searching))
+        return self._match_arrays(columns, events.count, words.keys(), given)
 
     @cached_property
     def null_is_not_missing(self) -> frozenset[str]:
@@ -260,9 +263,13 @@ class Segment:
         return np.array(rows, np.int64), np.array(words, np.int64)
 
     def _match_arrays(
-        self, columns: Mapping[str, pa.Array], count: int, words: Mapping[str, tuple[Ints, Ints]]
+        self,
+        columns: Mapping[str, pa.Array],
+        count: int,
+        known: Collection[str] = (),
+        words: Sequence[tuple[Ints, Ints]] = (),
     ) -> tuple[Ints, Numbers]:
-        """The candidates for columns, and for attributes of which the codes are known."""
+        """The candidates for columns, and for attributes of which the words are known."""
         if any(name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced):
             raise AskTheFilters
         bound = bind_columns(
@@ -278,7 +285,7 @@ class Segment:
             TextColumn(name, asked.address_of(which), _element_reader(column))
             for which, (name, column) in enumerate(zip(strings, plain, strict=True))
         ]
-        return self._match(bound, texts, others, count, words)
+        return self._match(bound, texts, others, count, known, words)
 
     def _match(
         self,
@@ -286,12 +293,13 @@ class Segment:
         texts: Sequence[TextColumn],
         others: Mapping[str, pa.Array],
         count: int,
-        words: Mapping[str, tuple[Ints, Ints]],
+        known: Collection[str] = (),
+        words: Sequence[tuple[Ints, Ints]] = (),
     ) -> tuple[Ints, Numbers]:
         """The candidates for columns that axes read, columns of strings that are asked, others that are, and words."""
-        present = {*(column.name for column in texts), *others, *words}
+        present = {*(column.name for column in texts), *others, *known}
         found = [self._hits_of_missing(name, count) for name in self._when_missing if name not in present]
-        found += words.values()
+        found += words
         found += [_hits(others[name], self._questions[name]) for name in others if name in self._questions]
         memory = self._borrow()
         asked = [column for column in texts if column.name in self._questions]
@@ -360,6 +368,13 @@ def _by_row(found: Sequence[tuple[Ints, Ints]], count: int) -> tuple[Ints, Ints]
 def _finds(column: pa.Array, searching: Searching) -> tuple[Ints, Ints]:
     """What searches find in a column whose values are no strings."""
     return _spread(column, searching.words_of, ())
+
+
+def _finds_in_arrays(events: Transposed, searching: Searching) -> tuple[Ints, Ints]:
+    """What searches find in values that are in no column."""
+    found = [(row, word) for row, values in events.searched for value in values for word in searching.words_of(value)]
+    rows, words = zip(*found, strict=True) if found else ((), ())
+    return np.array(rows, np.int64), np.array(words, np.int64)
 
 
 def _runs(numbers: Numbers) -> Numbers:
