@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from palio.events.values import Scalar
 from palio.events.groups import Grouped
+from palio.events.values import Scalar
 from palio.filters.tree import Attributes
 
 MOST_COLUMNS: Final = 512
