@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from palio.errors import PalioError
 from palio.events.arrow import read_column
+from palio.events.groups import Group, Grouped, values_within
 from palio.filters.choosing import MOST_CHOICES
 from palio.filters.tree import Attributes
 from palio.matching.columnar.answers import AskedColumn, Memory, Searching, TextAt, TextColumn
@@ -134,11 +136,27 @@ class Segment:
 
     def match_event(self, attributes: Attributes) -> list[int]:
         """The numbers of the candidates for one event."""
+        if self._misplaced and any(_has_decimal(attributes.get(name)) for name in self._misplaced):
+            raise AskTheFilters
+        groups: tuple[Group, ...] = ()
+        alone = attributes
+        if isinstance(attributes, Grouped):
+            alone, groups = attributes.alone, attributes.groups
+        codes, several = self._codes(alone, groups)
+        for name, missed in self._when_missing.items():
+            if name not in attributes:
+                codes.extend(missed)
+        if self._searches is not None:
+            codes += self._searches.codes(attributes)
+        if not several:
+            return self.searcher.match_one(codes)
+        return sorted({number for chosen in _choices(codes, several) for number in self.searcher.match_one(chosen)})
+
+    def _codes(self, attributes: Attributes, groups: Sequence[Group]) -> tuple[list[int], list[list[tuple[int, ...]]]]:
+        """The codes of what an event says, or an object in it, and of all that one of several may be chosen from."""
         codes: list[int] = []
         several: list[list[tuple[int, ...]]] = []
         coders = self._coders
-        if self._misplaced and any(_has_decimal(attributes.get(name)) for name in self._misplaced):
-            raise AskTheFilters
         for name, value in attributes.items():
             found = coders.get(name)
             if found is None:
@@ -153,26 +171,24 @@ class Segment:
                     codes.append(code)
             if questions is not None:
                 codes.extend(questions.codes(value))  # type: ignore[arg-type]
-        for name, missed in self._when_missing.items():
-            if name not in attributes:
-                codes.extend(missed)
-        if self._searches is not None:
-            codes += self._searches.codes(attributes)
-        if not several:
-            return self.searcher.match_one(codes)
-        return self._match_choices(codes, several)
+        several += [self._codes_of_objects(group, attributes) for group in groups]
+        return codes, several
 
-    def _match_choices(self, codes: list[int], several: list[list[tuple[int, ...]]]) -> list[int]:
-        """Every choice of one element per array is an event of its own; what any of them matches, the event does."""
-        choices = 1
-        for alternatives in several:
-            choices *= len(alternatives)
-        if choices > MOST_CHOICES:
-            raise AskTheFilters
-        found: set[int] = set()
-        for chosen in product(*several):
-            found.update(self.searcher.match_one(codes + [code for element in chosen for code in element]))
-        return sorted(found)
+    def _codes_of_objects(self, group: Group, beside: Attributes) -> list[tuple[int, ...]]:
+        """The codes of each object of an array, in each of its own choices; what an object lacks is missing."""
+        names = {name for name, _ in values_within((group,)) if name in self._coders}
+        if not names.isdisjoint(beside):
+            raise AskTheFilters  # a value beside an object may be chosen in place of its own
+        asked = names & self._when_missing.keys()
+        found: dict[tuple[int, ...], None] = {}
+        for element in group.elements:
+            lacking = asked - dict(values_within((Group(group.path, (element,)),))).keys() if asked else ()
+            missed = [code for name in lacking for code in self._when_missing[name]]
+            codes, several = self._codes(*element)
+            found |= dict.fromkeys(tuple(sorted(chosen)) for chosen in _choices(codes + missed, several))
+            if len(found) > MOST_CHOICES:
+                raise AskTheFilters
+        return list(found)
 
     @property
     def reads_whole_event(self) -> bool:
@@ -404,6 +420,14 @@ def _element_codes(found: tuple[Callable[[Any], int] | None, Questions | None], 
     code = -1 if coder is None else coder(element)
     own = (code,) if code >= 0 else ()
     return own if questions is None else own + questions.codes(element)
+
+
+def _choices(codes: list[int], several: Sequence[Sequence[tuple[int, ...]]]) -> Iterator[list[int]]:
+    """Every choice of one element per array is an event of its own; what any of them matches, the event does."""
+    if prod(map(len, several)) > MOST_CHOICES:
+        raise AskTheFilters
+    for chosen in product(*several):
+        yield codes + [code for element in chosen for code in element]
 
 
 def _distinct(alternatives: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from palio.events.groups import Grouped
 from palio.events.values import Scalar
 from palio.filters.tree import Attributes
 
@@ -108,7 +109,12 @@ def _column(values: list[Any], rows: list[int], count: int) -> pa.Array | None:
 
 
 def choices_of(event: Attributes, asked: Collection[str]) -> list[dict[str, Any]] | None:
-    """An event as one event per choice of elements of the arrays that are asked about; None where they are too many."""
+    """An event as one event per choice of elements of the arrays that are asked about.
+
+    None where they are too many, and where there are objects in arrays, whose values are not chosen each for itself.
+    """
+    if isinstance(event, Grouped):
+        return None
     several = {name: value for name, value in event.items() if type(value) is tuple and name in asked}
     if prod(map(len, several.values())) > MOST_CHOICES:
         return None
