@@ -197,6 +197,20 @@ def test_standard_input_is_json_lines_unless_format_says_otherwise() -> None:
     assert printed(match("-", "events.jsonl", "--json", input=json_lines(WANTS))) == MATCHES
 
 
+def test_so_are_subscriptions_with_a_format_of_their_own() -> None:
+    text = "id,where,subscriber\n" + "".join(f'{each["id"]},"{each["where"]}",ops\n' for each in WANTS)
+    expected = [{**each, "subscriber": "ops"} for each in MATCHES]
+    asked = ("events.jsonl", "--json", "--subscriptions-format", "csv")
+    assert printed(match("-", *asked, input=text)) == expected
+    Path("wants.dat").write_text(text)
+    assert printed(match("wants.dat", *asked)) == expected
+    Path("wants.dat").write_bytes(gzip.compress(text.encode()))
+    assert printed(match("wants.dat", *asked[:-1], "csv.gz")) == expected
+    answer = match("wants.dat", *asked[:-1], "tsv")
+    assert answer.exit_code == 2
+    assert "there is no format 'tsv'" in answer.stderr
+
+
 def test_both_from_standard_input_is_refused() -> None:
     answer = match("-", "-")
     assert answer.exit_code == 2
@@ -298,6 +312,7 @@ def test_a_name_that_says_nothing_is_refused_with_the_remedy() -> None:
     answer = match("wants.dat", "events.jsonl")
     assert answer.exit_code == 2
     assert "let it end in .jsonl" in answer.stderr
+    assert "--subscriptions-format" in answer.stderr
     assert match("wants.jsonl", "wants.dat").exit_code == 2
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from palio.matching import matcher as matcher_module
+from palio.matching.catalogue import Run
 from palio.matching.columnar.segment import Segment
 from palio.matching.matcher import Matcher
 from tests.matching.suite import ids_by_row
@@ -154,3 +155,17 @@ def test_nobody_is_told_twice_while_one_thread_merges_and_others_add(monkeypatch
 
     in_threads(add_both, merge, read)
     assert len(ids_by_row(matcher.match_batch([{"x": 1}]), 1)[0]) == 1 + 2 * 60
+
+
+def test_an_id_is_found_while_the_tables_of_ids_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = Matcher()
+    matcher.add_many(["a", "b"], ["x = 1", "x = 2"])
+    merge, seen = Run.merge, []
+
+    def watched(run: Run, other: Run) -> Run:
+        seen.append("a" in matcher)
+        return merge(run, other)
+
+    monkeypatch.setattr(Run, "merge", watched)
+    matcher.add_many(["c", "d"], ["x = 3", "x = 4"])
+    assert seen == [True]

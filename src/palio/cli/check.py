@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -146,7 +147,8 @@ def _examine(path: str, format: str | None, language: str, timezone: str) -> _Re
         path, format or ("jsonl" if path == "-" else None), on_error=unreadable, language=language
     )
     try:
-        _parse_all(lines, language, timezone, report)
+        with closing(lines):
+            _parse_all(lines, language, timezone, report)
         _compare_all(report)
     except KeyboardInterrupt:
         report.interrupted = True

@@ -50,6 +50,7 @@ class _Refused(PalioError):
 @click.option("--content", is_flag=True, help="Give the event itself with each match.")
 @click.option("--strict", is_flag=True, help="Refuse what cannot be read instead of skipping it.")
 @click.option("--format", help="What EVENTS is, where its name does not say: jsonl, csv, parquet.gz, …")
+@click.option("--subscriptions-format", metavar="TEXT", help="The same of SUBSCRIPTIONS.")
 @click.option("--language", default="sql", show_default=True, help="The language of conditions that do not name one.")
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
               help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
@@ -67,6 +68,7 @@ def match(
     content: bool,
     strict: bool,
     format: str | None,
+    subscriptions_format: str | None,
     language: str,
     timezone: str,
     top: int,
@@ -113,7 +115,7 @@ def match(
             read_events(events, format or ("jsonl" if events == "-" else None), on_error=faults.event) as reader,
             _writers(as_json, out, strict, columns) as writers,
         ):
-            matcher, tally = _index(console, subscriptions, language, timezone, strict)
+            matcher, tally = _index(console, subscriptions, subscriptions_format, language, timezone, strict)
             tally.unseen = set(matcher.attributes)
             _compile(matcher)
             bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
@@ -131,16 +133,19 @@ def match(
         ctx.exit(_INTERRUPTED)
 
 
-def _index(console: Console, path: str, language: str, timezone: str, strict: bool) -> tuple[Matcher, Tally]:
+def _index(
+    console: Console, path: str, format: str | None, language: str, timezone: str, strict: bool
+) -> tuple[Matcher, Tally]:
     """The matcher of all subscriptions that can be used; the others are reported."""
     from palio.files import read_subscriptions
 
-    _check_name(path)
+    format = format or ("jsonl" if path == "-" else None)
+    _check_name(path, format)
     name = "standard input" if path == "-" else path
     found: list[Fault] = []
     lines = read_subscriptions(
         path,
-        "jsonl" if path == "-" else None,
+        format,
         on_error=lambda error: found.append((error.line or 0, error.place, None, error.reason)),
         language=language,
     )
@@ -185,16 +190,16 @@ def _compile(matcher: Matcher) -> None:
         matcher.match_batch(pa.record_batch({"nothing": [None]}))
 
 
-def _check_name(path: str) -> None:
-    """Here --format is about events, so that it cannot help with the name of this file."""
+def _check_name(path: str, format: str | None) -> None:
+    """Here --format is about events, so that another option helps with the name of this file."""
     from palio.files import is_of_conditions, kind_of
 
-    if is_of_conditions(path):
+    if format is not None or is_of_conditions(path):
         return
     try:
-        kind_of(path, "jsonl" if path == "-" else None)
+        kind_of(path, None)
     except InputError:
-        known = ".jsonl, .json, .csv or .parquet, also .gz, .xz or .zst"
+        known = ".jsonl, .json, .csv or .parquet, also .gz, .xz or .zst, or say it with --subscriptions-format"
         raise InputError(path, f"its name does not say what it holds; let it end in {known}") from None
 
 

@@ -6,7 +6,7 @@ subscription is the path of its file without that end. A Sigma file may hold sev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ def is_of_conditions(path: str | Path) -> bool:
     return (bool(str(path)) and Path(path).is_dir()) or Path(path).suffix in (".sql", ".yml", ".yaml")
 
 
-def read_conditions(path: str | Path, language: str | None, report: Report) -> Iterator[SubscriptionLine]:
+def read_conditions(path: str | Path, language: str | None, report: Report) -> Generator[SubscriptionLine, None, None]:
     """The subscriptions of a folder, in the order of their paths, or of a file that is a condition."""
     root = Path(path)
     files = _files(root) if root.is_dir() else [root]
@@ -62,7 +62,7 @@ def _text(file: Path, report: Report) -> str | None:
     return None
 
 
-def _rules(file: Path, text: str, number: int, report: Report) -> Iterator[SubscriptionLine]:
+def _rules(file: Path, text: str, number: int, report: Report) -> Generator[SubscriptionLine, None, None]:
     """The Sigma rules of a file; each has an id, a title and a level of its own."""
     from palio.languages.sigma.documents import DocumentError, read_documents
 

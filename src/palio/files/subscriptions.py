@@ -7,7 +7,7 @@ array. In CSV and Parquet there is a column for each, and an empty field is one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,7 +30,7 @@ def read_subscriptions(
     on_error: OnError | None = None,
     limits: Limits = DEFAULT_LIMITS,
     language: str | None = None,
-) -> Iterator[SubscriptionLine]:
+) -> Generator[SubscriptionLine, None, None]:
     """The subscriptions of a file, read as they are asked for; or of a folder, each a file of its own.
 
     One that cannot be read goes to `on_error` and is left out, or is raised where there is no `on_error`. A
@@ -49,7 +49,7 @@ def _raise(error: InputError) -> None:
 
 def _subscriptions(
     source: Source, path: str, kind: Kind, on_error: OnError | None, limits: Limits
-) -> Iterator[SubscriptionLine]:
+) -> Generator[SubscriptionLine, None, None]:
     def report(line: int, reason: str) -> None:
         error = InputError(source.name, reason, line)
         if on_error is None:

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from palio.filters.filter import Filter
 from palio.matching.keeping import read, written
+from palio.matching.remembered import RememberedFilters
 from palio.matching.subscription import Subscription
 
 BLOCK: Final = 256
@@ -100,6 +101,7 @@ class Catalogue:
         self._runs: list[Run] = list(runs)
         self._unpacked: OrderedDict[int, list[Record]] = OrderedDict()
         self._listed: dict[int, list[str]] = {}  # ids of blocks as Python strings, for single events
+        self._filters = RememberedFilters()
         self._names = self._sealed = self._subscribers = pa.array([], pa.string())
 
     def __len__(self) -> int:
@@ -156,10 +158,11 @@ class Catalogue:
         self._tail = (_end(self._blocks), [])
 
     def _add_run(self, run: Run) -> None:
-        self._runs.append(run)
-        while len(self._runs) > 1 and len(self._runs[-1].hashes) * 2 >= len(self._runs[-2].hashes):
-            last, previous = self._runs.pop(), self._runs.pop()
-            self._runs.append(previous.merge(last))
+        runs = [*self._runs, run]
+        while len(runs) > 1 and len(runs[-1].hashes) * 2 >= len(runs[-2].hashes):
+            last, previous = runs.pop(), runs.pop()
+            runs.append(previous.merge(last))
+        self._runs = runs  # whole: a reader must not meet one that is neither here nor merged yet
 
     def __getitem__(self, number: int) -> Subscription:
         start, recent = self._tail
@@ -185,6 +188,11 @@ class Catalogue:
                 first, ids, records = block.start, block.ids.to_pylist(), block.unpack()
             found.append(_subscription(ids[number - first], records[number - first]))
         return found
+
+    def filter(self, number: int) -> Filter:
+        """The filter of a subscription, which may be remembered from the last time."""
+        known = self._filters.get(number)
+        return self._filters.read(number, self[number]) if known is None else known
 
     def is_bare(self, number: int) -> bool:
         """Whether a subscription is known to have no subscriber and no metadata; cheaper than asking it."""

@@ -9,8 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from palio.spark.covering import covering as covering
+    from palio.spark.estimating import Estimate as Estimate
+    from palio.spark.estimating import estimate as estimate
     from palio.spark.functions import matches as matches
     from palio.spark.functions import matching_function as matching_function
+    from palio.spark.generating import generate as generate
     from palio.spark.log import SubscriptionLog as SubscriptionLog
     from palio.spark.matching import match as match
     from palio.spark.rendezvous.sampling import Rendezvous as Rendezvous
@@ -22,11 +26,13 @@ if TYPE_CHECKING:
     from palio.spark.streaming.backfill import backfill as backfill
     from palio.spark.streaming.journal import progress as progress
     from palio.spark.streaming.stream import stream as stream
+    from palio.spark.sweeping import sweep as sweep
     from palio.spark.wants import Refused as Refused
     from palio.spark.wants import Wants as Wants
 
 _HOMES = {
     "DeltaSink": "palio.spark.sinks",
+    "Estimate": "palio.spark.estimating",
     "HttpSink": "palio.spark.sinks",
     "NatsSink": "palio.spark.sinks",
     "NatsSource": "palio.spark.sources",
@@ -36,15 +42,20 @@ _HOMES = {
     "SubscriptionLog": "palio.spark.log",
     "Wants": "palio.spark.wants",
     "backfill": "palio.spark.streaming.backfill",
+    "covering": "palio.spark.covering",
+    "estimate": "palio.spark.estimating",
+    "generate": "palio.spark.generating",
     "match": "palio.spark.matching",
     "matches": "palio.spark.functions",
     "matching_function": "palio.spark.functions",
     "progress": "palio.spark.streaming.journal",
     "stream": "palio.spark.streaming.stream",
+    "sweep": "palio.spark.sweeping",
 }
 
 __all__ = [
     "DeltaSink",
+    "Estimate",
     "HttpSink",
     "NatsSink",
     "NatsSource",
@@ -54,11 +65,15 @@ __all__ = [
     "SubscriptionLog",
     "Wants",
     "backfill",
+    "covering",
+    "estimate",
+    "generate",
     "match",
     "matches",
     "matching_function",
     "progress",
     "stream",
+    "sweep",
 ]
 
 

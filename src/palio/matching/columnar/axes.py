@@ -103,6 +103,10 @@ class Axes:
         """Bytes of all arrays."""
         return sum(each.nbytes for each in self.arrays.values())
 
+    def tells_null(self, axis: int) -> bool:
+        """Whether some condition on an axis tells null from missing."""
+        return bool(self._rows[axis, AXIS_NULLS])
+
     def places_decimals(self, axis: int) -> bool:
         """Whether decimals find their slot for certain: not where two exact constants round to one float."""
         return not self._rows[axis, AXIS_CONFUSED]

@@ -25,6 +25,7 @@ from palio.matching.columnar.exported import ColumnPlan
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.questions import Questions, Searches
 from palio.matching.columnar.search import Searcher, row_numbers
+from palio.matching.columnar.transposed import Transposed
 
 _HIT_SLOT: Final = 1
 Ints = npt.NDArray[np.int64]
@@ -195,10 +196,57 @@ class Segment:
                 TextColumn(name, bound.address_of(plan.columns + which), _reader(batch, place))
                 for which, (name, place) in enumerate(plan.texts)
             ]
-            return self._match(bound, texts, others, batch.num_rows)
+            return self._match(bound, texts, others, batch.num_rows, {})
 
     def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers]:
         """Rows and numbers of the candidates for a batch of columns."""
+        return self._match_arrays(columns, count, {})
+
+    def match_transposed(self, events: Transposed) -> tuple[Ints, Numbers]:
+        """Rows and numbers of the candidates for events."""
+        columns: dict[str, pa.Array] = {}
+        words: dict[str, tuple[Ints, Ints]] = {}
+        for name in events.names:
+            if not self.reads_whole_event and name not in self._coders:
+                continue
+            column = None if name in self.null_is_not_missing else events.column(name)
+            if column is None:
+                words[name] = self._words(name, events)
+            else:
+                columns[name] = column
+        return self._match_arrays(columns, events.count, words)
+
+    @cached_property
+    def null_is_not_missing(self) -> frozenset[str]:
+        """The attributes of which some condition tells null from missing, as no column does."""
+        by_axis = {name for name, axis in self._axis_of.items() if self.axes.tells_null(axis)}
+        return frozenset(
+            by_axis | {name for name, each in self._questions.items() if each.when_missing != each.when_null}
+        )
+
+    def _words(self, name: str, events: Transposed) -> tuple[Ints, Ints]:
+        """The codes of an attribute that is no column, with their rows."""
+        coder, questions = self._coders.get(name, (None, None))
+        searching = None if self._searching is None else self._searching.words_of
+        rows: list[int] = []
+        words: list[int] = []
+        lacking = set(range(events.count)) if questions is not None and questions.when_missing else set[int]()
+        for row, value in events.values(name):
+            if isinstance(value, Decimal) and name in self._misplaced:
+                raise AskTheFilters
+            lacking.discard(row)
+            own = [*_element_codes((coder, questions), value), *(() if searching is None else searching(value))]
+            rows += [row] * len(own)
+            words += own
+        for row in lacking:
+            rows += [row] * len(questions.when_missing)  # type: ignore[union-attr]
+            words += questions.when_missing  # type: ignore[union-attr]
+        return np.array(rows, np.int64), np.array(words, np.int64)
+
+    def _match_arrays(
+        self, columns: Mapping[str, pa.Array], count: int, words: Mapping[str, tuple[Ints, Ints]]
+    ) -> tuple[Ints, Numbers]:
+        """The candidates for columns, and for attributes of which the codes are known."""
         if any(name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced):
             raise AskTheFilters
         bound = bind_columns(
@@ -214,14 +262,20 @@ class Segment:
             TextColumn(name, asked.address_of(which), _element_reader(column))
             for which, (name, column) in enumerate(zip(strings, plain, strict=True))
         ]
-        return self._match(bound, texts, others, count)
+        return self._match(bound, texts, others, count, words)
 
     def _match(
-        self, bound: BoundColumns, texts: Sequence[TextColumn], others: Mapping[str, pa.Array], count: int
+        self,
+        bound: BoundColumns,
+        texts: Sequence[TextColumn],
+        others: Mapping[str, pa.Array],
+        count: int,
+        words: Mapping[str, tuple[Ints, Ints]],
     ) -> tuple[Ints, Numbers]:
-        """The candidates for columns that axes read, columns of strings that are asked, and others that are."""
-        present = {column.name for column in texts}
-        found = [self._hits_of_missing(name, count) for name in self._when_missing if name not in {*present, *others}]
+        """The candidates for columns that axes read, columns of strings that are asked, others that are, and words."""
+        present = {*(column.name for column in texts), *others, *words}
+        found = [self._hits_of_missing(name, count) for name in self._when_missing if name not in present]
+        found += words.values()
         found += [_hits(others[name], self._questions[name]) for name in others if name in self._questions]
         memory = self._borrow()
         asked = [column for column in texts if column.name in self._questions]
