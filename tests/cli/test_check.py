@@ -81,7 +81,8 @@ def test_warnings_alone_do_not_fail() -> None:
     ("condition", "reason"),
     [
         ("price > 100 AND price < 50", "price > 100 and price < 50 exclude each other"),
-        ("x = 1 AND (y = 'a' OR y = 'b') AND y > 'c'", None),
+        ("x = 1 AND (y = 'a' OR y = 'b') AND y > 'c'", "y IN ('a', 'b') and y > 'c' exclude each other"),
+        ("x = 1 AND (y = 1 AND z = 1 OR y = 2 AND x = 2) AND y > 3", None),
         ("z = 1 OR a = 1 AND a = 2", None),
         ("x =  NULL", "x = NULL is never TRUE; write x IS NULL"),
         ("NULL <> x.y AND z = 1", "NULL <> x.y is never TRUE; write x.y IS NOT NULL"),
