@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from palio.cli.main import palio
-from palio.cli.spark.match import _format_of
+from palio.cli.spark.events import format_of
 from palio.errors import InputError
 
 pytestmark = pytest.mark.spark
@@ -83,12 +83,12 @@ def test_strict_refuses_and_the_table_is_for_people(folder: Path) -> None:
     ],
 )
 def test_the_name_says_what_the_events_are(events: str, format: str | None) -> None:
-    assert _format_of(events) == format
+    assert format_of(events) == format
 
 
 def test_a_folder_that_does_not_say_is_asked_about() -> None:
     with pytest.raises(InputError, match="--format"):
-        _format_of("events/today")
+        format_of("events/today")
 
 
 def test_a_setting_is_a_name_and_a_value() -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from palio.errors import PipelineError
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from nats.js import JetStreamContext
 
 _Result = TypeVar("_Result")
+SCHEMES: Final = ("nats://", "tls://")
 _SECONDS_TO_CONNECT: Final = 5.0
 _RECONNECTIONS: Final = 10
 
@@ -22,6 +24,24 @@ def nats_settings(options: Mapping[str, str]) -> dict[str, Any]:
     names = {"user": "user", "password": "password", "token": "token", "credentials": "user_credentials"}
     settings: dict[str, Any] = {names[name]: options[name] for name in names if name in options}
     return {"servers": [each.strip() for each in options["servers"].split(",")], **settings}
+
+
+def read_address(address: str, what: str) -> tuple[dict[str, str], str]:
+    """The options and the name in `nats://user:password@host:4222,other:4222/NAME?option=value`."""
+    parts = urlsplit(address)
+    who, _, hosts = parts.netloc.rpartition("@")
+    name = unquote(parts.path).strip("/")
+    if not hosts or not name:
+        shown = f"{parts.scheme}://{hosts or 'localhost:4222'}"
+        raise PipelineError(f"{shown} names a server, and not {what}; write {shown}/NAME")
+    options = {
+        "servers": ",".join(f"{parts.scheme}://{host}" for host in hosts.split(",")),
+        **dict(parse_qsl(parts.query)),
+    }
+    if who:
+        user, colon, password = who.partition(":")
+        options |= {"user": unquote(user), "password": unquote(password)} if colon else {"token": unquote(user)}
+    return options, name
 
 
 class Connection:

@@ -9,6 +9,12 @@ import click
 
 _COMMANDS: Final = {
     "match": "Find who wants which event, on a cluster or on all cores of this machine.",
+    "subscribe": "Put subscriptions into the log that streams follow, change them and remove them.",
+    "stream": "Match events as they come, each batch with the latest subscriptions.",
+    "backfill": "Tell new subscriptions what happened before the stream had them.",
+    "estimate": "Say how often a condition would fire, from a sample of an archive.",
+    "covering": "Say which subscriptions another one covers, and which are left.",
+    "generate": "Make events and subscriptions to test and measure with.",
 }
 
 
@@ -31,7 +37,7 @@ class _Commands(click.Group):
 
 @click.command(cls=_Commands, epilog="Every command has its own --help, with examples.")
 def spark() -> None:
-    """The data pipeline on Spark: matching in bulk, on all cores of this machine or on a cluster.
+    """The data pipeline on Spark: matching in bulk and as events come, on all cores of this machine or on a cluster.
 
     Needs the extra `spark`: pip install 'palio[spark]'. `palio doctor` says whether Spark can run here.
     """

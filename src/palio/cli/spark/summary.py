@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from palio.cli.spark.counting import skew
 from palio.cli.spark.running import run
 
 if TYPE_CHECKING:
@@ -17,21 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass
 class Figures:
-    """What is said of a run. Times are in seconds."""
+    """What is said of a run."""
 
-    starting: float = 0.0
-    indexing: float = 0.0
-    matching: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+    """What took how long: `starting` Spark, `indexing`, `matching`."""
     events: int = 0
     matches: int = 0
-    partitions: int = 0
-    largest_partition: int = 0
+    sizes: list[int] = field(default_factory=list)
+    """How many matches are in each partition that has any."""
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def skew(self) -> float:
         """How many times the average the largest partition of matches is."""
-        return self.largest_partition * self.partitions / self.matches if self.matches else 1.0
+        return skew(self.sizes)
 
 
 def match_and_count(
@@ -56,14 +56,14 @@ def match_and_count(
     else:
         run(spark, "Matching", lambda: found.write.mode("overwrite").parquet(out))
         counted = run(spark, "Counting", lambda: _counts(spark.read.parquet(out)))
-    figures.matching = time.perf_counter() - started
+    figures.seconds["matching"] = time.perf_counter() - started
     figures.events = int(seen.get["events"])
     sizes: dict[int, int] = {}
     for id, partition, count in counted:
         figures.counts[id] = figures.counts.get(id, 0) + count
         sizes[partition] = sizes.get(partition, 0) + count
     figures.matches = sum(figures.counts.values())
-    figures.partitions, figures.largest_partition = len(sizes), max(sizes.values(), default=0)
+    figures.sizes = [sizes[partition] for partition in sorted(sizes)]
 
 
 def _counts(found: DataFrame) -> Sequence[tuple[str, int, int]]:

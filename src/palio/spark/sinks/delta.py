@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from palio.errors import PipelineError
 from palio.spark.places import absolute, inside
 from palio.spark.sinks.parts import Part, write_parts
@@ -49,6 +51,15 @@ class DeltaSink:
         if parts:
             self._commit(parts, folder, batch)
         return Taken(sum(part.rows for part in parts))
+
+    def files(self, batch: Batch) -> list[str]:
+        """The files of a batch; none where it had no matches."""
+        deltalake = _deltalake()
+        if not deltalake.DeltaTable.is_deltatable(self.table, storage_options=self._options):
+            return []
+        table = deltalake.DeltaTable(self.table, storage_options=self._options)
+        paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+        return sorted(inside(self.table, path) for path in paths if path.startswith(f"{batch.key}."))
 
     def _commit(self, parts: list[Part], folder: str, batch: Batch) -> None:
         deltalake = _deltalake()

@@ -49,7 +49,7 @@ class ParquetSink:
     def __call__(self, matches: DataFrame, batch: Batch) -> Taken | None:
         if BATCH_COLUMN in matches.columns:
             raise PipelineError(f"{BATCH_COLUMN} is the name of a column that readers get; rename that of the events")
-        target = Path(self.path) / f"{BATCH_COLUMN}={batch.key}"
+        target = self._folder(batch)
         self._remove_drafts(batch)
         if target.exists():
             return None
@@ -61,6 +61,13 @@ class ParquetSink:
             _publish(draft, target)
         self._remove_drafts(batch)
         return Taken(sum(part.rows for part in parts))
+
+    def files(self, batch: Batch) -> list[str]:
+        """The files of a batch; none where it had no matches."""
+        return sorted(str(path) for path in self._folder(batch).glob("*.parquet"))
+
+    def _folder(self, batch: Batch) -> Path:
+        return Path(self.path) / f"{BATCH_COLUMN}={batch.key}"
 
     @property
     def _drafts(self) -> Path:

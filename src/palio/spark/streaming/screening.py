@@ -62,12 +62,13 @@ class Screening:
     def _malformed(self, events: DataFrame) -> list[Column]:
         from pyspark.sql import functions as sql
 
-        reasons = [
+        reasons = []
+        corrupt = str(events.sparkSession.conf.get(_CORRUPT))
+        if corrupt in events.columns:  # first: whatever else is missing is missing because of this
+            reasons.append(sql.when(_named(corrupt).isNotNull(), sql.lit("the record could not be read")))
+        reasons += [
             sql.when(sql.expr(condition), sql.lit(reason)) for reason, condition in (self.malformed or {}).items()
         ]
-        corrupt = str(events.sparkSession.conf.get(_CORRUPT))
-        if corrupt in events.columns:
-            reasons.append(sql.when(_named(corrupt).isNotNull(), sql.lit("the record could not be read")))
         if self.event_time is not None:
             reasons.append(sql.when(_named(self.event_time).isNull(), sql.lit(f"{self.event_time} is missing")))
         return reasons + [_no_json(name) for name in self.json]

@@ -157,7 +157,8 @@ def matches_of(events: DataFrame, wants: Wants, columns: Sequence[str] | None, j
     """As `match`, with the same columns whoever subscribes."""
     from pyspark.sql import functions as sql
 
-    found = match(events, wants, columns=columns, json=json)
+    # The index is published already, and carried on from version to version.
+    found = match(events, wants, columns=columns, json=json, plan="broadcast")
     if SUBSCRIBER in found.columns[-1:]:
         return found
     return found.withColumn(SUBSCRIBER, sql.lit(None).cast("string"))

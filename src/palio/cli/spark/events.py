@@ -1,0 +1,175 @@
+"""Events by what a command is told of them: files by their name, tables, subjects of NATS; at once, or as they come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from palio.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from palio.spark.streaming.backfill import Handover
+
+FORMATS: Final = ("parquet", "json", "csv", "orc", "delta")
+UNREADABLE: Final = "_corrupt_record"
+MESSAGE: Final = "message"
+PAYLOAD: Final = "data"
+_CSV: Final = {"header": True}
+
+
+def format_of(events: str) -> str | None:
+    """What files hold, by the end of their name; None for the name of a table."""
+    name = events.lower().rstrip("/*")
+    for compression in (".gz", ".zst", ".bz2", ".xz"):
+        name = name.removesuffix(compression)
+    ending = name.rpartition(".")[2]
+    if ending in ("jsonl", "ndjson", "json"):
+        return "json"
+    if ending in FORMATS:
+        return ending
+    if "/" in events or "*" in events:
+        raise InputError(events, f"its name does not say what it holds; say it with --format: {', '.join(FORMATS)}")
+    return None
+
+
+def read_events(spark: SparkSession, events: str, format: str | None) -> DataFrame:
+    """The events of files, by the end of their name, or of a table."""
+    found = format or format_of(events)
+    if found is None:
+        return _load(events, lambda: spark.table(events))
+    options = {**_CSV, "inferSchema": True} if found == "csv" else {}
+    return _load(events, lambda: spark.read.format(found).options(**options).load(events))
+
+
+@dataclass(frozen=True)
+class Source:
+    """Events that come one after the other, and of which those up to a point can be read again."""
+
+    address: str
+    format: str | None = None
+    columns: str | None = None
+    """Names and types of the events' columns, as SQL writes them; else those of the files that are there."""
+    files_per_batch: int | None = None
+    keeps_unreadable: bool = False
+    """Whether a record that is no event is kept, as a text in the column `_corrupt_record`."""
+
+    @property
+    def is_nats(self) -> bool:
+        from palio.spark.nats_connection import SCHEMES
+
+        return self.address.startswith(SCHEMES)
+
+    @property
+    def json(self) -> tuple[str, ...]:
+        """The columns whose texts hold JSON: the payload of messages, where nobody says what is in it."""
+        return (PAYLOAD,) if self.is_nats and self.columns is None else ()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells one event from another, where the source itself knows."""
+        return (MESSAGE,) if self.is_nats else ()
+
+    def follow(self, spark: SparkSession) -> DataFrame:
+        """The events as they come."""
+        if self.is_nats:
+            return self._payload(spark, self._nats(spark, spark.readStream).load())
+        options: dict[str, Any] = {} if self.files_per_batch is None else {"maxFilesPerTrigger": self.files_per_batch}
+        schema = self._schema(spark)
+        reader = spark.readStream.format(self._file_format).schema(schema).options(**self._options, **options)
+        return _load(self.address, lambda: reader.load(self.address))
+
+    def before(self, spark: SparkSession, point: Handover) -> DataFrame:
+        """The events before a point at which a stream has stood."""
+        if self.is_nats:
+            reader = self._nats(spark, spark.read)
+            until = point.offsets[0] if point.offsets is not None else None
+            if until is None:  # nothing was read before
+                return self._payload(spark, reader.load()).limit(0)
+            return self._payload(spark, reader.option("until", json.dumps(until)).load())
+        schema, files = self._schema(spark), point.files()
+        if not files:
+            return spark.createDataFrame([], schema)
+        return _load(
+            self.address, lambda: spark.read.schema(schema).options(**self._options).load(files, self._file_format)
+        )
+
+    @property
+    def _file_format(self) -> str:
+        found = self.format or format_of(self.address)
+        if found is None:
+            raise InputError(self.address, "a stream of events is a folder of files, or nats://…; not a table")
+        return found
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return _CSV if self._file_format == "csv" else {}
+
+    def _schema(self, spark: SparkSession) -> StructType:
+        """The events' columns: a stream has to know them before the first event."""
+        if self.columns is not None:
+            schema = _named_columns(spark, self.columns)
+        else:
+            try:
+                schema = read_events(spark, self.address, self._file_format).schema
+            except InputError as error:
+                advice = "or say what columns events have: --schema 'id long, price double'"
+                raise InputError(self.address, f"{error.reason}; {advice}") from None
+        return self._with_unreadable(schema) if self._file_format in ("json", "csv") else schema
+
+    def _with_unreadable(self, schema: StructType) -> StructType:
+        if not self.keeps_unreadable or UNREADABLE in schema.names:
+            return schema
+        return schema.add(UNREADABLE, "string")
+
+    def _nats(self, spark: SparkSession, reader: Any) -> Any:
+        from palio.spark.nats_connection import read_address
+        from palio.spark.sources import NatsSource
+
+        spark.dataSource.register(NatsSource)
+        options, stream = read_address(self.address, "a stream of JetStream")
+        return reader.format("nats").options(stream=stream, **options)
+
+    def _payload(self, spark: SparkSession, messages: DataFrame) -> DataFrame:
+        """Messages whose payload is JSON: its members as columns, and beside them the `message` itself."""
+        from pyspark.sql import functions as sql
+
+        message = sql.struct("stream", "subject", "sequence", "time", "headers").alias(MESSAGE)
+        text = sql.col(PAYLOAD).cast("string")
+        if self.columns is None:
+            return messages.select(message, text.alias(PAYLOAD))
+        schema = self._with_unreadable(_named_columns(spark, self.columns))
+        if MESSAGE in schema.names:
+            raise InputError(self.address, f"{MESSAGE} is what a message of NATS is called; call that column otherwise")
+        event = sql.from_json(text, schema, {"columnNameOfCorruptRecord": UNREADABLE})
+        return messages.select(message, event.alias("event")).select(MESSAGE, "event.*")
+
+
+def _named_columns(spark: SparkSession, columns: str) -> StructType:
+    from pyspark.errors import ParseException
+
+    try:
+        schema: StructType = spark.createDataFrame([], columns).schema
+    except ParseException as error:
+        raise InputError("--schema", f"Spark cannot read {columns!r}: {_first_line(error)}") from None
+    return schema
+
+
+def _load(events: str, load: Callable[[], DataFrame]) -> DataFrame:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import AnalysisException
+
+    try:
+        found = load()
+    except (AnalysisException, Py4JJavaError) as error:  # the second where the kind of source is not known
+        raise InputError(events, f"Spark cannot read it: {_first_line(error)}") from None
+    return found
+
+
+def _first_line(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)
+    return str(error if java is None else java.getMessage()).strip().splitlines()[0]

@@ -1,0 +1,72 @@
+"""Options that several commands have, written once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import click
+
+from palio.cli.spark.events import FORMATS
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def duration(ctx: click.Context, param: click.Parameter, given: str | None) -> timedelta | None:
+    """A time as one writes it in one word: 30s, 10m, 2h, 1d."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd])", given)
+    if found is None:
+        raise click.BadParameter(f"{given!r} is no duration; write 30s, 10m, 2h or 1d")
+    return timedelta(**{_UNITS[found[2]]: float(found[1])})
+
+
+def session_options(command: _Command) -> _Command:
+    """Where to run."""
+    conf = click.option("--conf", "settings", multiple=True, metavar="NAME=VALUE", callback=_settings,
+                        help="A setting of Spark.")  # fmt: skip
+    master = click.option("--master", metavar="URL",
+                          help="Where to run: local[4], spark://…, sc://…; by default all cores here.")  # fmt: skip
+    return master(conf(command))
+
+
+def flow_options(command: _Command) -> _Command:
+    """What a stream is, said to it and to those who work with it."""
+    options = [
+        click.option("--events", required=True, metavar="ADDRESS",
+                     help="Events: a folder of files, 'events/*.jsonl', nats://localhost:4222/STREAM."),
+        click.option("--subscriptions", required=True, metavar="LOG", help="The subscription log, see `subscribe`."),
+        click.option("--out", required=True, metavar="SINK",
+                     help="Where matches go: a folder (Parquet), delta:FOLDER, nats://…/SUBJECT, https://…"),
+        click.option("--checkpoint", required=True, metavar="FOLDER", help="Where the stream keeps how far it is."),
+        click.option("--schema", metavar="COLUMNS",
+                     help="The events' columns, as SQL writes them: 'id long, price double'; else those of the files."),
+        click.option("--format", type=click.Choice(FORMATS), help="What the events are, where their names do not say."),
+        click.option("--columns", metavar="NAMES", callback=_names,
+                     help="The columns of an event to keep, with commas; by default all."),
+        click.option("--json-column", "json", multiple=True, metavar="NAME", help="A column whose texts hold JSON."),
+        click.option("--key", metavar="NAMES", callback=_names,
+                     help="The columns that tell one event from another; for nats:// and https://."),
+        click.option("--undelivered", metavar="SINK", help="Where matches go that nats:// or https:// does not take."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return session_options(command)
+
+
+def _settings(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{each!r} is no setting; write NAME=VALUE")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+def _names(ctx: click.Context, param: click.Parameter, given: str | None) -> list[str] | None:
+    return None if given is None else [name.strip() for name in given.split(",")]

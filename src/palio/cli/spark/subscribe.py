@@ -1,0 +1,220 @@
+"""`palio spark subscribe`: subscriptions into the log that streams follow, and out of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from palio.cli import terminal
+from palio.errors import DuplicateSubscription, UnknownSubscription
+
+if TYPE_CHECKING:
+    from palio.matching.subscription import Subscription
+    from palio.spark.log import SubscriptionLog
+
+_REFUSED: Final = 1
+_MOST_FAULTS: Final = 5
+
+
+@click.command()
+@click.argument("log", metavar="LOG")
+@click.argument("files", nargs=-1, metavar="[FILE]…")
+@click.option("--id", metavar="ID", help="One subscription, with --where.")
+@click.option("--where", metavar="CONDITION", help="The condition of --id.")
+@click.option("--subscriber", metavar="NAME", help="Whose --id is.")
+@click.option("--remove", multiple=True, metavar="ID", help="Remove a subscription.")
+@click.option("--exact", is_flag=True, help="Remove all that are not in FILE: the log then holds what the files hold.")
+@click.option("--language", default="sql", show_default=True, help="The language of conditions that do not name one.")
+@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
+              help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
+@click.option("--strict", is_flag=True, help="Write nothing where a subscription cannot be used.")
+@click.option("--compact", is_flag=True, help="Make a snapshot, and forget versions older than a week.")
+@click.option("--list", "list_them", is_flag=True, help="Print the subscriptions, a JSON object on a line each.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as one JSON object.")
+@click.pass_context
+def subscribe(
+    ctx: click.Context,
+    log: str,
+    files: tuple[str, ...],
+    id: str | None,
+    where: str | None,
+    subscriber: str | None,
+    remove: tuple[str, ...],
+    exact: bool,
+    language: str,
+    timezone: str,
+    strict: bool,
+    compact: bool,
+    list_them: bool,
+    as_json: bool,
+) -> None:
+    """Put subscriptions into the log that streams follow, change them and remove them.
+
+    LOG is a folder or an address, s3://…; it is made when it is not there. FILE holds subscriptions, as for `palio
+    match`: those with a new id are added, those whose condition differs are changed, the others stay. All of it
+    becomes one version, which streams use from their next batch on. Asked twice, it does nothing the second time.
+
+    \b
+    Examples:
+      palio spark subscribe wants/ wants.jsonl
+      palio spark subscribe wants/ wants.jsonl --exact
+      palio spark subscribe wants/ --id acme --where "symbol = 'ACME'" --remove desk
+      palio spark subscribe wants/ --list
+    """
+    from palio.matching.subscription import Subscription
+    from palio.spark.log import SubscriptionLog
+
+    if (id is None) != (where is None):
+        raise click.UsageError("--id and --where go together.")
+    if exact and not files:
+        raise click.UsageError("--exact needs a FILE; an empty one removes all.")
+    faulty, wanted = _read(files, language, timezone)
+    if faulty and strict:
+        terminal.error("refused, as --strict asks; nothing was written")
+        ctx.exit(_REFUSED)
+    if id is not None:
+        wanted.append(Subscription(id, where, language, subscriber, {}, timezone))
+    target = SubscriptionLog(log)
+    asked = bool(files or remove or id is not None)
+    made = _commit(target, wanted, remove, exact) if asked else Difference([], [], [], 0)
+    if compact:
+        target.compact()
+    if list_them:
+        for each in target.at():
+            terminal.print_json(_line(each))
+    elif as_json:
+        terminal.print_json({**_state(target), **made.counts(), "left_out": faulty})
+    else:
+        _print(target, made, faulty)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What has to be done so that a log has what is wanted."""
+
+    added: list[Subscription]
+    changed: list[Subscription]
+    removed: list[str]
+    unchanged: int
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "added": len(self.added),
+            "changed": len(self.changed),
+            "removed": len(self.removed),
+            "unchanged": self.unchanged,
+        }
+
+
+def difference(
+    now: Mapping[str, Subscription], wanted: Iterable[Subscription], remove: Sequence[str], exact: bool
+) -> Difference:
+    """What to add, change and remove; of several with one id the last counts."""
+    last = {each.id: each for each in wanted}
+    for id in remove:
+        if id not in now:
+            raise UnknownSubscription(id)
+        if id in last:
+            raise click.UsageError(f"{id!r} is to be added and to be removed.")
+    added = [each for id, each in last.items() if id not in now]
+    changed = [each for id, each in last.items() if id in now and now[id] != each]
+    gone = [id for id in now if id in remove or (exact and id not in last)]
+    return Difference(added, changed, gone, len(last) - len(added) - len(changed))
+
+
+def _commit(log: SubscriptionLog, wanted: list[Subscription], remove: Sequence[str], exact: bool) -> Difference:
+    """Make the log have what is wanted; where another writer is faster, look again what is left to do."""
+    while True:
+        made = difference({each.id: each for each in log.at()}, wanted, remove, exact)
+        if not made and log.exists():
+            return made
+        for each in made.added:
+            log.add(each.id, each.where, **_rest(each))
+        for each in made.changed:
+            log.replace(each.id, each.where, **_rest(each))
+        for id in made.removed:
+            log.remove(id)
+        try:
+            log.commit()
+        except (DuplicateSubscription, UnknownSubscription):
+            log.discard()
+        else:
+            return made
+
+
+def _rest(each: Subscription) -> dict[str, Any]:
+    return {
+        "language": each.language,
+        "subscriber": each.subscriber,
+        "metadata": each.metadata,
+        "timezone": each.timezone,
+    }
+
+
+def _read(files: Sequence[str], language: str, timezone: str) -> tuple[int, list[Subscription]]:
+    """The subscriptions of files, and how many of them cannot be used; those are reported."""
+    from palio.cli.subscribing import Fault, add_usable
+    from palio.files import read_subscriptions
+    from palio.matching.matcher import Matcher
+
+    console = terminal.messages()
+    wanted: list[Subscription] = []
+    faults: list[Fault] = []
+    for path in files:
+        lines = read_subscriptions(
+            path,
+            "jsonl" if path == "-" else None,
+            on_error=lambda error: faults.append((error.line or 0, error.place, None, error.reason)),
+            language=language,
+        )
+        wanted += add_usable(Matcher(), lines, language, timezone, faults, lambda many: None)
+    for _, place, id, reason in faults[:_MOST_FAULTS]:
+        terminal.fault(console, place, "left out", id, reason)
+    if len(faults) > _MOST_FAULTS:
+        console.print(f"… and {len(faults) - _MOST_FAULTS:,} more", style="quiet")
+    return len(faults), wanted
+
+
+def _line(each: Subscription) -> dict[str, Any]:
+    """A subscription as a file has it, without what goes without saying."""
+    said = (
+        ("language", each.language, "sql"),
+        ("subscriber", each.subscriber, None),
+        ("timezone", each.timezone, "UTC"),
+    )
+    unusual = {name: value for name, value, usual in said if value != usual}
+    return {"id": each.id, "where": each.where, **unusual, **each.metadata}
+
+
+def _state(log: SubscriptionLog) -> dict[str, Any]:
+    now = log.at()
+    return {
+        "log": log.path,
+        "version": now.version,
+        "time": None if now.time is None else now.time.isoformat(timespec="seconds"),
+        "subscriptions": len(now),
+    }
+
+
+def _print(log: SubscriptionLog, made: Difference, faulty: int) -> None:
+    console = terminal.results()
+    state = _state(log)
+    if not state["version"]:
+        console.print(f"There is no subscription log at {log.path} yet.", soft_wrap=True)
+        return
+    said = ", ".join(f"{count:,} {name}" for name, count in made.counts().items() if count)
+    facts = [("version", f"{state['version']:,}, of {state['time']}"), ("subscriptions", f"{state['subscriptions']:,}")]
+    if said:
+        facts.append(("done", said))
+    if faulty:
+        facts.append(("left out", terminal.plural(faulty, "subscription")))
+    console.print(terminal.facts(facts))
+    if said and sys.stdout.isatty():
+        console.print("\nStreams that follow this log use it from their next batch on.", style="quiet")

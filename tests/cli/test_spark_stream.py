@@ -1,0 +1,222 @@
+"""`palio spark stream` and `palio spark backfill`, as processes of their own, as one would run them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pytest
+from click.testing import CliRunner, Result
+
+from palio.cli.main import palio
+from tests.spark.nats_server import NatsServer, nats
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["nats"]
+pytestmark = pytest.mark.spark
+
+FLOW = [
+    *("--events", "quotes/*.jsonl", "--subscriptions", "wants", "--out", "hits", "--checkpoint", "state"),
+    *("--schema", "id long, symbol string, price int", "--master", "local[2]"),
+]
+DEAD = ["--dead-letters", "dead", "--malformed", "no price=price IS NULL"]
+
+
+def quotes(name: int) -> None:
+    """Ten quotes, one without a price, and a line that is none."""
+    rows = [
+        {"id": name * 100 + n, "symbol": ["ACME", "INIT"][n % 2], "price": n * 10 if n else None} for n in range(10)
+    ]
+    draft = Path(f"quotes/.{name}")
+    draft.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{oops\n")
+    draft.rename(f"quotes/{name}.jsonl")
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(palio, ["spark", *arguments])
+
+
+def subscribe(*arguments: str) -> None:
+    answer = invoke("subscribe", "wants", *arguments)
+    assert answer.exit_code == 0, answer.stderr
+
+
+def pairs(folder: str = "hits") -> Counter[tuple[int, str]]:
+    table = ds.dataset(folder, partitioning="hive").to_table(columns=["id", "subscription_id"])
+    return Counter(zip(*table.to_pydict().values(), strict=True))
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quotes").mkdir()
+
+
+@pytest.fixture
+def _same_session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands use the session of the tests, and leave it running: a start takes longer than all they do."""
+    monkeypatch.setattr("palio.spark.session.open_session", lambda master, settings: spark)
+    monkeypatch.setattr(type(spark), "stop", lambda self: None)
+    # Its JVM has a working folder of its own.
+    monkeypatch.setattr(
+        "tests.cli.test_spark_stream.FLOW", [each.replace("quotes/", f"{tmp_path}/quotes/") for each in FLOW]
+    )
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "palio", "spark", "stream", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def next_line(process: subprocess.Popen[str]) -> dict[str, Any]:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, process.stderr.read()[-3000:] if process.stderr else ""
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def test_a_stream_follows_the_log_and_ends_with_a_summary_when_it_is_told_to() -> None:
+    subscribe("--id", "dear", "--where", "price > 50", "--subscriber", "ops")
+    with running(*FLOW, *DEAD, "--every", "0.2s", "--json") as process:
+        quotes(1)
+        first = next_line(process)
+        assert (first["batch"], first["version"], first["events"], first["matches"], first["dead"]) == (0, 1, 11, 4, 2)
+        subscribe("--id", "acme", "--where", "symbol = 'ACME'")
+        quotes(2)
+        second = next_line(process)
+        assert (second["batch"], second["version"], second["matches"]) == (1, 2, 4 + 4)
+        process.send_signal(signal.SIGTERM)
+        summary = next_line(process)
+        assert process.wait(60) == 143
+    assert (summary["ended"], summary["batches"], summary["events"], summary["dead"]) == ("interrupted", 2, 22, 4)
+    assert summary["most_matched"] == {"dear": 8, "acme": 4}
+    assert summary["never_matched"] == 0
+    assert set(summary["seconds"]) == {"starting", "index", "sink", "dead letters", "waiting"}
+
+
+@pytest.mark.usefixtures("_same_session")
+@pytest.mark.parametrize("out", ["hits", "delta:hits"])
+def test_a_stream_goes_on_where_it_was_and_backfill_tells_what_was_before(out: str) -> None:
+    flow = [*FLOW, "--out", out]
+    subscribe("--id", "dear", "--where", "price > 50", "--subscriber", "ops")
+    quotes(1)
+    assert invoke("stream", *flow, *DEAD, "--once").exit_code == 0
+    subscribe("--id", "acme", "--where", "symbol = 'ACME'")
+    subscribe("--id", "never", "--where", "price > 1000")
+    told = json.loads(invoke("backfill", "acme", *flow, "--json").stdout)
+    # The one without a price is in the archive, which is not screened.
+    assert (told["until_batch"], told["events"], told["matches"]) == (1, 11, 5)
+    assert "nothing was told again" in invoke("backfill", "acme", *flow).stdout
+    quotes(2)
+    ended = invoke("stream", *flow, *DEAD, "--once")
+    assert ended.exit_code == 0, ended.output
+    said = " ".join(ended.stdout.split())
+    assert "events 11 from " in said
+    assert "in 1 batch" in said
+    assert "subscriptions 3 at version 3, of which 1 never matched" in said
+    assert "least matched dear (4), acme (4)" in said
+    expected = Counter({(name * 100 + n, "dear"): 1 for name in (1, 2) for n in range(6, 10)})
+    expected.update((name * 100 + n, "acme") for name in (1, 2) for n in (2, 4, 6, 8))
+    expected[100, "acme"] = 1
+    if out == "hits":
+        assert pairs() == expected
+    else:
+        from deltalake import DeltaTable
+
+        rows = DeltaTable("hits").to_pyarrow_table(columns=["id", "subscription_id"]).to_pylist()
+        assert Counter((row["id"], row["subscription_id"]) for row in rows) == expected
+    dead = ds.dataset("dead").to_table().to_pylist()
+    assert Counter(row["palio_reason"] for row in dead) == {"no price": 2, "the record could not be read": 2}
+
+
+@pytest.mark.usefixtures("_same_session")
+@pytest.mark.parametrize("schema", ["id long, price int", None])
+def test_from_nats_to_nats(nats: NatsServer, schema: str | None) -> None:
+    """With a schema the members of a message are columns, without one they are in `data`."""
+    name = "KNOWN" if schema else "UNKNOWN"
+    nats.make_stream(name, f"{name}.in.>")
+    nats.make_stream(f"{name}_OUT", f"{name}.out.>")
+    price = "price" if schema else "data.price"
+    subscribe("--id", "dear", "--where", f"{price} > 5 AND message.subject = '{name}.in.x'")
+    flow = [
+        *("--events", f"{nats.url}/{name}", "--subscriptions", "wants", "--checkpoint", "state"),
+        *("--out", f"{nats.url}/{name}.out.{{subscription_id}}", *(["--schema", schema] if schema else [])),
+    ]
+    nats.publish(f"{name}.in.x", [{"id": id, "price": id} for id in range(10)])
+    nats.publish(f"{name}.in.y", [{"id": id, "price": id} for id in range(10)])
+    first = invoke("stream", *flow, "--once", "--json")
+    assert first.exit_code == 0, first.output
+    summary = json.loads(first.stdout.splitlines()[-1])
+    assert (summary["events"], summary["matches"], "most_matched" in summary) == (20, 4, False)
+    subscribe("--id", "late", "--where", f"{price} = 3")
+    told = json.loads(invoke("backfill", "late", *flow, "--json").stdout)
+    assert (told["events"], told["matches"]) == (20, 2)
+    found = nats.messages(f"{name}_OUT")
+    assert Counter(subject for subject, _, _ in found) == {f"{name}.out.dear": 4, f"{name}.out.late": 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--every", "soon"], "write 30s, 10m, 2h or 1d"),
+        (["--malformed", "no price"], "write 'REASON=CONDITION'"),
+        (["--conf", "nonsense"], "NAME=VALUE"),
+        (["--out", "https://example.org"], "which columns tell one event from another"),
+        (["--out", "nats://localhost:4222", "--key", "id"], "not the subject to publish to"),
+        (["--out", "s3://bucket/hits"], "DeltaSink"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_spark_is_started(arguments: list[str], said: str) -> None:
+    answer = invoke("stream", *FLOW, *arguments)
+    assert answer.exit_code == 2
+    assert said in answer.stderr
+
+
+@pytest.mark.usefixtures("_same_session")
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--subscriptions", "nowhere"], "error: there is no subscription log at"),
+        (["--events", "elsewhere/*.jsonl", "--schema", "id lung"], "Spark cannot read 'id lung'"),
+        (["--events", "quotes", "--format", "delta"], "error: quotes: Spark cannot read it"),
+        (["--events", "table"], "not a table"),
+        (["--out", "http://127.0.0.1:9/", "--key", "nothing"], "there is no column nothing"),
+        (["--columns", "nothing"], "there is no column nothing"),
+    ],
+)
+def test_what_ends_a_stream_is_said_in_a_line(arguments: list[str], said: str) -> None:
+    subscribe("--id", "dear", "--where", "price > 50")
+    quotes(1)
+    answer = invoke("stream", *FLOW, "--once", *arguments)
+    assert answer.exit_code == 2, answer.output
+    assert said in answer.stderr
+    assert len(answer.stderr.splitlines()) < 3
+
+
+@pytest.mark.usefixtures("_same_session")
+def test_without_a_schema_there_have_to_be_files() -> None:
+    subscribe("--id", "dear", "--where", "price > 50")
+    place = FLOW.index("--schema")
+    without = [*FLOW[:place], *FLOW[place + 2 :]]
+    answer = invoke("stream", *without, "--once")
+    assert answer.exit_code == 2
+    assert "--schema 'id long, price double'" in answer.stderr
+    quotes(1)
+    assert invoke("stream", *without, "--once").exit_code == 0
+    assert set(pairs()) == {(100 + n, "dear") for n in range(6, 10)}
