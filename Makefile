@@ -18,7 +18,7 @@ help: ## list the targets
 install: $(VENV)/installed-test ## make .venv with all that developing and testing need
 
 run: $(VENV)/installed ## run the demonstration: real flights against thousands of subscriptions
-	@$(BIN)/palio demo $(ARGS)
+	@$(BIN)/palio demo $(if $(ARGS),$(ARGS),--spark)
 
 test: $(VENV)/installed-test lint ## lint, then the tests with coverage: what CI runs
 	$(PYTEST) --hypothesis-profile=ci --cov --cov-report=term $(ARGS)
@@ -46,8 +46,8 @@ clean: ## remove what tests and tools left behind (not .venv)
 # A stamp says for which pyproject.toml the environment was made; what only runs Palio needs no test tools.
 $(VENV)/installed: pyproject.toml
 	$(make-environment)
-	@echo "Installing Palio and what it needs into $(VENV)"
-	@$(BIN)/python -m pip install --quiet --editable .
+	@echo "Installing Palio, Spark and what they need into $(VENV); Spark alone is 400 MB, so this may take minutes"
+	@$(BIN)/python -m pip install --quiet --editable '.[spark,sigma]'
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml

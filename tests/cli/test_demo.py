@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +70,18 @@ def test_what_it_saves_can_be_matched_and_checked(tmp_path: Path) -> None:
     [matches] = [line for line in saved.stdout.splitlines() if line.startswith("answered")]
     assert matches.split()[1] in matched.stdout
     assert CliRunner().invoke(palio, ["check", str(folder / "wants.jsonl")]).exit_code == 0
+
+
+def test_on_spark_the_answers_are_the_same() -> None:
+    """In a process of its own: this one has its session already."""
+    tables = []
+    for options in ([], ["--spark"]):
+        command = [sys.executable, "-m", "palio", "demo", "--subscriptions", "50", "--events", "2000", *options]
+        answer = subprocess.run(
+            command, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, "COLUMNS": "140"}
+        )
+        assert answer.returncode == 0, answer.stderr
+        tables.append(answer.stdout.partition("heard")[2].partition("\n\n ")[0])
+        assert "events/s" in answer.stdout
+    assert tables[0] == tables[1]
+    assert len(tables[0]) > 1_000

@@ -99,15 +99,22 @@ def exact(attributes: Any) -> list[tuple[str, str]]:
     return sorted((name, repr(value)) for name, value in attributes.items())
 
 
+def in_any_order(attributes: Any) -> list[tuple[str, str]]:
+    """The same, but values of objects in arrays may come behind those beside the objects."""
+    return exact(
+        {name: sorted(map(repr, value)) if type(value) is tuple else value for name, value in attributes.items()}
+    )
+
+
 @given(CONTENT)
 def test_reading_agrees_with_the_model(content: dict[str, Any]) -> None:
-    assert exact(Event.from_dict(content).attributes) == exact(model(content))
+    assert in_any_order(Event.from_dict(content).attributes) == in_any_order(model(content))
 
 
 @given(CONTENT)
 def test_content_written_and_read_again_is_the_same_event(content: dict[str, Any]) -> None:
     event = Event.from_dict(content)
-    assert exact(Event.from_dict(event.to_dict()).attributes) == exact(event.attributes)
+    assert in_any_order(Event.from_dict(event.to_dict()).attributes) == in_any_order(event.attributes)
 
 
 @given(CONTENT)

@@ -250,6 +250,6 @@ def _put(record: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _arrays(random: Random, rows: int, value: Callable[[Random], Any]) -> list[list[Any] | None]:
-    # An empty array is missing in Palio (docs/language.md 7.3), so there are none.
+    # An empty array is missing in Palio (docs/language.md 7.4), so there are none.
     arrays = [[_perhaps(random, value) for _ in range(random.randint(1, 4))] for _ in range(rows - 1)]
     return [None, *(None if random.random() < 0.1 else array for array in arrays)]

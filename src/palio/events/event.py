@@ -15,6 +15,7 @@ from typing import Any
 
 from palio.errors import EventError
 from palio.events.flatten import flatten, unflatten
+from palio.events.groups import Grouped
 from palio.events.json import parse_object, write_json
 from palio.events.limits import DEFAULT_LIMITS, Limits
 from palio.events.names import check_path
@@ -219,7 +220,7 @@ def _checked_attributes(attributes: Any, limits: Limits) -> dict[str, Value]:
         elif value:
             several: tuple[Scalar, ...] = tuple(to_scalar(one, path) for one in value)
             checked[path] = several
-    return checked
+    return attributes if isinstance(attributes, Grouped) else checked  # which only an event has
 
 
 def _checked_name(name: Any, what: str) -> str | None:

@@ -2,7 +2,8 @@
 
 Objects become dotted paths. An array becomes several values of its attribute: nested arrays are flattened
 into it, objects inside it contribute to the paths below it, and one without any element contributes
-nothing, as if it were not there. `unflatten` goes the other way, for writing an event down.
+nothing, as if it were not there. Where there are objects in an array, the attributes also know which of them belong
+together (`groups.py`). `unflatten` goes the other way, for writing an event down.
 
 The loop over the members of an object is the hot one (an event of ten scalars takes about a microsecond and a
 half), so it is written out for the commonest types and calls nothing for them.
@@ -10,10 +11,11 @@ half), so it is written out for the commonest types and calls nothing for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from palio.errors import EventError
+from palio.events.groups import Element, Group, Grouped
 from palio.events.limits import Limits
 from palio.events.names import KnownNames, shown, split_path
 from palio.events.values import (
@@ -37,24 +39,29 @@ def flatten(content: Mapping[str, Any], limits: Limits) -> dict[str, Value]:
     if type(content) is not dict and not isinstance(content, Mapping):
         raise EventError(f"an event is a mapping of names to values, not {type_name(content)}")
     walk = _Walk(limits)
-    walk.object(content, None, 1, None)
-    return walk.attributes
+    walk.object(content, None, 1)
+    if not walk.groups:
+        return walk.attributes
+    grouped = Grouped(walk.attributes, tuple(walk.groups))
+    if len(grouped) > limits.attributes:
+        raise _too_many(limits)
+    return grouped
 
 
 class _Walk:
     """One pass through nested content; knows how much has been seen so far."""
 
-    __slots__ = ("attributes", "containers", "limits")
+    __slots__ = ("attributes", "containers", "groups", "lengths", "limits")
 
     def __init__(self, limits: Limits) -> None:
         self.attributes: dict[str, Value] = {}
+        self.groups: list[Group] = []
         self.containers = 0
+        self.lengths: dict[str, int] = {}
         self.limits = limits
 
-    def object(
-        self, content: Mapping[Any, Any], place: str | None, depth: int, found: dict[str, list[Scalar]] | None
-    ) -> None:
-        """Take in the members of the object at a place; inside an array, `found` gathers values by path."""
+    def object(self, content: Mapping[Any, Any], place: str | None, depth: int) -> None:
+        """Take in the members of the object at a place."""
         limits = self.limits
         attributes = self.attributes
         if len(content) > limits.attributes:
@@ -73,59 +80,72 @@ class _Walk:
                 if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
                     value = to_scalar(value, path)
             elif kind not in UNCHECKED:
-                self.visit(value, path, depth + 1, found)
+                self.visit(value, path, depth + 1)
                 continue
-            if found is None:
-                attributes[path] = value
-            else:
-                found.setdefault(path, []).append(value)
-        if len(attributes) > limits.attributes or (found is not None and len(found) > limits.attributes):
+            attributes[path] = value
+        if len(attributes) > limits.attributes:
             raise _too_many(limits)
 
-    def visit(self, value: Any, path: str, depth: int, found: dict[str, list[Scalar]] | None) -> None:
+    def visit(self, value: Any, path: str, depth: int) -> None:
         """Take in what is at a path, whatever it is."""
         kind = type(value)
         if kind is dict:
             self.enter(path, depth)
-            self.object(value, path, depth, found)
+            self.object(value, path, depth)
         elif kind is list or kind is tuple:
-            self.array(value, path, depth, found)
+            self.array(value, path, depth)
         elif (convert := CONVERT.get(kind)) is not None:
-            scalar = convert(value, path)
-            if found is None:
-                self.attributes[path] = scalar
-            else:
-                found.setdefault(path, []).append(scalar)
+            self.attributes[path] = convert(value, path)
         elif isinstance(value, list | tuple):
-            self.array(value, path, depth, found)
+            self.array(value, path, depth)
         elif isinstance(value, Mapping):
             self.enter(path, depth)
-            self.object(value, path, depth, found)
+            self.object(value, path, depth)
         elif is_numpy(value):
-            self.visit(from_numpy(value, path), path, depth, found)
+            self.visit(from_numpy(value, path), path, depth)
         else:
-            self.visit(to_scalar(value, path), path, depth, found)
+            self.visit(to_scalar(value, path), path, depth)
 
-    def array(
-        self,
-        content: list[Any] | tuple[Any, ...],
-        path: str,
-        depth: int,
-        found: dict[str, list[Scalar]] | None,
-    ) -> None:
+    def array(self, content: list[Any] | tuple[Any, ...], path: str, depth: int) -> None:
         """Take in the elements of an array, as so many values of its path and of the paths below it."""
         self.enter(path, depth)
         most = self.limits.array_length
         if len(content) > most:
             raise EventError(f"an array of more than {most:,} values", shown(path))
-        gathered: dict[str, list[Scalar]] = {} if found is None else found
+        values: list[Scalar] = []
+        elements: list[Element] = []
+        nested = 0
         for value in content:
-            self.visit(value, path, depth + 1, gathered)
-        if len(gathered.get(path, ())) > most:
+            convert = CONVERT.get(type(value))
+            if convert is not None:
+                values.append(convert(value, path))
+                continue
+            element = self.element(value, path, depth + 1)
+            found = element.alone.get(path)
+            if element.groups or len(element.alone) > (path in element.alone):
+                elements.append(element)
+            elif type(found) is tuple:
+                values += found
+                nested += len(found)
+            elif path in element.alone:
+                values.append(found)  # type: ignore[arg-type]
+        # Those of arrays within are counted there.
+        self.lengths[path] = length = self.lengths.get(path, 0) + len(values) - nested
+        if length > most:
             raise EventError(f"nested arrays of more than {most:,} values", shown(path))
-        if found is None:
-            for inner, values in gathered.items():
-                self.attributes[inner] = tuple(values)
+        if elements:
+            self.groups.append(Group(path, tuple(elements)))
+        if values:
+            self.attributes[path] = tuple(values)
+
+    def element(self, content: Any, path: str, depth: int) -> Element:
+        """What an element of an array says for itself."""
+        attributes, groups = self.attributes, self.groups
+        self.attributes, self.groups = {}, []
+        self.visit(content, path, depth)
+        element = Element(self.attributes, tuple(self.groups))
+        self.attributes, self.groups = attributes, groups
+        return element
 
     def enter(self, path: str, depth: int) -> None:
         """Count one more object or array, and refuse it where there are too many or it is too deep."""
@@ -140,19 +160,40 @@ class _Walk:
 
 def unflatten(attributes: Mapping[str, Value]) -> dict[str, Any]:
     """Nested content with these attributes: what `flatten` makes the same attributes of."""
+    if isinstance(attributes, Grouped):
+        return _unflatten(attributes.alone, attributes.groups)
+    return _unflatten(attributes, ())
+
+
+def _unflatten(attributes: Mapping[str, Value], groups: tuple[Group, ...]) -> dict[str, Any]:
     root: dict[str, Any] = {}
+    for group in groups:
+        names = split_path(group.path)
+        objects = [_inside(_unflatten(*each), names) for each in group.elements]
+        _place_at(root, names[:-1])[names[-1]] = objects
     for path, value in attributes.items():
         *outer, last = split_path(path)
-        place = root
-        for name in outer:
-            place = _object_at(place, name)
+        place = _place_at(root, outer)
         held = list(value) if type(value) is tuple else value
         if last in place:
             # Values beside an object, which only an array can hold: {"x": [1, {"a": 2}]}.
-            place[last] = [*(held if isinstance(held, list) else [held]), place[last]]
+            beside = place[last] if isinstance(place[last], list) else [place[last]]
+            place[last] = [*(held if isinstance(held, list) else [held]), *beside]
         else:
             place[last] = held
     return root
+
+
+def _place_at(root: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    for name in names:
+        root = _object_at(root, name)
+    return root
+
+
+def _inside(content: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        content = content[name]
+    return content
 
 
 def _object_at(place: dict[str, Any], name: str) -> dict[str, Any]:

@@ -13,6 +13,8 @@ What is left, one element for every array that a group of conditions shares, is 
 satisfies a tree is in general as hard as satisfiability, so there is a limit: a group that leaves more than
 `MOST_CHOICES` is NULL for that event, as everything is that cannot be computed. Counted is beforehand, by what the
 elements are and not by how they are ordered, so that equal events are answered alike.
+
+Where there are objects in an array, the values within one of them are chosen together: `grouping` does that first.
 """
 
 from __future__ import annotations
@@ -21,15 +23,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
-from palio.events.values import Scalar
+from palio.events.groups import Grouped
+from palio.events.values import Scalar, Value
 from palio.filters.expressions.pairs import Elements, some_pair
 from palio.filters.kinds import MISSING
 from palio.filters.tree import And, Attributes, Leaf, Node, Or, Residual, attributes_in, leaves, reads_all
 
 MOST_CHOICES: Final = 10_000  # choices of elements tried for one group of conditions of a filter
 
+_T = TypeVar("_T")
 Scalars: TypeAlias = Mapping[str, Scalar]
 Arrays: TypeAlias = Mapping[str, tuple[Scalar, ...]]
 
@@ -37,18 +41,47 @@ Arrays: TypeAlias = Mapping[str, tuple[Scalar, ...]]
 def holds_for_some_choice(node: Node, event: Attributes) -> bool:
     """Whether a tree holds for some choice of one element of each array of an event."""
     names = event if reads_all(node) else [name for name in attributes_in(node) if name in event]
-    scalars: dict[str, Scalar] = {}
-    arrays: dict[str, tuple[Scalar, ...]] = {}
-    for name in names:
-        value = event[name]
-        if isinstance(value, tuple):
-            arrays[name] = value
+    read = {name: event[name] for name in names}
+    choosing = Choosing({name: value for name, value in read.items() if isinstance(value, tuple)})
+    if isinstance(event, Grouped):
+        from palio.filters.grouping import holds_for_some_objects
+
+        return holds_for_some_objects(node, event, choosing)
+    return choosing.holds(node, *parted(read))
+
+
+def parted(attributes: Mapping[str, Value]) -> tuple[Scalars, Arrays]:
+    """Attributes that have one value, and those of which one is to be chosen."""
+    arrays = {name: value for name, value in attributes.items() if isinstance(value, tuple)}
+    return _settled({name: value for name, value in attributes.items() if name not in arrays}, arrays)  # type: ignore[misc]
+
+
+def connected(items: Iterable[tuple[_T, Sequence[str]]]) -> Iterator[list[_T]]:
+    """Items in groups such that no two groups have a key in common; those without a key come first, each alone."""
+    above: dict[str, str] = {}
+
+    def root(key: str) -> str:
+        while (next_ := above.setdefault(key, key)) != key:
+            above[key] = key = above.setdefault(next_, next_)
+        return key
+
+    alone: list[list[_T]] = []
+    joined: list[tuple[str, _T]] = []
+    for item, keys in items:
+        for key in keys[1:]:
+            above[root(key)] = root(keys[0])
+        if keys:
+            joined.append((keys[0], item))
         else:
-            scalars[name] = value
-    return _Choosing(arrays).holds(node, *_settled(scalars, arrays))
+            alone.append([item])
+    groups: dict[str, list[_T]] = {}
+    for key, item in joined:
+        groups.setdefault(root(key), []).append(item)
+    yield from alone
+    yield from groups.values()
 
 
-class _Choosing:
+class Choosing:
     """One tree and one event. `scalars` has what is chosen or never was several, `several` what is still open.
 
     Plain loops: a generator would take a frame of its own at each of up to two hundred levels.
@@ -79,7 +112,7 @@ class _Choosing:
 
     def _all(self, children: Iterable[Node], scalars: Scalars, several: Arrays, counted: bool) -> bool:
         others = [child for child in children if not isinstance(child, Leaf)]
-        read = frozenset().union(*map(self._read, others))
+        read = frozenset().union(*map(self.read, others))
         left: dict[str, tuple[Scalar, ...]] = {}
         for child in children:
             if not isinstance(child, Leaf):
@@ -146,7 +179,7 @@ class _Choosing:
 
     # Which conditions depend on each other
 
-    def _read(self, node: Node) -> frozenset[str]:
+    def read(self, node: Node) -> frozenset[str]:
         """The attributes of which a tree looks at one element."""
         if isinstance(node, Leaf):
             return frozenset((node.attribute,))
@@ -154,37 +187,16 @@ class _Choosing:
             return node.scalar_attributes
         found = self._names.get(id(node))
         if found is None:
-            found = self._names[id(node)] = frozenset().union(*map(self._read, node.children))
+            found = self._names[id(node)] = frozenset().union(*map(self.read, node.children))
         return found
 
     def _groups(self, children: Iterable[Node], several: Arrays) -> Iterator[list[Node]]:
         """The children in groups such that no two groups share an array."""
-        above: dict[str, str] = {}
-
-        def root(name: str) -> str:
-            while (next_ := above.setdefault(name, name)) != name:
-                above[name] = name = above.setdefault(next_, next_)
-            return name
-
-        alone: list[list[Node]] = []
-        joined: list[tuple[str, Node]] = []
-        for child in children:
-            names = [name for name in self._read(child) if name in several]
-            for name in names[1:]:
-                above[root(name)] = root(names[0])
-            if names:
-                joined.append((names[0], child))
-            else:
-                alone.append([child])
-        groups: dict[str, list[Node]] = {}
-        for name, child in joined:
-            groups.setdefault(root(name), []).append(child)
-        yield from alone
-        yield from groups.values()
+        return connected((child, [name for name in self.read(child) if name in several]) for child in children)
 
     def _shared(self, children: Iterable[Node], several: Arrays) -> list[str]:
         """The arrays that several of the children look at."""
-        uses = Counter(name for child in children for name in self._read(child) if name in several)
+        uses = Counter(name for child in children for name in self.read(child) if name in several)
         return [name for name, count in uses.items() if count > 1]
 
     # How many choices there are

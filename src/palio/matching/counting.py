@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from palio.events.groups import Grouped
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING, Kind, Value, kind_of, position_of
 from palio.filters.normal_form import Conjunction, covering_conjunction, expand
@@ -40,7 +41,8 @@ class _Goal:
 
     id: str
     predicates: list[_Predicate]
-    verified: Filter | None  # asked before it is believed; None where counting is enough
+    filter: Filter
+    is_sure: bool  # whether counting is enough, or the filter is asked as well
     count: int = 0
     event: int = 0  # the number of the event that `count` is about
 
@@ -125,21 +127,19 @@ class CountingMatcher(FindingMatcher):
 
     def _file(self, id: str, filter: Filter) -> None:
         alternatives = expand(filter.tree, MOST_CONJUNCTIONS)
-        verified = alternatives is None
+        is_whole = alternatives is not None
         if alternatives is None:
             wider = covering_conjunction(filter.tree)
             alternatives = [] if wider is None else [wider]
-        self._goals[id] = [
-            self._goal(id, each, filter if verified or each.residuals else None) for each in alternatives
-        ]
+        self._goals[id] = [self._goal(id, each, filter, is_whole and not each.residuals) for each in alternatives]
 
     def _unfile(self, id: str) -> None:
         for goal in self._goals.pop(id):
             self._unfile_goal(goal)
 
-    def _goal(self, id: str, conjunction: Conjunction, verified: Filter | None) -> _Goal:
+    def _goal(self, id: str, conjunction: Conjunction, filter: Filter, is_sure: bool) -> _Goal:
         predicates = [self._predicate(name, values) for name, values in conjunction.leaves.items()]
-        goal = _Goal(id, predicates, verified)
+        goal = _Goal(id, predicates, filter, is_sure)
         for predicate in predicates:
             predicate.goals[goal] = None
         if not predicates:
@@ -179,10 +179,11 @@ class CountingMatcher(FindingMatcher):
         """The ids of those that match, none twice, as they are found."""
         self._events += 1
         found: set[str] = set()
+        grouped = isinstance(attributes, Grouped)
         for goal in self._candidates(attributes):
             if goal.id in found:
                 continue
-            if goal.verified is None or goal.verified.matches_attributes(attributes):
+            if (goal.is_sure and not grouped) or goal.filter.matches_attributes(attributes):
                 found.add(goal.id)
                 yield goal.id
 
@@ -201,8 +202,10 @@ class CountingMatcher(FindingMatcher):
             if index is None:
                 continue
             if isinstance(value, tuple):
-                # A conjunction has one condition per attribute, so any element may be the one it asks for.
-                yield from dict.fromkeys(number for element in value for number in index.find(element))
+                # A conjunction has one condition per attribute, so any element may be the one it asks for; where there
+                # are objects in arrays, the one that is chosen may also lack it.
+                elements = (*value, MISSING) if isinstance(attributes, Grouped) else value
+                yield from dict.fromkeys(number for element in elements for number in index.find(element))
             else:
                 yield from index.find(value)
         for name, numbers in self._when_missing.items():

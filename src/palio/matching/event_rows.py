@@ -17,13 +17,11 @@ class EventRows:
     """The events of a piece as columns, for all segments."""
 
     def __init__(self, events: Sequence[Attributes], segments: Sequence[Segment]) -> None:
-        wanted: set[str] | None = {name for segment in segments for name in segment.attributes}
-        if any(segment.reads_whole_event for segment in segments):
-            wanted = None
         self._events = events
-        self._flat = Transposed(events, wanted)
+        self._asked = {name for segment in segments for name in segment.attributes}
+        self._searched = any(segment.reads_whole_event for segment in segments)
+        self._flat = Transposed(events, self._asked, self._searched)
         self._arrays = sorted(set(self._flat.rows_of_arrays))
-        self._wanted = wanted
 
     def match(self, segment: Segment, catalogue: Catalogue) -> tuple[Ints, Numbers] | None:
         """The candidates of a segment, by row; None where it must be asked event by event."""
@@ -48,13 +46,18 @@ class EventRows:
         rows: list[int] = []
         left: list[int] = []
         for row in self._arrays:
-            choices = None if self._wanted is None else choices_of(self._events[row], self._wanted)
+            choices = choices_of(self._events[row], self._asked)
             if choices is None:
                 left.append(row)
             else:
                 events += choices
                 rows += [row] * len(choices)
-        return Transposed(events, self._wanted), np.array(rows, np.int64), left
+        made = Transposed(events, self._asked, self._searched)
+        if self._searched:
+            for place, row in enumerate(rows):
+                several = (value for value in self._events[row].values() if isinstance(value, tuple))
+                made.searched += [(place, values) for values in several]
+        return made, np.array(rows, np.int64), left
 
     def _match_choices(self, segment: Segment) -> tuple[Ints, Numbers]:
         choices, rows, _ = self._choices

@@ -2,7 +2,8 @@
 
 Written from EventBridge's documentation and the observable behaviour of its engine; it shares nothing with
 `palio.languages`. A pattern is expanded into all choices its `$or` leave, each a mapping from a dotted path to the
-list asked of it; an event is taken apart into the values found at each path. Arrays count as so many values.
+list asked of it; an event is taken apart into the values found at each path. An array of values counts as so many
+values. Of an array with objects in it one object is chosen, or one array within it, for all paths together.
 """
 
 from __future__ import annotations
@@ -16,24 +17,57 @@ from typing import Any
 
 def matches(pattern: dict[str, Any], event: dict[str, Any]) -> bool:
     """Whether an event matches a pattern that is valid."""
-    found: dict[str, list[Any]] = {}
-    for path, value in _leaves(event, ""):
-        found.setdefault(path, []).append(value)
     return any(
         all(_field_matches(asked, found.get(path, [])) for path, asked in choice.items())
+        for found in _readings(event, "")
         for choice in _choices(pattern, "", [{}])
     )
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _readings(value: Any, path: str) -> list[dict[str, list[Any]]]:
+    """All ways to choose objects from the arrays of a value, each as the values at every path."""
     if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from _leaves(inner, f"{path}.{name}" if path else name)
-    elif isinstance(value, list):
+        return _together([_readings(inner, f"{path}.{name}" if path else name) for name, inner in value.items()])
+    if not isinstance(value, list):
+        return [{path: [value]}]
+    if not _has_object(value):
+        return [{path: found}] if (found := list(_values(value))) else [{}]
+    beside = [{path: list(_values([inner for inner in value if not _has_object(inner)]))}]
+    objects = [reading for inner in value if _has_object(inner) for reading in _readings(inner, path)]
+    return _together([beside, objects or [{}]])
+
+
+def _together(parts: list[list[dict[str, list[Any]]]]) -> list[dict[str, list[Any]]]:
+    """Every choice of one reading of each part, with the values of all of them."""
+    found: list[dict[str, list[Any]]] = [{}]
+    for part in parts:
+        found = [
+            {path: [*one.get(path, []), *other.get(path, [])] for path in one.keys() | other.keys()}
+            for one in found
+            for other in part
+        ]
+    return found
+
+
+def _has_object(value: Any) -> bool:
+    """Whether a value is an object with something in it, or an array of such."""
+    if isinstance(value, dict):
+        return any(map(_says_something, value.values()))
+    return isinstance(value, list) and any(map(_has_object, value))
+
+
+def _says_something(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_says_something, value.values() if isinstance(value, dict) else value))
+    return True
+
+
+def _values(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
         for inner in value:
-            yield from _leaves(inner, path)
-    else:
-        yield path, value
+            yield from _values(inner)
+    elif not isinstance(value, dict):
+        yield value
 
 
 def _choices(pattern: dict[str, Any], path: str, before: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -42,6 +42,36 @@ VECTORS = [
     Vector("an array has any of its values", {"x": ["a", "b"]}, [{"x": ["c", "b"]}], [{"x": ["c", "d"]}, {"x": []}]),
     Vector("arrays in arrays are one", {"x": [1]}, [{"x": [[2], [[1]]]}], [{"x": [[2]]}, {"x": [[]]}]),
     Vector("objects in arrays are entered", {"d": {"k": [1]}}, [{"d": [{"k": 2}, {"k": 1}]}], [{"d": [{"k": 2}]}]),
+    Vector(
+        "fields of objects in an array match in one of them",
+        {"d": {"k": [1], "m": [{"prefix": "b"}]}},
+        [{"d": [{"k": 2}, {"k": 1, "m": "bee"}]}, {"d": [[{"k": 1, "m": "b"}]]}, {"d": {"k": 1, "m": "b"}}],
+        [{"d": [{"k": 1}, {"m": "bee"}]}, {"d": [{"k": 1, "m": "a"}, {"k": 2, "m": "b"}]}],
+    ),
+    Vector(
+        "objects in arrays of objects",
+        {"d": {"k": [1], "e": {"m": [2], "n": [3]}}},
+        [{"d": [{"k": 5}, {"k": 1, "e": [{"m": 2}, {"m": 2, "n": 3}]}]}],
+        [
+            {"d": [{"k": 1, "e": [{"m": 2}, {"n": 3}]}]},
+            {"d": [{"k": 1, "e": [{"m": 4}]}, {"k": 5, "e": [{"m": 2, "n": 3}]}]},
+        ],
+    ),
+    Vector(
+        "absent in the object that matches",
+        {"d": {"k": [1], "m": [{"exists": False}]}},
+        [{"d": [{"k": 2, "m": 1}, {"k": 1}]}, {"d": [{"k": 1, "m": []}]}],
+        [{"d": [{"k": 1, "m": 1}, {"k": 2}]}, {"d": [{"k": 1, "m": [{"x": 1}, 2]}]}],
+    ),
+    Vector(
+        "values beside an object, and beside another",
+        {"d": [7], "d.k": ["a"]},
+        [{"d": [[{"k": "a"}, 6, 7], [{"k": "b"}, 8]]}, {"d": [7, {"k": "b"}, {"k": "a"}]}],
+        [{"d": [[{"k": "b"}, 6, 7], [{"k": "a"}, 8]]}],
+    ),
+    Vector(
+        "two arrays of objects", {"d": {"k": [1]}, "e": {"k": [2]}}, [{"d": [{"k": 1}, {"m": 1}], "e": [{"k": 2}]}], []
+    ),
     Vector("a number in an array", {"x": [{"numeric": [">", 9]}]}, [{"x": [1, 10]}], [{"x": [1, 2]}, {"x": ["10"]}]),
     Vector(
         "some value is another", {"x": [{"anything-but": "a"}]}, [{"x": ["a", "b"]}], [{"x": ["a", "a"]}, {"x": []}]

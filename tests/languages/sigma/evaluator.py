@@ -154,7 +154,8 @@ def refers(modifiers: list[str], own: Any, other: Any) -> bool:
     mine, theirs = text_of(own), text_of(other)
     if mine is None or theirs is None:
         return False
-    mine, theirs = mine.lower(), theirs.lower()
+    if "cased" not in modifiers:
+        mine, theirs = mine.lower(), theirs.lower()
     if "contains" in modifiers:
         return theirs in mine
     if "startswith" in modifiers:

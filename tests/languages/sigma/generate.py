@@ -54,7 +54,8 @@ def items(draw: st.DrawFn) -> tuple[str, Any]:
         return f"{field}|exists", draw(st.booleans())
     if kind == "fieldref":
         how = draw(st.sampled_from(["", "|contains", "|startswith", "|endswith"]))
-        return f"{field}|fieldref{how}{every}", draw(st.sampled_from(FIELDS))
+        cased = draw(st.sampled_from(["", "|cased"]))
+        return f"{field}{cased}|fieldref{how}{every}", draw(st.sampled_from(FIELDS))
     how = draw(
         st.sampled_from(["base64", "base64offset|contains", "wide|base64offset|contains", "wide", "base64|contains"])
     )
@@ -114,11 +115,11 @@ def events(*, arrays: bool = False) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.sampled_from([*FIELDS, "Other"]), value, max_size=5)
 
 
-def nested(event: dict[str, Any]) -> dict[str, Any]:
-    """The event as JSON has it: a dot in a name leads into an object."""
+def nested(event: dict[str, Any], dotted: bool = False) -> dict[str, Any]:
+    """The event as JSON has it: a dot in a name leads into an object, or stays where it is."""
     made: dict[str, Any] = {}
     for name, value in event.items():
-        *way, last = name.split(".")
+        *way, last = [name] if dotted else name.split(".")
         inner = made
         for step in way:
             inner = inner.setdefault(step, {})

@@ -147,6 +147,7 @@ def test_not_is_true_where_a_field_is_missing() -> None:
         ("x|base64offset|contains", "Invoke", "eEludm9rZQ==", True),
         ("x|base64offset|contains", "Invoke", "SW52b2tl", True),
         ("x|wide|base64offset|contains", "abc", "YQBiAGMA", True),
+        ("x|utf16le|base64", "abc", "YQBiAGMA", True),
         ("x|utf16|base64offset|contains", "abc", "//5hAGIAYwA=", True),
         ("x|contains|windash", " -enc", "p.exe /enc", True),
         ("x|contains|windash", " -enc", "p.exe –enc", True),
@@ -225,9 +226,31 @@ def test_keywords_are_looked_for_in_all_values() -> None:
     assert not wanted.matches({"x": "two", "y": "ones"})
 
 
-def test_a_dot_leads_into_an_object() -> None:
-    assert fires({"user.name": "a"}, user={"name": "A"})
-    assert not fires({"user.name": "a"}, **{"user.name": "a"})
+def test_a_dot_leads_into_an_object_or_is_part_of_a_name() -> None:
+    for event in (
+        {"a": {"b": {"c": "X"}}},
+        {"a.b.c": "x"},
+        {"a": {"b.c": "x"}},
+        {"a.b": {"c": "x"}},
+    ):
+        assert fires({"a.b.c": "x"}, **event)
+        assert not fires({"a.b.c": None}, **event)
+        assert not fires({"a.b.c|exists": False}, **event)
+        assert not fires({"a.b": "x"}, **event)
+    assert fires({"a.b.c": None}, **{"a": {"b": 1}, "a.b.c": None})
+    assert fires({"a.b.c|exists": False}, a={"b": 1})
+
+
+def test_of_many_dots_all_are_steps_or_none() -> None:
+    assert fires({"a.b.c.d.e": "x"}, a={"b": {"c": {"d": {"e": "x"}}}})
+    assert fires({"a.b.c.d.e": "x"}, **{"a.b.c.d.e": "x"})
+    assert not fires({"a.b.c.d.e": "x"}, **{"a.b": {"c.d.e": "x"}})
+
+
+def test_case_matters_between_fields_if_it_is_asked_for() -> None:
+    assert fires({"x|fieldref": "y"}, x="Ann", y="ann")
+    assert not fires({"x|cased|fieldref": "y"}, x="Ann", y="ann")
+    assert fires({"x|fieldref|cased|startswith": "y"}, x="Anna", y="Ann")
 
 
 def test_an_event_with_arrays_is_as_many_events_as_there_are_choices() -> None:

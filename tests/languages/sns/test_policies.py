@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import Filter, Matcher, ParseError
-from palio.languages import eventbridge, sns
+from palio.languages import sns
 from tests.languages.eventbridge.oracle import matches
 from tests.languages.eventbridge.strategies import NAMES, NETWORKS, SCALARS, TEXTS, events, ranges
 
@@ -45,18 +46,30 @@ NESTED = st.dictionaries(NAMES, st.one_of(LISTS, FLAT), min_size=1, max_size=3)
 MESSAGES = st.dictionaries(NAMES, st.one_of(SCALARS, st.lists(SCALARS, max_size=3)), max_size=4)
 
 
+def cut(value: Any) -> Any:
+    """The same with all numbers cut off behind the fifth digit behind the point."""
+    if isinstance(value, dict):
+        return {name: cut(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return list(map(cut, value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number = Decimal(repr(value))
+        return number.quantize(Decimal("0.00001"), ROUND_FLOOR, Context(400, Emax=MAX_EMAX, Emin=MIN_EMIN))
+    return value
+
+
 @given(POLICIES, st.lists(MESSAGES, min_size=1, max_size=6))
 def test_a_policy_on_attributes_matches_what_sns_matches(policy: dict[str, Any], some: list[dict[str, Any]]) -> None:
     wanted = sns.parse(policy, strict=False)
-    assert [wanted.matches(event) for event in some] == [matches(policy, event) for event in some]
+    assert [wanted.matches(event) for event in some] == [matches(cut(policy), cut(event)) for event in some]
     assert Filter.parse(str(wanted)) == wanted == sns.parse(json.dumps(policy), strict=False)
 
 
 @given(NESTED, st.lists(events(), min_size=1, max_size=6))
 def test_a_policy_on_the_body_matches_what_sns_matches(policy: dict[str, Any], some: list[dict[str, Any]]) -> None:
     wanted = sns.parse(policy, scope="body", strict=False)
-    assert [wanted.matches(event) for event in some] == [matches(policy, event) for event in some]
-    assert wanted == eventbridge.parse(policy, strict=False)
+    assert [wanted.matches(event) for event in some] == [matches(cut(policy), cut(event)) for event in some]
+    assert Filter.parse(str(wanted)) == wanted
 
 
 # Policy, message attributes that are accepted, and that are not: the facts of the documentation.

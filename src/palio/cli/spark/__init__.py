@@ -12,6 +12,9 @@ _COMMANDS: Final = {
     "subscribe": "Put subscriptions into the log that streams follow, change them and remove them.",
     "stream": "Match events as they come, each batch with the latest subscriptions.",
     "backfill": "Tell new subscriptions what happened before the stream had them.",
+    "estimate": "Say how often a condition would fire, from a sample of an archive.",
+    "covering": "Say which subscriptions another one covers, and which are left.",
+    "generate": "Make events and subscriptions to test and measure with.",
 }
 
 

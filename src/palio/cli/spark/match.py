@@ -30,6 +30,8 @@ _MOST_REFUSED: Final = 5
 @click.option("--per-event", is_flag=True, help="One row for each event, with the list of those who want it.")
 @click.option("--columns", metavar="NAMES", help="The columns of an event to keep, with commas; by default all.")
 @click.option("--json-column", "json", multiple=True, metavar="NAME", help="A column whose texts hold JSON.")
+@click.option("--plan", type=click.Choice(["auto", "broadcast", "rendezvous"]), default="auto", show_default=True,
+              help="One index for every executor, or events and subscriptions that meet by keys.")  # fmt: skip
 @session_options
 @report_option
 @click.option("--strict", is_flag=True, help="Refuse to run where a subscription cannot be used.")
@@ -44,6 +46,7 @@ def match(
     per_event: bool,
     columns: str | None,
     json: tuple[str, ...],
+    plan: str,
     master: str | None,
     settings: dict[str, str],
     report: str | None,
@@ -75,7 +78,7 @@ def match(
         figures = Figures({"starting": opened - started, "indexing": time.perf_counter() - opened})
         kept = columns.split(",") if columns else None
         rows = read_events(spark, events, format)
-        match_and_count(spark, rows, wants, out, figures, per_event=per_event, columns=kept, json=json)
+        match_and_count(spark, rows, wants, out, figures, per_event=per_event, columns=kept, json=json, plan=plan)
     finally:
         spark.stop()
     ranking = Ranking(figures.counts, wants.matcher)

@@ -33,6 +33,8 @@ class Dialect:
     """The largest number, either side of zero, that `numeric` and `anything-but` take; None for no limit."""
     largest_exact: Decimal | None
     """The largest number that may stand for itself; None for no limit."""
+    digits: int | None
+    """How many digits behind the point count; None for all."""
     most_combinations: int | None
     """How many combinations the arrays of `$or` may have; None for no limit."""
     busiest_wildcards: int | None
@@ -61,6 +63,7 @@ EVENTBRIDGE: Final = Dialect(
     dots_join=True,
     largest=Decimal("5e9"),
     largest_exact=None,
+    digits=None,
     most_combinations=1_000,
     busiest_wildcards=10,
     bare_values=False,

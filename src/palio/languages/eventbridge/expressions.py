@@ -89,7 +89,7 @@ def _exact_number(item: Value, place: Place, dialect: Dialect) -> ValueSet:
             f"{dialect.service} compares numbers between -{bound} and {bound}",
             "strict=False lifts the limits of the service",
         )
-    return equal_to(literal)
+    return equal_to(literal, dialect)
 
 
 def _read_test(item: Value, place: Place, dialect: Dialect) -> Alternative:
@@ -150,7 +150,7 @@ def _read_anything_but(operand: Value, place: Place, dialect: Dialect) -> Condit
         case str():
             return none_of([exactly([operand.content])])
         case Decimal():
-            return none_of([within(equal_to(comparable(operand, place, dialect)))])
+            return none_of([within(equal_to(comparable(operand, place, dialect), dialect))])
         case Array(items):
             return none_of([_all_of_a_kind(items, operand, place, dialect)])
         case Object():
@@ -169,7 +169,7 @@ def _all_of_a_kind(items: tuple[Value, ...], operand: Value, place: Place, diale
             case str():
                 strings.append(item.content)
             case Decimal():
-                sets.append(equal_to(comparable(item, place.item(index), dialect)))
+                sets.append(equal_to(comparable(item, place.item(index), dialect), dialect))
             case _:
                 raise place.item(index).refuse(
                     item, f"the list of anything-but holds strings or numbers, not {kind_of(item)}"

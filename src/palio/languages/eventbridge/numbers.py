@@ -7,7 +7,7 @@ read that way; a number that only stands for itself may have any digits.
 
 from __future__ import annotations
 
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, ROUND_FLOOR, Context, Decimal
 from typing import Final
 
 from palio.events.values import DIGITS
@@ -21,12 +21,15 @@ from palio.languages.eventbridge.refusal import Place
 _LARGEST_EXPONENT: Final = 308  # of binary64
 _SMALLEST_EXPONENT: Final = -324
 _EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_MOST_CUT: Final = Decimal("1e20")  # beyond that, no number of an event has digits behind the point
 _LOWER: Final = (">", ">=")
 _UPPER: Final = ("<", "<=")
 
 
-def equal_to(literal: Decimal) -> ValueSet:
+def equal_to(literal: Decimal, dialect: Dialect) -> ValueSet:
     """The numbers equal to a literal; none where no event can hold it."""
+    if dialect.digits is not None and literal.copy_abs() < _MOST_CUT:
+        return _cut("=", literal, dialect.digits)
     if literal.is_zero():
         return _numbers("=", Decimal(0))
     if not _SMALLEST_EXPONENT <= literal.adjusted() <= _LARGEST_EXPONENT:
@@ -50,6 +53,26 @@ def _numbers(operator: str, literal: Decimal) -> ValueSet:
     """The numbers that compare so with a literal: exactly, but for floats, which compare as binary64."""
     # What has more digits than any decimal of an event is told from all of them by its nearest float as well.
     return compare(operator, literal if _is_decimal(literal) else float(literal)).true
+
+
+def _compared(operator: str, literal: Decimal, dialect: Dialect) -> ValueSet:
+    if dialect.digits is not None and literal.copy_abs() < _MOST_CUT:
+        return _cut(operator, literal, dialect.digits)
+    return _numbers(operator, literal)
+
+
+def _cut(operator: str, literal: Decimal, digits: int) -> ValueSet:
+    """The numbers that compare so with a literal if only so many digits behind the point count, of either."""
+    unit = Decimal(1).scaleb(-digits)
+    first = literal.quantize(unit, ROUND_FLOOR, _EXACT)  # of all numbers that are the same then; the next is not
+    match operator:
+        case "=":
+            return _numbers(">=", first).intersect(_numbers("<", first + unit))
+        case "<" | ">=":
+            return _numbers(operator, first)
+        case "<=":
+            return _numbers("<", first + unit)
+    return _numbers(">=", first + unit)
 
 
 def _is_decimal(literal: Decimal) -> bool:
@@ -96,7 +119,7 @@ def read_numeric(operand: Value, place: Place, dialect: Dialect) -> ValueSet:
         raise place.refuse(operand, "numeric takes an operator and a number, and here is nothing", _FORM)
     operator = _operator(items[0], place, ("=", *_LOWER, *_UPPER))
     first = _operand(items, 1, operand, place, dialect)
-    values = _numbers(operator, first)
+    values = _compared(operator, first, dialect)
     if len(items) == 2:
         return values
     if operator not in _LOWER:
@@ -107,7 +130,7 @@ def read_numeric(operand: Value, place: Place, dialect: Dialect) -> ValueSet:
         raise place.refuse(items[4], "a range has a lower and an upper bound, and nothing more", _FORM)
     if first >= last:
         raise place.refuse(items[3], f"the range is empty: its lower bound {first} is not below {last}")
-    return values.intersect(_numbers(second, last))
+    return values.intersect(_compared(second, last, dialect))
 
 
 _FORM: Final = 'write ["=", 5], [">", 0], ["<=", 9] or a range [">=", 0, "<", 10]'

@@ -63,9 +63,13 @@ def _item(key: Anything, value: Anything, path: Path) -> Formula:
         raise MissingExtra("Sigma rules", "sigma") from None
     if not isinstance(key, str):
         raise DetectionError(path, f"a field's name is text, not {type(key).__name__}")
+    field, *modifiers = key.split("|")
+    cased = {"cased", "fieldref"} <= set(modifiers)  # which pySigma cannot say of a field
+    modifiers = [_SAME_MODIFIER.get(each, each) for each in modifiers if each != "cased" or not cased]
+    key = "|".join((field, *modifiers))
     for modifier in key.split("|")[1:]:
         if modifier not in modifier_mapping:
-            hint = f"the modifiers are {', '.join(sorted(modifier_mapping))}"
+            hint = f"the modifiers are {', '.join(sorted((*modifier_mapping, *_SAME_MODIFIER)))}"
             raise DetectionError(path, f"there is no modifier {modifier!r}", hint)
     for each in value if isinstance(value, list) else [value]:
         if not isinstance(each, _SCALARS):
@@ -82,9 +86,9 @@ def _item(key: Anything, value: Anything, path: Path) -> Formula:
     values = tuple(item.value)
     formula: Formula
     if item.value_linking is ConditionAND and len(values) > 1:
-        formula = All(tuple(Ask(item.field, (each,), path) for each in values))
+        formula = All(tuple(Ask(item.field, (each,), path, cased) for each in values))
     else:
-        formula = Ask(item.field, values, path)
+        formula = Ask(item.field, values, path, cased)
     return Not(formula) if item.negated else formula
 
 
@@ -98,6 +102,7 @@ def _check_expression(text: Anything, path: Path) -> None:
         raise DetectionError(path, str(error)) from None
 
 
+_SAME_MODIFIER: Final = {"utf16le": "wide"}  # names of the specification that pySigma does not have
 _WRONG_KIND: Final = re.compile(r"Modifier Sigma(\w+)Modifier incompatible to value type of '(.*)'", re.DOTALL)
 
 

@@ -16,6 +16,7 @@ class Ask:
     field: str | None
     values: tuple[SigmaType, ...]
     path: tuple[str | int, ...]  # where in the rule it is written
+    cased: bool = False  # whether case matters where values are other fields; of others they say so themselves
 
 
 @dataclass(frozen=True, slots=True, eq=False)

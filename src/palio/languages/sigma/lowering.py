@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from palio.events.names import join_path, split_path
 from palio.filters.filter import Filter
@@ -17,12 +17,14 @@ from palio.filters.tree import And, Node, Or
 from palio.languages.sigma.detections import DetectionError, fields_in, read_detection
 from palio.languages.sigma.formulas import All, Any, Ask, Formula, Not
 from palio.languages.sigma.logsources import LogSources, Place
-from palio.languages.sigma.meanings import Meaning, Values
+from palio.languages.sigma.meanings import Every, Meaning, Values
 from palio.languages.sigma.rule import Rule, Source
 from palio.languages.sigma.values import meaning_of, refers_to, search_for
 
 if TYPE_CHECKING:
     from sigma.types import SigmaType
+
+_MOST_DOTS: Final = 3  # each doubles the ways to read a name
 
 
 def lower_rule(rule: Rule, logsources: LogSources, timezone: str) -> Filter:
@@ -99,7 +101,7 @@ class _Lowering:
         united: dict[str, Values] = {}
         for value in ask.values or (None,):
             try:
-                for meaning in self._of_value(ask.field, value):
+                for meaning in self._of_value(ask, value):
                     if isinstance(meaning, Values):
                         known = united.get(meaning.attribute)
                         united[meaning.attribute] = meaning if known is None else known.union(meaning)
@@ -109,25 +111,39 @@ class _Lowering:
                 raise self.source.refuse(ask.path, str(error)) from None
         return [*united.values(), *found]
 
-    def _of_value(self, field: str | None, value: SigmaType | None) -> list[Meaning]:
-        from sigma.types import SigmaExpansion, SigmaFieldReference, SigmaNull
+    def _of_value(self, ask: Ask, value: SigmaType | None) -> list[Meaning]:
+        from sigma.types import SigmaExists, SigmaExpansion, SigmaFieldReference, SigmaNull
 
         if isinstance(value, SigmaExpansion):
-            return [meaning for each in value.values for meaning in self._of_value(field, each)]
-        if field is None:
+            return [meaning for each in value.values for meaning in self._of_value(ask, each)]
+        if ask.field is None:
             if value is None:
                 raise ValueError("null is the value of a field; here no field is named")
             return [search_for(value)]
-        attributes = self._attributes(field)
+        attributes = self._attributes(ask.field)
         if isinstance(value, SigmaFieldReference):
             others = self._attributes(value.field)
-            return [refers_to(mine, value, other) for mine in attributes for other in others]
+            return [refers_to(mine, value, other, ask.cased) for mine in attributes for other in others]
         wanted = SigmaNull() if value is None else value
-        return [meaning_of(attribute, wanted, self.timezone) for attribute in attributes]
+        meanings = [meaning_of(attribute, wanted, self.timezone) for attribute in attributes]
+        if isinstance(wanted, SigmaNull) or (isinstance(wanted, SigmaExists) and not wanted.exists):
+            return [Every(tuple(meanings))] if len(meanings) > 1 else meanings  # absent under all its names
+        return meanings
 
     def _attributes(self, field: str) -> list[str]:
-        """The attributes a field may be; a dot in its name leads into an object."""
+        """The attributes a field may be; a dot in its name leads into an object, or is part of a name in the event."""
         mapped = self.names.get(field)
         if mapped is None:
-            return [join_path(field.split("."))]
+            return [join_path(names) for names in _readings(field)]
         return [join_path(split_path(each)) for each in mapped]
+
+
+def _readings(field: str) -> list[list[str]]:
+    """The ways to read the dots of a name, all as steps first; of many dots, all as steps or none."""
+    first, *rest = field.split(".")
+    if len(rest) > _MOST_DOTS:
+        return [[first, *rest], [field]]
+    found = [[first]]
+    for step in rest:
+        found = [*([*names, step] for names in found), *([*names[:-1], f"{names[-1]}.{step}"] for names in found)]
+    return found

@@ -21,7 +21,7 @@ from palio.filters.kinds import Kind
 from palio.filters.negation import opposite
 from palio.filters.patterns import Computed, Test
 from palio.filters.printing import domain_of
-from palio.filters.tree import Leaf, Node, Or
+from palio.filters.tree import And, Leaf, Node, Or
 from palio.filters.values import NO_VALUE, STRINGS, ValueSet, union_of
 
 # The kinds whose values are no strings and have a text, many texts: truth values are two, and listed.
@@ -87,6 +87,21 @@ def _compares(test: Test) -> bool:
         case Computed(Call(function)):
             return function in OPERATORS
     return False
+
+
+@dataclass(frozen=True)
+class Every:
+    """All of some questions hold."""
+
+    questions: tuple[Meaning, ...]
+
+    @cached_property
+    def holds(self) -> Node:
+        return And(tuple(each.holds for each in self.questions))
+
+    @cached_property
+    def fails(self) -> Node:
+        return Or(tuple(each.fails for each in self.questions))
 
 
 @dataclass(frozen=True)

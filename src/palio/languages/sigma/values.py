@@ -93,9 +93,9 @@ def search_for(value: SigmaType) -> Meaning:
     raise ValueError("the whole event is searched for texts and regular expressions; this needs the name of a field")
 
 
-def refers_to(attribute: str, reference: SigmaFieldReference, other: str) -> Meaning:
-    """One field's text is, begins with, ends with or contains another's, without regard to case."""
-    mine, theirs = _lowered(attribute), _lowered(other)
+def refers_to(attribute: str, reference: SigmaFieldReference, other: str, cased: bool) -> Meaning:
+    """One field's text is, begins with, ends with or contains another's, with or without regard to case."""
+    mine, theirs = (_text_of(each) if cased else Call("lower", (_text_of(each),)) for each in (attribute, other))
     function = {
         (True, True): "contains",
         (True, False): "startswith",
@@ -105,8 +105,8 @@ def refers_to(attribute: str, reference: SigmaFieldReference, other: str) -> Mea
     return Computation(Call(function, (mine, theirs)))
 
 
-def _lowered(attribute: str) -> Expression:
-    return Call("lower", (Call("cast", (Attribute(attribute), Literal("string"))),))
+def _text_of(attribute: str) -> Expression:
+    return Call("cast", (Attribute(attribute), Literal("string")))
 
 
 def pattern_of(value: SigmaString, anywhere: bool = False) -> LikePattern:

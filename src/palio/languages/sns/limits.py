@@ -20,6 +20,7 @@ _BODY: Final = replace(
     excludes_lists=False,
     largest=Decimal("1e9"),
     largest_exact=Decimal("1e9"),
+    digits=5,
     most_combinations=None,  # what combinations there are is counted with the values, below
 )
 SCOPES: Final[dict[str, Dialect]] = {

@@ -49,15 +49,25 @@ def _is(kind: str, base: str) -> bool:
 
 def _value(kind: str, value: Any, name: str) -> Any:
     if kind == "String.Array":
-        elements = parse_value(value, DEFAULT_LIMITS)
-        if not isinstance(elements, list) or any(isinstance(each, list | dict) for each in elements):
-            raise EventError("a String.Array is a JSON array of strings, numbers, booleans and nulls", name)
-        return elements
+        return _elements(value, name)
     if _is(kind, "Number"):
         return _number(value, name)
     if _is(kind, "String"):
         return value
     raise EventError(f"a message attribute is a String, a String.Array, a Number or Binary, not {kind!r}", name)
+
+
+def _elements(value: Any, name: str) -> Any:
+    """What a String.Array holds; SNS takes any text there: one that is no JSON is a string, and a lone value itself."""
+    try:
+        elements = parse_value(value, DEFAULT_LIMITS)
+    except EventError:
+        return value
+    if isinstance(elements, dict) or (
+        isinstance(elements, list) and any(isinstance(each, list | dict) for each in elements)
+    ):
+        raise EventError("a String.Array is a JSON array of strings, numbers, booleans and nulls", name)
+    return elements
 
 
 def _number(value: Any, name: str) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from palio.errors import PalioError
 from palio.events.arrow import read_column
+from palio.events.groups import Group, Grouped, values_within
 from palio.filters.choosing import MOST_CHOICES
 from palio.filters.tree import Attributes
 from palio.matching.columnar.answers import AskedColumn, Memory, Searching, TextAt, TextColumn
@@ -134,11 +136,27 @@ class Segment:
 
     def match_event(self, attributes: Attributes) -> list[int]:
         """The numbers of the candidates for one event."""
+        if self._misplaced and any(_has_decimal(attributes.get(name)) for name in self._misplaced):
+            raise AskTheFilters
+        groups: tuple[Group, ...] = ()
+        alone = attributes
+        if isinstance(attributes, Grouped):
+            alone, groups = attributes.alone, attributes.groups
+        codes, several = self._codes(alone, groups)
+        for name, missed in self._when_missing.items():
+            if name not in attributes:
+                codes.extend(missed)
+        if self._searches is not None:
+            codes += self._searches.codes(attributes)
+        if not several:
+            return self.searcher.match_one(codes)
+        return sorted({number for chosen in _choices(codes, several) for number in self.searcher.match_one(chosen)})
+
+    def _codes(self, attributes: Attributes, groups: Sequence[Group]) -> tuple[list[int], list[list[tuple[int, ...]]]]:
+        """The codes of what an event says, or an object in it, and of all that one of several may be chosen from."""
         codes: list[int] = []
         several: list[list[tuple[int, ...]]] = []
         coders = self._coders
-        if self._misplaced and any(_has_decimal(attributes.get(name)) for name in self._misplaced):
-            raise AskTheFilters
         for name, value in attributes.items():
             found = coders.get(name)
             if found is None:
@@ -153,26 +171,24 @@ class Segment:
                     codes.append(code)
             if questions is not None:
                 codes.extend(questions.codes(value))  # type: ignore[arg-type]
-        for name, missed in self._when_missing.items():
-            if name not in attributes:
-                codes.extend(missed)
-        if self._searches is not None:
-            codes += self._searches.codes(attributes)
-        if not several:
-            return self.searcher.match_one(codes)
-        return self._match_choices(codes, several)
+        several += [self._codes_of_objects(group, attributes) for group in groups]
+        return codes, several
 
-    def _match_choices(self, codes: list[int], several: list[list[tuple[int, ...]]]) -> list[int]:
-        """Every choice of one element per array is an event of its own; what any of them matches, the event does."""
-        choices = 1
-        for alternatives in several:
-            choices *= len(alternatives)
-        if choices > MOST_CHOICES:
-            raise AskTheFilters
-        found: set[int] = set()
-        for chosen in product(*several):
-            found.update(self.searcher.match_one(codes + [code for element in chosen for code in element]))
-        return sorted(found)
+    def _codes_of_objects(self, group: Group, beside: Attributes) -> list[tuple[int, ...]]:
+        """The codes of each object of an array, in each of its own choices; what an object lacks is missing."""
+        names = {name for name, _ in values_within((group,)) if name in self._coders}
+        if not names.isdisjoint(beside):
+            raise AskTheFilters  # a value beside an object may be chosen in place of its own
+        asked = names & self._when_missing.keys()
+        found: dict[tuple[int, ...], None] = {}
+        for element in group.elements:
+            lacking = asked - dict(values_within((Group(group.path, (element,)),))).keys() if asked else ()
+            missed = [code for name in lacking for code in self._when_missing[name]]
+            codes, several = self._codes(*element)
+            found |= dict.fromkeys(tuple(sorted(chosen)) for chosen in _choices(codes + missed, several))
+            if len(found) > MOST_CHOICES:
+                raise AskTheFilters
+        return list(found)
 
     @property
     def reads_whole_event(self) -> bool:
@@ -196,11 +212,11 @@ class Segment:
                 TextColumn(name, bound.address_of(plan.columns + which), _reader(batch, place))
                 for which, (name, place) in enumerate(plan.texts)
             ]
-            return self._match(bound, texts, others, batch.num_rows, {})
+            return self._match(bound, texts, others, batch.num_rows)
 
     def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers]:
         """Rows and numbers of the candidates for a batch of columns."""
-        return self._match_arrays(columns, count, {})
+        return self._match_arrays(columns, count)
 
     def match_transposed(self, events: Transposed) -> tuple[Ints, Numbers]:
         """Rows and numbers of the candidates for events."""
@@ -214,7 +230,10 @@ class Segment:
                 words[name] = self._words(name, events)
             else:
                 columns[name] = column
-        return self._match_arrays(columns, events.count, words)
+        given = list(words.values())
+        if self._searching is not None:
+            given.append(_finds_in_arrays(events, self._searching))
+        return self._match_arrays(columns, events.count, words.keys(), given)
 
     @cached_property
     def null_is_not_missing(self) -> frozenset[str]:
@@ -244,9 +263,13 @@ class Segment:
         return np.array(rows, np.int64), np.array(words, np.int64)
 
     def _match_arrays(
-        self, columns: Mapping[str, pa.Array], count: int, words: Mapping[str, tuple[Ints, Ints]]
+        self,
+        columns: Mapping[str, pa.Array],
+        count: int,
+        known: Collection[str] = (),
+        words: Sequence[tuple[Ints, Ints]] = (),
     ) -> tuple[Ints, Numbers]:
-        """The candidates for columns, and for attributes of which the codes are known."""
+        """The candidates for columns, and for attributes of which the words are known."""
         if any(name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced):
             raise AskTheFilters
         bound = bind_columns(
@@ -262,7 +285,7 @@ class Segment:
             TextColumn(name, asked.address_of(which), _element_reader(column))
             for which, (name, column) in enumerate(zip(strings, plain, strict=True))
         ]
-        return self._match(bound, texts, others, count, words)
+        return self._match(bound, texts, others, count, known, words)
 
     def _match(
         self,
@@ -270,12 +293,13 @@ class Segment:
         texts: Sequence[TextColumn],
         others: Mapping[str, pa.Array],
         count: int,
-        words: Mapping[str, tuple[Ints, Ints]],
+        known: Collection[str] = (),
+        words: Sequence[tuple[Ints, Ints]] = (),
     ) -> tuple[Ints, Numbers]:
         """The candidates for columns that axes read, columns of strings that are asked, others that are, and words."""
-        present = {*(column.name for column in texts), *others, *words}
+        present = {*(column.name for column in texts), *others, *known}
         found = [self._hits_of_missing(name, count) for name in self._when_missing if name not in present]
-        found += words.values()
+        found += words
         found += [_hits(others[name], self._questions[name]) for name in others if name in self._questions]
         memory = self._borrow()
         asked = [column for column in texts if column.name in self._questions]
@@ -346,6 +370,13 @@ def _finds(column: pa.Array, searching: Searching) -> tuple[Ints, Ints]:
     return _spread(column, searching.words_of, ())
 
 
+def _finds_in_arrays(events: Transposed, searching: Searching) -> tuple[Ints, Ints]:
+    """What searches find in values that are in no column."""
+    found = [(row, word) for row, values in events.searched for value in values for word in searching.words_of(value)]
+    rows, words = zip(*found, strict=True) if found else ((), ())
+    return np.array(rows, np.int64), np.array(words, np.int64)
+
+
 def _runs(numbers: Numbers) -> Numbers:
     """Sorted numbers as runs of consecutive ones."""
     breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
@@ -389,6 +420,14 @@ def _element_codes(found: tuple[Callable[[Any], int] | None, Questions | None], 
     code = -1 if coder is None else coder(element)
     own = (code,) if code >= 0 else ()
     return own if questions is None else own + questions.codes(element)
+
+
+def _choices(codes: list[int], several: Sequence[Sequence[tuple[int, ...]]]) -> Iterator[list[int]]:
+    """Every choice of one element per array is an event of its own; what any of them matches, the event does."""
+    if prod(map(len, several)) > MOST_CHOICES:
+        raise AskTheFilters
+    for chosen in product(*several):
+        yield codes + [code for element in chosen for code in element]
 
 
 def _distinct(alternatives: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -4,19 +4,22 @@ The kernels read a column of one type twenty times as fast as Python looks at it
 need not be alike though: an attribute may be a number in one and a string in the next, null or missing, or several
 values. An attribute whose values are all of one kind becomes a column; the values of others are given one by one,
 and so are those of attributes beyond the first few hundred, because a column has room for every event. An event with
-several values for an attribute is one event for every choice of them, where those are few.
+several values for an attribute is one event for every choice of them, where those are few; a search looks at them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import date, datetime
 from itertools import product
 from math import prod
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
+from palio.events.groups import Grouped
+from palio.events.values import Scalar
 from palio.filters.tree import Attributes
 
 MOST_COLUMNS: Final = 512
@@ -36,68 +39,84 @@ _TYPES: Final[dict[type, pa.DataType]] = {
 class Transposed:
     """The values of some events by attribute, and then by row."""
 
-    def __init__(self, events: Sequence[Attributes], wanted: Collection[str] | None) -> None:
-        """Of the attributes that are wanted, or of all; several values are left out, and their rows remembered."""
-        self.count = count = len(events)
+    def __init__(self, events: Sequence[Attributes], asked: Collection[str], searched: bool = False) -> None:
+        """Of the attributes that are asked about, and where events are searched of all others.
+
+        Arrays are left out. The rows that have one somebody asks about are remembered, and what is to be searched.
+        """
+        self.count = len(events)
         self.rows_of_arrays: list[int] = []
-        self._dense: dict[str, list[Any]] = {}
-        self._sparse: dict[str, list[tuple[int, Any]]] = {}
+        self.searched: list[tuple[int, tuple[Scalar, ...]]] = []
+        """Values that are searched beside those of attributes, with their rows."""
+        self._rows: dict[str, list[int]] = {}
+        self._values: dict[str, list[Any]] = {}
         self._nulls: dict[str, list[int]] = {}
         self._columns: dict[str, pa.Array | None] = {}
-        dense, sparse = self._dense, self._sparse
+        takers: dict[str, tuple[Callable[[Any], None], Callable[[int], None]]] = {}
         for row, attributes in enumerate(events):
             for name, value in attributes.items():
-                values = dense.get(name)
-                if values is None:
-                    if wanted is not None and name not in wanted:
+                taker = takers.get(name)
+                if taker is None:
+                    if not searched and name not in asked:
                         continue
-                    if len(dense) < MOST_COLUMNS:
-                        values = dense[name] = [None] * count
+                    values = self._values[name] = []
+                    rows = self._rows[name] = []
+                    taker = takers[name] = values.append, rows.append
                 if value.__class__ is tuple:
-                    self.rows_of_arrays.append(row)
-                elif values is None:
-                    sparse.setdefault(name, []).append((row, value))
+                    self.searched.append((row, value))
+                    if name in asked:
+                        self.rows_of_arrays.append(row)
                 elif value is None:
                     self._nulls.setdefault(name, []).append(row)
                 else:
-                    values[row] = value
+                    take_value, take_row = taker
+                    take_value(value)
+                    take_row(row)
 
     @property
-    def names(self) -> list[str]:
-        return [*self._dense, *self._sparse]
+    def names(self) -> Collection[str]:
+        return self._values.keys()
 
     def column(self, name: str) -> pa.Array | None:
         """The values of an attribute, null where it is null or missing; None where no column can hold them."""
         if name not in self._columns:
-            self._columns[name] = _column(self._dense[name]) if name in self._dense else None
+            room = len(self._columns) < MOST_COLUMNS
+            self._columns[name] = _column(self._values[name], self._rows[name], self.count) if room else None
         return self._columns[name]
 
     def values(self, name: str) -> Iterator[tuple[int, Any]]:
         """The values of an attribute with their rows, in no promised order; none of those that lack it."""
-        if name in self._sparse:
-            yield from self._sparse[name]
-            return
-        yield from ((row, value) for row, value in enumerate(self._dense.get(name, ())) if value is not None)
+        yield from zip(self._rows[name], self._values[name], strict=True)
         yield from ((row, None) for row in self._nulls.get(name, ()))
 
 
-def _column(values: list[Any]) -> pa.Array | None:
-    kinds = set(map(type, values)) - {type(None)}
+def _column(values: list[Any], rows: list[int], count: int) -> pa.Array | None:
+    kinds = set(map(type, values))
     if not kinds:
-        return pa.nulls(len(values))
+        return pa.nulls(count)
     data_type = _TYPES.get(kinds.pop())
     if kinds or data_type is None:
         return None
     try:
-        return pa.array(values, data_type)
+        column = pa.array(values, data_type)
     except (pa.ArrowException, OverflowError, UnicodeError):  # a value of the kind that Arrow's type has no room for
         return None
+    if len(values) == count:
+        return column
+    places = np.full(count, -1, np.int32)
+    places[rows] = np.arange(len(rows), dtype=np.int32)
+    return column.take(pa.array(places, mask=places < 0))
 
 
-def choices_of(event: Attributes, wanted: Collection[str]) -> list[dict[str, Any]] | None:
-    """An event as one event per choice of elements of the arrays that are wanted; None where they are too many."""
-    several = {name: value for name, value in event.items() if type(value) is tuple and name in wanted}
+def choices_of(event: Attributes, asked: Collection[str]) -> list[dict[str, Any]] | None:
+    """An event as one event per choice of elements of the arrays that are asked about.
+
+    None where they are too many, and where there are objects in arrays, whose values are not chosen each for itself.
+    """
+    if isinstance(event, Grouped):
+        return None
+    several = {name: value for name, value in event.items() if type(value) is tuple and name in asked}
     if prod(map(len, several.values())) > MOST_CHOICES:
         return None
-    scalars = {name: value for name, value in event.items() if name not in several}
+    scalars = {name: value for name, value in event.items() if type(value) is not tuple}
     return [scalars | dict(zip(several, chosen, strict=True)) for chosen in product(*several.values())]

@@ -1,0 +1,78 @@
+"""`palio spark covering`: which subscriptions could go?"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any, Final
+
+import click
+
+from palio.cli import terminal
+from palio.cli.spark.options import session_options
+
+_SHOWN: Final = 10
+
+
+@click.command()
+@click.argument("subscriptions")
+@click.option("--out", metavar="FOLDER", help="Write id and covered_by of every subscription there, as Parquet.")
+@session_options
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
+def covering(subscriptions: str, out: str | None, master: str | None, settings: dict[str, str], as_json: bool) -> None:
+    """Say which subscriptions another one covers, and which are left.
+
+    \b
+    Examples:
+      palio spark covering wants.jsonl
+      palio spark covering db.wants --out covered/ --master spark://hub:7077
+
+    One that is covered matches nothing that the other does not match. What is left tells of everything.
+    """
+    from palio.cli.spark.running import run
+    from palio.spark import covering as covering_on_spark
+    from palio.spark.session import open_session
+
+    spark = open_session(master, settings)
+    try:
+        started = time.perf_counter()
+        found = run(spark, "Comparing", lambda: covering_on_spark(spark, subscriptions))
+        if out is not None:
+            found.write.mode("overwrite").parquet(out)
+        rows = found.toArrow()
+        taken = time.perf_counter() - started
+    finally:
+        spark.stop()
+    by = Counter(id for id in rows["covered_by"].to_pylist() if id is not None)
+    covered = by.total()
+    if as_json:
+        summary: dict[str, Any] = {
+            "subscriptions": rows.num_rows, "maximal": rows.num_rows - covered, "covered": covered,
+            "widest": dict(by.most_common(_SHOWN)), "seconds": round(taken, 3),
+        }  # fmt: skip
+        terminal.print_json(summary)
+        return
+    _print(by, rows.num_rows, out, taken)
+
+
+def _print(by: Counter[str], count: int, out: str | None, taken: float) -> None:
+    from rich.table import Column
+    from rich.text import Text
+
+    console = terminal.results()
+    if by:
+        room = 24 if console.width >= terminal.WIDE else 12
+        table = terminal.table("covers most", terminal.numbers("others"), Column("", width=room))
+        most = by.most_common(_SHOWN)
+        for id, others in most:
+            table.add_row(Text(id, style="name"), f"{others:,}", terminal.bar(others / most[0][1], room))
+        console.print(table)
+        console.print()
+    covered = by.total()
+    facts = [
+        ("subscriptions", f"{count:,}" + (f", in {out}" if out else "")),
+        ("covered", f"{covered:,}"),
+        ("left", f"{count - covered:,}"),
+        ("time", terminal.duration(taken)),
+    ]
+    console.print(terminal.facts(facts))

@@ -1,0 +1,124 @@
+"""`palio spark estimate`: how often would this condition fire?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from palio.cli import terminal
+from palio.cli.spark.events import FORMATS, read_events
+from palio.cli.spark.options import session_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from palio.spark.estimating import Estimate
+
+
+@click.command()
+@click.argument("condition")
+@click.option("--over", "archive", required=True, metavar="PATHS", help="The archive: 'events/*.parquet', a table.")
+@click.option("--language", default="sql", show_default=True, metavar="NAME", help="What the condition is written in.")
+@click.option("--format", type=click.Choice(FORMATS), help="What the archive is, where its name does not say.")
+@click.option("--sample", type=click.IntRange(1), default=100_000, show_default=True, metavar="N",
+              help="About how many events to look at.")  # fmt: skip
+@click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
+              show_default=True, metavar="P", help="How sure the interval is to hold the rate.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Which sample is drawn.")
+@click.option("--subscriptions", metavar="PATH", help="Those that are there already: which of them fire with it?")
+@click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
+              help="How many of those to show.")  # fmt: skip
+@session_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def estimate(
+    condition: str,
+    archive: str,
+    language: str,
+    format: str | None,
+    sample: int,
+    confidence: float,
+    seed: int,
+    subscriptions: str | None,
+    top: int,
+    master: str | None,
+    settings: dict[str, str],
+    as_json: bool,
+) -> None:
+    """Say how often a condition would fire, from a sample of an archive.
+
+    \b
+    Examples:
+      palio spark estimate "price > 100" --over 'archive/*.parquet'
+      palio spark estimate "status = 'failed'" --over db.orders --sample 1000000 --confidence 0.99
+      palio spark estimate "price > 100" --over archive/ --format parquet --subscriptions wants.jsonl
+
+    An archive with no more events than the sample is counted.
+    """
+    from palio.cli.spark.running import run
+    from palio.filters.filter import Filter
+    from palio.spark import estimate as estimate_on_spark
+    from palio.spark.session import open_session
+
+    Filter.parse(condition, language)  # before Spark starts: what cannot be read need not wait for it
+    spark = open_session(master, settings)
+    try:
+        events = read_events(spark, archive, format)
+        started = time.perf_counter()
+        found = run(
+            spark,
+            "Estimating",
+            lambda: estimate_on_spark(
+                events, condition, language=language, sample=sample, confidence=confidence, seed=seed,
+                subscriptions=subscriptions, top=top,
+            ),
+        )  # fmt: skip
+        taken = time.perf_counter() - started
+    finally:
+        spark.stop()
+    if as_json:
+        terminal.print_json({**asdict(found), "expected": found.expected, "seconds": round(taken, 3)})
+    else:
+        _print(terminal.results(), found, archive, confidence, taken)
+
+
+def _print(console: Console, found: Estimate, archive: str, confidence: float, taken: float) -> None:
+    from rich.table import Column
+    from rich.text import Text
+
+    if found.overlaps:
+        room = 24 if console.width >= terminal.WIDE else 12
+        table = terminal.table(
+            "fires with", terminal.numbers("matches"), terminal.numbers("both"), terminal.numbers("alike"),
+            Column("", width=room),
+        )  # fmt: skip
+        for each in found.overlaps:
+            table.add_row(
+                Text(each.id, style="name"), f"{each.matches:,}", f"{each.both:,}", _percent(each.similarity),
+                terminal.bar(each.similarity, room),
+            )  # fmt: skip
+        console.print(table)
+        console.print()
+    console.print(terminal.facts(_facts(found, archive, confidence, taken)))
+
+
+def _facts(found: Estimate, archive: str, confidence: float, taken: float) -> Iterator[tuple[str, str]]:
+    seen = f"{found.matches:,} of {terminal.plural(found.sampled, 'event')}"
+    if found.sampled == found.events:
+        yield "rate", f"{_percent(found.rate)}, counted: {seen}"
+    else:
+        yield (
+            "rate",
+            f"{_percent(found.rate)}, with {confidence:.4g} between {_percent(found.low)} and {_percent(found.high)}",
+        )
+        yield "sample", seen
+        low, high = round(found.low * found.events), round(found.high * found.events)
+        yield "expected", f"{found.expected:,} of the {found.events:,} in {archive}, between {low:,} and {high:,}"
+    yield "time", terminal.duration(taken)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
