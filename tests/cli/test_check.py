@@ -77,6 +77,30 @@ def test_warnings_alone_do_not_fail() -> None:
     assert "wants.jsonl:3: slow: c: every event is asked" in answer.stdout
 
 
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("price > 100 AND price < 50", "price > 100 and price < 50 exclude each other"),
+        ("x = 1 AND (y = 'a' OR y = 'b') AND y > 'c'", "y IN ('a', 'b') and y > 'c' exclude each other"),
+        ("x = 1 AND (y = 1 AND z = 1 OR y = 2 AND x = 2) AND y > 3", None),
+        ("z = 1 OR a = 1 AND a = 2", None),
+        ("x =  NULL", "x = NULL is never TRUE; write x IS NULL"),
+        ("NULL <> x.y AND z = 1", "NULL <> x.y is never TRUE; write x.y IS NOT NULL"),
+        ("x NOT IN (1, NULL)", "with a NULL in its list, x NOT IN (1, NULL) is never TRUE; leave the NULL out"),
+        ("x IN (NULL)", "x IN (NULL) is never TRUE; write x IS NULL"),
+        ("x > NULL", "x > NULL is never TRUE: nothing compares with NULL"),
+        ("x IN (1, NULL) AND x > 3", "x = 1 and x > 3 exclude each other"),
+        ("FALSE", None),
+    ],
+)
+def test_why_a_condition_never_matches_is_said(condition: str, reason: str | None) -> None:
+    answer = check(want("a", condition))
+    (entry,) = [json.loads(line) for line in check(want("a", condition), options=["--json"]).stdout.splitlines()]
+    hints = [finding.get("hint") for finding in entry["findings"] if finding["kind"] == "never"]
+    assert hints == ([] if condition.startswith("z") else [reason])
+    assert reason is None or f"\n    {reason}\n" in answer.stdout
+
+
 def test_redundant_means_equal_or_covered_for_the_same_subscriber() -> None:
     answer = check(
         want("a", "x > 3", subscriber="one"),

@@ -44,11 +44,21 @@ def test_the_condition_to_blame_is_named_with_what_it_saw() -> None:
             "{}",
             "Not matched, none of the alternatives holds: x = 1 (x is missing); y = 2 (y is missing).",
         ),
-        ("x > 5 AND x < 3", '{"x": 4}', "Not matched: no event can satisfy this condition."),
+        (
+            "x > 5 AND x < 3",
+            '{"x": 4}',
+            "Not matched: no event can satisfy this condition: x > 5 and x < 3 exclude each other.",
+        ),
+        (
+            "x = NULL",
+            '{"x": 4}',
+            "Not matched: no event can satisfy this condition: x = NULL is never TRUE; write x IS NULL.",
+        ),
+        ("FALSE", "{}", "Not matched: no event can satisfy this condition."),
         (
             "(a = 1 OR c = 1) AND (a = 2 OR c = 2)",
             '{"a": [3, 4], "c": null}',
-            "Not matched, none of the alternatives holds: ...",
+            "Not matched because of a = 1 (a is [3, 4]); c = 1 (c is null); a = 2 (a is [3, 4]); and 1 more.",
         ),
         (
             "a < b AND a > 5",
@@ -89,8 +99,19 @@ def test_nested_alternatives_are_drawn_as_a_tree() -> None:
     answer = explain("a = 1 AND (b = 2 OR c = 3 AND d = 4)", '{"a": 1, "c": 3}')
     assert answer.exit_code == 1
     lines = answer.stdout.splitlines()
-    assert lines[0] == "✗ some of"
-    assert "│   ├── ✓ a = 1   a is 1" in lines
+    assert lines[:6] == [
+        "✗ all of",
+        "├── ✓ a = 1           a is 1",
+        "└── ✗ some of",
+        "    ├── ✗ b = 2       b is missing",
+        "    └── ✗ all of",
+        "        ├── ✓ c = 3   c is 3",
+    ]
+
+
+def test_a_value_of_another_kind_is_answered_with_the_cast_that_helps() -> None:
+    said = explain("x > 5", '{"x": "10"}').stdout.splitlines()
+    assert said[-1] == "x is a string, and the condition asks about numbers; write CAST(x AS INT) > 5."
 
 
 def test_json_says_the_same_to_programs() -> None:
@@ -98,7 +119,7 @@ def test_json_says_the_same_to_programs() -> None:
     assert answer.exit_code == 1
     said = json.loads(answer.stdout)
     assert said["matched"] is False
-    assert said["blamed"] == [{"condition": "y = 2", "matched": False, "values": {"y": "3"}}]
+    assert said["blamed"] == [{"condition": "y = 2", "matched": False, "values": {"y": 3}, "missing": []}]
     assert said["explanation"]["operator"] == "AND"
     assert [part["matched"] for part in said["explanation"]["parts"]] == [True, False]
 

@@ -84,6 +84,41 @@ def test_the_summary_counts_and_names_the_most_matched() -> None:
     assert answer.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("seen.jsonl", '{"price": 1, "quote": {"size": 2}}\n{"tags": [{"a": 1}, {"b": 2}]}\n'),
+        ("seen.csv", "price,`quote.size`\n1,\n"),
+    ],
+)
+def test_attributes_that_no_event_has_are_named(name: str, content: str) -> None:
+    Path(name).write_text(content)
+    asked = ["price", "quote.lot", "Price", "tags.b", *(f"x{number}" for number in range(6))]
+    lines = [json.dumps({"id": each, "where": f"{each} = 1"}) for each in asked]
+    Path("asking.jsonl").write_text("\n".join(lines))
+    said = " ".join(match("asking.jsonl", name).stdout.split())
+    named = "Price, quote.lot, x0, x1, x2 and 3 more" if name == "seen.jsonl" else "Price, quote.lot, tags.b, x0, x1"
+    assert f"in no event {named}" in said
+
+
+def test_attributes_of_tables_are_those_that_columns_stand_for() -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    inner = pa.struct({"lot": pa.int64(), "by": pa.list_(pa.struct({"who": pa.string()}))})
+    table = pa.table(
+        {
+            "quote": pa.array([{"lot": 1, "by": []}], inner),
+            "tags": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+        }
+    )
+    pq.write_table(table, "nested.parquet")
+    asked = ["quote.lot", "quote.by.who", "tags.a", "tags.b", "quote"]
+    Path("asking.jsonl").write_text("\n".join(json.dumps({"id": each, "where": f"{each} = 1"}) for each in asked))
+    said = " ".join(match("asking.jsonl", "nested.parquet").stdout.split())
+    assert "in no event quote, tags.b, which subscriptions ask about" in said
+
+
 def test_no_match_is_an_answer_too() -> None:
     answer = match("wants.jsonl", "-", input="{}\n")
     assert answer.exit_code == 0

@@ -47,6 +47,7 @@ class _Finding:
     kind: str
     message: PalioError | str
     by: str | None = None
+    hint: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         answer: dict[str, Any] = {"kind": self.kind, "message": str(self.message)}
@@ -54,6 +55,8 @@ class _Finding:
             answer.update(message=self.message.reason, position=self.message.position, hint=self.message.hint)
         if self.by is not None:
             answer["by"] = self.by
+        if self.hint is not None:
+            answer["hint"] = self.hint
         return answer
 
 
@@ -169,6 +172,7 @@ def _parse_all(lines: Iterable[SubscriptionLine], language: str, timezone: str, 
 
 
 def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) -> None:
+    from palio.cli.never import why_never
     from palio.cli.slowness import why_slow
     from palio.filters.filter import Filter
 
@@ -179,7 +183,8 @@ def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) 
         return
     entry.filter = found
     if found == Filter.nothing:
-        entry.findings.append(_Finding("never", terminal.shorten(str(line.where), _LONGEST)))
+        reason = why_never(found, line.where, line.language or language)
+        entry.findings.append(_Finding("never", terminal.shorten(str(line.where), _LONGEST), hint=reason))
     elif found == Filter.everything:
         entry.findings.append(_Finding("always", terminal.shorten(str(line.where), _LONGEST)))
     else:
@@ -223,7 +228,7 @@ def _print(name: str, report: _Report, normal_form: bool, most: int | None) -> N
         for finding in entry.findings:
             shown[finding.kind] += 1
             if most is None or shown[finding.kind] <= most:
-                terminal.fault(console, place, _LABELS[finding.kind], entry.id, finding.message)
+                terminal.fault(console, place, _LABELS[finding.kind], entry.id, finding.message, finding.hint)
     left_out = {kind: count - most for kind, count in shown.items() if most is not None and count > most}
     if left_out:
         listed = ", ".join(f"{left_out[kind]:,} × {_LABELS[kind]}" for kind in _KINDS if kind in left_out)

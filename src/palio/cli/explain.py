@@ -45,19 +45,24 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
       palio explain @desk.sql @event.json
       curl -s https://example.org/event | palio explain "quote.price > 100" -
 
-    The condition is shown in its normal form: what a matcher works with. Exit code 0: it matches; 1: it does
-    not; 2: the condition or the event cannot be read.
+    Each condition is shown in its place, with NOT drawn into it. Exit code 0: it matches; 1: it does not; 2:
+    the condition or the event cannot be read.
     """
+    from palio.cli.never import why_never
     from palio.events import Event
     from palio.filters.filter import Filter
 
-    wanted = Filter.parse(_given(condition).strip(), language=language, timezone=timezone)
+    text = _given(condition).strip()
+    wanted = Filter.parse(text, language=language, timezone=timezone)
     try:
         event = Event.from_json(_given(event_text, or_stdin=True))
     except EventError as error:
         raise InputError("EVENT", str(error)) from None
     answer = wanted.explain(event)
     verdict = _verdict(answer)
+    if wanted == Filter.nothing:
+        reason = why_never(wanted, text, language)
+        verdict = f"Not matched: no event can satisfy this condition{f': {reason}' if reason else ''}."
     if as_json:
         terminal.print_json(
             {
@@ -101,8 +106,6 @@ def _verdict(answer: Explanation) -> str:
         if len(held) == conditions:
             return f"Matched: all {conditions} conditions held."
         return f"Matched: {len(held)} of {conditions} conditions held, and that is enough."
-    if answer.condition == "FALSE":
-        return "Not matched: no event can satisfy this condition."
     blamed = answer.failed()
     if not blamed:
         return "Not matched: each condition holds for some element of an array, but no one choice holds for all."
@@ -120,8 +123,7 @@ def _because(leaf: Explanation) -> str:
 
 
 def _seen(leaf: Explanation) -> str:
-    values: dict[str, str] = leaf.as_dict().get("values", {})
-    return ", ".join(f"{name} is {terminal.shorten(value, _VALUE_WIDTH)}" for name, value in values.items())
+    return ", ".join(f"{name} is {terminal.shorten(value, _VALUE_WIDTH)}" for name, value in leaf.seen().items())
 
 
 def _leaves(answer: Explanation) -> Iterator[Explanation]:
@@ -132,7 +134,10 @@ def _leaves(answer: Explanation) -> Iterator[Explanation]:
 
 
 def _suggestions(answer: Explanation, event: Event) -> Iterator[str]:
-    """For each missing attribute to blame, a name that the event has and that may have been meant."""
+    """What to write for values of unlike kinds; for each missing attribute, a name that may have been meant."""
+    for hint in dict.fromkeys(leaf.hint for leaf in answer.failed()):
+        if hint:
+            yield f"{hint}."
     present = list(event.attributes)
     folded = {name.casefold(): name for name in present}
     for name in dict.fromkeys(name for leaf in answer.failed() for name in leaf.values):

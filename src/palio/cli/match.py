@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _REFUSED: Final = 1
 _INTERRUPTED: Final = 130
 _MOST_FAULTS: Final = 5  # of events, and of subscriptions, that are shown
+_MOST_NAMED: Final = 5  # attributes that no event has
 _ENOUGH_TO_MEASURE: Final = 1_000  # events; with fewer, starting takes most of the time
 _COLUMNS: Final = ("event", "subscription", "subscriber")
 
@@ -115,6 +116,7 @@ def match(
             _writers(as_json, out, strict, columns) as writers,
         ):
             matcher, tally = _index(console, subscriptions, subscriptions_format, language, timezone, strict)
+            tally.unseen = set(matcher.attributes)
             _compile(matcher)
             bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
             with terminal.progress(console, "Matching", reader.size, bar_is_seen) as progress:
@@ -234,9 +236,13 @@ class _Matches:
         """Take the matches of one batch."""
         import numpy as np
 
+        from palio.cli.seeing import names_in
+
         rows = found["row"].to_numpy()
         subscriptions = found["subscription"].combine_chunks()
         self.tally.add(len(batch), rows, subscriptions)
+        if self.tally.unseen:
+            self.tally.unseen.difference_update(names_in(batch))
         if not self.writers or not len(rows):
             return
         content = None
@@ -380,6 +386,10 @@ def _facts(tally: Tally, events: str, out: str | None) -> Iterator[tuple[str, st
     silent = tally.never_matched()
     listed = f": {', '.join(silent)}" if 0 < len(silent) <= 5 else ""
     yield "subscriptions", f"{tally.subscriptions:,}, of which {len(silent):,} never matched{listed}"
+    if tally.unseen and tally.events:
+        few = sorted(tally.unseen)[:_MOST_NAMED]
+        more = f" and {len(tally.unseen) - _MOST_NAMED:,} more" if len(tally.unseen) > _MOST_NAMED else ""
+        yield "in no event", f"{', '.join(few)}{more}, which subscriptions ask about"
     if tally.faulty_events or tally.faulty_subscriptions:
         faulty = [(tally.faulty_events, "event"), (tally.faulty_subscriptions, "subscription")]
         yield "skipped", " and ".join(terminal.plural(count, noun) for count, noun in faulty if count)

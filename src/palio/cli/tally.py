@@ -26,6 +26,8 @@ class Tally:
         self.faulty_subscriptions = faulty
         self.elapsed = 0.0
         self.interrupted = False
+        self.unseen: set[str] = set()
+        """Attributes that subscriptions ask about and no event had so far."""
         self._subscriptions = subscriptions
         self._counts = np.zeros(len(subscriptions), np.int64)
         self._number_of: dict[str, int] = {}

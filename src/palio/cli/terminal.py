@@ -84,11 +84,15 @@ def error(message: PalioError | str) -> None:
     _say(messages(), Text("error: ", style="bad"), message)
 
 
-def fault(console: Console, place: str, kind: str, who: str | None, reason: PalioError | str) -> None:
+def fault(
+    console: Console, place: str, kind: str, who: str | None, reason: PalioError | str, hint: str | None = None
+) -> None:
     """One thing that is wrong: its place, where editors look for it, the reason, and the text it is about."""
     style = "bad" if kind == "error" else "warning"
     name = f"{shorten(who, 60)}: " if who else ""
     _say(console, Text.assemble((f"{place}: ", "quiet"), (f"{kind}: ", style), (name, "name")), reason)
+    if hint:
+        console.print(Text(f"    {hint}", style="quiet"), soft_wrap=True)
 
 
 def _say(console: Console, start: Text, reason: PalioError | str) -> None:

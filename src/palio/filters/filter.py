@@ -49,12 +49,14 @@ class Filter:
         """A filter from the trees where it is TRUE and FALSE; `Filter.parse` is the way in for conditions."""
         self._holds = normal(holds)
         self._fails = fails
+        self._written = holds
 
     @classmethod
     def of_canonical(cls, holds: Node, fails: Node | Callable[[], Node]) -> Filter:
         """A filter from a tree that is canonical already; for those who make many, and know that it is."""
         made = cls.__new__(cls)
-        made._holds, made._fails = holds, fails
+        made._holds = made._written = holds
+        made._fails = fails
         return made
 
     @classmethod
@@ -71,6 +73,11 @@ class Filter:
         """The canonical tree of conditions, negation already inside them."""
         return self._holds
 
+    @property
+    def written(self) -> Node:
+        """The tree as it was made of what was written, negation inside its conditions, before it became canonical."""
+        return self._written
+
     @cached_property
     def attributes(self) -> frozenset[str]:
         """The names of all attributes the filter reads."""
@@ -83,8 +90,8 @@ class Filter:
 
     @property
     def is_plain_sql(self) -> bool:
-        """Whether its text means the same to others: it uses no function that only Palio has."""
-        return tree.is_plain_sql(self._holds)
+        """Whether its text means the same to others: it uses no function that only Palio has, or has its own way."""
+        return tree.is_plain_sql(self._holds) and "typeof(" not in str(self)
 
     @cached_property
     def timezone(self) -> str:
@@ -112,8 +119,8 @@ class Filter:
         return tree.holds(self._holds, attributes)
 
     def explain(self, event: Event | Mapping[str, Any] | str | bytes) -> Explanation:
-        """Which condition held, which failed, for which value."""
-        return explain(self._holds, _attributes(event))
+        """Which condition held, which failed, for which value: those that were written, negations within them."""
+        return explain(self._written, _attributes(event), self.timezone)
 
     def covers(self, other: Filter) -> bool:
         """Whether this filter is known to match every event the other does.

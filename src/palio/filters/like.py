@@ -70,6 +70,11 @@ class LikePattern:
         return cls(_canonical([text, Gap(0, True)]))
 
     @classmethod
+    def exactly(cls, text: str) -> LikePattern:
+        """This text alone."""
+        return cls(_canonical([text]))
+
+    @classmethod
     def ending(cls, text: str) -> LikePattern:
         """The texts that end with this one."""
         return cls(_canonical([Gap(0, True), text]))

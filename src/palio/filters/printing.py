@@ -20,7 +20,7 @@ from palio.filters.kinds import Kind
 from palio.filters.like import LikePattern
 from palio.filters.names import to_sql as name_to_sql
 from palio.filters.patterns import Computed, Like, Matching, Test
-from palio.filters.terms import Term, holes, meaning, terms
+from palio.filters.terms import NUMBERS, Term, holes, meaning, terms
 from palio.filters.tree import And, Leaf, Node, Or, Residual
 from palio.filters.values import (
     ANY_VALUE,
@@ -76,7 +76,11 @@ def _join(word: str, binding: int, parts: list[tuple[str, int]], empty: str) -> 
 
 def leaf_to_sql(attribute: str, values: ValueSet, timezone: str = "UTC") -> tuple[str, int]:
     """One attribute in a set of values, as SQL, with how loosely it binds."""
-    name = name_to_sql(attribute)
+    return values_to_sql(name_to_sql(attribute), values, timezone)
+
+
+def values_to_sql(name: str, values: ValueSet, timezone: str = "UTC") -> tuple[str, int]:
+    """That what a piece of SQL names is in a set of values."""
     parts = ValueSet(values.parts)
     tests = sorted(_test_to_sql(name, test, timezone) for test in values.tests)
     if tests and parts == implied_by_tests(values.tests):
@@ -234,6 +238,9 @@ def _write(name: str, kind: Kind, part: Intervals, timezone: str) -> _Written | 
     if left_out is not None:
         lists = [(_listed(name, "<>", "NOT IN", alike), 0) for alike in _alike(left_out)]
         return _Written(*_join(" AND ", 1, lists, ""), meaning([[("<>", each) for each in left_out]], timezone))
+    if kind is Kind.STRING and (patterns := _patterns_left_out(part)):
+        unlike = [(f"{name} NOT LIKE {literal_to_sql(pattern.sql)}", 0) for pattern in patterns]
+        return _Written(*_join(" AND ", 1, unlike, ""), ValueSet.of({kind: part}))
     found = list(terms(kind, part))
     points = [term[0][1] for term in found if term[0][0] == "="]
     others = [term for term in found if term[0][0] != "="]
@@ -255,6 +262,20 @@ def _prefix(term: Term) -> str | None:
     return None
 
 
+def _patterns_left_out(part: Intervals) -> list[LikePattern]:
+    """The patterns of the strings that a set leaves out, where it is all strings but those of some prefixes."""
+    left_out: list[LikePattern] = []
+    for term in terms(Kind.STRING, part.complement()):
+        start = _prefix(term)
+        if start is not None:
+            left_out.append(LikePattern.starting(start))
+        elif len(term) == 1 and term[0][0] == "=":
+            left_out.append(LikePattern.exactly(str(term[0][1])))
+        else:
+            return []
+    return left_out
+
+
 def _starting(name: str, start: str) -> str:
     return f"{name} LIKE {literal_to_sql(LikePattern.starting(start).sql)}"
 
@@ -264,11 +285,9 @@ def _write_all(name: str, kind: Kind) -> _Written | None:
         return _Written(f"{name} LIKE '%'", 0, STRINGS)
     if kind is Kind.BOOLEAN:
         return _Written(f"{name} IN (FALSE, TRUE)", 0, meaning([[("=", False)], [("=", True)]]))
-    zero: dict[Kind, Scalar] = {Kind.INTEGER: 0, Kind.DECIMAL: 0, Kind.FLOAT: 0.0}
-    if kind in zero:
-        low, high = ("<=", zero[kind]), (">", zero[kind])
-        text = f"{name} <= {literal_to_sql(zero[kind])} OR {name} > {literal_to_sql(zero[kind])}"
-        return _Written(text, 2, meaning([[low], [high]]))
+    if kind in NUMBERS:
+        names = ", ".join(literal_to_sql(TYPE_NAMES[each]) for each in NUMBERS)
+        return _Written(f"typeof({name}) IN ({names})", 0, ValueSet.kinds(*NUMBERS))
     return None
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from typing import Any, Final, TypeAlias
 
+from palio.errors import PalioError
 from palio.filters.regex import Follow, check_ends, count_of, engine, extent, write_characters
 from palio.filters.regex_syntax import (
     LAST,
@@ -39,7 +40,7 @@ _ENDS: Final = {ord(character) for character in TERMINATORS}
 Span: TypeAlias = tuple[int, int]
 
 
-class TooMuchWork(ValueError):
+class TooMuchWork(PalioError, ValueError):
     """A text in which so much matches that finding it all would take too long."""
 
 

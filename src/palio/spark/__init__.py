@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from palio.spark.annotating import annotate as annotate
     from palio.spark.covering import covering as covering
     from palio.spark.estimating import Estimate as Estimate
     from palio.spark.estimating import estimate as estimate
@@ -41,6 +42,7 @@ _HOMES = {
     "Rendezvous": "palio.spark.rendezvous.sampling",
     "SubscriptionLog": "palio.spark.log",
     "Wants": "palio.spark.wants",
+    "annotate": "palio.spark.annotating",
     "backfill": "palio.spark.streaming.backfill",
     "covering": "palio.spark.covering",
     "estimate": "palio.spark.estimating",
@@ -64,6 +66,7 @@ __all__ = [
     "Rendezvous",
     "SubscriptionLog",
     "Wants",
+    "annotate",
     "backfill",
     "covering",
     "estimate",

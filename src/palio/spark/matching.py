@@ -97,7 +97,7 @@ def _rendezvous(
             "gather them first: Wants.read(spark, subscriptions)"
         )
     check_kept(events, kept)
-    needed = _needed(events, subscriptions, json)
+    needed = needed_for(events, subscriptions, json)
     options = plan if isinstance(plan, Rendezvous) else Rendezvous()
     choice = choose_for(events, needed, subscriptions, options, memory // slots(events.sparkSession))
     sides = Sides(events, needed, kept, subscriptions, choice)
@@ -108,7 +108,7 @@ def _rendezvous(
 def _broadcast(
     events: DataFrame, wants: Wants, kept: tuple[str, ...], json: Sequence[str], output: Output, per_event: bool
 ) -> DataFrame:
-    needed = _needed(events, wants.matcher, json)
+    needed = needed_for(events, wants.matcher, json)
     index = wants.index or SharedIndex.publish(events.sparkSession, wants.matcher)
     finder = Finder(index, needed.json)
     task = Task(finder, needed.attributes, kept, output)
@@ -117,7 +117,8 @@ def _broadcast(
     return _beside_python(events, needed, task, per_event)
 
 
-def _needed(events: DataFrame, wants: Matcher | SubscriptionRows, json: Sequence[str]) -> Needed:
+def needed_for(events: DataFrame, wants: Matcher | SubscriptionRows, json: Sequence[str]) -> Needed:
+    """The columns that subscriptions look at."""
     attributes = set(wants.attributes)
     if wants.reads_whole_events:
         attributes.update(all_attributes(events.schema))

@@ -64,7 +64,7 @@ class Wants:
         if isinstance(source, Wants):
             return source
         if isinstance(source, Matcher):
-            return cls(source, (), _subscribers(source[id] for id in source))
+            return cls(source, (), _subscribers_in(source))
         if isinstance(source, str | Path) and str(source).endswith(_SAVED):
             return cls.read(spark, Matcher.open(source))
         zone = timezone or str(spark.conf.get("spark.sql.session.timeZone"))
@@ -160,6 +160,15 @@ class _Gathering:
 
 def _subscribers(subscriptions: Iterable[Subscription]) -> dict[str, str]:
     return {each.id: each.subscriber for each in subscriptions if each.subscriber is not None}
+
+
+def _subscribers_in(matcher: Matcher) -> dict[str, str]:
+    """The same of a matcher, without reading its subscriptions one by one."""
+    subscribers = matcher.numbered_subscribers()
+    if subscribers.null_count == len(subscribers):
+        return {}
+    named = zip(matcher.numbered_ids().to_pylist(), subscribers.to_pylist(), strict=True)
+    return {id: who for id, who in named if who is not None and id in matcher}
 
 
 def _subscriptions(spark: SparkSession, source: Any, gathering: _Gathering) -> Iterator[Subscription]:

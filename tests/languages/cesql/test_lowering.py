@@ -125,7 +125,7 @@ def test_these_have_nothing_in_common(first: str, second: str) -> None:
 
 def test_a_filter_explains_itself() -> None:
     explanation = parse("type = 'a' AND EXISTS subject").explain({"type": "b"})
-    assert [each.condition for each in explanation.failed()] == ["subject IS NOT NULL", "`type` = 'a'"]
+    assert [each.condition for each in explanation.failed()] == ["`type` = 'a'", "subject IS NOT NULL"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,345 @@
+"""How fast is matching on Spark, beside what SQL can do, on the same rows in the same run? One table.
+
+    python benchmarks/spark.py                     100 to 1 million subscriptions; some minutes
+    python benchmarks/spark.py --sizes 100 10k     some of them
+    python benchmarks/spark.py --scaling           also Palio on one CPU and on two
+
+A million events of ten attributes in Parquet, subscriptions of three to five conditions, nearly one match for each
+thousand subscriptions and event. Everything is written to `noop`, warm, the best of some rounds; slow engines get
+fewer events. What is compared:
+
+- pass-through: Arrow batches of all eleven columns through Python, one column back; no matching can be faster that goes
+  the same way;
+- Palio, one row for each event with the numbers of those who want it; with their ids; and a row for each pair;
+- hash joins: subscriptions as a table with a column for each bound, joined on the rarest word each asks for, then the
+  other bounds compared; those without a word by a nested loop;
+- nested loop: the same table, joined on all bounds.
+
+Answers are compared on the events that all engines of a size have seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from harness.report import figure, short
+from rich.console import Console
+from rich.table import Table
+
+from palio import Matcher
+from palio.spark import Wants, match
+from palio.spark.session import open_session
+from palio.workloads import Workload, mix
+from palio.workloads.conditions import EQUALS, UNUSED, Conditions
+
+WORKLOAD = mix(attributes=10, conditions=(3, 5), present=(10, 10), vocabulary=300)
+SIZES = {"100": 100, "1k": 1_000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000}
+# Events that an engine gets at each size, so that none takes long.
+EVENTS = {
+    "pass-through": {},
+    "Palio, numbers": {"100k": 300_000, "1M": 60_000},
+    "Palio, ids": {"100k": 300_000, "1M": 30_000},
+    "Palio, pairs": {"100k": 300_000, "1M": 30_000},
+    "hash joins": {"10k": 100_000, "100k": 10_000, "1M": 1_000},
+    "nested loop": {"100": 200_000, "1k": 50_000, "10k": 4_000, "100k": 0, "1M": 0},
+}
+NUMBER = "number"
+
+
+@dataclass
+class Line:
+    """One row of the table."""
+
+    engine: str
+    size: str
+    events: int
+    seconds: float
+    matches: int | None = None
+    answers: str = ""
+
+    @property
+    def rate(self) -> float:
+        return self.events / self.seconds
+
+
+class Bench:
+    def __init__(self, folder: Path, events: int, rounds: int, cpus: int | None) -> None:
+        if cpus is not None:
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cpus])
+        self._folder = folder
+        self._events = events
+        self._rounds = rounds
+        settings = {"spark.sql.shuffle.partitions": "4", "spark.driver.memory": "3g"}
+        self.spark = open_session("local[2]", settings)
+
+    def lines(self, size: str, engines: list[str]) -> Iterator[Line]:
+        count = SIZES[size]
+        wants = None
+        if any(name.startswith("Palio") for name in engines):
+            wants = self._wants(count)
+        table = None
+        if any("loop" in name or "join" in name for name in engines):
+            table = subscription_table(self.spark, WORKLOAD, count, self._folder)
+        checked: dict[str, tuple[int, Callable[[int], Any]]] = {}
+        found: list[Line] = []
+        for name in engines:
+            events = min(self._events, EVENTS[name].get(size, self._events))
+            if not events:
+                continue
+            job = self._job(name, wants, table)
+            _say(f"{size} subscriptions: {name}, {events:,} events …")
+            line = Line(name, size, events, self._best(lambda job=job, events=events: job(self._frame(events))))
+            found.append(line)
+            if name != "pass-through":
+                checked[name] = (events, job)
+        self._compare(found, checked)
+        yield from found
+
+    def _best(self, run: Callable[[], Any]) -> float:
+        seconds = []
+        for _ in range(self._rounds + 1):  # the first is to warm up
+            started = time.perf_counter()
+            run().write.format("noop").mode("overwrite").save()
+            seconds.append(time.perf_counter() - started)
+        return min(seconds[1:])
+
+    def _frame(self, events: int) -> Any:
+        """So many events, from Parquet."""
+        path = self._folder / f"events-{events}"
+        if not path.exists():
+            path.mkdir()
+            for part in range(4):
+                first, last = (events * place // 4 for place in (part, part + 1))
+                made = pa.Table.from_batches([WORKLOAD.events(last - first, first)])
+                numbers = pa.array(np.arange(first, last))
+                pq.write_table(made.append_column(NUMBER, numbers), path / f"{part}.parquet")
+        return self.spark.read.parquet(str(path))
+
+    def _wants(self, count: int) -> Wants:
+        made = WORKLOAD.subscriptions(count)
+        matcher = Matcher()
+        matcher.add_many(made["id"].to_pylist(), made["where"].to_pylist())
+        matcher.merge()
+        path = self._folder / f"{count}.palio"
+        matcher.save(path)
+        return Wants.read(self.spark, str(path))
+
+    def _job(self, name: str, wants: Wants | None, table: Any) -> Callable[[Any], Any]:
+        match name:
+            case "pass-through":
+                return lambda events: events.mapInArrow(pass_through, f"{NUMBER} long")
+            case "Palio, numbers":
+                return lambda events: match(events, wants, per_event=True, numbers=True, columns=[NUMBER])
+            case "Palio, ids":
+                return lambda events: match(events, wants, per_event=True, columns=[NUMBER])
+            case "Palio, pairs":
+                return lambda events: match(events, wants, numbers=True, columns=[NUMBER])
+            case "hash joins":
+                return lambda events: hash_joins(events, table)
+        return lambda events: nested_loop(events, table)
+
+    def _compare(self, lines: list[Line], jobs: dict[str, tuple[int, Callable[[int], Any]]]) -> None:
+        if not jobs:
+            return
+        least = min(events for events, _ in jobs.values())
+        answers = {name: digest(job(self._frame(least))) for name, (_, job) in jobs.items()}
+        reference = next(iter(answers.values()))
+        for line in lines:
+            if line.engine in answers:
+                line.matches = answers[line.engine][0]
+                equal = answers[line.engine] == reference
+                line.answers = f"{'equal' if equal else 'DIFFERS'} on {least:,}"
+
+    def footprint(self) -> int:
+        """The memory of the Python workers, pages that they share counted once."""
+        total = 0
+        for each in Path("/proc").glob("[0-9]*"):
+            try:
+                if b"pyspark.daemon" in (each / "cmdline").read_bytes():
+                    rollup = (each / "smaps_rollup").read_text()
+                    total += int(rollup.partition("\nPss:")[2].split()[0]) * 1024
+            except (OSError, ValueError):
+                continue
+        return total
+
+
+def pass_through(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.select([NUMBER])
+
+
+def subscription_table(spark: Any, workload: Workload, count: int, folder: Path) -> Any:
+    """Subscriptions as rows: a word for a text attribute, two bounds for a number, NULL where nothing is asked."""
+    path = folder / f"subscriptions-{count}.parquet"
+    if not path.exists():
+        pq.write_table(_bounds(workload, workload.subscription_conditions(count)), path)
+    return spark.read.parquet(str(path))
+
+
+def _bounds(workload: Workload, conditions: Conditions) -> pa.Table:
+    count = len(conditions)
+    columns: dict[str, Any] = {"subscription": pa.array(np.arange(count))}
+    rarest = np.full(count, -1)
+    access = np.full(count, -1)
+    words = pa.array([f"v{number}" for number in range(workload.vocabulary)])
+    for place, name in enumerate(workload.names):
+        low, high = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+        for position in range(conditions.kind.shape[1]):
+            here = (conditions.attribute[:, position] == place) & (conditions.kind[:, position] != UNUSED)
+            low[here], high[here] = conditions.low[here, position], conditions.high[here, position]
+            words_here = here & (conditions.kind[:, position] == EQUALS) & (name[0] == "s")
+            better = words_here & (conditions.low[:, position] > rarest)
+            rarest[better], access[better] = conditions.low[better, position], place
+        if name[0] == "s":
+            columns[f"s_{name}"] = words.take(pa.array(low, mask=low < 0))
+        else:
+            columns[f"s_{name}_low"] = pa.array(low, mask=low < 0)
+            columns[f"s_{name}_high"] = pa.array(high, mask=low < 0)
+    columns["access"] = pa.array(access)
+    return pa.table(columns)
+
+
+def _holds(names: list[str]) -> str:
+    """That an event is within the bounds of a subscription, of these attributes."""
+    texts = [f"(s_{name} IS NULL OR {name} = s_{name})" for name in names if name[0] == "s"]
+    numbers = [
+        f"(s_{name}_low IS NULL OR {name} BETWEEN s_{name}_low AND s_{name}_high)" for name in names if name[0] == "n"
+    ]
+    return " AND ".join([*texts, *numbers])
+
+
+def nested_loop(events: Any, table: Any) -> Any:
+    from pyspark.sql import functions as sql
+
+    return events.join(sql.broadcast(table), sql.expr(_holds(WORKLOAD.names))).select(NUMBER, "subscription")
+
+
+def hash_joins(events: Any, table: Any) -> Any:
+    from pyspark.sql import functions as sql
+
+    found = []
+    for place, name in [(-1, None), *((at, each) for at, each in enumerate(WORKLOAD.names) if each[0] == "s")]:
+        some = table.where(sql.col("access") == place)
+        if name is None:
+            joined = nested_loop(events, some)
+        else:
+            others = [each for each in WORKLOAD.names if each != name]
+            on = sql.expr(f"{name} = s_{name} AND {_holds(others)}")
+            joined = events.join(sql.broadcast(some), on).select(NUMBER, "subscription")
+        found.append(joined)
+    whole = found[0]
+    for each in found[1:]:
+        whole = whole.union(each)
+    return whole
+
+
+def digest(found: Any) -> tuple[int, int]:
+    """How many pairs there are, and a sum over them that no order changes."""
+    from pyspark.sql import functions as sql
+
+    last = found.columns[-1]
+    if last == "subscription_ids":
+        found = found.select(NUMBER, sql.explode(last).alias(last))
+    pair = sql.xxhash64(sql.col(NUMBER).cast("long"), sql.col(last).cast("long")).cast("decimal(38)")
+    row = found.agg(sql.count(sql.lit(1)), sql.sum(pair)).collect()[0]
+    return int(row[0]), int(row[1] or 0)
+
+
+def scaling(options: argparse.Namespace) -> dict[int, float]:
+    """Events a second of Palio at 10 thousand subscriptions, on one CPU and on two."""
+    found = {}
+    for cpus in (1, 2):
+        _say(f"on {cpus} of the CPUs …")
+        command = [sys.executable, __file__, "--cpus", str(cpus), "--sizes", "10k", "--engines", "Palio, numbers"]
+        ran = subprocess.run([*command, "--events", str(options.events), "--json"], capture_output=True, check=True)
+        (line,) = json.loads(ran.stdout)["lines"]
+        found[cpus] = line["events"] / line["seconds"]
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
+    lines: list[Line] = []
+    footprint = None
+    with tempfile.TemporaryDirectory(prefix="palio-spark-bench-") as name:
+        bench = Bench(Path(name), options.events, options.rounds, options.cpus)
+        try:
+            for size in options.sizes:
+                lines += bench.lines(size, options.engines)
+            if options.sizes[-1] == "1M":
+                footprint = bench.footprint()
+        finally:
+            bench.spark.stop()
+    speeds = scaling(options) if options.scaling else {}
+    if options.json:
+        print(json.dumps({"lines": [asdict(line) for line in lines], "footprint": footprint, "cpus": speeds}))
+    else:
+        _show(lines, footprint, speeds)
+    return 1 if any("DIFFERS" in line.answers for line in lines) else 0
+
+
+def _show(lines: list[Line], footprint: int | None, speeds: dict[int, float]) -> None:
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=150)
+    table = Table(title="Matching on Spark, local[2], a million events of ten attributes", pad_edge=False)
+    for header in ("subscriptions", "engine"):
+        table.add_column(header, no_wrap=True)
+    for header in ("events", "events/s", "× pass-through", "× hash joins", "matches/event"):
+        table.add_column(header, justify="right", no_wrap=True)
+    table.add_column("answers")
+    for size in dict.fromkeys(line.size for line in lines):
+        section = [line for line in lines if line.size == size]
+        beside = {line.engine: line.rate for line in section}
+        for line in section:
+            ratios = [
+                figure(line.rate / beside[other] if other in beside else None)
+                for other in ("pass-through", "hash joins")
+            ]
+            checked = int(line.answers.split()[-1].replace(",", "")) if line.answers else 0
+            each = figure(line.matches / checked) if line.matches is not None and checked else "–"
+            table.add_row(
+                short(SIZES[size]), line.engine, f"{line.events:,}", figure(line.rate), *ratios, each, line.answers,
+                style="bold" if "Palio" in line.engine else None,
+            )  # fmt: skip
+        table.add_section()
+    console.print(table)
+    if footprint is not None:
+        console.print(f"the Python workers hold {footprint / 2**20:,.0f} MB at a million subscriptions")
+    if speeds:
+        console.print(
+            f"two CPUs are {speeds[2] / speeds[1]:.2f} times one: {speeds[1]:,.0f} and {speeds[2]:,.0f} events/s"
+        )
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES), metavar="N")
+    parser.add_argument("--engines", nargs="+", choices=list(EVENTS), default=list(EVENTS), metavar="NAME")
+    parser.add_argument("--events", type=int, default=1_000_000, metavar="N", help="at most, for each engine")
+    parser.add_argument("--rounds", type=int, default=2, metavar="N", help="after one to warm up; the best counts")
+    parser.add_argument("--cpus", type=int, metavar="N", help="keep to so many CPUs")
+    parser.add_argument("--scaling", action="store_true", help="also compare one CPU with two")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

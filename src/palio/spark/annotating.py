@@ -1,0 +1,83 @@
+"""`annotate`: the answer is attached to the event, so that whoever passes it on need not match again.
+
+Content is examined once, at the edge, and a Spark job is a very large edge. What the answer is written as is the
+`Header`'s to say: forwarding by header is the brokers' business, and they bring their own kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from palio.errors import PipelineError
+from palio.matching.matcher import Matcher
+from palio.spark.matching import needed_for
+from palio.spark.shared_index import SharedIndex
+from palio.spark.wants import OnError, Wants
+from palio.spark.worker import Finder, Found, lists
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Header(Protocol):
+    """A way to write down who wants an event. It travels to the workers."""
+
+    @property
+    def type(self) -> str:
+        """Spark's type of the column."""
+        ...
+
+    def write(self, found: Found, count: int, matcher: Matcher) -> pa.Array:
+        """The headers of so many events, from the rows and numbers of the matches, in the order of the rows."""
+        ...
+
+
+class Subscribers:
+    """The subscribers who want an event, each once, in order; who has none is not told."""
+
+    type = "array<string>"
+
+    def write(self, found: Found, count: int, matcher: Matcher) -> pa.Array:
+        rows, numbers = found
+        named = matcher.numbered_subscribers().dictionary_encode()
+        if not len(named.dictionary):
+            return lists(np.empty(0, np.int64), pa.array([], pa.string()), count)
+        order = np.argsort(np.argsort(np.array(named.dictionary.to_pylist(), object)))
+        known = named.indices.fill_null(-1).to_numpy(zero_copy_only=False)[numbers]
+        places = np.where(known < 0, -1, order[known])
+        pairs = np.unique(np.stack([rows, places], axis=1)[places >= 0], axis=0)
+        names = pa.array(sorted(named.dictionary.to_pylist()), pa.string())
+        return lists(pairs[:, 0], names.take(pa.array(pairs[:, 1])), count)
+
+
+def annotate(
+    events: DataFrame,
+    subscriptions: Any,
+    header: Header | None = None,
+    *,
+    name: str = "header",
+    json: Sequence[str] = (),
+    on_error: OnError = "quarantine",
+) -> DataFrame:
+    """The events with one more column: who wants each, written as a header says, by default as `Subscribers`."""
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
+
+    if name.lower() in (each.lower() for each in events.columns):
+        raise PipelineError(f"the events have a column {name} already; choose another name=")
+    kind = header or Subscribers()
+    wants = Wants.read(events.sparkSession, subscriptions, on_error=on_error)
+    needed = needed_for(events, wants.matcher, json)
+    finder = Finder(wants.index or SharedIndex.publish(events.sparkSession, wants.matcher), needed.json)
+    names = [*needed.attributes, *needed.json]
+
+    def palio_annotate(*columns: pa.Array) -> pa.Array:
+        batch = pa.RecordBatch.from_arrays(list(columns), names)
+        return kind.write(finder.find(batch), batch.num_rows, finder.index.open())
+
+    # Spark looks at the types themselves, not at their names.
+    palio_annotate.__annotations__ = {"columns": pa.Array, "return": pa.Array}
+    return events.withColumn(name, arrow_udf(palio_annotate, kind.type)(*needed.all_columns))

@@ -1,0 +1,62 @@
+"""A header says of each event what matching says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from palio.errors import PipelineError
+from palio.filters.filter import Filter
+from palio.matching.matcher import Matcher
+from palio.spark import annotate
+from palio.spark.worker import Found
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WANTS = [
+    {"id": "a", "where": "price > 10", "subscriber": "zoe"},
+    {"id": "b", "where": "price > 20", "subscriber": "ann"},
+    {"id": "c", "where": "symbol = 'A'", "subscriber": "zoe"},
+    {"id": "d", "where": "price < 5"},
+]
+
+
+class Bits:
+    """Whoever wants an event, as the sum of powers of two."""
+
+    type = "bigint"
+
+    def write(self, found: Found, count: int, matcher: Matcher) -> pa.Array:
+        bits = [0] * count
+        for row, number in zip(*found, strict=True):
+            bits[row] |= 1 << int(number)
+        return pa.array(bits, pa.int64())
+
+
+def test_each_event_has_its_subscribers_once_and_in_order(spark: SparkSession) -> None:
+    events = spark.range(40).selectExpr("id", "id AS price", "IF(id % 3 = 0, 'A', 'B') AS symbol")
+    rows = annotate(events, WANTS).collect()
+    filters = [(each.get("subscriber"), Filter.parse(each["where"])) for each in WANTS]
+    for row in rows:
+        event = {"price": row.price, "symbol": row.symbol}
+        assert row.header == sorted({who for who, wanted in filters if who is not None and wanted.matches(event)})
+    assert len(rows) == 40
+
+
+def test_nobody_has_a_name(spark: SparkSession) -> None:
+    rows = annotate(spark.range(3), [{"id": "d", "where": "id < 5"}]).collect()
+    assert [row.header for row in rows] == [[], [], []]
+
+
+def test_a_header_of_ones_own(spark: SparkSession) -> None:
+    events = spark.range(30).selectExpr("id AS price", "'A' AS symbol")
+    for row in annotate(events, WANTS, Bits(), name="who").collect():
+        assert row.who == (row.price > 10) + 2 * (row.price > 20) + 4 + 8 * (row.price < 5)
+
+
+def test_a_column_is_not_replaced(spark: SparkSession) -> None:
+    with pytest.raises(PipelineError, match="have a column ID already"):
+        annotate(spark.range(3), WANTS, name="ID")
