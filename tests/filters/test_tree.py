@@ -42,7 +42,8 @@ def test_some_choice_of_elements_must_match(wanted: Filter, events: list[dict[st
         ("array_contains(x, 2) AND x = 1", {"x": [1, 2]}, True),
         ("size(x) = 2 AND x = 1", {"x": [1, 2]}, True),
         ("size(x) = 2", {"x": 1}, False),
-        ("a.b = 1 AND a.c = 2", {"a": [{"b": 1, "c": 1}, {"b": 2, "c": 2}]}, True),
+        ("a.b = 1 AND a.c = 2", {"a": [{"b": 1, "c": 1}, {"b": 2, "c": 2}]}, False),
+        ("a.b = 1 AND a.c = 2", {"a": [{"b": 1, "c": 1}, {"b": 1, "c": 2}]}, True),
     ],
 )
 def test_examples(condition: str, event: dict[str, Any], matched: bool) -> None:

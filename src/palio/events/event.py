@@ -208,6 +208,8 @@ def _checked_attributes(attributes: Any, limits: Limits) -> dict[str, Value]:
         raise EventError(f"attributes are a mapping of names to values, not {type_name(attributes)}")
     if len(attributes) > limits.attributes:
         raise EventError(f"more than {limits.attributes:,} attributes in one event")
+    if isinstance(attributes, Grouped):
+        return Grouped(_checked_attributes(attributes.alone, limits), attributes.groups)  # which an event has read
     checked: dict[str, Value] = {}
     for name, value in attributes.items():
         path = check_path(name, limits)
@@ -220,7 +222,7 @@ def _checked_attributes(attributes: Any, limits: Limits) -> dict[str, Value]:
         elif value:
             several: tuple[Scalar, ...] = tuple(to_scalar(one, path) for one in value)
             checked[path] = several
-    return attributes if isinstance(attributes, Grouped) else checked  # which only an event has
+    return checked
 
 
 def _checked_name(name: Any, what: str) -> str | None:
