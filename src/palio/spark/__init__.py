@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from palio.spark.annotating import annotate as annotate
-    from palio.spark.covering import covering as covering
     from palio.spark.estimating import Estimate as Estimate
     from palio.spark.estimating import estimate as estimate
     from palio.spark.functions import matches as matches
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from palio.spark.generating import generate as generate
     from palio.spark.log import SubscriptionLog as SubscriptionLog
     from palio.spark.matching import match as match
+    from palio.spark.reducing import covering as covering
     from palio.spark.rendezvous.sampling import Rendezvous as Rendezvous
     from palio.spark.sinks import DeltaSink as DeltaSink
     from palio.spark.sinks import HttpSink as HttpSink
@@ -44,7 +44,7 @@ _HOMES = {
     "Wants": "palio.spark.wants",
     "annotate": "palio.spark.annotating",
     "backfill": "palio.spark.streaming.backfill",
-    "covering": "palio.spark.covering",
+    "covering": "palio.spark.reducing",
     "estimate": "palio.spark.estimating",
     "generate": "palio.spark.generating",
     "match": "palio.spark.matching",
