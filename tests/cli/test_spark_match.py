@@ -43,9 +43,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_matches_are_written_and_summed_up(folder: Path) -> None:
-    ended = run(
-        "--events", "events.parquet", "--subscriptions", "wants.jsonl", "--out", "hits", "--json", folder=folder
-    )
+    asked = ["--events", "events.parquet", "--subscriptions", "wants.jsonl", "--out", "hits", "--json"]
+    ended = run(*asked, "--report", "report.html", folder=folder)
     assert ended.returncode == 0, ended.stderr
     summary = json.loads(ended.stdout)
     assert summary["events"] == 20
@@ -59,6 +58,9 @@ def test_matches_are_written_and_summed_up(folder: Path) -> None:
     hits = pyarrow.parquet.read_table(folder / "hits")
     assert hits.column_names == ["id", "price", "symbol", "subscription_id", "subscriber"]
     assert hits.num_rows == 15
+    report = (folder / "report.html").read_text(encoding="utf-8")
+    for shown in ("acme: 10", "<li>never</li>", "Matches in each partition", "matching"):
+        assert shown in report
 
 
 def test_strict_refuses_and_the_table_is_for_people(folder: Path) -> None:

@@ -124,8 +124,11 @@ def test_a_stream_goes_on_where_it_was_and_backfill_tells_what_was_before(out: s
     assert (told["until_batch"], told["events"], told["matches"]) == (1, 11, 5)
     assert "nothing was told again" in invoke("backfill", "acme", *flow).stdout
     quotes(2)
-    ended = invoke("stream", *flow, *DEAD, "--once")
+    ended = invoke("stream", *flow, *DEAD, "--once", "--report", "report.html")
     assert ended.exit_code == 0, ended.output
+    report = Path("report.html").read_text(encoding="utf-8")
+    for shown in ("Events a second", "Matches in each partition", "<li>never</li>", "acme: 4", "dead letters"):
+        assert shown in report
     said = " ".join(ended.stdout.split())
     assert "events 11 from " in said
     assert "in 1 batch" in said

@@ -8,9 +8,8 @@ import click
 
 from palio.cli import terminal
 from palio.cli.spark.events import Source
-from palio.cli.spark.options import flow_options
+from palio.cli.spark.options import Flow, flow_options
 from palio.cli.spark.running import run
-from palio.cli.spark.stream import sink_of
 
 if TYPE_CHECKING:
     from palio.spark.streaming.backfill import Backfilled
@@ -20,22 +19,7 @@ if TYPE_CHECKING:
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
 @flow_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
-def backfill(
-    ids: tuple[str, ...],
-    events: str,
-    subscriptions: str,
-    out: str,
-    checkpoint: str,
-    schema: str | None,
-    format: str | None,
-    columns: list[str] | None,
-    json: tuple[str, ...],
-    key: list[str] | None,
-    undelivered: str | None,
-    master: str | None,
-    settings: dict[str, str],
-    as_json: bool,
-) -> None:
+def backfill(ids: tuple[str, ...], flow: Flow, as_json: bool) -> None:
     """Tell new subscriptions, by their ids, what happened before the stream had them.
 
     The options are those of the stream, which may run meanwhile or not. Events are matched up to the point from
@@ -49,21 +33,21 @@ def backfill(
     from palio.spark.session import open_session
     from palio.spark.streaming.backfill import backfill as fill_back
 
-    source = Source(events, format, schema)
-    sink = sink_of(out, source, key, undelivered)
-    spark = open_session(master, settings)
+    source = Source(flow.events, flow.format, flow.schema)
+    sink = flow.sink(source)
+    spark = open_session(flow.master, flow.settings)
     try:
         done = run(
             spark,
             "Backfilling",
             lambda: fill_back(
                 lambda point: source.before(spark, point),
-                subscriptions,
+                flow.subscriptions,
                 sink,
                 list(ids),
-                checkpoint=checkpoint,
-                columns=columns,
-                json=(*json, *source.json),
+                checkpoint=flow.checkpoint,
+                columns=flow.columns,
+                json=(*flow.json, *source.json),
             ),
         )
     finally:
@@ -71,7 +55,7 @@ def backfill(
     if as_json:
         terminal.print_json(_as_dict(done))
     else:
-        _print(done, out)
+        _print(done, flow.out)
 
 
 def _as_dict(done: Backfilled) -> dict[str, Any]:

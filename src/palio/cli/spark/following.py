@@ -90,12 +90,14 @@ def follow(
     sink: Sink,
     followed: Followed,
     tell: Callable[[Progress], None],
+    *,
+    bar_is_seen: bool,
 ) -> None:
     """Start a stream and follow it to its end: the end of what is there, an error, or Ctrl-C."""
     done = journal.progress(1)
     following = _Following(journal, sink, followed, tell, done[0].batch + 1 if done else 0)
     console = terminal.messages()
-    with until_interrupted() as asked, terminal.progress(console, "Streaming", None) as shown:
+    with until_interrupted() as asked, terminal.progress(console, "Streaming", None, bar_is_seen) as shown:
         task = shown.add_task("", done="waiting for events")
         began = time.perf_counter()
         query = start()

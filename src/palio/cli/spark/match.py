@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
+from palio.cli.report import report_option, write_page
 from palio.cli.spark.events import FORMATS, read_events
 from palio.cli.spark.options import session_options
 from palio.cli.spark.ranking import Ranking, print_most_matched
@@ -32,6 +33,7 @@ _MOST_REFUSED: Final = 5
 @click.option("--plan", type=click.Choice(["auto", "broadcast", "rendezvous"]), default="auto", show_default=True,
               help="One index for every executor, or events and subscriptions that meet by keys.")  # fmt: skip
 @session_options
+@report_option
 @click.option("--strict", is_flag=True, help="Refuse to run where a subscription cannot be used.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
@@ -47,6 +49,7 @@ def match(
     plan: str,
     master: str | None,
     settings: dict[str, str],
+    report: str | None,
     strict: bool,
     as_json: bool,
     top: int,
@@ -79,6 +82,11 @@ def match(
     finally:
         spark.stop()
     ranking = Ranking(figures.counts, wants.matcher)
+    if report is not None:
+        from palio.cli.spark.reporting import match_page
+
+        facts = list(_facts(figures, wants, ranking, events, out, top))
+        write_page(match_page(facts, ranking, figures.sizes, figures.seconds, figures.tasks), report)
     if as_json:
         terminal.print_json(_as_dict(figures, wants, ranking, top))
     else:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any, Final, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from palio.cli.spark.events import FORMATS
+from palio.cli.spark.events import FORMATS, Source
+
+if TYPE_CHECKING:
+    from palio.spark.sinks import Sink
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -34,8 +39,40 @@ def session_options(command: _Command) -> _Command:
     return master(conf(command))
 
 
-def flow_options(command: _Command) -> _Command:
-    """What a stream is, said to it and to those who work with it."""
+@dataclass(frozen=True)
+class Flow:
+    """What a stream is: from where, with what, to where. Said to the stream, and to all who work on the same."""
+
+    events: str
+    subscriptions: str
+    out: str
+    checkpoint: str
+    schema: str | None
+    format: str | None
+    columns: list[str] | None
+    json: tuple[str, ...]
+    key: list[str] | None
+    undelivered: str | None
+    master: str | None
+    settings: dict[str, str]
+
+    def sink(self, source: Source) -> Sink:
+        """Where matches go."""
+        from palio.spark.sinks import open_sink
+
+        rest = None if self.undelivered is None else open_sink(self.undelivered)
+        return open_sink(self.out, key=self.key or source.key, undelivered=rest)
+
+
+def flow_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a stream, which the command gets together, as `flow`."""
+
+    @wraps(command)
+    def gather(**given: Any) -> None:
+        flow = Flow(**{each.name: given.pop(each.name) for each in fields(Flow)})
+        command(flow=flow, **given)
+
+    gathered = session_options(gather)
     options = [
         click.option("--events", required=True, metavar="ADDRESS",
                      help="Events: a folder of files, 'events/*.jsonl', nats://localhost:4222/STREAM."),
@@ -54,8 +91,8 @@ def flow_options(command: _Command) -> _Command:
         click.option("--undelivered", metavar="SINK", help="Where matches go that nats:// or https:// does not take."),
     ]  # fmt: skip
     for option in reversed(options):
-        command = option(command)
-    return session_options(command)
+        gathered = option(gathered)
+    return gathered
 
 
 def _settings(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:

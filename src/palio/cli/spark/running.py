@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from palio.cli import terminal
+from palio.cli.report import Point
 from palio.spark.shared_index import is_connect
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ _LOOKED_AT_EVERY: Final = 0.2
 Result = TypeVar("Result")
 
 
-def run(spark: SparkSession, title: str, job: Callable[[], Result]) -> Result:
-    """Run a job while the terminal shows how many of its tasks are done."""
+def run(spark: SparkSession, title: str, job: Callable[[], Result], tasks: list[Point] | None = None) -> Result:
+    """Run a job while the terminal shows how many of its tasks are done; `tasks` gets the same as points."""
     console = terminal.messages()
     if is_connect(spark):
         with terminal.progress(console, title, None) as progress:
@@ -29,7 +30,7 @@ def run(spark: SparkSession, title: str, job: Callable[[], Result]) -> Result:
     done = threading.Event()
     with terminal.progress(console, title, 1) as progress:
         task = progress.add_task("", total=None, done="starting")
-        watcher = threading.Thread(target=_watch, args=(spark, progress, task, done), daemon=True)
+        watcher = threading.Thread(target=_watch, args=(spark, progress, task, done, tasks), daemon=True)
         watcher.start()
         try:
             return job()
@@ -38,7 +39,9 @@ def run(spark: SparkSession, title: str, job: Callable[[], Result]) -> Result:
             watcher.join()
 
 
-def _watch(spark: SparkSession, progress: Progress, task: TaskID, done: threading.Event) -> None:
+def _watch(
+    spark: SparkSession, progress: Progress, task: TaskID, done: threading.Event, tasks: list[Point] | None
+) -> None:
     tracker = spark.sparkContext.statusTracker()
     seen: dict[int, tuple[int, int]] = {}
     started = time.perf_counter()
@@ -50,5 +53,9 @@ def _watch(spark: SparkSession, progress: Progress, task: TaskID, done: threadin
                     seen[stage] = (info.numCompletedTasks, info.numTasks)
         completed, total = (sum(each[at] for each in seen.values()) for at in (0, 1))
         if total:
-            elapsed = f"{time.perf_counter() - started:.0f} s"
-            progress.update(task, completed=completed, total=total, done=f"{completed} of {total} tasks  {elapsed}")
+            elapsed = time.perf_counter() - started
+            progress.update(
+                task, completed=completed, total=total, done=f"{completed} of {total} tasks  {elapsed:.0f} s"
+            )
+            if tasks is not None:
+                tasks.append(Point(elapsed, completed))

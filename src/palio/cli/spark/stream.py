@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palio.cli import terminal
+from palio.cli.report import report_option, write_page
 from palio.cli.spark.events import UNREADABLE, Source
-from palio.cli.spark.options import duration, flow_options
+from palio.cli.spark.options import Flow, duration, flow_options
 from palio.cli.spark.ranking import Ranking, print_most_matched
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from palio.cli.spark.following import Followed
-    from palio.spark.sinks import Sink
     from palio.spark.streaming.journal import Progress
 
 _INTERRUPTED = 130
@@ -44,6 +45,7 @@ _INTERRUPTED = 130
               help="Events that are later than this are dead letters: 10m.")  # fmt: skip
 @click.option("--malformed", multiple=True, metavar="REASON=CONDITION",
               help="Events for which this holds are dead letters: 'no price=price IS NULL'.")  # fmt: skip
+@report_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print each batch as a JSON object on a line, and the summary last."
 )
@@ -52,18 +54,7 @@ _INTERRUPTED = 130
 @click.pass_context
 def stream(
     ctx: click.Context,
-    events: str,
-    subscriptions: str,
-    out: str,
-    checkpoint: str,
-    schema: str | None,
-    format: str | None,
-    columns: list[str] | None,
-    json: tuple[str, ...],
-    key: list[str] | None,
-    undelivered: str | None,
-    master: str | None,
-    settings: dict[str, str],
+    flow: Flow,
     once: bool,
     every: timedelta,
     files_per_batch: int | None,
@@ -71,6 +62,7 @@ def stream(
     event_time: str | None,
     lateness: timedelta | None,
     malformed: tuple[str, ...],
+    report: str | None,
     as_json: bool,
     top: int,
 ) -> None:
@@ -97,26 +89,26 @@ def stream(
     from palio.spark.streaming.journal import Journal
     from palio.spark.streaming.stream import stream as start_stream
 
-    source = Source(events, format, schema, files_per_batch, dead_letters is not None)
-    sink = sink_of(out, source, key, undelivered)
+    source = Source(flow.events, flow.format, flow.schema, files_per_batch, dead_letters is not None)
+    sink = flow.sink(source)
     dead = None if dead_letters is None else open_sink(dead_letters)
     rules = _rules(malformed)
     followed = Followed()
     began = time.perf_counter()
-    spark = open_session(master, settings)
+    spark = open_session(flow.master, flow.settings)
     try:
         followed.starting = time.perf_counter() - began
         rows = source.follow(spark)
-        kept = columns or [name for name in rows.columns if name != UNREADABLE]
+        kept = flow.columns or [name for name in rows.columns if name != UNREADABLE]
 
         def start() -> StreamingQuery:
             return start_stream(
                 rows,
-                subscriptions,
+                flow.subscriptions,
                 sink,
-                checkpoint=checkpoint,
+                checkpoint=flow.checkpoint,
                 columns=kept,
-                json=(*json, *source.json),
+                json=(*flow.json, *source.json),
                 event_time=event_time,
                 lateness=lateness,
                 malformed=rules,
@@ -124,24 +116,24 @@ def stream(
                 trigger={"availableNow": True} if once else {"processingTime": f"{every.total_seconds()} seconds"},
             )
 
-        follow(start, Journal(absolute(checkpoint)), sink, followed, _print_batch if as_json else _ignore)
+        tell = _print_batch if as_json else _ignore
+        bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
+        follow(start, Journal(absolute(flow.checkpoint)), sink, followed, tell, bar_is_seen=bar_is_seen)
     finally:
         spark.stop()
-    ranking = _ranking(followed, subscriptions)
+    ranking = _ranking(followed, flow.subscriptions)
+    if report is not None:
+        from palio.cli.spark.reporting import stream_page
+
+        facts = list(_facts(followed, ranking, flow, dead_letters, top))
+        page = stream_page(facts, ranking, followed.counts.sizes, _times(followed), followed.batches)
+        write_page(page, report)
     if as_json:
         terminal.print_json(_as_dict(followed, ranking, top))
     else:
-        _print(followed, ranking, events, out, dead_letters, top)
+        _print(followed, ranking, flow, dead_letters, top)
     if followed.interrupted:
         ctx.exit(_INTERRUPTED)
-
-
-def sink_of(out: str, source: Source, key: list[str] | None, undelivered: str | None) -> Sink:
-    """The sink that the options of a stream name."""
-    from palio.spark.sinks import open_sink
-
-    rest = None if undelivered is None else open_sink(undelivered)
-    return open_sink(out, key=key or source.key, undelivered=rest)
 
 
 def _rules(malformed: tuple[str, ...]) -> dict[str, str]:
@@ -216,23 +208,21 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _print(
-    followed: Followed, ranking: Ranking | None, events: str, out: str, dead_letters: str | None, top: int
-) -> None:
+def _print(followed: Followed, ranking: Ranking | None, flow: Flow, dead_letters: str | None, top: int) -> None:
     console = terminal.results()
     if ranking is not None:
         print_most_matched(console, ranking, top)
-    console.print(terminal.facts(_facts(followed, ranking, events, out, dead_letters, top)))
+    console.print(terminal.facts(_facts(followed, ranking, flow, dead_letters, top)))
 
 
 def _facts(
-    followed: Followed, ranking: Ranking | None, events: str, out: str, dead_letters: str | None, top: int
+    followed: Followed, ranking: Ranking | None, flow: Flow, dead_letters: str | None, top: int
 ) -> Iterator[tuple[str, str]]:
     batches = terminal.plural(len(followed.batches), "batch", "batches")
     busy = sum(followed.seconds.values())
     speed = f", {terminal.rate(followed.events, busy)} a second" if followed.events else ""
-    yield "events", f"{followed.events:,} from {events} in {batches}{speed}"
-    yield "matches", f"{followed.matches:,}, in {out}"
+    yield "events", f"{followed.events:,} from {flow.events} in {batches}{speed}"
+    yield "matches", f"{followed.matches:,}, in {flow.out}"
     if dead_letters is not None:
         yield "dead letters", f"{followed.dead:,}, in {dead_letters}"
     if followed.batches:

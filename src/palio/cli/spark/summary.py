@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from palio.cli.report import Point
 from palio.cli.spark.counting import skew
 from palio.cli.spark.running import run
 
@@ -27,6 +28,8 @@ class Figures:
     sizes: list[int] = field(default_factory=list)
     """How many matches are in each partition that has any."""
     counts: dict[str, int] = field(default_factory=dict)
+    tasks: list[Point] = field(default_factory=list)
+    """How many tasks were done at which moment."""
 
     @property
     def skew(self) -> float:
@@ -52,9 +55,9 @@ def match_and_count(
     found = match(events.observe(seen, sql.count(sql.lit(1)).alias("events")), wants, **options)
     started = time.perf_counter()
     if out is None:
-        counted = run(spark, "Matching", lambda: _counts(found))
+        counted = run(spark, "Matching", lambda: _counts(found), figures.tasks)
     else:
-        run(spark, "Matching", lambda: found.write.mode("overwrite").parquet(out))
+        run(spark, "Matching", lambda: found.write.mode("overwrite").parquet(out), figures.tasks)
         counted = run(spark, "Counting", lambda: _counts(spark.read.parquet(out)))
     figures.seconds["matching"] = time.perf_counter() - started
     figures.events = int(seen.get["events"])

@@ -17,11 +17,12 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from palio.errors import PipelineError
+from palio.spark.columns import column
 from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION
 from palio.spark.sinks.sink import Batch, Sink, Taken
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 TYPE: Final = "palio.match"
 _JSON: Final = {"ignoreNullFields": "false", "timeZone": "UTC"}
@@ -98,8 +99,8 @@ def _messages(matches: DataFrame, key: Sequence[str]) -> DataFrame:
     if unknown or not key:
         what = f"there is no column {unknown[0]}" if unknown else "no column is named"
         raise PipelineError(f"{what} to tell one event from another; there are {', '.join(matches.columns)}")
-    event = [_named(name) for name in matches.columns if name not in (SUBSCRIPTION, SUBSCRIBER)]
-    named = sql.to_json(sql.struct(*map(_named, key), _named(SUBSCRIPTION)), _JSON)
+    event = [column(name) for name in matches.columns if name not in (SUBSCRIPTION, SUBSCRIBER)]
+    named = sql.to_json(sql.struct(*map(column, key), column(SUBSCRIPTION)), _JSON)
     return matches.select(
         sql.substring(sql.sha2(named, 256), 1, 32).alias("id"),
         SUBSCRIPTION,
@@ -129,12 +130,6 @@ def _answer(**told: Any) -> pa.RecordBatch:
     names = ("id", SUBSCRIPTION, SUBSCRIBER, "data", "reason")
     texts = {name: pa.array([told.get(name)], pa.string()) for name in names}
     return pa.RecordBatch.from_pydict({"sent": pa.array([told.get("sent")], pa.int64()), **texts})
-
-
-def _named(name: str) -> Column:
-    from pyspark.sql import functions as sql
-
-    return sql.col("`" + name.replace("`", "``") + "`")
 
 
 def _inert(text: str) -> str:

@@ -18,6 +18,7 @@ from palio.errors import EventError, PipelineError
 from palio.events import DEFAULT_LIMITS
 from palio.events.flatten import flatten
 from palio.events.json import parse_value
+from palio.spark.columns import column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,7 +57,7 @@ class Screening:
         """The latest time among events, in microseconds."""
         from pyspark.sql import functions as sql
 
-        time = sql.lit(None) if self.event_time is None else _named(self.event_time)
+        time = sql.lit(None) if self.event_time is None else column(self.event_time)
         return sql.max(sql.unix_micros(time.cast("timestamp")))
 
     def _malformed(self, events: DataFrame) -> list[Column]:
@@ -65,12 +66,12 @@ class Screening:
         reasons = []
         corrupt = str(events.sparkSession.conf.get(_CORRUPT))
         if corrupt in events.columns:  # first: whatever else is missing is missing because of this
-            reasons.append(sql.when(_named(corrupt).isNotNull(), sql.lit("the record could not be read")))
+            reasons.append(sql.when(column(corrupt).isNotNull(), sql.lit("the record could not be read")))
         reasons += [
             sql.when(sql.expr(condition), sql.lit(reason)) for reason, condition in (self.malformed or {}).items()
         ]
         if self.event_time is not None:
-            reasons.append(sql.when(_named(self.event_time).isNull(), sql.lit(f"{self.event_time} is missing")))
+            reasons.append(sql.when(column(self.event_time).isNull(), sql.lit(f"{self.event_time} is missing")))
         return reasons + [_no_json(name) for name in self.json]
 
     def _late(self, latest: int | None) -> list[Column]:
@@ -80,7 +81,7 @@ class Screening:
             return []
         limit = latest - int(self.lateness / timedelta(microseconds=1))
         behind = datetime.fromtimestamp(latest / 1e6, UTC).isoformat(sep=" ", timespec="seconds")
-        late = sql.unix_micros(_named(self.event_time).cast("timestamp")) < sql.lit(limit)
+        late = sql.unix_micros(column(self.event_time).cast("timestamp")) < sql.lit(limit)
         return [sql.when(late, sql.lit(f"late: more than {self.lateness} behind {behind}"))]
 
 
@@ -94,7 +95,7 @@ def _no_json(name: str) -> Column:
 
     # Spark looks at the types themselves, not at their names.
     palio_json_fault.__annotations__ = {"texts": pa.Array, "return": pa.Array}
-    found: Column = arrow_udf(palio_json_fault, StringType())(_named(name))
+    found: Column = arrow_udf(palio_json_fault, StringType())(column(name))
     return found
 
 
@@ -109,9 +110,3 @@ def _fault(name: str, text: str | None) -> str | None:
     except EventError as error:
         return f"{name}: {error}"
     return None
-
-
-def _named(name: str) -> Column:
-    from pyspark.sql import functions as sql
-
-    return sql.col("`" + name.replace("`", "``") + "`")
