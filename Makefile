@@ -2,6 +2,7 @@
 
 VENV   := .venv
 BIN    := $(VENV)/bin
+OLDEST := .venv-oldest-spark
 PYTHON ?= python3
 # How many processes run the tests, and what is passed on: make run ARGS="--help", make test ARGS="-k kinds".
 WORKERS ?= auto
@@ -10,7 +11,7 @@ ARGS    ?=
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=4 --dist=loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-deep bench lint format clean
+.PHONY: help install run test test-deep test-oldest-spark bench lint format clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -23,8 +24,13 @@ run: $(VENV)/installed ## run the demonstration: real flights against thousands 
 test: $(VENV)/installed-test lint ## lint, then the tests with coverage: what CI runs
 	$(PYTEST) --hypothesis-profile=ci --cov --cov-report=term $(ARGS)
 
-test-deep: $(VENV)/installed-test ## all tests, the long ones too, with thousands of examples each
+test-deep: $(VENV)/installed-test ## all tests, the long ones too, with thousands of examples each; then the oldest Spark
 	$(PYTEST) --hypothesis-profile=deep -m "" $(ARGS)
+	$(MAKE) test-oldest-spark
+
+test-oldest-spark: $(OLDEST)/installed ## the tests on Spark with the oldest version that is supported
+	$(OLDEST)/bin/python -m pytest -n $(WORKERS) --maxprocesses=4 --dist=loadgroup --hypothesis-profile=ci \
+		tests/spark tests/oracles tests/cli -k spark $(ARGS)
 
 bench: $(VENV)/installed-test ## one table: Palio beside its alternatives, same work, same run
 	$(BIN)/python benchmarks/matching.py $(ARGS)
@@ -55,6 +61,13 @@ $(VENV)/installed-test: pyproject.toml
 	@echo "Installing Palio, Spark and the test tools into $(VENV); Spark alone is 400 MB, so this may take minutes"
 	@$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $(VENV)/installed $@
+
+# Beside the other one, which has the newest Spark.
+$(OLDEST)/installed: pyproject.toml
+	@$(PYTHON) -m venv --clear $(OLDEST)
+	@echo "Installing Palio and the oldest Spark it supports into $(OLDEST)"
+	@$(OLDEST)/bin/python -m pip install --quiet --editable '.[test]' 'pyspark==4.1.*'
+	@touch $@
 
 # Made anew when its Python is gone or was left half-made, kept otherwise.
 define make-environment
