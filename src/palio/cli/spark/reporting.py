@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from palio.cli import terminal
-from palio.cli.report import Page, Point, bars, columns, line
+from palio.cli.report import Page, Point, bars, columns, line, plain
 
 if TYPE_CHECKING:
     from palio.cli.spark.ranking import Ranking
@@ -47,7 +47,7 @@ def stream_page(
         page.plot("Matches in each batch", line(found, "seconds since the first batch began"))
         lags = [Point(at, each.lag) for at, each in zip(ends, batches, strict=True) if each.lag is not None]
         if lags:
-            page.plot("Lag", line(lags, "seconds since the first batch began", terminal.duration))
+            page.plot("Lag", line(lags, "seconds since the first batch began", lambda lag: f"{plain(lag)} s"))
     if ranking is not None:
         _rank(page, ranking)
     _share(page, sizes, seconds)
