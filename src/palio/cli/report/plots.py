@@ -21,6 +21,7 @@ _HEIGHT: Final = 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 26, 12, 36
 _LONGEST_NAME: Final = 32
 _MOST_COLUMNS: Final = 200
+_NOTHING: Final = 1e-9
 
 Number = Callable[[float], str]
 
@@ -116,7 +117,7 @@ def _below(x: float, said: str, down: int = 32) -> str:
 
 def _ceiling(value: float) -> float:
     """A round number that is not less: 4, 8, 12, 20 or 40 times a power of ten, all of which have round quarters."""
-    if value <= 0:
+    if value < _NOTHING:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value) - 0.6)
     return next(each * power for each in (4, 8, 12, 20, 40, 80) if each * power >= value * (1 - 1e-9))
