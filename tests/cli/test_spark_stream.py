@@ -168,6 +168,10 @@ def test_from_nats_to_nats(nats: NatsServer, schema: str | None) -> None:
     summary = json.loads(first.stdout.splitlines()[-1])
     assert (summary["events"], summary["matches"], "most_matched" in summary) == (20, 4, False)
     subscribe("--id", "late", "--where", f"{price} = 3")
+    secret = [each.replace("nats://", "nats://ada:secret@") for each in flow]
+    again = invoke("stream", *secret, "--once", "--report", "report.html")
+    assert again.exit_code == 0, again.output
+    assert "secret" not in again.output + Path("report.html").read_text(encoding="utf-8")
     told = json.loads(invoke("backfill", "late", *flow, "--json").stdout)
     assert (told["events"], told["matches"]) == (20, 2)
     found = nats.messages(f"{name}_OUT")

@@ -47,7 +47,7 @@ class Place:
 
     def shown(self, name: str) -> str:
         """The address of a file, for messages."""
-        return inside(self.address, name).split("?")[0]
+        return public(inside(self.address, name))
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder, in order; none where there is no folder. Drafts are not told."""
@@ -115,6 +115,15 @@ def absolute(address: str | Path) -> str:
     if text.startswith("file:"):
         return text.removeprefix("file:")
     return str(Path(text).absolute())
+
+
+def public(address: str) -> str:
+    """An address as it may be shown: without who asks, and without options, among which there may be secrets."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return address
+    host, slash, path = rest.partition("?")[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 def inside(address: str, name: str) -> str:

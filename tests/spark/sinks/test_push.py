@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -58,6 +59,7 @@ def test_a_match_is_posted_as_a_cloudevent(spark: SparkSession, receiver: Receiv
     sink = HttpSink(f"{receiver.url}/in/{{subscriber}}/{{subscription_id}}?from=palio", key=["id"])
     assert sink(matches(spark, 30), BATCH) == Taken(30)
     assert len(receiver.taken) == 30
+    assert not [headers for _, headers, _ in receiver.taken.values() if "Authorization" in headers]
     read = [(path, Event.from_cloudevent(body, headers)) for path, headers, body in receiver.taken.values()]
     path, event = next((path, event) for path, event in read if event.attributes["data.id"] == 4)
     assert path == "/in/ada/who%2Fwants%2Eit%3F%201?from=palio"
@@ -73,6 +75,13 @@ def test_a_match_is_posted_as_a_cloudevent(spark: SparkSession, receiver: Receiv
     names = set(receiver.taken)
     sink(matches(spark, 20).repartition(3), Batch("another", 7, 2, datetime.now(UTC)))
     assert set(receiver.taken) == names
+
+
+def test_who_posts_is_said_as_the_url_says_it(spark: SparkSession, receiver: Receiver) -> None:
+    sink = HttpSink(receiver.url.replace("://", "://ada:s%40y@"), key=["id"])
+    assert sink(matches(spark, 1), BATCH) == Taken(1)
+    [(_, headers, _)] = receiver.taken.values()
+    assert headers["Authorization"] == "Basic " + b64encode(b"ada:s@y").decode()
 
 
 @pytest.mark.parametrize("seed", seeds(1, 2))

@@ -71,6 +71,8 @@ def _as_dict(done: Backfilled) -> dict[str, Any]:
 
 
 def _print(done: Backfilled, out: str) -> None:
+    from palio.spark.places import public
+
     console = terminal.results()
     if done.matches is None:
         console.print("This was done before; nothing was told again.")
@@ -79,6 +81,6 @@ def _print(done: Backfilled, out: str) -> None:
     facts = [
         ("subscriptions", ", ".join(point.subscriptions)),
         ("events", f"{done.events or 0:,} before batch {point.batch:,}, from which on the stream has them"),
-        ("matches", f"{done.matches:,}, in {out}"),
+        ("matches", f"{done.matches:,}, in {public(out)}"),
     ]
     console.print(terminal.facts(facts))

@@ -144,7 +144,7 @@ class Source:
             return messages.select(message, text.alias(PAYLOAD))
         schema = self._with_unreadable(_named_columns(spark, self.columns))
         if MESSAGE in schema.names:
-            raise InputError(self.address, f"{MESSAGE} is what a message of NATS is called; call that column otherwise")
+            raise InputError("--schema", f"{MESSAGE} is what a message of NATS is called; call that column otherwise")
         event = sql.from_json(text, schema, {"columnNameOfCorruptRecord": UNREADABLE})
         return messages.select(message, event.alias("event")).select(MESSAGE, "event.*")
 

@@ -218,13 +218,15 @@ def _print(followed: Followed, ranking: Ranking | None, flow: Flow, dead_letters
 def _facts(
     followed: Followed, ranking: Ranking | None, flow: Flow, dead_letters: str | None, top: int
 ) -> Iterator[tuple[str, str]]:
+    from palio.spark.places import public
+
     batches = terminal.plural(len(followed.batches), "batch", "batches")
     busy = sum(followed.seconds.values())
     speed = f", {terminal.rate(followed.events, busy)} a second" if followed.events else ""
-    yield "events", f"{followed.events:,} from {flow.events} in {batches}{speed}"
-    yield "matches", f"{followed.matches:,}, in {flow.out}"
+    yield "events", f"{followed.events:,} from {public(flow.events)} in {batches}{speed}"
+    yield "matches", f"{followed.matches:,}, in {public(flow.out)}"
     if dead_letters is not None:
-        yield "dead letters", f"{followed.dead:,}, in {dead_letters}"
+        yield "dead letters", f"{followed.dead:,}, in {public(dead_letters)}"
     if followed.batches:
         last = followed.batches[-1]
         at = f" at version {last.version:,}"

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from palio.errors import PipelineError
 from palio.spark.nats_connection import SCHEMES, read_address
+from palio.spark.places import public
 from palio.spark.sinks.delta import DeltaSink
 from palio.spark.sinks.http import HttpSink
 from palio.spark.sinks.nats import NatsSink
@@ -29,7 +30,9 @@ def open_sink(address: str, *, key: Sequence[str] = (), undelivered: Sink | None
     if not address.startswith((*_HTTP, *SCHEMES)):
         return ParquetSink(address)
     if not key:
-        raise PipelineError(f"{address}: say which columns tell one event from another, so that a repeat can be told")
+        raise PipelineError(
+            f"{public(address)}: say which columns tell one event from another, so that a repeat can be told"
+        )
     if address.startswith(_HTTP):
         return HttpSink(address, key=key, dead_letters=undelivered)
     read, subject = read_address(address, "the subject to publish to, such as hits.{subscription_id}")

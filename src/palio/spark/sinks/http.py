@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import random
 import time
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from threading import local
 from typing import TYPE_CHECKING, Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from palio.errors import PipelineError
+from palio.spark.places import public
 from palio.spark.sinks.messages import Message, check_template, push
 from palio.spark.sinks.sink import Batch, Sink, Taken
 
@@ -31,7 +33,8 @@ class HttpSink:
     """Posts each match to a URL, which may hold `{subscription_id}` and `{subscriber}`.
 
     The request is a CloudEvent in binary form; its `ce-id` is also the `Idempotency-Key`. `key` names the columns that
-    tell one event from another. Each task has `connections` at a time, and tries a message `attempts` times.
+    tell one event from another. A user and a password in the URL are sent as basic authorization. Each task has
+    `connections` at a time, and tries a message `attempts` times.
     """
 
     def __init__(
@@ -49,13 +52,21 @@ class HttpSink:
     ) -> None:
         check_template(url, "a URL")
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise PipelineError(f"matches are posted to http://… or https://…, not to {url!r}")
-        self._sending = Posting(url, dict(headers or {}), source, attempts, timeout, longest_pause, connections)
+            raise PipelineError(f"matches are posted to http://… or https://…, not to {public(url)!r}")
+        own = {**_authorization(urlsplit(url)), **(headers or {})}
+        self._sending = Posting(url, own, source, attempts, timeout, longest_pause, connections)
         self._key = tuple(key)
         self._dead_letters = dead_letters
 
     def __call__(self, matches: DataFrame, batch: Batch) -> Taken:
         return push(matches, batch, self._key, self._sending, self._dead_letters)
+
+
+def _authorization(url: SplitResult) -> dict[str, str]:
+    if url.username is None:
+        return {}
+    who = f"{unquote(url.username)}:{unquote(url.password or '')}"
+    return {"Authorization": f"Basic {b64encode(who.encode()).decode()}"}
 
 
 @dataclass(frozen=True)
