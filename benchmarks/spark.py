@@ -11,6 +11,8 @@ fewer events. What is compared:
 - pass-through: Arrow batches of all eleven columns through Python, one column back; no matching can be faster that goes
   the same way;
 - Palio, one row for each event with the numbers of those who want it; with their ids; and a row for each pair;
+- Palio, files: numbers for each event once more, but Python reads the files itself, and nothing but the answer passes
+  between it and the JVM: what the way of the events costs;
 - hash joins: subscriptions as a table with a column for each bound, joined on the rarest word each asks for, then the
   other bounds compared; those without a word by a nested loop;
 - nested loop: the same table, joined on all bounds.
@@ -53,6 +55,7 @@ EVENTS = {
     "Palio, numbers": {"100k": 300_000, "1M": 60_000},
     "Palio, ids": {"100k": 300_000, "1M": 30_000},
     "Palio, pairs": {"100k": 300_000, "1M": 30_000},
+    "Palio, files": {"100k": 300_000, "1M": 60_000},
     "hash joins": {"10k": 100_000, "100k": 10_000, "1M": 1_000},
     "nested loop": {"100": 200_000, "1k": 50_000, "10k": 4_000, "100k": 0, "1M": 0},
 }
@@ -147,6 +150,8 @@ class Bench:
                 return lambda events: match(events, wants, per_event=True, columns=[NUMBER])
             case "Palio, pairs":
                 return lambda events: match(events, wants, numbers=True, columns=[NUMBER])
+            case "Palio, files":
+                return lambda events: read_in_python(events, wants)
             case "hash joins":
                 return lambda events: hash_joins(events, table)
         return lambda events: nested_loop(events, table)
@@ -179,6 +184,30 @@ class Bench:
 def pass_through(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         yield batch.select([NUMBER])
+
+
+def read_in_python(events: Any, wants: Wants | None) -> Any:
+    """The paths of the files are what Spark hands out; tasks read them."""
+    from palio.spark.shared_index import SharedIndex
+    from palio.spark.worker import lists
+
+    assert wants is not None
+    spark = events.sparkSession
+    index = wants.index or SharedIndex.publish(spark, wants.matcher)
+    looked_at = sorted(wants.matcher.attributes)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        matcher = index.open()
+        for path in (path for batch in batches for path in batch.column(0).to_pylist()):
+            with pq.ParquetFile(path.removeprefix("file://")) as file:
+                for events in file.iter_batches(10_000, columns=[*looked_at, NUMBER]):
+                    rows, numbers = matcher.match_columns(events.select(looked_at))
+                    found = lists(rows, pa.array(numbers), events.num_rows)
+                    yield pa.RecordBatch.from_arrays([events[NUMBER], found], [NUMBER, "subscription_ids"])
+
+    paths = [(path,) for path in events.inputFiles()]
+    handed = spark.createDataFrame(paths, "path string").repartition(len(paths))
+    return handed.mapInArrow(run, f"{NUMBER} long, subscription_ids array<int>")
 
 
 def subscription_table(spark: Any, workload: Workload, count: int, folder: Path) -> Any:
