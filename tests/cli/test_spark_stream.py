@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -76,7 +77,8 @@ def _same_session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Monke
 @contextmanager
 def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "palio", "spark", "stream", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=buffered) as process:
         try:
             yield process
         finally:

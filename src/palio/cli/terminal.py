@@ -117,9 +117,14 @@ def status(text: str) -> Iterator[None]:
         yield
 
 
-def print_json(value: Any) -> None:
-    """A value as one line of JSON on standard output, in ASCII where that has no other letters."""
+def print_json(value: Any, *, at_once: bool = False) -> None:
+    """A value as one line of JSON on standard output, in ASCII where that has no other letters.
+
+    A line of which the reader is not to wait for the next goes out at once, through a pipe too.
+    """
     sys.stdout.write(json.dumps(value, ensure_ascii=_is_ascii()) + "\n")
+    if at_once:
+        sys.stdout.flush()
 
 
 def table(*columns: str | Column, title: str | None = None) -> Table:

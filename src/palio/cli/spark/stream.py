@@ -171,7 +171,8 @@ def _print_batch(batch: Progress) -> None:
             "events_per_second": _rounded(batch.events_per_second),
             "lag": _rounded(batch.lag),
             "seconds": batch.seconds,
-        }
+        },
+        at_once=True,
     )
 
 
