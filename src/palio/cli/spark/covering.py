@@ -10,6 +10,7 @@ import click
 
 from palio.cli import terminal
 from palio.cli.spark.options import session_options
+from palio.cli.spark.output import output_folder
 
 _SHOWN: Final = 10
 
@@ -33,12 +34,13 @@ def covering(subscriptions: str, out: str | None, master: str | None, settings: 
     from palio.spark import covering as covering_on_spark
     from palio.spark.session import open_session
 
+    folder = output_folder(out, subscriptions)
     spark = open_session(master, settings)
     try:
         started = time.perf_counter()
         found = run(spark, "Comparing", lambda: covering_on_spark(spark, subscriptions))
-        if out is not None:
-            found.write.mode("overwrite").parquet(out)
+        if folder is not None:
+            folder.write(found)
         rows = found.toArrow()
         taken = time.perf_counter() - started
     finally:

@@ -11,9 +11,10 @@ import click
 
 from palio.cli import terminal
 from palio.cli.spark.options import session_options
+from palio.cli.spark.output import OutputFolder
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from palio.spark.generating import Kind
 
 
 @click.command()
@@ -56,29 +57,27 @@ def generate(
     if not events and not subscriptions:
         raise click.UsageError("say how many: --events N, --subscriptions N, or both")
     made = workload_by_name(workload, seed=seed, **_parameters(parameters))  # before Spark starts
+    counts: dict[Kind, int] = {"events": events, "subscriptions": subscriptions}
+    folders = {kind: OutputFolder(f"{out.rstrip('/')}/{kind}") for kind, count in counts.items() if count}
     spark = open_session(master, settings)
     written: dict[str, Any] = {}
     try:
-        for kind, count in (("events", events), ("subscriptions", subscriptions)):
-            if count:
-                frame = generate_on_spark(spark, made, kind, count, partitions=partitions)  # type: ignore[arg-type]
-                started = time.perf_counter()
-                run(spark, f"Making {kind}", partial(_write, frame, f"{out}/{kind}"))
-                written[kind] = {"rows": count, "seconds": round(time.perf_counter() - started, 3)}
+        for kind, folder in folders.items():
+            count = counts[kind]
+            frame = generate_on_spark(spark, made, kind, count, partitions=partitions)
+            started = time.perf_counter()
+            run(spark, f"Making {kind}", partial(folder.write, frame))
+            written[kind] = {"rows": count, "seconds": round(time.perf_counter() - started, 3)}
     finally:
         spark.stop()
     if as_json:
         terminal.print_json({"workload": workload, "seed": seed, "out": out, **written})
         return
     facts = [
-        (kind, f"{each['rows']:,} in {out}/{kind}, {terminal.rate(each['rows'], each['seconds'])} a second")
-        for kind, each in written.items()
+        (kind, f"{each['rows']:,} in {folder.address}, {terminal.rate(each['rows'], each['seconds'])} a second")
+        for folder, (kind, each) in zip(folders.values(), written.items(), strict=True)
     ]
     terminal.results().print(terminal.facts(facts))
-
-
-def _write(frame: DataFrame, folder: str) -> None:
-    frame.write.mode("overwrite").parquet(folder)
 
 
 def _parameters(given: tuple[str, ...]) -> dict[str, Any]:

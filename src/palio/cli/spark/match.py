@@ -12,6 +12,7 @@ from palio.cli import terminal
 from palio.cli.report import report_option, write_page
 from palio.cli.spark.events import FORMATS, read_events
 from palio.cli.spark.options import session_options
+from palio.cli.spark.output import output_folder
 from palio.cli.spark.ranking import Ranking, print_most_matched
 from palio.errors import PipelineError
 
@@ -70,6 +71,7 @@ def match(
     from palio.spark.wants import Wants
 
     started = time.perf_counter()
+    folder = output_folder(out, events, subscriptions)
     spark = open_session(master, settings)
     try:
         opened = time.perf_counter()
@@ -78,7 +80,7 @@ def match(
         figures = Figures({"starting": opened - started, "indexing": time.perf_counter() - opened})
         kept = columns.split(",") if columns else None
         rows = read_events(spark, events, format)
-        match_and_count(spark, rows, wants, out, figures, per_event=per_event, columns=kept, json=json, plan=plan)
+        match_and_count(spark, rows, wants, folder, figures, per_event=per_event, columns=kept, json=json, plan=plan)
     finally:
         spark.stop()
     ranking = Ranking(figures.counts, wants.matcher)

@@ -14,6 +14,7 @@ from palio.cli.spark.running import run
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from palio.cli.spark.output import OutputFolder
     from palio.spark.wants import Wants
 
 
@@ -41,7 +42,7 @@ def match_and_count(
     spark: SparkSession,
     events: DataFrame,
     wants: Wants,
-    out: str | None,
+    out: OutputFolder | None,
     figures: Figures,
     **options: Any,
 ) -> None:
@@ -57,8 +58,8 @@ def match_and_count(
     if out is None:
         counted = run(spark, "Matching", lambda: _counts(found), figures.tasks)
     else:
-        run(spark, "Matching", lambda: found.write.mode("overwrite").parquet(out), figures.tasks)
-        counted = run(spark, "Counting", lambda: _counts(spark.read.parquet(out)))
+        run(spark, "Matching", lambda: out.write(found), figures.tasks)
+        counted = run(spark, "Counting", lambda: _counts(spark.read.parquet(out.address)))
     figures.seconds["matching"] = time.perf_counter() - started
     figures.events = int(seen.get["events"])
     sizes: dict[int, int] = {}
