@@ -1,8 +1,8 @@
 """Which languages a condition may be written in.
 
 A language is a function from a condition (text, or JSON for JSON languages) and options to a `Filter`. Packages
-announce theirs under the entry point group `palio.languages`; Palio's own are announced the same way, so that no
-language is more at home than another, and importing `palio` loads none of them.
+announce theirs under the entry point group `palio.languages`; Palio's own are announced the same way, but nobody else
+can announce one under their names. Importing `palio` loads none of them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
 from palio.errors import BrokenLanguage, UnknownLanguage
+from palio.filters.guarding import GuardedCondition, GuardedParser
 
 if TYPE_CHECKING:
     from palio.filters.filter import Filter
@@ -57,11 +58,11 @@ def register(language: str, parser: Parser, conditions: Callable[[str], Conditio
 def parser_for(language: str) -> Parser:
     """The parser of a language."""
     if language in _registered:
-        return _registered[language]
+        return GuardedParser(language, _registered[language])
     found: Parser | None = _announced(GROUP, language, "parse")
     if found is None:
         raise UnknownLanguage(language, languages())
-    return found
+    return found if language in OWN_LANGUAGES else GuardedParser(language, found)
 
 
 @lru_cache(maxsize=16_384)
@@ -77,22 +78,26 @@ def condition_in(language: str, text: str) -> Condition:
     if compiler is None:
         known = {entry.name for entry in entry_points(group=CONDITIONS_GROUP)} | set(_compilers)
         raise UnknownLanguage(language, sorted(known))
-    return compiler(text)
+    is_own = language in OWN_LANGUAGES and language not in _compilers
+    return compiler(text) if is_own else GuardedCondition(language, text, compiler)
 
 
 def _announced(group: str, language: str, function: str) -> Any:
-    """What a package announced, or, where packages cannot announce anything, Palio's own by its place.
-
-    A zip on Python's path, as Spark ships code, has no entry points.
-    """
-    for entry in entry_points(group=group, name=language):
+    """Palio's own by its place, which also a zip without entry points has, as Spark ships code; or what one announced."""
+    if language in OWN_LANGUAGES:
+        try:
+            return getattr(import_module(f"palio.languages.{language}"), function, None)
+        except Exception as error:
+            raise BrokenLanguage(language, f"{type(error).__name__}: {error}") from error
+    entries = list(entry_points(group=group, name=language))
+    packages = [entry.dist.name if entry.dist else entry.value for entry in entries]
+    if len(entries) > 1:
+        raise BrokenLanguage(language, f"{' and '.join(sorted(packages))} announce it; uninstall all but one")
+    for entry, package in zip(entries, packages, strict=True):
         try:
             return entry.load()
         except Exception as error:
-            package = entry.dist.name if entry.dist else entry.value
             raise BrokenLanguage(language, f"{package} announces it, but {type(error).__name__}: {error}") from error
-    if language in OWN_LANGUAGES:
-        return getattr(import_module(f"palio.languages.{language}"), function, None)
     return None
 
 
