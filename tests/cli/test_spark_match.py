@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
+from pyspark.errors import PySparkException
 
 from palio.cli.main import palio
+from palio.cli.spark import cause_in
 from palio.cli.spark.events import format_of
 from palio.errors import InputError
 
@@ -54,6 +56,7 @@ def test_matches_are_written_and_summed_up(folder: Path) -> None:
     assert summary["most_matched"] == {"acme": 10, "dear": 5}
     assert summary["least_matched"] == {"dear": 5, "acme": 10}
     assert [each["id"] for each in summary["refused"]] == ["typo"]
+    assert ended.stderr.count("left out") == 1
     assert "left out: typo" in ended.stderr
     hits = pyarrow.parquet.read_table(folder / "hits")
     assert hits.column_names == ["id", "price", "symbol", "subscription_id", "subscriber"]
@@ -91,6 +94,71 @@ def test_the_name_says_what_the_events_are(events: str, format: str | None) -> N
 def test_a_folder_that_does_not_say_is_asked_about() -> None:
     with pytest.raises(InputError, match="--format"):
         format_of("events/today")
+
+
+@pytest.mark.parametrize(
+    ("names", "format"),
+    [
+        (["a.parquet", "_SUCCESS", ".a.json.crc"], "parquet"),
+        (["day=1/a.jsonl.gz", "day=2/b.json"], "json"),
+        (["_delta_log/0.json", "a.parquet"], "delta"),
+    ],
+)
+def test_a_folder_holds_what_its_files_are(
+    names: list[str], format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in names:
+        place = tmp_path / "archive" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
+    monkeypatch.chdir(tmp_path)
+    for events in ("archive", "archive/", str(tmp_path / "archive")):
+        assert format_of(events) == format
+    (tmp_path / "archive" / "x.csv").touch()
+    if format != "delta":
+        with pytest.raises(InputError, match="the files in it are csv and"):
+            format_of("archive")
+
+
+PYTHON = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "worker.py", line 3, in find
+    raise ValueError("no index")
+ValueError: no index
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+JAVA = """An error occurred while calling o59.parquet.
+: org.apache.spark.SparkException: Job aborted.
+\tat org.apache.spark.sql.Errors$.jobAborted(Errors.scala:1)
+Caused by: java.io.FileNotFoundException: a.parquet does not exist
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        (PYTHON, "ValueError: no index"),
+        (JAVA, "java.io.FileNotFoundException: a.parquet does not exist"),
+        (JAVA.partition("Caused")[0], "org.apache.spark.SparkException: Job aborted."),
+        ("\n[PATH_ALREADY_EXISTS] Path hits exists.\nJVM stacktrace:", "[PATH_ALREADY_EXISTS] Path hits exists."),
+        ("", "it does not say why"),
+    ],
+)
+def test_a_failure_of_spark_is_one_line(told: str, cause: str) -> None:
+    assert cause_in(told) == cause
+
+
+def test_a_command_that_fails_on_spark_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise PySparkException(JAVA)
+
+    monkeypatch.setattr("palio.spark.session.open_session", fail)
+    answer = CliRunner().invoke(palio, ["spark", "covering", "wants.jsonl"])
+    assert answer.exit_code == 2
+    assert len(answer.stderr.splitlines()) <= 2
+    assert "a.parquet does not exist" in answer.stderr
 
 
 def test_a_setting_is_a_name_and_a_value() -> None:

@@ -32,7 +32,8 @@ def search(wheres: list[str]) -> list[int]:
 def check(wheres: list[str]) -> None:
     found = search(wheres)
     parsed = [Filter.parse(where) for where in wheres]
-    assert {number for number, by in enumerate(found) if by >= 0} == compared_pairwise(parsed, [""] * len(parsed))
+    expected = compared_pairwise(parsed, [""] * len(parsed), nothing_too=True)
+    assert {number for number, by in enumerate(found) if by >= 0} == expected
     for number, by in enumerate(widest(np.array(found, np.int64))):
         if by >= 0:
             assert parsed[by].covers(parsed[number])
@@ -42,6 +43,19 @@ def check(wheres: list[str]) -> None:
 @given(st.lists(conditions | readable_conditions(["x", "y"], depth=2), max_size=12))
 def test_it_agrees_with_comparing_every_pair(wheres: list[str]) -> None:
     check(wheres)
+
+
+@pytest.mark.parametrize(
+    ("wheres", "by"),
+    [
+        (["x > 1", "x > 1", "x > 1 AND x < 0"], [-1, 0, 0]),
+        (["FALSE", "x > 1", "x > 2"], [1, -1, 1]),
+        (["FALSE", "x < 0 AND x > 1", "FALSE"], [-1, 0, 0]),
+        (["FALSE"], [-1]),
+    ],
+)
+def test_anybody_covers_what_never_matches(wheres: list[str], by: list[int]) -> None:
+    assert search(wheres) == by
 
 
 def test_it_agrees_on_real_subscriptions() -> None:

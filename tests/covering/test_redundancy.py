@@ -32,12 +32,17 @@ def test_it_agrees_with_comparing_every_pair(wants: list[tuple[str, str]]) -> No
         assert wants[each.by][1] == wants[each.number][1]
 
 
-def compared_pairwise(filters: list[Filter], subscribers: list[str]) -> set[int]:
-    """Those that an equal one precedes, or that another covers; of two that cover each other, the second."""
+def compared_pairwise(filters: list[Filter], subscribers: list[str], nothing_too: bool = False) -> set[int]:
+    """Those that an equal one precedes, or that another covers; of two that cover each other, the second.
+
+    What never matches is told by others, and counts only where asked for.
+    """
 
     def goes_for(number: int, by: int) -> bool:
         one, other = filters[number], filters[by]
-        if one == Filter.nothing or other == Filter.nothing or subscribers[number] != subscribers[by]:
+        if not nothing_too and Filter.nothing in (one, other):
+            return False
+        if subscribers[number] != subscribers[by]:
             return False
         return other.covers(one) and (by < number or not one.covers(other))
 

@@ -151,6 +151,9 @@ def test_texts_that_hold_json_are_read(spark: SparkSession, events: DataFrame) -
     expected |= {(id, "payload.x IS NULL") for id in (100, 101, 102)}
     for columns in (None, ["id"]):
         assert pairs(match(broken, conditions, json=["payload"], columns=columns)) == expected
+    # Names find these columns too without regard to case.
+    written = wants("Payload.x = 3", "payload.x = 3")
+    assert pairs(match(broken, written, json=["PAYLOAD"])) == {(3, "Payload.x = 3"), (3, "payload.x = 3")}
 
 
 def test_whole_events_are_searched(events: DataFrame) -> None:
@@ -199,10 +202,26 @@ def test_bad_ones_are_set_aside_with_their_reasons(
     assert "where a value should stand" in refused["id >"]
     assert "another subscription" in refused["id = 1"]
     assert len(caplog.records) == 4
+    caplog.clear()
+    Wants.read(spark, [{"id": str(number), "where": "id >"} for number in range(100)])
+    assert [record.getMessage() for record in caplog.records][5:] == ["95 more subscriptions are left out"]
     assert read.refused_rows(spark).count() == 4
     assert pairs(match(events, read, columns=["id"])) == {(1, "id = 1")}
     with pytest.raises(InvalidSubscription, match="another subscription has this id"):
         match(events, given, on_error="fail")
+
+
+def test_a_member_of_any_name_is_metadata(spark: SparkSession) -> None:
+    matcher = Wants.read(spark, [{"id": "a", "where": "id = 1", "self": 3}]).matcher
+    assert matcher["a"].metadata == {"self": 3}
+
+
+def test_a_folder_of_parquet_holds_subscriptions(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    folder = tmp_path / "wants"
+    spark.createDataFrame(wants("id = 1", "id = 2")).write.parquet(str(folder))
+    for plan in ("auto", "rendezvous"):
+        assert pairs(match(events, str(folder), columns=["id"], plan=plan)) == {(1, "id = 1"), (2, "id = 2")}
+    assert len(Wants.read(spark, folder).matcher) == 2
 
 
 @pytest.mark.parametrize(
@@ -210,6 +229,7 @@ def test_bad_ones_are_set_aside_with_their_reasons(
     [
         ({"columns": ["nowhere"]}, "there is no column nowhere"),
         ({"json": ["nowhere"]}, "there is no column nowhere"),
+        ({"json": ["id"]}, "the column id is no text"),
         ({"on_error": "panic"}, "'quarantine' or 'fail'"),
     ],
 )

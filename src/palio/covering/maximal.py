@@ -91,7 +91,11 @@ class CoveringSearch:
 
     def _on_shelves(self, numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
         wanted = {number: self._filter(number).tree for number in numbers}
-        wanted = {number: tree for number, tree in wanted.items() if tree != NOTHING}
+        never = [number for number, tree in wanted.items() if tree == NOTHING]
+        if never:  # whoever matches nothing is covered by anybody
+            by = next((each for each in range(self._count) if self._filter(each).tree != NOTHING), 0)
+            yield from ((number, by if number != by else -1) for number in never)
+            wanted = {number: tree for number, tree in wanted.items() if tree != NOTHING}
         looked_at = {attributes_in(tree) for tree in wanted.values()}
         trees = {}
         for number in range(self._count):

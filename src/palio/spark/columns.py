@@ -48,15 +48,13 @@ def needed_columns(events: DataFrame, attributes: Iterable[str], json: Collectio
     from pyspark.sql import functions as sql
 
     case_sensitive = str(events.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
-    for name in json:
-        if name not in events.columns:
-            raise EventError(f"there is no column {name} to read JSON from; there are {', '.join(events.columns)}")
+    of_json = {_column_of_json(events.schema, name, case_sensitive) for name in json}
     columns: list[Column] = []
     found: list[str] = []
     texts: list[str] = []
     for attribute in sorted(attributes):
         path = split_path(attribute)
-        if path[0] in json and len(path) > 1:
+        if len(path) > 1 and _find(events.schema, path[0], case_sensitive) in of_json:
             if path[0] not in texts:
                 texts.append(path[0])
             continue
@@ -68,6 +66,16 @@ def needed_columns(events: DataFrame, attributes: Iterable[str], json: Collectio
         # Whoever wants every event wants it whatever it says, but a row without any column is none.
         columns, found = [sql.lit(None).cast("boolean").alias(NOTHING)], [NOTHING]
     return Needed(tuple(columns), tuple(found), tuple(texts))
+
+
+def _column_of_json(schema: StructType, name: str, case_sensitive: bool) -> str:
+    found = _find(schema, name, case_sensitive)
+    if found is None:
+        raise EventError(f"there is no column {name} to read JSON from; there are {', '.join(schema.names)}")
+    kind = _type_of(schema, found).typeName()
+    if kind not in ("string", "char", "varchar", "binary", "void"):
+        raise EventError(f"the column {found} is no text to read JSON from, but {kind}")
+    return found
 
 
 def all_attributes(schema: StructType) -> list[str]:

@@ -14,7 +14,7 @@ from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
 from palio.spark.rendezvous.rows import SubscriptionRows, from_frame, from_wants, normal, read_rows, size_of, usable
 from palio.spark.rendezvous.sampling import Rendezvous
-from palio.spark.wants import OnError, Wants, check_on_error, is_table
+from palio.spark.wants import OnError, Wants, check_on_error, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +33,9 @@ def gather(
     if not isinstance(plan, Rendezvous) and plan not in ("auto", "broadcast", "rendezvous"):
         raise PipelineError(f"plan is 'auto', 'broadcast', 'rendezvous' or a Rendezvous, not {plan!r}")
     check_on_error(on_error)
-    if isinstance(source, str | Path) and is_table(spark, str(source)):
-        source = spark.table(str(source))
+    if isinstance(source, str | Path):
+        rows = rows_of(spark, str(source))
+        source = source if rows is None else rows
     if hasattr(source, "toArrow"):
         if plan == "auto":
             plan = "broadcast" if _index_fits(source, memory) else "rendezvous"

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 OnError = Literal["quarantine", "fail"]
 _SAVED: Final = ".palio"
 _GROUP: Final = 500
+_MOST_TOLD: Final = 5  # of those that are left out
 _log = logging.getLogger("palio.spark")
 
 
@@ -103,6 +104,7 @@ class _Gathering:
 
     def make(
         self,
+        /,  # metadata may be called self
         id: Any,
         where: Any,
         language: Any = None,
@@ -133,8 +135,10 @@ class _Gathering:
             first, more = self.refused[0], len(self.refused) - 1
             rest = f" (and {more:,} more)" if more else ""
             raise InvalidSubscription(first.id or "without an id", first.reason + rest)
-        for each in self.refused:
+        for each in self.refused[:_MOST_TOLD]:
             _log.warning("subscription %s is left out: %s", each.id, each.reason)
+        if len(self.refused) > _MOST_TOLD:
+            _log.warning("%d more subscriptions are left out", len(self.refused) - _MOST_TOLD)
         return Wants(matcher, tuple(self.refused), _subscribers(usable))
 
     def _usable(self, subscriptions: list[Subscription]) -> Iterator[Subscription]:
@@ -174,12 +178,11 @@ def _subscribers_in(matcher: Matcher) -> dict[str, str]:
 def _subscriptions(spark: SparkSession, source: Any, gathering: _Gathering) -> Iterator[Subscription]:
     """The subscriptions of any other source; rows and lines are handed to the gathering as they are."""
     if isinstance(source, str | Path):
-        source = str(source)
-        if is_table(spark, source):
-            source = spark.table(source)
-        else:
-            _read_file(source, gathering)
+        rows = rows_of(spark, str(source))
+        if rows is None:
+            _read_file(str(source), gathering)
             return
+        source = rows
     if hasattr(source, "toArrow"):
         _read_rows(source, gathering)
         return
@@ -192,7 +195,23 @@ def _subscriptions(spark: SparkSession, source: Any, gathering: _Gathering) -> I
             raise PipelineError(f"a subscription is a mapping with id and where, not {type(each).__name__}")
 
 
-def is_table(spark: SparkSession, name: str) -> bool:
+def rows_of(spark: SparkSession, source: str) -> DataFrame | None:
+    """The rows of a table, or of a folder of Parquet files; None for files that are read line by line."""
+    if _is_table(spark, source):
+        return spark.table(source)
+    return spark.read.parquet(source) if is_of_parquet(source) else None
+
+
+def is_of_parquet(path: str) -> bool:
+    """Whether this is a folder of Parquet files, as Spark writes them."""
+    folder = Path(path)
+    if not path or not folder.is_dir():
+        return False
+    names = (each for each in folder.rglob("*.parquet") if each.is_file())
+    return any(not part.startswith((".", "_")) for each in names for part in each.relative_to(folder).parts[:1])
+
+
+def _is_table(spark: SparkSession, name: str) -> bool:
     """Whether this names a table of the session: whatever looks like a path is one."""
     if "/" in name or "\\" in name or Path(name).exists():
         return False

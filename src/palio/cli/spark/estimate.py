@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("condition")
-@click.option("--over", "archive", required=True, metavar="PATHS", help="The archive: 'events/*.parquet', a table.")
+@click.option("--over", "archive", required=True, metavar="PATHS", help="The archive: 'events/*.parquet', a folder, a table.")
 @click.option("--language", default="sql", show_default=True, metavar="NAME", help="What the condition is written in.")
 @click.option("--format", type=click.Choice(FORMATS), help="What the archive is, where its name does not say.")
 @click.option("--sample", type=click.IntRange(1), default=100_000, show_default=True, metavar="N",
@@ -54,7 +54,7 @@ def estimate(
     Examples:
       palio spark estimate "price > 100" --over 'archive/*.parquet'
       palio spark estimate "status = 'failed'" --over db.orders --sample 1000000 --confidence 0.99
-      palio spark estimate "price > 100" --over archive/ --format parquet --subscriptions wants.jsonl
+      palio spark estimate "price > 100" --over archive/ --subscriptions wants.jsonl
 
     An archive with no more events than the sample is counted.
     """

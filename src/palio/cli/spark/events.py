@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import InputError
@@ -23,18 +24,41 @@ _CSV: Final = {"header": True}
 
 
 def format_of(events: str) -> str | None:
-    """What files hold, by the end of their name; None for the name of a table."""
-    name = events.lower().rstrip("/*")
+    """What files hold, by the end of their name or of the names in their folder; None for the name of a table."""
+    found = _by_ending(events.rstrip("/*"))
+    if found is not None:
+        return found
+    folder = Path(events)
+    if events and folder.is_dir():
+        return _format_in(folder)
+    if "/" in events or "*" in events:
+        raise InputError(events, f"its name does not say what it holds; say it with --format: {', '.join(FORMATS)}")
+    return None
+
+
+def _by_ending(name: str) -> str | None:
+    name = name.lower()
     for compression in (".gz", ".zst", ".bz2", ".xz"):
         name = name.removesuffix(compression)
     ending = name.rpartition(".")[2]
     if ending in ("jsonl", "ndjson", "json"):
         return "json"
-    if ending in FORMATS:
-        return ending
-    if "/" in events or "*" in events:
-        raise InputError(events, f"its name does not say what it holds; say it with --format: {', '.join(FORMATS)}")
-    return None
+    return ending if ending in FORMATS else None
+
+
+def _format_in(folder: Path) -> str:
+    """What the files below a folder hold; names that begin with _ or . are not Spark's to read."""
+    if (folder / "_delta_log").is_dir():
+        return "delta"
+    formats = set()
+    for path in folder.rglob("*"):
+        if path.is_file() and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts):
+            formats.add(_by_ending(path.name))
+    found = sorted(each for each in formats if each is not None)
+    if len(found) == 1:
+        return found[0]
+    told = f"the files in it are {' and '.join(found)}" if found else "no name of a file in it says what it holds"
+    raise InputError(str(folder), f"{told}; say what to read with --format: {', '.join(FORMATS)}")
 
 
 def read_events(spark: SparkSession, events: str, format: str | None) -> DataFrame:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -75,7 +77,8 @@ def match(
     spark = open_session(master, settings)
     try:
         opened = time.perf_counter()
-        wants = Wants.read(spark, subscriptions, on_error="fail" if strict else "quarantine")
+        with _untold():  # what is refused is shown below
+            wants = Wants.read(spark, subscriptions, on_error="fail" if strict else "quarantine")
         _show_refused(wants, subscriptions)
         figures = Figures({"starting": opened - started, "indexing": time.perf_counter() - opened})
         kept = columns.split(",") if columns else None
@@ -93,6 +96,16 @@ def match(
         terminal.print_json(_as_dict(figures, wants, ranking, top))
     else:
         _print(figures, wants, ranking, events, out, top)
+
+
+@contextmanager
+def _untold() -> Iterator[None]:
+    log = logging.getLogger("palio.spark")
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = False
 
 
 def _show_refused(wants: Wants, source: str) -> None:
