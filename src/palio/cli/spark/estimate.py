@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("condition")
-@click.option("--over", "archive", required=True, metavar="PATHS", help="The archive: 'events/*.parquet', a folder, a table.")
+@click.option(
+    "--over", "archive", required=True, metavar="PATHS", help="The archive: 'events/*.parquet', a folder, a table."
+)
 @click.option("--language", default="sql", show_default=True, metavar="NAME", help="What the condition is written in.")
 @click.option("--format", type=click.Choice(FORMATS), help="What the archive is, where its name does not say.")
 @click.option("--sample", type=click.IntRange(1), default=100_000, show_default=True, metavar="N",
