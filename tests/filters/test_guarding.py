@@ -107,7 +107,7 @@ def test_whatever_a_language_does_refuses_one_condition(condition: str, told: st
 
 
 def test_what_a_language_says_of_itself_is_kept() -> None:
-    with pytest.raises(Exception, match="^in its own words$"):
+    with pytest.raises(Exception, match=r"^in its own words$"):
         Filter.parse("own", language="odd")
 
 

@@ -83,7 +83,7 @@ def condition_in(language: str, text: str) -> Condition:
 
 
 def _announced(group: str, language: str, function: str) -> Any:
-    """Palio's own by its place, which also a zip without entry points has, as Spark ships code; or what one announced."""
+    """Palio's own by its place, which also a zip has, as Spark ships code; or what another package announced."""
     if language in OWN_LANGUAGES:
         try:
             return getattr(import_module(f"palio.languages.{language}"), function, None)
