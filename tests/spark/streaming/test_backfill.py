@@ -173,7 +173,7 @@ def test_in_whatever_company_each_is_told_once(spark: SparkSession, tmp_path: Pa
 
     with pytest.raises(RuntimeError, match="killed"):
         ask("b", "a", sink=dies)
-    with pytest.raises(PipelineError, match="'b' was backfilled before.*ask for the others without it: c"):
+    with pytest.raises(PipelineError, match=r"'b' was backfilled before.*ask for the others without it: c"):
         ask("b", "c")
     assert ask("c") == ROWS
     assert ask("b") == 2 * ROWS  # a too, as it was asked for
