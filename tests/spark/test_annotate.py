@@ -39,16 +39,20 @@ class Bits:
 def test_each_event_has_its_subscribers_once_and_in_order(spark: SparkSession) -> None:
     events = spark.range(40).selectExpr("id", "id AS price", "IF(id % 3 = 0, 'A', 'B') AS symbol")
     rows = annotate(events, WANTS).collect()
-    filters = [(each.get("subscriber"), Filter.parse(each["where"])) for each in WANTS]
+    filters = [(each.get("subscriber", each["id"]), Filter.parse(each["where"])) for each in WANTS]
     for row in rows:
         event = {"price": row.price, "symbol": row.symbol}
-        assert row.header == sorted({who for who, wanted in filters if who is not None and wanted.matches(event)})
+        assert row.header == sorted({who for who, wanted in filters if wanted.matches(event)})
     assert len(rows) == 40
 
 
-def test_nobody_has_a_name(spark: SparkSession) -> None:
-    rows = annotate(spark.range(3), [{"id": "d", "where": "id < 5"}]).collect()
-    assert [row.header for row in rows] == [[], [], []]
+def test_where_nobody_has_a_name_who_wants_an_event_is_told_from_who_does_not(spark: SparkSession) -> None:
+    rows = annotate(spark.range(3), [{"id": "d", "where": "id < 2"}]).orderBy("id").collect()
+    assert [row.header for row in rows] == [["d"], ["d"], []]
+
+
+def test_nobody_wants_anything(spark: SparkSession) -> None:
+    assert [row.header for row in annotate(spark.range(2), []).collect()] == [[], []]
 
 
 def test_a_header_of_ones_own(spark: SparkSession) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
@@ -37,21 +38,17 @@ class Header(Protocol):
 
 
 class Subscribers:
-    """The subscribers who want an event, each once, in order; who has none is not told."""
+    """The subscribers who want an event, each once, in order; a subscription that has none is told by its id."""
 
     type = "array<string>"
 
     def write(self, found: Found, count: int, matcher: Matcher) -> pa.Array:
         rows, numbers = found
-        named = matcher.numbered_subscribers().dictionary_encode()
-        if not len(named.dictionary):
-            return lists(np.empty(0, np.int64), pa.array([], pa.string()), count)
-        order = np.argsort(np.argsort(np.array(named.dictionary.to_pylist(), object)))
-        known = named.indices.fill_null(-1).to_numpy(zero_copy_only=False)[numbers]
-        places = np.where(known < 0, -1, order[known])
-        pairs = np.unique(np.stack([rows, places], axis=1)[places >= 0], axis=0)
-        names = pa.array(sorted(named.dictionary.to_pylist()), pa.string())
-        return lists(pairs[:, 0], names.take(pa.array(pairs[:, 1])), count)
+        at = pa.array(numbers)
+        who = pc.coalesce(matcher.numbered_subscribers().take(at), matcher.numbered_ids().take(at))
+        names, places = np.unique(np.array(who.to_pylist(), object), return_inverse=True)
+        pairs = np.unique(np.stack([rows, places], axis=1), axis=0)
+        return lists(pairs[:, 0], pa.array(names[pairs[:, 1]], pa.string()), count)
 
 
 def annotate(

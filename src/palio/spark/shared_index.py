@@ -43,12 +43,14 @@ class SharedIndex:
         version = _digest(draft)
         place = _folder() / f"palio-{version}.palio"
         with _lock:
-            _uses[version] += 1
-            if not place.exists():
-                draft.rename(place)
-                _carry(spark, place)
-            else:
+            if place.exists():
                 draft.unlink()
+            else:
+                draft.rename(place)
+            if (session := _session(spark)) not in _carried.setdefault(version, set()):
+                _carry(spark, place)
+                _carried[version].add(session)
+            _uses[version] += 1
         return cls(str(place), version)
 
     def release(self, spark: SparkSession) -> None:
@@ -89,6 +91,7 @@ class SharedIndex:
 
 
 _uses: Counter[str] = Counter()
+_carried: dict[str, set[str]] = {}  # the sessions that have the file of a version
 _opened: OrderedDict[str, Matcher] = OrderedDict()
 _lock = threading.Lock()
 
@@ -115,6 +118,13 @@ def _carry(spark: SparkSession, place: Path) -> None:
         return
     if not _is_local(spark):
         spark.sparkContext.addFile(str(place))
+
+
+def _session(spark: SparkSession) -> str:
+    """For whom files are carried: through Connect a session, else all sessions of an application."""
+    if is_connect(spark):
+        return str(spark.session_id)  # type: ignore[attr-defined]
+    return str(spark.sparkContext.applicationId)
 
 
 def _is_local(spark: SparkSession) -> bool:

@@ -15,15 +15,17 @@ FAILURES: tuple[Failure, ...] = ("500", "503", "429", "hang up", "hang up after 
 class Receiver:
     """Remembers every request that it took, by its key; `trouble` is how many of its answers fail."""
 
-    def __init__(self, seed: int = 0, trouble: float = 0.0) -> None:
+    def __init__(self, seed: int = 0, trouble: float = 0.0, port: int = 0) -> None:
         self.taken: dict[str, tuple[str, dict[str, str], bytes]] = {}
         self.times: Counter[str] = Counter()
         self.refused: set[str] = set()  # paths that are refused for good
+        self.failing: set[str] = set()  # paths that fail every time
+        self.busy: Counter[str] = Counter()  # how often a path asks to wait before it takes anything
         self.down = False
         self._random = Random(f"receiver {seed}")
         self._trouble = trouble
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
@@ -40,6 +42,11 @@ class Receiver:
         with self._lock:
             if path in self.refused:
                 return "400"
+            if path in self.failing:
+                return "503"
+            if self.busy[path]:
+                self.busy[path] -= 1
+                return "429"
             failure = self._random.choice(FAILURES) if self._random.random() < self._trouble else None
             if self.down:
                 return "503"

@@ -126,6 +126,39 @@ def test_a_receiver_that_is_down_does_not_hold_up_everything(receiver: Receiver)
     assert receiver.taken["id9"][1]["Authorization"] == "secret"
 
 
+def test_one_bad_subscriber_is_not_the_others_trouble(receiver: Receiver) -> None:
+    receiver.failing = {"/s1"}
+    receiver.busy.update({"/s2": 1, "/s3": 1, "/s4": 9})
+    posting = Posting(f"{receiver.url}/{{subscription_id}}", {}, "palio", 3, 5.0, 0.01, 1)
+    told = list(posting(iter([[message(number)] for number in (1, 2, 3, 1, 4, 4, 4, 4)])))
+    reasons = [(each[0].id, each[1]) for each in told if not isinstance(each, int)]
+    assert reasons == [
+        ("id1", "the answer was 503, after 3 attempts"),
+        ("id1", "the answer was 503, after 1 attempt"),
+        *3 * [("id4", "the answer was 429, after 3 attempts")],  # who asks to wait is there
+    ]
+    assert set(receiver.taken) == {"id2", "id3", "id4"}
+
+
+def test_a_host_that_answers_again_is_given_all_attempts() -> None:
+    away = Receiver()
+    posting = Posting(away.url, {}, "palio", 3, 1.0, 0.01, 1)
+    away.close()
+
+    def messages() -> Iterator[list[Message]]:
+        yield [message(1)]
+        yield [message(2)]
+        back = Receiver(port=int(away.url.rpartition(":")[2]))
+        try:
+            back.busy["/"] = 2
+            yield [message(3)]
+        finally:
+            back.close()
+
+    first, second, third = [each for each in posting(messages()) if isinstance(each, int)]
+    assert (first, second, third) == (0, 0, 1)
+
+
 def test_a_receiver_that_is_not_there_is_told(receiver: Receiver) -> None:
     receiver.close()
     posting = Posting(receiver.url, {}, "palio", 2, 1.0, 0.01, 1)

@@ -156,6 +156,60 @@ def test_one_that_dies_in_the_middle_does_it_again(spark: SparkSession, tmp_path
     assert Counter(id for id, who in flow.delta().elements() if who == "new") == everything(2)
 
 
+def test_in_whatever_company_each_is_told_once(spark: SparkSession, tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    log, sink = write_log(flow, "price > 6"), ParquetSink(flow.out)
+    flow.add_events(0)
+    flow.run(spark, sink)
+    for id in ("a", "b", "c"):
+        log.add(id, "TRUE")
+    log.commit()
+
+    def ask(*ids: str, sink: Any = sink) -> int | None:
+        return backfill(archive(spark), log, sink, ids, checkpoint=flow.checkpoint).matches
+
+    def dies(matches: DataFrame, batch: Batch) -> None:
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        ask("b", "a", sink=dies)
+    with pytest.raises(PipelineError, match=r"'b' was backfilled before.*ask for the others without it: c"):
+        ask("b", "c")
+    assert ask("c") == ROWS
+    assert ask("b") == 2 * ROWS  # a too, as it was asked for
+    assert ask("a") is None
+    assert ask("a", "b") is None
+    for id in ("a", "b", "c"):
+        assert told(flow, id) == everything(1)
+    log.replace("a", "price > 1")
+    log.commit()
+    with pytest.raises(PipelineError, match="'a' was backfilled as it was in version 2, and may have changed since"):
+        ask("a")
+    assert ask("b") is None
+    assert len(list((flow.checkpoint / "palio" / "backfills").iterdir())) == 2
+
+
+def test_who_asks_at_the_same_time_gets_one_answer(tmp_path: Path) -> None:
+    flow = Flow(tmp_path)
+    write_log(flow, "a", "b", "c")
+    found: list[tuple[str, ...]] = []
+
+    def ask(*ids: str) -> None:
+        try:
+            found.append(hand_over(Journal(flow.checkpoint), SubscriptionLog(flow.log), ids).subscriptions)
+        except PipelineError:
+            found.append(())
+
+    asking = [threading.Thread(target=ask, args=ids) for ids in 4 * [("a", "b"), ("b", "c"), ("a", "c")]]
+    for each in asking:
+        each.start()
+    for each in asking:
+        each.join()
+    assert len(found) == 12
+    assert Counter(found)[()] == 8
+    assert len(set(found)) == 2
+
+
 def test_before_the_stream_there_is_no_past(spark: SparkSession, tmp_path: Path) -> None:
     flow = Flow(tmp_path)
     log = write_log(flow, "price > 6")

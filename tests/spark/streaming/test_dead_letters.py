@@ -119,6 +119,13 @@ def test_what_cannot_be_used_is_put_aside_with_the_reason(spark: SparkSession, l
     assert ds.dataset(letters.folder / "dead").schema.names[:4] == ["id", "at", "price", "payload"]
 
 
+def test_all_may_be_put_aside_by_a_condition_that_spark_sees_through(spark: SparkSession, letters: Letters) -> None:
+    letters.run(spark, malformed={"closed": "TRUE"})
+    assert letters.dead() == dict.fromkeys(range(1, 11), "closed")
+    [told] = progress(letters.folder / "checkpoint")
+    assert (told.events, told.dead, told.matches) == (10, 10, 0)
+
+
 def test_late_is_what_is_behind_the_batches_before(spark: SparkSession, tmp_path: Path) -> None:
     letters = Letters(tmp_path)
     letters.add(0, (1, minutes(0), 5, GOOD))

@@ -12,9 +12,9 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.errors import AnalysisException
 
-from palio.errors import PipelineError
+from palio.errors import EventError, PipelineError
 from palio.spark import DeltaSink, ParquetSink, SubscriptionLog, progress, stream
-from palio.spark.sinks import Batch
+from palio.spark.sinks import Batch, Taken, delta
 from palio.spark.streaming.journal import Journal
 from tests.spark.streaming.flow import Flow, write_log
 
@@ -90,6 +90,32 @@ def test_delta_gets_each_batch_as_one_commit(spark: SparkSession, flow: Flow) ->
     batch = Batch(journal.stream, 2, 1, journal.begun(2).time)  # type: ignore[union-attr]
     assert DeltaSink(flow.out)(spark.sql("SELECT 1L AS id"), batch) is None
     assert DeltaTable(flow.out).version() == 3
+
+
+@pytest.mark.parametrize("moment", ["while it is written", "just before the commit"])
+def test_of_two_drivers_with_one_batch_one_commits_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """One that was thought dead, and the one that took over."""
+    from deltalake import DeltaTable
+
+    sink, rows = DeltaSink(tmp_path / "hits"), spark.sql("SELECT 2L AS id")
+    sink(spark.sql("SELECT 1L AS id"), Batch("test", 0, 1, datetime.now(UTC)))
+    batch, owner, name = Batch("test", 1, 1, datetime.now(UTC)), DeltaTable, "create_write_transaction"
+    if moment == "while it is written":
+        owner, name = delta, "write_parts"  # type: ignore[assignment]
+    plain = getattr(owner, name)
+
+    def after_the_other(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(owner, name, plain)
+        assert sink(rows, batch) == Taken(1)
+        return plain(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, after_the_other)
+    assert sink(rows, batch) is None
+    table = DeltaTable(tmp_path / "hits")
+    assert sorted(table.to_pyarrow_table()["id"].to_pylist()) == [1, 2]
+    assert table.transaction_version("test") == 1
 
 
 def test_moments_are_told_in_utc(spark: SparkSession, flow: Flow) -> None:
@@ -306,6 +332,7 @@ def test_damage_to_the_journal_is_named(flow: Flow) -> None:
     ("options", "reason"),
     [
         ({"columns": ["nowhere"]}, "there is no column nowhere"),
+        ({"json": ["nowhere"]}, "there is no column nowhere to read JSON from"),
         ({"sink": "hits"}, "a sink is called with matches and a batch"),
         ({"lateness": timedelta(hours=1)}, "say where late and malformed events go"),
         ({"lateness": timedelta(hours=1), "dead_letters": print}, "which column is the time"),
@@ -323,7 +350,7 @@ def test_what_makes_no_sense_is_refused(spark: SparkSession, flow: Flow, options
     rows = spark.sql(given.pop("events")) if "events" in given else flow.source(spark)
     if "rename" in given:
         rows = rows.withColumnRenamed(*given.pop("rename"))
-    with pytest.raises((PipelineError, AnalysisException), match=reason):
+    with pytest.raises((PipelineError, EventError, AnalysisException), match=reason):
         stream(rows, **given)
 
 

@@ -43,13 +43,12 @@ class DeltaSink:
         deltalake = _deltalake()
         if deltalake.DeltaTable.is_deltatable(self.table, storage_options=self._options):
             table = deltalake.DeltaTable(self.table, storage_options=self._options)
-            known = table.transaction_version(batch.stream)
-            if known is not None and known >= batch.number:
+            if _has(table, batch):
                 return None
         folder = f"{batch.key}.{secrets.token_hex(4)}"
         parts = write_parts(matches, inside(self.table, folder))
-        if parts:
-            self._commit(parts, folder, batch)
+        if parts and not self._commit(parts, folder, batch):
+            return None
         return Taken(sum(part.rows for part in parts))
 
     def files(self, batch: Batch) -> list[str]:
@@ -61,14 +60,18 @@ class DeltaSink:
         paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
         return sorted(inside(self.table, path) for path in paths if path.startswith(f"{batch.key}."))
 
-    def _commit(self, parts: list[Part], folder: str, batch: Batch) -> None:
+    def _commit(self, parts: list[Part], folder: str, batch: Batch) -> bool:
+        """Commit a batch, unless another driver has done so meanwhile."""
         deltalake = _deltalake()
+        from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import AddAction
 
         schema = deltalake.Schema.from_arrow(parts[0].schema)
         table: DeltaTable = deltalake.DeltaTable.create(
             self.table, schema, mode="ignore", storage_options=self._options
         )
+        if _has(table, batch):
+            return False
         actions: list[Any] = [
             AddAction(
                 path=f"{folder}/{part.name}",
@@ -80,15 +83,25 @@ class DeltaSink:
             )
             for part in parts
         ]
-        table.create_write_transaction(
-            actions,
-            mode="append",
-            schema=schema,
-            commit_properties=deltalake.CommitProperties(
-                custom_metadata={"palio_batch": batch.key, "palio_version": str(batch.version)},
-                app_transactions=[deltalake.Transaction(batch.stream, batch.number)],
-            ),
+        properties = deltalake.CommitProperties(
+            custom_metadata={"palio_batch": batch.key, "palio_version": str(batch.version)},
+            app_transactions=[deltalake.Transaction(batch.stream, batch.number)],
         )
+        try:
+            # Refused where this stream has committed anything since the table was opened.
+            table.create_write_transaction(actions, mode="append", schema=schema, commit_properties=properties)
+        except CommitFailedError:
+            table.update_incremental()
+            if not _has(table, batch):
+                raise
+            return False
+        return True
+
+
+def _has(table: DeltaTable, batch: Batch) -> bool:
+    """Whether a table, as it was when it was opened, has a batch."""
+    known = table.transaction_version(batch.stream)
+    return known is not None and known >= batch.number
 
 
 def _deltalake() -> Any:

@@ -26,7 +26,8 @@ from palio.spark.sinks.sink import Batch, Sink, Taken
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MAY_PASS: Final = frozenset({408, 425, 429})
+_TOO_MANY: Final = 429
+_MAY_PASS: Final = frozenset({408, 425, _TOO_MANY})
 
 
 class HttpSink:
@@ -98,30 +99,37 @@ class _Poster:
     posting: Posting
     kept: local = field(default_factory=local)
     down: set[str] = field(default_factory=set)
-    """Hosts that took none of the attempts for a message: the next are tried once, until one is taken again."""
+    """Hosts that did not answer any of the attempts for a message, and URLs whose answers all were failures: the next
+    are tried once, until one succeeds. A host that answers is not down, whatever it says to one of its subscribers.
+    """
 
     def post(self, message: Message) -> str | None:
         """Why a message was not taken, or None when it was."""
-        parts = urlsplit(message.fill(self.posting.url))
-        attempts = 1 if parts.netloc in self.down else self.posting.attempts
-        reason = ""
-        for attempt in range(attempts):
+        url = message.fill(self.posting.url)
+        parts = urlsplit(url)
+        reason, failed, attempt = "", None, 0
+        for attempt in range(self.posting.attempts):
             try:
                 status, wait = self._request(message, parts)
             except (OSError, HTTPException) as error:
                 self._forget()
-                reason, wait = f"{type(error).__name__}: {error}", None
+                reason, wait, failed = f"{type(error).__name__}: {error}", None, parts.netloc
             else:
+                self.down.discard(parts.netloc)
                 if 200 <= status < 300:
-                    self.down.discard(parts.netloc)
+                    self.down.discard(url)
                     return None
                 reason = f"the answer was {status}"
                 if status < 500 and status not in _MAY_PASS:
                     return reason
-            if attempt + 1 < attempts:
+                failed = None if status == _TOO_MANY else url
+            if failed in self.down:
+                break
+            if attempt + 1 < self.posting.attempts:
                 time.sleep(self._pause(attempt, wait))
-        self.down.add(parts.netloc)
-        return f"{reason}, after {attempts} attempt{'s' if attempts > 1 else ''}"
+        if failed is not None:
+            self.down.add(failed)
+        return f"{reason}, after {attempt + 1} attempt{'s' if attempt else ''}"
 
     def _request(self, message: Message, parts: SplitResult) -> tuple[int, float | None]:
         """The status of the answer, and how long it asks to wait."""

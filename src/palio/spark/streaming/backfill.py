@@ -24,7 +24,7 @@ from palio.errors import PipelineError, UnknownSubscription
 from palio.spark.log import SubscriptionLog
 from palio.spark.places import absolute
 from palio.spark.sinks.sink import Batch, Sink, Taken
-from palio.spark.streaming.journal import Journal, Mark
+from palio.spark.streaming.journal import Journal, Mark, numbered
 from palio.spark.streaming.stream import matches_of, observe
 from palio.spark.wants import Wants
 
@@ -93,8 +93,8 @@ def backfill(
     `archive` gives the events before the handover: `lambda point: spark.read.parquet(*point.files())` for a stream of
     files, `lambda point: spark.read.format("nats")….option("until", json.dumps(point.offsets[0])).load()` for NATS.
     The log, the sink, the checkpoint and the options are those of the stream, which may run meanwhile or not. An id
-    must not have been live in the stream before. Asked again, also after being killed, it does the same again, and the
-    sink takes it once.
+    must not have been live in the stream before. Asked again, also after being killed, it does the same again, with all
+    that were asked for together, and the sink takes it once.
     """
     log = subscriptions if isinstance(subscriptions, SubscriptionLog) else SubscriptionLog(subscriptions)
     journal = Journal(absolute(checkpoint))
@@ -117,10 +117,34 @@ def hand_over(journal: Journal, log: SubscriptionLog, ids: Sequence[str]) -> Han
     if isinstance(ids, str) or not ids:
         raise PipelineError(f"name the subscriptions to backfill as a list of ids, not {ids!r}")
     version = _version_of(log, ids)
-    made = _point(journal, log, version, tuple(sorted(set(ids))))
-    point = journal.keep(f"backfills/{made.key}.json", made)
-    _check_new(journal, log, point)
-    return point
+    while True:
+        known = journal.records("backfills", Handover)
+        point = _handed_over(known, version, set(ids))
+        if point is not None:
+            return point
+        made = _point(journal, log, version, tuple(sorted(set(ids))))
+        _check_new(journal, log, made)
+        # The number after those that were looked at: of two who ask at the same time, one finds it taken, and looks.
+        journal.keep(numbered("backfills", len(known)), made)
+
+
+def _handed_over(known: Sequence[Handover], version: int, ids: set[str]) -> Handover | None:
+    """The point for subscriptions that were asked for before, in whatever company; None where none of them was."""
+    for point in known:
+        before = ids.intersection(point.subscriptions)
+        if before and before != ids:
+            raise PipelineError(
+                f"subscription {min(before)!r} was backfilled before, and what it was told then would be told again; "
+                f"ask for the others without it: {', '.join(sorted(ids - before))}"
+            )
+        if before and version > point.version:
+            raise PipelineError(
+                f"subscription {min(before)!r} was backfilled as it was in version {point.version:,}, and may have "
+                "changed since; what it was told then would be told again: add the new condition under another id"
+            )
+        if before:
+            return point
+    return None
 
 
 def _version_of(log: SubscriptionLog, ids: Sequence[str]) -> int:

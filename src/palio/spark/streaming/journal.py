@@ -4,7 +4,7 @@
     palio/begun/000000000012.json   with which version of the subscriptions batch 12 is matched; before any output
     palio/marks/000000000007.json   with which batch version 7 (or one after it) came into use, and where events stood
     palio/done/000000000012.json    what came of batch 12; after all output
-    palio/backfills/….json          see `backfill`
+    palio/backfills/000000000000.json   the first backfill: which subscriptions, up to where
 
 Every file is made once and never changed (`Place.create`), so a batch has one version whoever asks, however often.
 """
@@ -118,26 +118,26 @@ class Journal:
         if begun is None:
             head = log.head(log.version)
             made = Begun(batch, head.version, head.digest, datetime.now(UTC))
-            begun = self.keep(_name("begun", batch), made)
+            begun = self.keep(numbered("begun", batch), made)
         self._mark(begun)
         return begun
 
     def begun(self, batch: int) -> Begun | None:
-        return self._find(_name("begun", batch), Begun)
+        return self._find(numbered("begun", batch), Begun)
 
     def is_done(self, batch: int) -> bool:
-        return self._place.has(_name("done", batch))
+        return self._place.has(numbered("done", batch))
 
     def done(self, batch: int) -> Progress | None:
-        return self._find(_name("done", batch), Progress)
+        return self._find(numbered("done", batch), Progress)
 
     def finish(self, progress: Progress) -> None:
         """Write down what came of a batch, and forget batches of long ago."""
-        self._place.create(_name("done", progress.batch), msgspec.json.encode(progress))
+        self._place.create(numbered("done", progress.batch), msgspec.json.encode(progress))
         for folder in ("begun", "done"):
             for number in self._numbers(folder):
                 if number <= progress.batch - KEPT_BATCHES:
-                    self._place.remove(_name(folder, number))
+                    self._place.remove(numbered(folder, number))
 
     def progress(self, batches: int) -> list[Progress]:
         """What came of the last batches, the latest last."""
@@ -148,10 +148,10 @@ class Journal:
 
     def marks(self) -> list[Mark]:
         """All of them, by version."""
-        return [self._read(_name("marks", number), Mark) for number in self._numbers("marks")]
+        return self.records("marks", Mark)
 
     def _mark(self, begun: Begun) -> None:
-        name = _name("marks", begun.version)
+        name = numbered("marks", begun.version)
         known = self._find(name, Mark)
         if known is not None:
             if known.digest != begun.digest:
@@ -196,6 +196,10 @@ class Journal:
         self._place.create(name, msgspec.json.encode(record))
         return self._read(name, type(record))
 
+    def records(self, folder: str, kind: type[_Record]) -> list[_Record]:
+        """All records of a folder, by number."""
+        return [self._read(numbered(folder, number), kind) for number in self._numbers(folder)]
+
     def files(self, folder: str) -> list[str]:
         """The files in a folder of the checkpoint."""
         return self._root.names(folder)
@@ -225,5 +229,6 @@ def progress(checkpoint: str | Path, batches: int = 1) -> list[Progress]:
     return Journal(checkpoint).progress(batches)
 
 
-def _name(folder: str, number: int) -> str:
+def numbered(folder: str, number: int) -> str:
+    """The name of a record."""
     return f"{folder}/{number:012}.json"

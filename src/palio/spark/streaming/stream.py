@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import PipelineError
+from palio.spark.columns import needed_columns
 from palio.spark.log import SubscriptionLog
 from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION, match
 from palio.spark.places import absolute
@@ -63,6 +64,7 @@ def stream(
     """
     log = subscriptions if isinstance(subscriptions, SubscriptionLog) else SubscriptionLog(subscriptions)
     _check(events, log, sink, dead_letters, columns)
+    needed_columns(events, (), json)  # a column that is not there is found now, not with the first batch
     screening = None
     if dead_letters is not None:
         screening = Screening(event_time, lateness, malformed, tuple(json))
@@ -131,7 +133,7 @@ class _Run:
         known = counts() if isinstance(taken, Taken) else None
         figures: dict[str, Any] = {"matches": taken.matches if isinstance(taken, Taken) else None}
         if known is None and screening is not None:
-            known = screened.agg(*_figures(screening)).collect()[0].asDict()
+            known = _count(screened, screening)
         figures.update(known or {})
         if figures.get("dead"):
             assert self.job.dead_letters is not None  # where events are screened
@@ -166,10 +168,23 @@ def matches_of(events: DataFrame, wants: Wants, columns: Sequence[str] | None, j
 
 def observe(events: DataFrame, screening: Screening | None) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
     """The events, counted as they pass; the counts are there when all have passed."""
+    from py4j.protocol import Py4JJavaError
     from pyspark.sql import Observation
 
     observation = Observation()
-    return events.observe(observation, *_figures(screening)), lambda: observation.get
+
+    def counts() -> dict[str, Any]:
+        try:
+            return observation.get
+        except (AssertionError, Py4JJavaError):
+            # Spark has seen from the plan that nobody wants anything of these events, and did not look at them.
+            return _count(events, screening)
+
+    return events.observe(observation, *_figures(screening)), counts
+
+
+def _count(events: DataFrame, screening: Screening | None) -> dict[str, Any]:
+    return events.agg(*_figures(screening)).collect()[0].asDict()
 
 
 def _figures(screening: Screening | None) -> list[Any]:

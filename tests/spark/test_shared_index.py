@@ -1,0 +1,57 @@
+"""Every session's workers get the index, also when another session had it before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from palio import Matcher
+from palio.spark.shared_index import SharedIndex
+
+
+@dataclass
+class Cluster:
+    """As much of a session on other machines as publishing asks of it."""
+
+    name: str
+    breaks: bool = False
+    carried: list[str] = field(default_factory=list)
+
+    @property
+    def session(self) -> Any:
+        return SimpleNamespace(
+            sparkContext=SimpleNamespace(master="spark://elsewhere:7077", applicationId=self.name, addFile=self._add)
+        )
+
+    def _add(self, path: str) -> None:
+        if self.breaks:
+            raise ConnectionError("the network")
+        self.carried.append(Path(path).name)
+
+
+@pytest.fixture
+def matcher(request: pytest.FixtureRequest) -> Matcher:
+    made = Matcher()
+    made.add(request.node.name, "price > 1")  # an index of its own
+    return made
+
+
+def test_each_application_is_brought_the_index_once(matcher: Matcher) -> None:
+    first, second = Cluster("first"), Cluster("second")
+    published = [SharedIndex.publish(each.session, matcher) for each in (first, first, second, first)]
+    assert len(set(published)) == 1
+    name = Path(published[0].path).name
+    assert (first.carried, second.carried) == ([name], [name])
+
+
+def test_what_did_not_get_through_is_brought_again(matcher: Matcher) -> None:
+    cluster = Cluster("one", breaks=True)
+    with pytest.raises(ConnectionError):
+        SharedIndex.publish(cluster.session, matcher)
+    cluster.breaks = False
+    SharedIndex.publish(cluster.session, matcher)
+    assert len(cluster.carried) == 1
