@@ -49,14 +49,13 @@ class Filter:
         """A filter from the trees where it is TRUE and FALSE; `Filter.parse` is the way in for conditions."""
         self._holds = normal(holds)
         self._fails = fails
-        self._written = holds
+        self._written: Node | Callable[[], Node] = holds
 
     @classmethod
-    def of_canonical(cls, holds: Node, fails: Node | Callable[[], Node]) -> Filter:
+    def of_canonical(cls, holds: Node, fails: Node | Callable[[], Node], written: Node | Callable[[], Node]) -> Filter:
         """A filter from a tree that is canonical already; for those who make many, and know that it is."""
         made = cls.__new__(cls)
-        made._holds = made._written = holds
-        made._fails = fails
+        made._holds, made._fails, made._written = holds, fails, written
         return made
 
     @classmethod
@@ -76,6 +75,8 @@ class Filter:
     @property
     def written(self) -> Node:
         """The tree as it was made of what was written, negation inside its conditions, before it became canonical."""
+        if callable(self._written):
+            self._written = self._written()
         return self._written
 
     @cached_property
@@ -120,7 +121,7 @@ class Filter:
 
     def explain(self, event: Event | Mapping[str, Any] | str | bytes) -> Explanation:
         """Which condition held, which failed, for which value: those that were written, negations within them."""
-        return explain(self._written, _attributes(event), self.timezone)
+        return explain(self.written, _attributes(event), self.timezone)
 
     def covers(self, other: Filter) -> bool:
         """Whether this filter is known to match every event the other does.

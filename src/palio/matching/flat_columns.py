@@ -85,7 +85,7 @@ def flat_columns(batch: pa.RecordBatch, wanted: Collection[str] | None, paths: b
     """
     columns = FlatColumns()
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if paths and not (wanted is None or name in wanted):
+        if paths and wanted is not None and name not in wanted and not pa.types.is_nested(column.type):
             continue
         if not _flatten((name,), column, wanted, columns, paths):
             return None

@@ -132,6 +132,31 @@ def test_moments_are_told_in_utc(spark: SparkSession, flow: Flow) -> None:
     assert "tz=UTC" in str(schema.field("m").type)
 
 
+def test_a_condition_means_what_it_meant_when_it_was_added_whatever_the_zone_of_the_session(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    log = SubscriptionLog(tmp_path / "log")
+    log.add("there", "hour(at) = 22", timezone="America/New_York")
+    log.add("nowhere", "hour(at) = 3")
+    log.add("neither", "hour(at) = 22")
+    log.commit()
+    spark.sql("SELECT TIMESTAMP'2024-03-02 03:15:00Z' AS at").write.parquet(str(tmp_path / "events"))
+    zone, found = spark.conf.get("spark.sql.session.timeZone"), list[str]()
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        events = spark.readStream.schema("at timestamp").parquet(str(tmp_path / "events"))
+        stream(
+            events,
+            log,
+            lambda matches, batch: found.extend(row.subscription_id for row in matches.collect()),
+            checkpoint=tmp_path / "checkpoint",
+            trigger={"availableNow": True},
+        ).awaitTermination()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert sorted(found) == ["nowhere", "there"]
+
+
 def test_any_callable_is_a_sink(spark: SparkSession, flow: Flow) -> None:
     write_log(flow, "price > 6")
     seen: list[tuple[Batch, int]] = []

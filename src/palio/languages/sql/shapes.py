@@ -158,6 +158,7 @@ class Shaped:
         return Filter.of_canonical(
             self.template.tree(self.given, self.timezone),
             lambda: self.template.node(self.given, self.timezone, Ask.FALSE),
+            lambda: self.template.node(self.given, self.timezone),
         )
 
 
