@@ -236,3 +236,36 @@ def test_every_language_and_zone_may_come_in_one_bulk() -> None:
     matcher.add_subscriptions(some)
     assert matcher.match({"x": 59}) == {"s59", "f0", "f1"}
     assert matcher.match({"x": 2}) == {"s2", "e2"}
+
+
+@given(
+    st.lists(
+        st.lists(usual_conditions() | comparisons, min_size=1, max_size=4).map(" AND ".join).filter(is_readable),
+        min_size=3,
+        max_size=12,
+    ),
+    st.lists(attributes(), max_size=5),
+    st.sampled_from(ZONES),
+)
+def test_conjunctions_of_many_shapes_mean_what_their_filters_mean(
+    wheres: list[str], some: list[dict[str, Any]], zone: str
+) -> None:
+    subscriptions = [Subscription(str(at), where, timezone=zone) for at, where in enumerate(wheres)]
+    filters = {each.id: each.filter for each in subscriptions}
+    matcher = Matcher()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk, "_FEW", 2)
+        matcher.add_subscriptions(subscriptions)
+    for event in map(Event, some):
+        assert matcher.match(event) == {id for id, each in filters.items() if each.matches(event)}
+
+
+def test_conjunctions_of_many_shapes_need_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    from palio.workloads import mix
+
+    wheres = mix().subscriptions(400)["where"].to_pylist()
+    monkeypatch.setattr(bulk, "_FEW", 8)
+    monkeypatch.setattr(ConditionsBuilder, "add", None)
+    matcher = Matcher()
+    matcher.add_many([str(at) for at in range(len(wheres))], wheres)
+    assert len(matcher) == len(wheres)

@@ -207,3 +207,45 @@ def test_many_threads_may_read_conditions_of_new_shapes_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+conjuncts = st.lists(usual_conditions() | conditions() | st.sampled_from(FRAGMENTS), min_size=2, max_size=4)
+
+
+@given(conjuncts, st.sampled_from([" AND ", " and ", " AND NOT ", " OR "]), st.sampled_from(ZONES))
+def test_a_conjunction_of_known_conjuncts_is_what_is_parsed(parts: list[str], between: str, timezone: str) -> None:
+    text = between.join(parts)
+    shapes.SHAPES.__init__()  # type: ignore[misc]
+    for _ in range(2):  # each is known when it is seen again
+        for part in parts:
+            Shaped.read(part, timezone)
+    found = Shaped.read(text, timezone)
+    if found is not None:
+        expected = parsed(text, timezone)
+        assert expected is not None
+        assert found.filter() == expected
+        assert str(~found.filter()) == str(~expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = 1 AND b = 'x'", "b = 'x' AND a = 1", "a BETWEEN 1 AND 5 AND b = 'x AND y'",
+        "c AND NOT a = 1 AND d IS NULL",
+        "s LIKE 'a%' AND t > DATE'2024-01-01' AND a >= -1.5",
+    ],
+)  # fmt: skip
+def test_conjunctions_of_new_shapes_need_no_parser(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for each in ("a = 1", "b = 'x'", "a BETWEEN 1 AND 2", "c", "NOT a = 1", "d IS NULL", "s LIKE 'x'",
+                 "t > DATE'2000-01-01'", "a >= -1.5"):  # fmt: skip
+        for _ in range(2):
+            Shaped.read(each)
+    monkeypatch.setattr(shapes, "make_template", None)
+    monkeypatch.setattr(
+        shapes.SHAPES,
+        "_templates",
+        {k: v for k, v in shapes.SHAPES._templates.items() if "AND" not in k or "BETWEEN" in k},
+    )
+    found = Shaped.read(text)
+    assert found is not None
+    assert found.filter() == parsed(text, "UTC")

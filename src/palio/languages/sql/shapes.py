@@ -24,7 +24,18 @@ from palio.filters.tree import Node
 from palio.languages.sql.asking import test_of
 from palio.languages.sql.literals import BadLiteral
 from palio.languages.sql.lowering import Ask
-from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, STRING, Cut, Given, Template, make_template
+from palio.languages.sql.parting import conjuncts_of, is_calm
+from palio.languages.sql.templates import (
+    DECIMAL,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Cut,
+    Given,
+    Template,
+    join_templates,
+    make_template,
+)
 
 LONGEST: Final = 20_000
 """Characters of a condition that is looked at for its shape."""
@@ -79,7 +90,14 @@ class Shapes:
         return made
 
     def known(self, shape: str, text: str) -> Template | None:
-        """The same, but at first sight None: a template is made when its shape is seen again."""
+        """The same, but at first sight None: a template is made when its shape is seen again.
+
+        That of a conjunction whose conjuncts are of known shapes is put together of theirs, and not kept.
+        """
+        if shape not in self._templates:
+            joined = self._joined(shape, text)
+            if joined is not None:
+                return joined
         if shape not in self._templates and shape not in self._once:
             if len(self._once) >= _MOST_SHAPES:
                 self._once.clear()
@@ -87,6 +105,22 @@ class Shapes:
                 self._once.add(shape)
             return None
         return self.template(shape, text)
+
+    def _joined(self, shape: str, text: str) -> Template | None:
+        """The template of a conjunction by those of its conjuncts; None where one of them is not known yet."""
+        parts = conjuncts_of(shape) if is_calm(shape) else None
+        if parts is None:
+            return None
+        found = [self._templates.get(part) for part in parts]
+        if None in found:
+            texts = conjuncts_of(text) if is_calm(text) else None
+            if texts is None or len(texts) != len(parts):
+                return None
+            for at, (part, own) in enumerate(zip(parts, texts, strict=True)):
+                if part not in self._templates:
+                    found[at] = self.known(part, own)
+        known = [template for template in found if template is not None]
+        return join_templates(known) if len(known) == len(parts) else None
 
 
 SHAPES: Final = Shapes()

@@ -244,6 +244,44 @@ class Template:
         return self.condition.node(given, timezone, ask)
 
 
+def join_templates(parts: Sequence[Template]) -> Template:
+    """The template of the conjunction of some conditions, whose literals follow each other."""
+    conditions: list[Condition] = []
+    slots: list[Slot] = []
+    for part in parts:
+        if slots and part.slots:
+            moved = [Slot(slot.index + len(slots), slot.kind, slot.before) for slot in part.slots]
+            conditions.append(_with_slots(part.condition, moved))
+            slots += moved
+        else:
+            conditions.append(part.condition)
+            slots += part.slots
+    return Template(Joined(True, tuple(conditions)), slots)
+
+
+def _with_slots(condition: Condition, slots: Sequence[Slot]) -> Condition:
+    """The same condition, its slots by their place among these. By type: this is done for every single condition."""
+    kind = type(condition)
+    if kind is Compared:
+        return Compared(condition.name, condition.operator, _moved(condition.operand, slots))  # type: ignore[union-attr]
+    if kind is Joined:
+        return Joined(condition.is_and, tuple([_with_slots(each, slots) for each in condition.parts]))  # type: ignore[union-attr]
+    match condition:
+        case Listed(name, operands):
+            return Listed(name, tuple([_moved(each, slots) for each in operands]))
+        case Liked(name, function, operand):
+            return Liked(name, function, slots[operand.index])
+        case Negated(part):
+            return Negated(_with_slots(part, slots))
+        case Decided(positive, part):
+            return Decided(positive, _with_slots(part, slots))
+    return condition
+
+
+def _moved(operand: Operand, slots: Sequence[Slot]) -> Operand:
+    return slots[operand.index] if type(operand) is Slot else operand
+
+
 _Conjuncts: TypeAlias = list[tuple[str, list[Condition]]]
 
 
@@ -276,10 +314,12 @@ def _equalities(condition: Condition) -> list[tuple[str, tuple[Slot, ...]]]:
 
 def _is_between(condition: Condition) -> bool:
     """Whether this is a comparison from below and one from above of one attribute, as BETWEEN is."""
-    match condition:
-        case Joined(True, (Compared(name, ">="), Compared(other, "<="))):
-            return name == other
-    return False
+    if not isinstance(condition, Joined) or not condition.is_and or len(condition.parts) != 2:
+        return False
+    low, high = condition.parts
+    if not isinstance(low, Compared) or not isinstance(high, Compared):
+        return False
+    return low.name == high.name and low.operator == ">=" and high.operator == "<="
 
 
 def _name(condition: Condition) -> str | None:

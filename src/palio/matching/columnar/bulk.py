@@ -20,7 +20,8 @@ from palio.languages.sql.shapes import LONGEST, LONGEST_SHAPE, SHAPES
 from palio.languages.sql.templates import Template
 from palio.matching.columnar import text_kernels as kernels
 from palio.matching.columnar.conditions import ConditionsBuilder, Int64s
-from palio.matching.columnar.filling import Literals, fill
+from palio.matching.columnar.conjuncts import Conjuncts
+from palio.matching.columnar.filling import Literals, fill, fill_one
 from palio.matching.subscription import Subscription
 
 _CHUNK: Final = 100_000
@@ -54,14 +55,31 @@ def _add_chunk(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions
 
 
 def _add_shapes(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], zone: str) -> Flags:
-    """Add the texts whose shapes have templates and are many; answers which."""
+    """Add the texts whose shapes, or those of their conjuncts, have templates and are many; answers which."""
     done = np.zeros(len(texts), np.bool_)
     cut = _Cut(texts)
-    for shape, lines in cut.shapes():
+    for shape, lines in cut.shapes(_FEW):
         template = SHAPES.template(shape, texts[lines[0]])
         if template is not None:
             done[lines] = fill(builder, numbers[lines], template, cut.literals(lines, template), zone)
+    left = np.flatnonzero(~done)
+    if len(left) > _FEW:
+        done[left] = _add_conjuncts(builder, numbers[left], [texts[at] for at in left.tolist()], zone)
     return done
+
+
+def _add_conjuncts(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], zone: str) -> Flags:
+    """Add the texts whose conjuncts have templates, one attribute each; answers which."""
+    conjuncts = Conjuncts(texts)
+    cut = _Cut(conjuncts.texts)
+    filled = []
+    for shape, which in cut.shapes(0):
+        template = SHAPES.template(shape, conjuncts.texts[which[0]])
+        if template is not None:
+            found = fill_one(builder, len(which), template, cut.literals(which, template), zone)
+            if found is not None:
+                filled.append((found[0], which, found[1]))
+    return conjuncts.add(builder, numbers, filled)
 
 
 class _Cut:
@@ -93,14 +111,14 @@ class _Cut:
         )
         self._count = int(counts[0])
 
-    def shapes(self) -> list[tuple[str, Int64s]]:
-        """The shapes that many lines have, with these lines."""
+    def shapes(self, few: int) -> list[tuple[str, Int64s]]:
+        """The shapes that more than a few lines have, with these lines."""
         order = np.argsort(self._shape_of, kind="stable")
         starts = np.searchsorted(self._shape_of[order], np.arange(self._count + 1))
         found = []
         for number in range(self._count):
             lines = order[starts[number] : starts[number + 1]]
-            if len(lines) > _FEW:
+            if len(lines) > few:
                 begin, end, _ = self._spans[number].tolist()
                 found.append((self._shape_text[begin:end].tobytes().decode("ascii"), lines))
         return found

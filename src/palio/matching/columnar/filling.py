@@ -101,13 +101,13 @@ class Handles:
         starts = np.cumsum(lengths) - lengths
         pool = np.array([handle for each in own for handle in each], np.int64)
         counts = lengths[which]
-        flat = pool[np.repeat(starts[which], counts) + _within(counts)] if len(pool) else pool
+        flat = pool[np.repeat(starts[which], counts) + within(counts)] if len(pool) else pool
         never: Flags = np.logical_and.reduce(np.array([each == [] for each in choices])[which].reshape(-1, width), 1)
         slow: Flags = np.logical_or.reduce(np.array([each is None for each in choices])[which].reshape(-1, width), 1)
         return cls(counts.reshape(-1, width).sum(axis=1), flat, never, slow)
 
 
-def _within(counts: Int64s) -> Int64s:
+def within(counts: Int64s) -> Int64s:
     """0, 1, … up to each count, one after the other."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
@@ -143,12 +143,23 @@ def _add(builder: ConditionsBuilder, numbers: Int64s, groups: Sequence[Handles],
     handles = np.empty(int(ends[-1]), np.int64)
     place = ends - total
     for group in groups:
-        handles[np.repeat(place, group.counts) + _within(group.counts)] = group.flat
+        handles[np.repeat(place, group.counts) + within(group.counts)] = group.flat
         place = place + group.counts
     if not wanted.all():
         handles = handles[np.repeat(wanted, total)]
         numbers, total = numbers[wanted], total[wanted]
     builder.add_plain(numbers, total, handles)
+
+
+def fill_one(
+    builder: ConditionsBuilder, count: int, template: Template, literals: Literals, zone: str
+) -> tuple[str, Handles] | None:
+    """The attribute and the intervals of so many lines of a shape that asks of one attribute alone; None for others."""
+    alternatives = conjunctions(template.condition)
+    if alternatives is None or len(alternatives) != 1 or len(alternatives[0]) != 1:
+        return None
+    name, group = alternatives[0][0]
+    return name, _Filling(builder, literals, zone, count).handles(name, group)
 
 
 # --- which conjunctions a template is ------------------------------------------------------------------------
