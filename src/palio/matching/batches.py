@@ -20,7 +20,7 @@ from palio.matching.single_events import SingleEvents
 
 _ROWS: Final = 8_192  # rows matched at a time: enough to share the work of a column, few enough to stay in cache
 FEWEST_TRANSPOSED: Final = 128  # events for which it is worth making columns of them
-_FEW_OF_ALL: Final = 2  # so many ids for every match, and a result has a dictionary of its own
+_FEW_OF_ALL: Final = 1_024  # so many ids for every match: making a dictionary of its own then costs a result nothing
 _ASKED: Final = 4_096  # candidates with residual conditions that are asked at a time
 RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
 
