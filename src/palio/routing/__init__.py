@@ -1,0 +1,1 @@
+"""Where does an event go next?"""
