@@ -1,0 +1,1 @@
+"""Forwarding by Bloom digests (Jerzak chapter 5): an event carries the bits of the predicates that it satisfies."""
