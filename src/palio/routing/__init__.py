@@ -1,1 +1,1 @@
-"""Where an event goes next: the broker, how subscriptions spread, how events move, how state stays true."""
+"""Where does an event go next?"""
