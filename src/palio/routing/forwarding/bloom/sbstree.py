@@ -78,13 +78,9 @@ class Sbstree:
             found.update(place.interfaces)
             children = place.children
             if len(children) < len(bits) - start:
-                for bit, child in children.items():
-                    if bit in present:
-                        stack.append((child, bisect_right(bits, bit, start)))
+                stack += [(child, bisect_right(bits, bit, start)) for bit, child in children.items() if bit in present]
             else:
-                for at in range(start, len(bits)):
-                    if (next_place := children.get(bits[at])) is not None:
-                        stack.append((next_place, at + 1))
+                stack += [(children[bits[at]], at + 1) for at in range(start, len(bits)) if bits[at] in children]
         self.operations += visits
         return found
 
