@@ -1,1 +1,1 @@
-"""How an event moves on: by its content at the first broker, by a header at those that follow."""
+"""How events move: by their content, or by a header that the first broker wrote."""
