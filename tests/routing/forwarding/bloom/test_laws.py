@@ -70,6 +70,7 @@ class Changes(RuleBasedStateMachine):
         assert {len(each) for each in self.structures.values()} == {len(self.oracle)}
 
 
+Changes.TestCase.settings = settings(max_examples=40)
 TestChanges = Changes.TestCase
 
 
@@ -89,6 +90,7 @@ def satisfies(event: dict[str, Any], leaf: Leaf) -> bool:
     return holds(leaf, event)
 
 
+@settings(max_examples=50)
 @given(st.lists(CONJUNCTIONS, max_size=6), attributes(["a", "b", "c"]))
 def test_no_filter_that_matches_is_left_out(conjunctions: list[list[Leaf]], event: dict[str, Any]) -> None:
     digest = poset_of(conjunctions).match(event)
@@ -99,6 +101,7 @@ def test_no_filter_that_matches_is_left_out(conjunctions: list[list[Leaf]], even
     assert matching <= table.match(digest)
 
 
+@settings(max_examples=50)
 @given(st.lists(CONJUNCTIONS, max_size=6), attributes(["a", "b", "c"]))
 def test_a_digest_is_the_union_over_the_predicates_satisfied(
     conjunctions: list[list[Leaf]], event: dict[str, Any]
@@ -107,6 +110,7 @@ def test_a_digest_is_the_union_over_the_predicates_satisfied(
     assert poset_of(conjunctions).match(event) == digest_of(satisfied)
 
 
+@settings(max_examples=50)
 @given(st.lists(CONJUNCTIONS, max_size=6), attributes(["a", "b", "c"]))
 def test_more_pairs_set_more_bits_unless_somebody_asks_for_absence(
     conjunctions: list[list[Leaf]], event: dict[str, Any]

@@ -17,7 +17,7 @@ from palio.routing.forwarding.bloom.bits import (
     to_bitmap,
     union,
 )
-from palio.routing.forwarding.bloom.shape import BloomShape, false_positives, fill, predicate_text
+from palio.routing.forwarding.bloom.shape import SHORT, BloomShape, false_positives, fill, predicate_text
 
 WIDTHS = st.sampled_from([64, 256, 1 << 12, 1 << 14, 1 << 16])
 
@@ -45,12 +45,29 @@ def test_indices_are_smaller_than_a_bitmap_up_to_a_share_of_its_width() -> None:
     assert not is_smaller_sparse(1 << 14, 1171)
 
 
-@given(st.floats(1e-9, 0.5), st.integers(1, 5000))
+@given(st.floats(1e-9, 0.5), st.integers(1, 1000))
 def test_a_shape_for_a_rate_keeps_it_and_no_narrower_one_would(rate: float, satisfied: int) -> None:
     shape = BloomShape.for_rate(rate, satisfied)
     assert false_positives(shape.width, satisfied, shape.hashes) <= rate
+    assert (
+        shape.width == 2
+        or shape.hashes > shape.width // 2
+        or (false_positives(shape.width // 2, satisfied, shape.hashes) > rate)
+    )
+
+
+@given(st.floats(1e-9, 0.5), st.integers(1, 1000))
+def test_a_shape_for_a_rate_has_as_few_hashes_as_short_indices_allow(rate: float, satisfied: int) -> None:
+    shape = BloomShape.for_rate(rate, satisfied)
+    assert shape.width <= SHORT
     for hashes in range(1, shape.hashes):
-        assert false_positives(shape.width, satisfied, hashes) > rate
+        assert false_positives(SHORT, satisfied, hashes) > rate
+
+
+def test_where_no_short_index_is_enough_the_digest_is_as_narrow_as_it_can_be() -> None:
+    shape = BloomShape.for_rate(1e-6, 100_000)
+    assert shape.width > SHORT
+    assert false_positives(shape.width, 100_000, shape.hashes) <= 1e-6
 
 
 @pytest.mark.parametrize(("width", "hashes"), [(1000, 2), (1, 1), (64, 0), (64, 65), (1 << 31, 2)])

@@ -7,7 +7,7 @@ not for every popular predicate it has. The other bits are looked up in a bitmap
 
 from __future__ import annotations
 
-from palio.matching.columnar.native import compiled, i32_at, i64_at, put_i32, put_i64, put_u8, u8_at
+from palio.matching.columnar.native import compiled, i32_at, i64_at, lowest_bit, put_i32, put_i64, put_u8, u8_at
 
 # What a table is to the kernels: addresses and sizes at these places.
 HEADS, MASK, LENGTHS, NEXT, BUCKETS, STARTS, COUNTS, SLOTS, BITS, FIELDS = range(10)
@@ -81,3 +81,44 @@ def match_digests(table: int, bits: int, starts: int, rows: int, present: int, f
         for at in range(low, high):
             put_i64(present, i32_at(bits, at) >> 6, 0)
     return tests
+
+
+@compiled
+def gather_digests(
+    rows: int,
+    numbers: int,
+    count: int,
+    own: int,
+    hashes: int,
+    present: int,
+    words: int,
+    starts: int,
+    bits: int,
+    last: int,
+) -> int:
+    """The bits of the predicates of each row, in order and none twice; `rows` are in order, up to but without `last`.
+
+    `own` has so many bits for every number. `present` is a bitmap of zeros and is left so. Writes where the bits of
+    each row start, and gives how many there are in all.
+    """
+    at = made = 0
+    for row in range(last):
+        put_i64(starts, row, made)
+        first = at
+        while at < count and i64_at(rows, at) == row:
+            base = i32_at(numbers, at) * hashes
+            for place in range(base, base + hashes):
+                bit = i32_at(own, place)
+                put_i64(present, bit >> 6, i64_at(present, bit >> 6) | (1 << (bit & 63)))
+            at += 1
+        if at > first:
+            for word in range(words):
+                left = i64_at(present, word)
+                if left != 0:
+                    put_i64(present, word, 0)
+                    while left != 0:
+                        put_i32(bits, made, (word << 6) + lowest_bit(left))
+                        made += 1
+                        left &= left - 1
+    put_i64(starts, last, made)
+    return made

@@ -20,6 +20,7 @@ from palio.filters.printing import leaf_to_sql
 from palio.filters.values import ValueSet
 from palio.routing.forwarding.bloom.bits import Bits
 
+SHORT: Final = 1 << 16  # up to this width an index of a bit has two bytes
 _PERSON: Final = b"palio-predicate"
 _WIDEST: Final = 1 << 30
 _MOST_HASHES: Final = 64
@@ -29,8 +30,8 @@ _MOST_HASHES: Final = 64
 class BloomShape:
     """The width `m` of a digest in bits, the number `k` of hashes, and the key of the hash."""
 
-    width: int = 1 << 16
-    hashes: int = 2
+    width: int = SHORT
+    hashes: int = 3
     key: bytes = b""
 
     def __post_init__(self) -> None:
@@ -43,20 +44,17 @@ class BloomShape:
 
     @classmethod
     def for_rate(cls, rate: float, satisfied: int, key: bytes = b"") -> BloomShape:
-        """The least shape in which a predicate that an event does not satisfy seems satisfied at most this often.
+        """A shape in which a predicate that an event does not satisfy seems satisfied at most this often.
 
         What counts is not how many predicates there are, as one might think (Jerzak §5.2 does), but how many of them
-        one event satisfies: only those are in its digest. Of the shapes that keep the rate the narrowest digest is
-        taken, because brokers test against it, and then the fewest hashes, because each costs room in every header.
+        one event satisfies: only those are in its digest. Every hash costs room in every header and work at every
+        broker, and width costs nearly nothing; so there are as few hashes as indices of sixteen bits allow.
         """
         if not 0.0 < rate < 1.0 or satisfied < 1:
             raise InvalidArgument(f"a rate lies between 0 and 1 and an event satisfies something: {rate}, {satisfied}")
-        most = max(1, min(_MOST_HASHES, ceil(-log2(rate))))
-        width = 1 << most.bit_length()
-        while width < _WIDEST and min(false_positives(width, satisfied, each) for each in range(1, most + 1)) > rate:
-            width *= 2
-        enough = (each for each in range(1, most + 1) if false_positives(width, satisfied, each) <= rate)
-        return cls(width, next(enough, most), key)
+        most = min(_MOST_HASHES, ceil(-log2(rate)))  # more hashes than that help nobody
+        shapes = [cls(_width(rate, satisfied, hashes), hashes, key) for hashes in range(1, most + 1)]
+        return next((each for each in shapes if each.width <= SHORT), min(shapes, key=lambda each: each.width))
 
     def bits_of(self, text: str) -> Bits:
         """The bits of a predicate, given as its canonical text."""
@@ -64,6 +62,14 @@ class BloomShape:
         start = int.from_bytes(digest[:8], "little")
         step = int.from_bytes(digest[8:], "little") | 1
         return tuple(sorted((start + step * place) % self.width for place in range(self.hashes)))
+
+
+def _width(rate: float, satisfied: int, hashes: int) -> int:
+    """The least width that keeps a rate with so many hashes, or the greatest there is."""
+    width = 2
+    while width < _WIDEST and (width < hashes or false_positives(width, satisfied, hashes) > rate):
+        width *= 2
+    return width
 
 
 def predicate_text(attribute: str, values: ValueSet) -> str:
