@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 from palio.covering.dense import DenseGraph
 from palio.covering.flat import FlatGraph
+from palio.covering.forest import PosetForest
 from palio.covering.graph import Changes, RelationGraph
+from palio.covering.poset import SienaPoset
 from palio.filters.filter import Filter
 from tests.covering.test_redundancy import conditions
 from tests.strategies import readable_conditions
 
 EXACT: dict[str, Callable[[], RelationGraph]] = {
     "dense": DenseGraph,
+    "poset": SienaPoset,
+    "forest": PosetForest,
     "flat, k = 1": FlatGraph,
     "flat, k = 3": lambda: FlatGraph(k=3),
 }
