@@ -13,11 +13,11 @@ from typing import Final, TypeAlias
 
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Attributes, Leaf, Node, holds
-from palio.languages.sql.shapes import Shaped
+from palio.languages.sql.shapes import Conjoined, Shaped
 
 _MOST_VALUES: Final = 4  # an IN list of more values is not filed under each
 Pivot: TypeAlias = tuple[str, str]  # an attribute, and a string it must be
-Condition: TypeAlias = Filter | Shaped
+Condition: TypeAlias = Filter | Shaped | Conjoined
 
 
 class LiveSubscriptions:
@@ -77,7 +77,7 @@ def _holds(condition: Condition, attributes: Attributes, has_arrays: bool) -> bo
 
 def _pivots(condition: Condition) -> list[Pivot] | None:
     """The strings of which an event must carry one to match; None where there is no short list of them."""
-    if isinstance(condition, Shaped):
+    if not isinstance(condition, Filter):
         found = condition.strings(_MOST_VALUES)
         return None if found is None else [(found[0], value) for value in found[1]]
     node: Node = condition.tree

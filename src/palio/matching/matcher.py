@@ -21,14 +21,13 @@ import numpy.typing as npt
 
 from palio.errors import DuplicateSubscription, InvalidArgument, PalioError, UnknownSubscription
 from palio.events import Event
-from palio.filters.filter import Filter
 from palio.languages.sql.shapes import Shaped
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.bulk import add_texts
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.segment import Segment
 from palio.matching.event_rows import segment_candidates
-from palio.matching.live import LiveSubscriptions
+from palio.matching.live import Condition, LiveSubscriptions
 from palio.matching.subscription import Subscription
 
 if TYPE_CHECKING:
@@ -220,7 +219,7 @@ class Matcher:
             self._replaced += 1
             self._renumber_later()
 
-    def _add(self, subscription: Subscription, condition: Filter | Shaped) -> None:
+    def _add(self, subscription: Subscription, condition: Condition) -> None:
         self._grow_dead(1)
         number = self._catalogue.append(subscription)
         self._state.live.add(number, condition)
@@ -526,7 +525,7 @@ class Matcher:
             merging.join()
 
 
-def _condition(subscription: Subscription) -> Filter | Shaped:
+def _condition(subscription: Subscription) -> Condition:
     """What a subscription asks, in the form that is cheapest to make."""
     if subscription.language == "sql" and isinstance(subscription.where, str):
         shaped = Shaped.read(subscription.where, subscription.timezone)

@@ -24,7 +24,7 @@ from palio.filters.tree import Node
 from palio.languages.sql.asking import test_of
 from palio.languages.sql.literals import BadLiteral
 from palio.languages.sql.lowering import Ask
-from palio.languages.sql.parting import conjuncts_of, is_calm
+from palio.languages.sql.parting import conjuncts_of
 from palio.languages.sql.templates import (
     DECIMAL,
     DOUBLE,
@@ -90,14 +90,7 @@ class Shapes:
         return made
 
     def known(self, shape: str, text: str) -> Template | None:
-        """The same, but at first sight None: a template is made when its shape is seen again.
-
-        That of a conjunction whose conjuncts are of known shapes is put together of theirs, and not kept.
-        """
-        if shape not in self._templates:
-            joined = self._joined(shape, text)
-            if joined is not None:
-                return joined
+        """The same, but at first sight None: a template is made when its shape is seen again."""
         if shape not in self._templates and shape not in self._once:
             if len(self._once) >= _MOST_SHAPES:
                 self._once.clear()
@@ -106,21 +99,19 @@ class Shapes:
             return None
         return self.template(shape, text)
 
-    def _joined(self, shape: str, text: str) -> Template | None:
-        """The template of a conjunction by those of its conjuncts; None where one of them is not known yet."""
-        parts = conjuncts_of(shape) if is_calm(shape) else None
+    def known_conjuncts(self, shape: str, text: str) -> list[Template] | None:
+        """The templates of the conjuncts of a conjunction whose own shape is new; None where they are not all known."""
+        parts = None if shape in self._templates else conjuncts_of(shape)
         if parts is None:
             return None
         found = [self._templates.get(part) for part in parts]
         if None in found:
-            texts = conjuncts_of(text) if is_calm(text) else None
+            texts = conjuncts_of(text)
             if texts is None or len(texts) != len(parts):
                 return None
-            for at, (part, own) in enumerate(zip(parts, texts, strict=True)):
-                if part not in self._templates:
-                    found[at] = self.known(part, own)
+            found = [self.known(part, own) for part, own in zip(parts, texts, strict=True)]
         known = [template for template in found if template is not None]
-        return join_templates(known) if len(known) == len(parts) else None
+        return known if len(known) == len(parts) else None
 
 
 SHAPES: Final = Shapes()
@@ -152,23 +143,32 @@ class Shaped:
         self.timezone = timezone
 
     @classmethod
-    def read(cls, text: str, timezone: str = "UTC") -> Shaped | None:
-        """The condition of a text; None where its shape is new or has no template, or a literal has no value."""
+    def read(cls, text: str, timezone: str = "UTC") -> Shaped | Conjoined | None:
+        """The condition of a text; None where its shape is new or has no template, or a literal has no value.
+
+        A conjunction of a new shape is read by its conjuncts, where theirs are known.
+        """
         found = cut(text)
-        if found is None:
-            return None
-        shape, literals = found
-        template = SHAPES.known(shape, text)
-        if template is None or len(literals) != len(template.slots):
-            return None  # the second where a text has what stands for a literal in a shape
-        if not text.isascii() and not _is_whole(text):
+        if found is None or not (text.isascii() or _is_whole(text)):
             return None
         if timezone != "UTC" and zone_of(timezone) is None:
             return None
+        shape, literals = found
+        conjuncts = SHAPES.known_conjuncts(shape, text)
+        template = SHAPES.known(shape, text) if conjuncts is None else None
+        templates = conjuncts or ([] if template is None else [template])
+        if not templates or len(literals) != sum([len(each.slots) for each in templates]):
+            return None  # the second where a text has what stands for a literal in a shape
+        parts: list[Shaped] = []
+        first = 0
         try:
-            return cls(template, template.read(literals, timezone), timezone)
+            for each in templates:
+                last = first + len(each.slots)
+                parts.append(cls(each, each.read(literals[first:last], timezone), timezone))
+                first = last
         except BadLiteral:
             return None
+        return parts[0] if conjuncts is None else Conjoined(parts)
 
     def node(self) -> Node:
         """A tree for the condition, not always canonical, but cheap."""
@@ -194,6 +194,31 @@ class Shaped:
             lambda: self.template.node(self.given, self.timezone, Ask.FALSE),
             lambda: self.template.node(self.given, self.timezone),
         )
+
+
+class Conjoined:
+    """A conjunction of conditions whose shapes are known, where that of the whole is new."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: list[Shaped]) -> None:
+        self.parts = parts
+
+    def node(self) -> Node:
+        return self._whole().node()
+
+    def holds(self, event: Mapping[str, Any]) -> bool:
+        return all(part.holds(event) for part in self.parts)
+
+    def strings(self, most: int) -> tuple[str, list[str]] | None:
+        return next((found for part in self.parts if (found := part.strings(most)) is not None), None)
+
+    def filter(self) -> Filter:
+        return self._whole().filter()
+
+    def _whole(self) -> Shaped:
+        given = [value for part in self.parts for value in part.given]
+        return Shaped(join_templates([part.template for part in self.parts]), given, self.parts[0].timezone)
 
 
 def _is_whole(text: str) -> bool:

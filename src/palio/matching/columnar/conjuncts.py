@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from palio.languages.sql.parting import conjuncts_of, is_calm
+from palio.languages.sql.parting import conjuncts_of_all
 from palio.languages.sql.shapes import LONGEST
 from palio.matching.columnar.conditions import ConditionsBuilder, Int64s
 from palio.matching.columnar.filling import Handles, within
@@ -17,18 +17,10 @@ class Conjuncts:
     """The conjuncts of many texts: which line each is of, and the intervals it was found to be."""
 
     def __init__(self, texts: list[str]) -> None:
-        self.texts: list[str] = []
-        lines: list[int] = []
-        all_are_calm = is_calm("\n".join(texts))
-        for line, text in enumerate(texts):
-            if len(text) > LONGEST or not (all_are_calm or is_calm(text)):
-                continue
-            parts = conjuncts_of(text)
-            if parts is not None:
-                self.texts += parts
-                lines += [line] * len(parts)
-        self._lines = np.array(lines, np.int64)
+        self.texts, counts = conjuncts_of_all(texts)
         self._count = len(texts)
+        self._lines = np.repeat(np.arange(len(texts)), counts)
+        self._too_long = np.array([len(text) > LONGEST for text in texts])
 
     def add(self, builder: ConditionsBuilder, numbers: Int64s, filled: list[tuple[str, Int64s, Handles]]) -> Flags:
         """Add the lines all of whose conjuncts are filled, each of another attribute; answers which."""
@@ -51,6 +43,7 @@ class Conjuncts:
             used += len(handles.flat)
         good = np.zeros(self._count, np.bool_)
         good[self._lines] = True
+        good[self._too_long] = False
         good[self._lines[name_of < 0]] = False
         order = np.lexsort((name_of, self._lines))
         twice = (np.diff(self._lines[order]) == 0) & (np.diff(name_of[order]) == 0)
