@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from palio.errors import ParseError
 from palio.filters.filter import Filter
 from palio.languages.sql import shapes
+from palio.languages.sql.cutting import cut
 from palio.languages.sql.lowering import lower_filter
 from palio.languages.sql.parser import parse_condition
-from palio.languages.sql.cutting import cut
 from palio.languages.sql.shapes import Shaped, Shapes
 from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, STRING
 from tests.oracles.generate import Generator

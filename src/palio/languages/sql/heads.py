@@ -1,15 +1,14 @@
 """The quick way to read a conjunction whose conjuncts are known: by what stands before each literal.
 
 Most conjuncts end in a literal: `symbol = 'ACME'`, `price BETWEEN 100 AND 120`. Cut at its literals, a conjunction of
-such is a row of *heads*, `symbol = ` and ` AND price BETWEEN ` and ` AND `, and a conjunct is known by its first one and
-those it awaits after it. Only what was read the long way is learned, so that a row of heads is one that the parser
+such is a row of *heads*, `symbol = ` and ` AND price BETWEEN ` and ` AND `, and a conjunct is known by its first one
+and those it awaits after it. Only what was read the long way is learned, so that a row of heads is one that the parser
 parts in the same way.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Final
 
 from palio.languages.sql.cutting import LITERAL, LONGEST_INTEGER

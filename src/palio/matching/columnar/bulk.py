@@ -139,11 +139,10 @@ class _Cut:
         order = np.argsort(self._shape_of, kind="stable")
         starts = np.searchsorted(self._shape_of[order], np.arange(self._count + 1))
         found = []
-        for number in range(self._count):
-            lines = order[starts[number] : starts[number + 1]]
-            if len(lines) > few:
-                begin, end, _ = self._spans[number].tolist()
-                found.append((self._shape_text[begin:end].tobytes().decode("ascii"), lines))
+        for number in np.flatnonzero(np.diff(starts) > few).tolist():
+            begin, end, _ = self._spans[number].tolist()
+            shape = self._shape_text[begin:end].tobytes().decode("ascii")
+            found.append((shape, order[starts[number] : starts[number + 1]]))
         return found
 
     def literals(self, lines: Int64s, template: Template) -> Literals:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from palio.languages.sql.parting import conjuncts_of_all
 from palio.languages.sql.cutting import LONGEST
+from palio.languages.sql.parting import conjuncts_of_all
 from palio.matching.columnar.conditions import ConditionsBuilder, Int64s
 from palio.matching.columnar.filling import Handles, within
 

@@ -303,7 +303,7 @@ class _Filling:
         """Equality with one of some texts; None where one of them reads as something else, too."""
         which, texts = self._literals.distinct(slots)
         words = [str(slots[0].read(text, self._zone)) for text in texts]
-        if not all([is_only_text(word, self._zone) for word in words]):
+        if not all(is_only_text(word, self._zone) for word in words):
             return None
         pairs, own = np.unique(np.repeat(axis, len(slots)) * len(words) + which, return_inverse=True)
         on, word = np.divmod(pairs, max(1, len(words)))
