@@ -25,11 +25,13 @@ PUBLIC_NAMES = {
     "Filter",
     "Matcher",
     "MissingExtra",
+    "NotAdvertised",
     "ValueSet",
     "PalioError",
     "BrokenLanguage",
     "DuplicateSubscription",
     "EventError",
+    "IllegalCombination",
     "IndexFileError",
     "InputError",
     "InvalidArgument",
@@ -42,6 +44,7 @@ PUBLIC_NAMES = {
     "SubscriptionLogError",
     "UnknownSubscription",
     "VersionNotKept",
+    "WireError",
 }
 
 

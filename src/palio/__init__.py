@@ -10,11 +10,13 @@ if TYPE_CHECKING:
         BrokenLanguage,
         DuplicateSubscription,
         EventError,
+        IllegalCombination,
         IndexFileError,
         InputError,
         InvalidArgument,
         InvalidSubscription,
         MissingExtra,
+        NotAdvertised,
         PalioError,
         ParseError,
         PipelineError,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
         UnknownLanguage,
         UnknownSubscription,
         VersionNotKept,
+        WireError,
     )
     from palio.events import Event
     from palio.filters.filter import Filter
@@ -40,12 +43,14 @@ _HOMES = {
     "Event": "palio.events",
     "EventError": "palio.errors",
     "Filter": "palio.filters.filter",
+    "IllegalCombination": "palio.errors",
     "IndexFileError": "palio.errors",
     "InputError": "palio.errors",
     "InvalidArgument": "palio.errors",
     "InvalidSubscription": "palio.errors",
     "Matcher": "palio.matching.matcher",
     "MissingExtra": "palio.errors",
+    "NotAdvertised": "palio.errors",
     "PalioError": "palio.errors",
     "ParseError": "palio.errors",
     "PipelineError": "palio.errors",
@@ -56,6 +61,7 @@ _HOMES = {
     "UnknownSubscription": "palio.errors",
     "ValueSet": "palio.filters.values",
     "VersionNotKept": "palio.errors",
+    "WireError": "palio.errors",
 }
 
 __all__ = [
@@ -64,12 +70,14 @@ __all__ = [
     "Event",
     "EventError",
     "Filter",
+    "IllegalCombination",
     "IndexFileError",
     "InputError",
     "InvalidArgument",
     "InvalidSubscription",
     "Matcher",
     "MissingExtra",
+    "NotAdvertised",
     "PalioError",
     "ParseError",
     "PipelineError",
@@ -80,6 +88,7 @@ __all__ = [
     "UnknownSubscription",
     "ValueSet",
     "VersionNotKept",
+    "WireError",
     "__version__",
 ]
 

@@ -168,3 +168,20 @@ class InputError(PalioError):
 
 class PipelineError(PalioError):
     """A Spark job that cannot be set up as it was asked for."""
+
+
+class IllegalCombination(PalioError, ValueError):
+    """Choices for a broker that do not go together; `reason` says what would go wrong."""
+
+    def __init__(self, choice: str, reason: str) -> None:
+        self.choice = choice
+        self.reason = reason
+        super().__init__(f"{choice} is not possible: {reason}")
+
+
+class NotAdvertised(PalioError):
+    """An event that its publisher did not advertise, in a network where subscriptions go only where they are served."""
+
+
+class WireError(PalioError):
+    """Bytes that are no message of this version of Palio."""

@@ -121,7 +121,12 @@ def test_a_stream_goes_on_where_it_was_and_backfill_tells_what_was_before(out: s
     assert invoke("stream", *flow, *DEAD, "--once").exit_code == 0
     subscribe("--id", "acme", "--where", "symbol = 'ACME'")
     subscribe("--id", "never", "--where", "price > 1000")
-    told = json.loads(invoke("backfill", "acme", *flow, "--json").stdout)
+    told = json.loads(invoke("backfill", "acme", *flow, "--json", "--report", "backfill.html").stdout)
+    assert (told["most_matched"], told["never_matched"]) == ({"acme": 5}, 0)
+    assert set(told["seconds"]) == {"starting", "matching"}
+    page = Path("backfill.html").read_text(encoding="utf-8")
+    for shown in ("a backfill", "Most matched subscriptions", "Matches in each partition"):
+        assert shown in page
     # The one without a price is in the archive, which is not screened.
     assert (told["until_batch"], told["events"], told["matches"]) == (1, 11, 5)
     assert "nothing was told again" in invoke("backfill", "acme", *flow).stdout

@@ -40,13 +40,16 @@ def test_estimate(tmp_path: Path) -> None:
 
 def test_covering(tmp_path: Path) -> None:
     lines = [json.dumps({"id": f"x{n}", "where": f"x > {n}"}) for n in range(5)]
-    (tmp_path / "wants.jsonl").write_text("\n".join([*lines, '{"id": "y", "where": "y = 1"}']))
+    others = ['{"id": "y", "where": "y = 1"}', '{"id": "bad", "where": "y ="}']
+    (tmp_path / "wants.jsonl").write_text("\n".join([*lines, *others]))
     ended = run("covering", "wants.jsonl", "--out", "covered", "--json", folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
     assert {name: found[name] for name in ("subscriptions", "maximal", "covered", "widest")} == {
         "subscriptions": 6, "maximal": 2, "covered": 4, "widest": {"x0": 4},
     }  # fmt: skip
+    assert [each["id"] for each in found["refused"]] == ["bad"]
+    assert set(found["seconds"]) == {"starting", "indexing", "comparing", "writing"}
     written = pyarrow.parquet.read_table(tmp_path / "covered").to_pylist()
     assert {row["id"] for row in written if row["covered_by"] is None} == {"x0", "y"}
 
@@ -69,6 +72,8 @@ def test_generate(tmp_path: Path) -> None:
     ("arguments", "told"),
     [
         (["estimate", "price >", "--over", "x.parquet"], "price >"),
+        (["estimate", "x = 1", "--over", "x.parquet", "--language", "latin"], "there is no condition language 'latin'"),
+        (["match", "--events", "x", "--subscriptions", "x", "--language", "latin"], "known are cesql, "),
         (["generate", "mix", "--out", "x"], "say how many"),
         (["generate", "mixed", "--events", "1", "--out", "x"], "there is no workload 'mixed'"),
         (["generate", "mix", "--events", "1", "--out", "x", "--set", "colour"], "NAME=VALUE"),

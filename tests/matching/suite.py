@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from palio.covering.matchers import ForestMatcher, PosetMatcher
 from palio.errors import DuplicateSubscription, EventError, InvalidSubscription, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
@@ -90,6 +91,8 @@ MATCHERS: dict[str, Make] = {
     "brute force": BruteForceMatcher,
     "counting": CountingMatcher,
     "k-d tree": KdTreeMatcher,
+    "Siena poset": PosetMatcher,
+    "poset-derived forest": ForestMatcher,
     "palio": Matcher,
     "palio in one segment": InOneSegment,
     "palio in batches": InBatches,

@@ -278,3 +278,13 @@ def compare_with_where(spark: SparkSession, seed: int, **options: Any) -> None:
     raised = {pair for pair, answer in expected.items() if answer is Answer.RAISES}
     assert {pair for pair, answer in expected.items() if answer is Answer.TRUE} == found - raised
     assert len(found) > 100
+
+
+def test_a_language_for_those_that_name_none(spark: SparkSession, events: DataFrame) -> None:
+    mixed = [
+        {"id": "jms", "where": "id = 3 AND symbol LIKE 's%'"},
+        {"id": "sql", "where": "id % 24 = 4", "language": "sql"},
+    ]
+    asked = Wants.read(spark, mixed, language="jms")
+    assert asked.matcher["jms"].language == "jms"
+    assert pairs(match(events, asked)) == {(3, "jms"), (4, "sql")}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
+from palio.cli.language import language_option
 from palio.errors import InputError, PalioError, ParseError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class _Report:
 @click.option("--normal-form", is_flag=True, help="Also show each condition as a matcher works with it.")
 @click.option("--all", "show_all", is_flag=True, help=f"Show all findings, not {_MOST_SHOWN} of each kind.")
 @click.option("--format", help="What SUBSCRIPTIONS is, where its name does not say: jsonl, csv.gz, …")
-@click.option("--language", default="sql", show_default=True, help="The language of conditions that do not name one.")
+@language_option()
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
               help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
 @click.pass_context

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
+from palio.cli.language import language_option
 from palio.errors import InputError, PalioError
 
 if TYPE_CHECKING:
@@ -20,8 +21,7 @@ _MOST_SHOWN: Final = 10
 
 @click.command()
 @click.argument("subscriptions", metavar="SUBSCRIPTIONS")
-@click.option("--from", "language", default="sql", show_default=True, metavar="LANGUAGE",
-              help="The language of conditions that do not name one.")  # fmt: skip
+@language_option("--from")
 @click.option("--to", "target", type=click.Choice(["sql"]), default="sql", show_default=True,
               help="The language to write.")  # fmt: skip
 @click.option("--out", metavar="FILE", help="Write to FILE: .jsonl, also .gz, .xz or .zst.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from palio.cli import terminal
+from palio.cli.language import language_option
 from palio.errors import EventError, InputError
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _VALUE_WIDTH: Final = 60
 @click.command()
 @click.argument("condition", metavar="FILTER")
 @click.argument("event_text", metavar="EVENT")
-@click.option("--language", default="sql", show_default=True, help="The language FILTER is written in.")
+@language_option(help="The language FILTER is written in.")
 @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
               help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
+from palio.cli.language import language_option
 from palio.cli.tally import Tally
 from palio.errors import EventError, InputError, PalioError
 
@@ -51,7 +52,7 @@ class _Refused(PalioError):
 @click.option("--strict", is_flag=True, help="Refuse what cannot be read instead of skipping it.")
 @click.option("--format", help="What EVENTS is, where its name does not say: jsonl, csv, parquet.gz, …")
 @click.option("--subscriptions-format", metavar="TEXT", help="The same of SUBSCRIPTIONS.")
-@click.option("--language", default="sql", show_default=True, help="The language of conditions that do not name one.")
+@language_option()
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
               help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
 @click.option(

@@ -15,6 +15,7 @@ from fractions import Fraction
 from math import copysign, log1p
 from typing import Any, Final, NamedTuple
 
+from palio.filters.hulls import text_place
 from palio.filters.kinds import Kind, Position
 from palio.filters.normal_form import covering_conjunction
 from palio.filters.tree import And, Leaf, Node, Or
@@ -166,10 +167,8 @@ def _width(values: ValueSet) -> float:
 
 def _place(kind: Kind, cut: Position) -> float:
     """A place between 0 and 1, in the order of a kind."""
-    if kind is Kind.STRING:
-        cut = cut.encode("utf-8", "surrogatepass")
-    if isinstance(cut, bytes):
-        return int.from_bytes(cut[:8].ljust(8, b"\0"), "big") / 2**64
+    if kind is Kind.STRING or kind is Kind.BYTES:
+        return text_place(cut)
     number: int | Fraction = cut[0] if isinstance(cut, tuple) else cut
     try:
         size = float(number)

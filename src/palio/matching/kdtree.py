@@ -31,7 +31,7 @@ from math import inf
 from typing import Any, Final, TypeAlias
 
 from palio.filters.filter import Filter
-from palio.filters.kinds import Kind, Position, float_at
+from palio.filters.hulls import clamped, hull_of
 from palio.filters.normal_form import covering_conjunction, expand
 from palio.filters.tree import Attributes
 from palio.filters.values import ValueSet
@@ -40,8 +40,6 @@ from palio.matching.finding import FindingMatcher
 MOST_CONJUNCTIONS: Final = 16
 MOST_ATTRIBUTES: Final = 8
 _BUCKET: Final = 16  # points in a leaf, and new points that are looked at one by one
-_LARGEST: Final = 1.7976931348623157e308  # where the infinities and NaN are put: below +∞, which is "any"
-_NUMBERS: Final = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 
 Corner: TypeAlias = tuple[float, ...]
 
@@ -212,38 +210,8 @@ def _all_points(node: _Node) -> Iterator[_Point]:
 
 def _ranges(leaves: Mapping[str, ValueSet]) -> dict[str, tuple[float, float]]:
     """The hull of the numbers each attribute may take, for those that must be numbers."""
-    return {name: _hull(values) for name, values in leaves.items() if _is_numeric(values)}
-
-
-def _is_numeric(values: ValueSet) -> bool:
-    return all(values.part(kind).is_empty for kind in Kind if kind not in _NUMBERS)
-
-
-def _hull(values: ValueSet) -> tuple[float, float]:
-    lows: list[float] = []
-    highs: list[float] = []
-    for kind in _NUMBERS:
-        spans = list(values.part(kind).spans())
-        if spans:
-            lows.append(_float_of(kind, spans[0][0], -_LARGEST))
-            highs.append(_float_of(kind, spans[-1][1], _LARGEST))
-    return min(lows, default=_LARGEST), max(highs, default=-_LARGEST)
-
-
-def _float_of(kind: Kind, cut: Position | None, unbounded: float) -> float:
-    """The float at a cut; a cut lies at or below the value above it, and at or above the one below it."""
-    if cut is None:
-        return unbounded
-    return _clamped(float_at(cut) if kind is Kind.FLOAT else cut if kind is Kind.INTEGER else cut[0])
-
-
-def _clamped(number: Any) -> float:
-    """A number among the finite floats; NaN, the greatest of all, is put at the top."""
-    try:
-        value = float(number)
-    except OverflowError:
-        return _LARGEST if number > 0 else -_LARGEST
-    return _LARGEST if value != value else max(-_LARGEST, min(_LARGEST, value))
+    hulls = {name: hull_of(values) for name, values in leaves.items()}
+    return {name: (hull.low, hull.high) for name, hull in hulls.items() if hull is not None and hull.group == ""}
 
 
 def _numbers_of(value: Any) -> tuple[float, float]:
@@ -253,5 +221,5 @@ def _numbers_of(value: Any) -> tuple[float, float]:
     there is no number, the range must be none at all.
     """
     elements: Iterable[Any] = value if isinstance(value, tuple) else (value,)
-    numbers = [_clamped(each) for each in elements if type(each) in (int, float, Decimal)]
+    numbers = [clamped(each) for each in elements if type(each) in (int, float, Decimal)]
     return (max(numbers), min(numbers)) if numbers else (-inf, inf)

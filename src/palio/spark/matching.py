@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
 from palio.spark.columns import Needed, all_attributes, column, needed_columns
+from palio.spark.counting import matches_counter
 from palio.spark.planning import Plan, gather, index_memory
 from palio.spark.rendezvous.plan import Sides, check_kept, rendezvous
 from palio.spark.rendezvous.rows import SubscriptionRows
@@ -110,7 +111,7 @@ def _broadcast(
 ) -> DataFrame:
     needed = needed_for(events, wants.matcher, json)
     index = wants.index or SharedIndex.publish(events.sparkSession, wants.matcher)
-    finder = Finder(index, needed.json)
+    finder = Finder(index, needed.json, matches_counter())
     task = Task(finder, needed.attributes, kept, output)
     if _goes_through_python(events, needed, kept):
         return _through_python(events, needed, task, per_event)

@@ -55,11 +55,18 @@ class Wants:
 
     @classmethod
     def read(
-        cls, spark: SparkSession, source: Any, *, on_error: OnError = "quarantine", timezone: str | None = None
+        cls,
+        spark: SparkSession,
+        source: Any,
+        *,
+        on_error: OnError = "quarantine",
+        language: str = "sql",
+        timezone: str | None = None,
     ) -> Wants:
         """Gather subscriptions: a path or address, the name of a table, a DataFrame, a Matcher, or subscriptions.
 
-        Times without a zone are read in the session's, unless another is named.
+        Those that name no language are in `language`. Times without a zone are read in the session's, unless another
+        is named.
         """
         check_on_error(on_error)
         if isinstance(source, Wants):
@@ -69,7 +76,7 @@ class Wants:
         if isinstance(source, str | Path) and str(source).endswith(_SAVED):
             return cls.read(spark, Matcher.open(source))
         zone = timezone or str(spark.conf.get("spark.sql.session.timeZone"))
-        gathering = _Gathering(zone)
+        gathering = _Gathering(zone, language)
         for each in _subscriptions(spark, source, gathering):
             gathering.take(each)
         return gathering.finish(on_error)
@@ -77,7 +84,7 @@ class Wants:
     @classmethod
     def gather(cls, subscriptions: Iterable[Subscription], *, on_error: OnError = "quarantine") -> Wants:
         """Index subscriptions; needs no session."""
-        gathering = _Gathering("UTC")
+        gathering = _Gathering()
         for each in subscriptions:
             gathering.take(each)
         return gathering.finish(on_error)
@@ -91,8 +98,9 @@ class Wants:
 class _Gathering:
     """Subscriptions on their way into a matcher."""
 
-    def __init__(self, timezone: str) -> None:
+    def __init__(self, timezone: str = "UTC", language: str = "sql") -> None:
         self._timezone = timezone
+        self.language = language
         self._found: dict[str, Subscription] = {}
         self.refused: list[Refused] = []
 
@@ -119,7 +127,7 @@ class _Gathering:
         own = None if subscriber is None else str(subscriber)
         zone = str(timezone or self._timezone)
         try:
-            self.take(Subscription(str(id), where, language or "sql", own, metadata, zone))
+            self.take(Subscription(str(id), where, language or self.language, own, metadata, zone))
         except InvalidSubscription as error:
             self.refused.append(Refused(str(id), error.reason))
 
@@ -225,7 +233,7 @@ def _read_file(path: str, gathering: _Gathering) -> None:
     def report(error: InputError) -> None:
         gathering.refused.append(Refused(None, str(error)))
 
-    for line in read_subscriptions(path, on_error=report):
+    for line in read_subscriptions(path, on_error=report, language=gathering.language):
         gathering.make(line.id, line.where, line.language, line.subscriber, line.timezone, **line.metadata)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from palio.events.names import quote_segment
 from palio.spark.columns import NOTHING
 from palio.spark.shared_index import SharedIndex
 
+if TYPE_CHECKING:
+    from palio.spark.counting import Counter
+
 Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 
 
@@ -27,13 +30,15 @@ class Finder:
 
     index: SharedIndex
     json: tuple[str, ...] = ()
+    counter: Counter | None = None
 
     def find(self, batch: pa.RecordBatch) -> Found:
         """Rows and numbers of the matches of a batch: columns named by the paths of attributes, then texts of JSON."""
         matcher = self.index.open()
-        if not self.json:
-            return matcher.match_columns(batch)
-        return matcher.match_events(read_events(batch, self.json))
+        found = matcher.match_events(read_events(batch, self.json)) if self.json else matcher.match_columns(batch)
+        if self.counter is not None:
+            self.counter.add(len(found[0]))
+        return found
 
     def ids(self) -> pa.StringArray:
         return self.index.open().numbered_ids()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from palio.cli import terminal
+from palio.cli.language import language_option
+from palio.cli.spark.gathering import gather, refused_as_dicts, refused_facts
 from palio.cli.spark.options import session_options
 from palio.cli.spark.output import output_folder
+from palio.cli.spark.timing import Times, time_fact
+
+if TYPE_CHECKING:
+    from palio.spark.wants import Wants
 
 _SHOWN: Final = 10
 
@@ -18,9 +23,17 @@ _SHOWN: Final = 10
 @click.command()
 @click.argument("subscriptions")
 @click.option("--out", metavar="FOLDER", help="Write id and covered_by of every subscription there, as Parquet.")
+@language_option()
 @session_options
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
-def covering(subscriptions: str, out: str | None, master: str | None, settings: dict[str, str], as_json: bool) -> None:
+def covering(
+    subscriptions: str,
+    out: str | None,
+    language: str,
+    master: str | None,
+    settings: dict[str, str],
+    as_json: bool,
+) -> None:
     """Say which subscriptions another one covers, and which are left.
 
     \b
@@ -35,14 +48,18 @@ def covering(subscriptions: str, out: str | None, master: str | None, settings: 
     from palio.spark.session import open_session
 
     folder = output_folder(out, subscriptions)
-    spark = open_session(master, settings)
+    times = Times()
+    with times.measure("starting"):
+        spark = open_session(master, settings)
     try:
-        started = time.perf_counter()
-        found = run(spark, "Comparing", lambda: covering_on_spark(spark, subscriptions))
+        with times.measure("indexing"):
+            wants = gather(spark, subscriptions, language)
+        with times.measure("comparing"):
+            found = run(spark, "Comparing", lambda: covering_on_spark(spark, wants))
+            rows = found.toArrow()
         if folder is not None:
-            folder.write(found)
-        rows = found.toArrow()
-        taken = time.perf_counter() - started
+            with times.measure("writing"):
+                folder.write(found)
     finally:
         spark.stop()
     by = Counter(id for id in rows["covered_by"].to_pylist() if id is not None)
@@ -50,14 +67,14 @@ def covering(subscriptions: str, out: str | None, master: str | None, settings: 
     if as_json:
         summary: dict[str, Any] = {
             "subscriptions": rows.num_rows, "maximal": rows.num_rows - covered, "covered": covered,
-            "widest": dict(by.most_common(_SHOWN)), "seconds": round(taken, 3),
+            "widest": dict(by.most_common(_SHOWN)), "refused": refused_as_dicts(wants), "seconds": times.rounded,
         }  # fmt: skip
         terminal.print_json(summary)
         return
-    _print(by, rows.num_rows, out, taken)
+    _print(by, wants, out, times)
 
 
-def _print(by: Counter[str], count: int, out: str | None, taken: float) -> None:
+def _print(by: Counter[str], wants: Wants, out: str | None, times: Times) -> None:
     from rich.table import Column
     from rich.text import Text
 
@@ -70,11 +87,12 @@ def _print(by: Counter[str], count: int, out: str | None, taken: float) -> None:
             table.add_row(Text(id, style="name"), f"{others:,}", terminal.bar(others / most[0][1], room))
         console.print(table)
         console.print()
-    covered = by.total()
+    count, covered = len(wants.matcher), by.total()
     facts = [
         ("subscriptions", f"{count:,}" + (f", in {out}" if out else "")),
         ("covered", f"{covered:,}"),
         ("left", f"{count - covered:,}"),
-        ("time", terminal.duration(taken)),
+        time_fact(times.seconds),
+        *refused_facts(wants),
     ]
     console.print(terminal.facts(facts))

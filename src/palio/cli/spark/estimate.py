@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -10,13 +9,17 @@ from typing import TYPE_CHECKING
 import click
 
 from palio.cli import terminal
+from palio.cli.language import language_option
 from palio.cli.spark.events import FORMATS, read_events
+from palio.cli.spark.gathering import gather, refused_as_dicts, refused_facts
 from palio.cli.spark.options import session_options
+from palio.cli.spark.timing import Times, time_fact
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from palio.spark.estimating import Estimate
+    from palio.spark.wants import Wants
 
 
 @click.command()
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 @click.option(
     "--over", "archive", required=True, metavar="PATHS", help="The archive: 'events/*.parquet', a folder, a table."
 )
-@click.option("--language", default="sql", show_default=True, metavar="NAME", help="What the condition is written in.")
+@language_option(help="What the condition is written in, and subscriptions that do not say.")
 @click.option("--format", type=click.Choice(FORMATS), help="What the archive is, where its name does not say.")
 @click.option("--sample", type=click.IntRange(1), default=100_000, show_default=True, metavar="N",
               help="About how many events to look at.")  # fmt: skip
@@ -66,28 +69,34 @@ def estimate(
     from palio.spark.session import open_session
 
     Filter.parse(condition, language)  # before Spark starts: what cannot be read need not wait for it
-    spark = open_session(master, settings)
+    times = Times()
+    with times.measure("starting"):
+        spark = open_session(master, settings)
+    wants = None
     try:
+        if subscriptions is not None:
+            with times.measure("indexing"):
+                wants = gather(spark, subscriptions, language)
         events = read_events(spark, archive, format)
-        started = time.perf_counter()
-        found = run(
-            spark,
-            "Estimating",
-            lambda: estimate_on_spark(
-                events, condition, language=language, sample=sample, confidence=confidence, seed=seed,
-                subscriptions=subscriptions, top=top,
-            ),
-        )  # fmt: skip
-        taken = time.perf_counter() - started
+        with times.measure("estimating"):
+            found = run(
+                spark,
+                "Estimating",
+                lambda: estimate_on_spark(
+                    events, condition, language=language, sample=sample, confidence=confidence, seed=seed,
+                    subscriptions=wants, top=top,
+                ),
+            )  # fmt: skip
     finally:
         spark.stop()
     if as_json:
-        terminal.print_json({**asdict(found), "expected": found.expected, "seconds": round(taken, 3)})
+        refused = {} if wants is None else {"refused": refused_as_dicts(wants)}
+        terminal.print_json({**asdict(found), "expected": found.expected, **refused, "seconds": times.rounded})
     else:
-        _print(terminal.results(), found, archive, confidence, taken)
+        _print(terminal.results(), found, list(_facts(found, archive, confidence, times, wants)))
 
 
-def _print(console: Console, found: Estimate, archive: str, confidence: float, taken: float) -> None:
+def _print(console: Console, found: Estimate, facts: list[tuple[str, str]]) -> None:
     from rich.table import Column
     from rich.text import Text
 
@@ -104,10 +113,12 @@ def _print(console: Console, found: Estimate, archive: str, confidence: float, t
             )  # fmt: skip
         console.print(table)
         console.print()
-    console.print(terminal.facts(_facts(found, archive, confidence, taken)))
+    console.print(terminal.facts(facts))
 
 
-def _facts(found: Estimate, archive: str, confidence: float, taken: float) -> Iterator[tuple[str, str]]:
+def _facts(
+    found: Estimate, archive: str, confidence: float, times: Times, wants: Wants | None
+) -> Iterator[tuple[str, str]]:
     seen = f"{found.matches:,} of {terminal.plural(found.sampled, 'event')}"
     if found.sampled == found.events:
         yield "rate", f"{_percent(found.rate)}, counted: {seen}"
@@ -119,7 +130,9 @@ def _facts(found: Estimate, archive: str, confidence: float, taken: float) -> It
         yield "sample", seen
         low, high = round(found.low * found.events), round(found.high * found.events)
         yield "expected", f"{found.expected:,} of the {found.events:,} in {archive}, between {low:,} and {high:,}"
-    yield "time", terminal.duration(taken)
+    yield time_fact(times.seconds)
+    if wants is not None:
+        yield from refused_facts(wants)
 
 
 def _percent(share: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import click
 from palio.cli import terminal
 from palio.cli.spark.options import session_options
 from palio.cli.spark.output import OutputFolder
+from palio.cli.spark.timing import Times, time_fact
 
 if TYPE_CHECKING:
     from palio.spark.generating import Kind
@@ -51,6 +51,7 @@ def generate(
     """
     from palio.cli.spark.running import run
     from palio.spark import generate as generate_on_spark
+    from palio.spark.places import inside
     from palio.spark.session import open_session
     from palio.workloads.generated import workload as workload_by_name
 
@@ -58,26 +59,29 @@ def generate(
         raise click.UsageError("say how many: --events N, --subscriptions N, or both")
     made = workload_by_name(workload, seed=seed, **_parameters(parameters))  # before Spark starts
     counts: dict[Kind, int] = {"events": events, "subscriptions": subscriptions}
-    folders = {kind: OutputFolder(f"{out.rstrip('/')}/{kind}") for kind, count in counts.items() if count}
-    spark = open_session(master, settings)
-    written: dict[str, Any] = {}
+    folders = {kind: OutputFolder(inside(out, kind)) for kind, count in counts.items() if count}
+    times = Times()
+    with times.measure("starting"):
+        spark = open_session(master, settings)
     try:
         for kind, folder in folders.items():
-            count = counts[kind]
-            frame = generate_on_spark(spark, made, kind, count, partitions=partitions)
-            started = time.perf_counter()
-            run(spark, f"Making {kind}", partial(folder.write, frame))
-            written[kind] = {"rows": count, "seconds": round(time.perf_counter() - started, 3)}
+            frame = generate_on_spark(spark, made, kind, counts[kind], partitions=partitions)
+            with times.measure(kind):
+                run(spark, f"Making {kind}", partial(folder.write, frame))
     finally:
         spark.stop()
     if as_json:
-        terminal.print_json({"workload": workload, "seed": seed, "out": out, **written})
+        rows = {kind: counts[kind] for kind in folders}
+        terminal.print_json({"workload": workload, "seed": seed, "out": out, **rows, "seconds": times.rounded})
         return
     facts = [
-        (kind, f"{each['rows']:,} in {folder.address}, {terminal.rate(each['rows'], each['seconds'])} a second")
-        for folder, (kind, each) in zip(folders.values(), written.items(), strict=True)
+        (
+            kind,
+            f"{counts[kind]:,} in {folder.address}, {terminal.rate(counts[kind], times.seconds[kind])} a second",
+        )
+        for kind, folder in folders.items()
     ]
-    terminal.results().print(terminal.facts(facts))
+    terminal.results().print(terminal.facts([*facts, time_fact(times.seconds)]))
 
 
 def _parameters(given: tuple[str, ...]) -> dict[str, Any]:

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from palio.cli import terminal
+from palio.cli.language import language_option
 from palio.cli.report import report_option, write_page
 from palio.cli.spark.events import FORMATS, read_events
+from palio.cli.spark.gathering import gather, refused_as_dicts, refused_facts
 from palio.cli.spark.options import session_options
 from palio.cli.spark.output import output_folder
 from palio.cli.spark.ranking import Ranking, print_most_matched
-from palio.errors import PipelineError
+from palio.cli.spark.timing import Times, time_fact
 
 if TYPE_CHECKING:
     from palio.cli.spark.summary import Figures
     from palio.spark.wants import Wants
 
-_MOST_REFUSED: Final = 5
-
 
 @click.command()
 @click.option("--events", required=True, metavar="PATHS", help="Events: 'events/*.parquet', a folder, a table.")
 @click.option("--subscriptions", required=True, metavar="PATH", help="A file or folder of subscriptions, or a table.")
+@language_option()
 @click.option("--out", metavar="FOLDER", help="Write the matches there, as Parquet.")
 @click.option("--format", type=click.Choice(FORMATS), help="What the events are, where their names do not say.")
 @click.option("--per-event", is_flag=True, help="One row for each event, with the list of those who want it.")
@@ -44,6 +42,7 @@ _MOST_REFUSED: Final = 5
 def match(
     events: str,
     subscriptions: str,
+    language: str,
     out: str | None,
     format: str | None,
     per_event: bool,
@@ -70,17 +69,14 @@ def match(
     """
     from palio.cli.spark.summary import Figures, match_and_count
     from palio.spark.session import open_session
-    from palio.spark.wants import Wants
 
-    started = time.perf_counter()
     folder = output_folder(out, events, subscriptions)
-    spark = open_session(master, settings)
+    figures = Figures(Times())
+    with figures.times.measure("starting"):
+        spark = open_session(master, settings)
     try:
-        opened = time.perf_counter()
-        with _untold():  # what is refused is shown below
-            wants = Wants.read(spark, subscriptions, on_error="fail" if strict else "quarantine")
-        _show_refused(wants, subscriptions)
-        figures = Figures({"starting": opened - started, "indexing": time.perf_counter() - opened})
+        with figures.times.measure("indexing"):
+            wants = gather(spark, subscriptions, language, strict=strict)
         kept = columns.split(",") if columns else None
         rows = read_events(spark, events, format)
         match_and_count(spark, rows, wants, folder, figures, per_event=per_event, columns=kept, json=json, plan=plan)
@@ -91,31 +87,11 @@ def match(
         from palio.cli.spark.reporting import match_page
 
         facts = list(_facts(figures, wants, ranking, events, out, top))
-        write_page(match_page(facts, ranking, figures.sizes, figures.seconds, figures.tasks), report)
+        write_page(match_page("a match", facts, ranking, figures), report)
     if as_json:
         terminal.print_json(_as_dict(figures, wants, ranking, top))
     else:
         _print(figures, wants, ranking, events, out, top)
-
-
-@contextmanager
-def _untold() -> Iterator[None]:
-    log = logging.getLogger("palio.spark")
-    log.disabled = True
-    try:
-        yield
-    finally:
-        log.disabled = False
-
-
-def _show_refused(wants: Wants, source: str) -> None:
-    console = terminal.messages()
-    for each in wants.refused[:_MOST_REFUSED]:
-        terminal.fault(console, source, "left out", each.id, each.reason)
-    if len(wants.refused) > _MOST_REFUSED:
-        console.print(f"… and {len(wants.refused) - _MOST_REFUSED:,} more", style="quiet")
-    if not len(wants.matcher):
-        raise PipelineError(f"{source}: there is no subscription in it that can be used")
 
 
 def _as_dict(figures: Figures, wants: Wants, ranking: Ranking, top: int) -> dict[str, Any]:
@@ -123,10 +99,10 @@ def _as_dict(figures: Figures, wants: Wants, ranking: Ranking, top: int) -> dict
         "events": figures.events,
         "matches": figures.matches,
         "subscriptions": len(wants.matcher),
-        "refused": [{"id": each.id, "reason": each.reason} for each in wants.refused],
+        "refused": refused_as_dicts(wants),
         **ranking.as_dict(top),
         "skew": round(figures.skew, 3),
-        "seconds": {name: round(taken, 3) for name, taken in figures.seconds.items()},
+        "seconds": figures.times.rounded,
     }
 
 
@@ -141,12 +117,11 @@ def _print(figures: Figures, wants: Wants, ranking: Ranking, events: str, out: s
 def _facts(
     figures: Figures, wants: Wants, ranking: Ranking, events: str, out: str | None, top: int
 ) -> Iterator[tuple[str, str]]:
-    matching = figures.seconds["matching"]
+    matching = figures.times.seconds["matching"]
     speed = terminal.rate(figures.events, matching)
     yield "events", f"{figures.events:,} from {events} in {terminal.duration(matching)}, {speed} a second"
     yield "matches", f"{figures.matches:,}" + (f", in {out}" if out else "")
     yield from ranking.facts(top)
     yield "largest partition", f"{figures.skew:.1f} times the average"
-    yield "time", ", ".join(f"{name} {terminal.duration(taken)}" for name, taken in figures.seconds.items())
-    if wants.refused:
-        yield "left out", terminal.plural(len(wants.refused), "subscription")
+    yield time_fact(figures.times.seconds)
+    yield from refused_facts(wants)

@@ -1,4 +1,4 @@
-"""The pages of `spark match` and `spark stream`."""
+"""The pages of `spark match`, `spark backfill` and `spark stream`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from palio.cli.report import Page, Point, bars, columns, line, plain
 
 if TYPE_CHECKING:
     from palio.cli.spark.ranking import Ranking
+    from palio.cli.spark.summary import Figures
     from palio.spark.streaming.journal import Progress
 
 _MOST_BARS: Final = 20
@@ -17,15 +18,14 @@ _MOST_NAMES: Final = 60
 Facts = Sequence[tuple[str, str]]
 
 
-def match_page(
-    facts: Facts, ranking: Ranking, sizes: list[int], seconds: dict[str, float], tasks: Sequence[Point]
-) -> Page:
+def match_page(what: str, facts: Facts, ranking: Ranking | None, figures: Figures) -> Page:
     """The page of a job that is over when it is over."""
-    page = Page("Palio on Spark: a match", facts)
-    _rank(page, ranking)
-    _share(page, sizes, seconds)
-    if len(tasks) > 1:
-        page.plot("Tasks done", line(tasks, "seconds since the job began"))
+    page = Page(f"Palio on Spark: {what}", facts)
+    if ranking is not None:
+        _rank(page, ranking)
+    _share(page, figures.sizes, figures.times.seconds)
+    if len(figures.seen.points) > 1:
+        page.plot("Rows read", line(figures.seen.points, "seconds since the job began"), "As its tasks came to an end.")
     return page
 
 

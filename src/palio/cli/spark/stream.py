@@ -15,6 +15,7 @@ from palio.cli.report import report_option, write_page
 from palio.cli.spark.events import UNREADABLE, Source
 from palio.cli.spark.options import Flow, duration, flow_options
 from palio.cli.spark.ranking import Ranking, print_most_matched
+from palio.cli.spark.timing import time_fact
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -238,6 +239,6 @@ def _facts(
         yield "lag", terminal.duration(followed.lag)
     if followed.counts.sizes:
         yield "largest partition", f"{followed.counts.skew:.1f} times the average"
-    yield "time", ", ".join(f"{name} {terminal.duration(taken)}" for name, taken in _times(followed).items())
+    yield time_fact(_times(followed))
     if followed.interrupted:
         yield "ended", "by Ctrl-C; the next run goes on from here"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
+from palio.cli.language import language_option
 from palio.errors import DuplicateSubscription, UnknownSubscription
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _MOST_FAULTS: Final = 5
 @click.option("--subscriber", metavar="NAME", help="Whose --id is.")
 @click.option("--remove", multiple=True, metavar="ID", help="Remove a subscription.")
 @click.option("--exact", is_flag=True, help="Remove all that are not in FILE: the log then holds what the files hold.")
-@click.option("--language", default="sql", show_default=True, help="The language of conditions that do not name one.")
+@language_option()
 @click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
               help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="Write nothing where a subscription cannot be used.")

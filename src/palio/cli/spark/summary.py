@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from palio.cli.report import Point
 from palio.cli.spark.counting import skew
-from palio.cli.spark.running import run
+from palio.cli.spark.running import Seen, run
+from palio.cli.spark.timing import Times
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,15 +21,14 @@ if TYPE_CHECKING:
 class Figures:
     """What is said of a run."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
-    """What took how long: `starting` Spark, `indexing`, `matching`."""
+    times: Times
+    """`starting` Spark, `indexing`, `matching`, `counting` what was written."""
     events: int = 0
     matches: int = 0
     sizes: list[int] = field(default_factory=list)
     """How many matches are in each partition that has any."""
     counts: dict[str, int] = field(default_factory=dict)
-    tasks: list[Point] = field(default_factory=list)
-    """How many tasks were done at which moment."""
+    seen: Seen = field(default_factory=Seen)
 
     @property
     def skew(self) -> float:
@@ -52,22 +50,29 @@ def match_and_count(
 
     from palio.spark import match
 
-    seen = Observation("palio events")
-    found = match(events.observe(seen, sql.count(sql.lit(1)).alias("events")), wants, **options)
-    started = time.perf_counter()
-    if out is None:
-        counted = run(spark, "Matching", lambda: _counts(found), figures.tasks)
-    else:
-        run(spark, "Matching", lambda: out.write(found), figures.tasks)
-        counted = run(spark, "Counting", lambda: _counts(spark.read.parquet(out.address)))
-    figures.seconds["matching"] = time.perf_counter() - started
-    figures.events = int(seen.get["events"])
+    passing = Observation("palio events")
+    observed = events.observe(passing, sql.count(sql.lit(1)).alias("events"))
+    with figures.times.measure("matching"):
+        counted = run(spark, "Matching", lambda: _told(match(observed, wants, **options), out), figures.seen)
+    if counted is None:
+        assert out is not None  # else it was counted at once
+        with figures.times.measure("counting"):
+            counted = run(spark, "Counting", lambda: _counts(spark.read.parquet(out.address)))
+    figures.events = int(passing.get["events"])
     sizes: dict[int, int] = {}
     for id, partition, count in counted:
         figures.counts[id] = figures.counts.get(id, 0) + count
         sizes[partition] = sizes.get(partition, 0) + count
     figures.matches = sum(figures.counts.values())
     figures.sizes = [sizes[partition] for partition in sorted(sizes)]
+
+
+def _told(found: DataFrame, out: OutputFolder | None) -> Sequence[tuple[str, int, int]] | None:
+    """Write the matches, or only count them."""
+    if out is None:
+        return _counts(found)
+    out.write(found)
+    return None
 
 
 def _counts(found: DataFrame) -> Sequence[tuple[str, int, int]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,9 @@ import pyarrow as pa
 from palio.spark.rendezvous.indexing import BucketIndex
 from palio.spark.rendezvous.placement import Int64s
 from palio.spark.worker import Found, Output, lists, read_events
+
+if TYPE_CHECKING:
+    from palio.spark.counting import Counter
 
 SUBSCRIPTION, EVENT = 0, 1  # sides, in the order in which they come
 
@@ -44,6 +48,7 @@ class Meeting:
 
     columns: Columns
     output: Output
+    counter: Counter | None = None
 
     def found(self, index: BucketIndex, batch: pa.RecordBatch) -> Found:
         """Rows and numbers of the matches that this bucket is the first to see."""
@@ -53,6 +58,8 @@ class Meeting:
         else:
             rows, numbers = index.matcher.match_columns(event)
         new = _first_here(index, batch.column("buckets"), rows, numbers.astype(np.int64))
+        if self.counter is not None:
+            self.counter.add(len(new))
         return rows[new], numbers[new]
 
     def who(self, index: BucketIndex, numbers: npt.NDArray[np.int32]) -> list[pa.Array]:

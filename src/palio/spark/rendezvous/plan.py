@@ -19,6 +19,7 @@ import pyarrow as pa
 from palio.errors import PalioError, PipelineError
 from palio.peers.mappings import alternatives
 from palio.spark.columns import Needed, column
+from palio.spark.counting import matches_counter
 from palio.spark.rendezvous.choosing import Choice
 from palio.spark.rendezvous.indexing import RANGES
 from palio.spark.rendezvous.keying import BatchKeys
@@ -61,7 +62,8 @@ def rendezvous(sides: Sides, output: Output, fields: Sequence[StructField], per_
     both = _union(subscriptions, events)
     met = both.repartitionById(sides.choice.placement.buckets, sql.expr("place DIV 2").cast("int"))
     met = met.sortWithinPartitions("place")
-    meeting = Meeting(Columns(sides.needed.attributes, sides.needed.json, sides.kept), output)
+    columns = Columns(sides.needed.attributes, sides.needed.json, sides.kept)
+    meeting = Meeting(columns, output, matches_counter())
     if not per_event:
         return met.mapInArrow(
             named(partial(palio_rendezvous_pairs, meeting), "palio_rendezvous_pairs"), StructType([*fields])

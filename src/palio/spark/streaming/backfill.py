@@ -76,6 +76,8 @@ class Backfilled:
     events: int | None
     matches: int | None
     """None where it had been done before, or where the sink does not tell."""
+    batch: Batch
+    """As what the sink was given the matches."""
 
 
 def backfill(
@@ -108,8 +110,8 @@ def backfill(
     batch = Batch(f"{journal.stream}-backfill-{point.key}", 0, point.version, point.time)
     taken = sink(matches_of(observed, wants, columns, json), batch)
     if not isinstance(taken, Taken):
-        return Backfilled(point, None, None)
-    return Backfilled(point, counts().get("events"), taken.matches)
+        return Backfilled(point, None, None, batch)
+    return Backfilled(point, counts().get("events"), taken.matches, batch)
 
 
 def hand_over(journal: Journal, log: SubscriptionLog, ids: Sequence[str]) -> Handover:

@@ -1,0 +1,88 @@
+"""What does a client ask of its broker, and what is it answered? Events come by the effect `Deliver`."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from palio.filters.filter import Filter
+from palio.routing.messages import EventId
+
+Confirm: TypeAlias = Literal["no", "edge", "network"]
+
+
+class SubscribeClient(Struct, frozen=True, array_like=True, tag=32):
+    """Deliver events that match, under a name that is the client's own.
+
+    `confirm` asks for a `Confirmed`: when the broker has stored it (`edge`), or when all brokers know (`network`).
+    """
+
+    name: str
+    wanted: Filter
+    confirm: Confirm = "no"
+
+
+class UnsubscribeClient(Struct, frozen=True, array_like=True, tag=33):
+    """Stop delivering for a name."""
+
+    name: str
+
+
+class AdvertiseClient(Struct, frozen=True, array_like=True, tag=34):
+    """I am going to publish what matches this."""
+
+    name: str
+    offered: Filter
+
+
+class UnadvertiseClient(Struct, frozen=True, array_like=True, tag=35):
+    """I am not going to any more."""
+
+    name: str
+
+
+class PublishClient(Struct, frozen=True, array_like=True, tag=36):
+    """An event, encoded; a header where the client, a Spark job say, has looked at its content already."""
+
+    body: bytes
+    header: bytes = b""
+
+
+class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):
+    """Tell all brokers; see `messages.Announce`."""
+
+    topic: str
+    version: int
+    data: bytes
+
+
+class Confirmed(Struct, frozen=True, array_like=True, tag=48):
+    """A subscription is stored, or known everywhere, as it was asked for."""
+
+    name: str
+
+
+class Cancelled(Struct, frozen=True, array_like=True, tag=49):
+    """The last publisher that could have served a subscription is gone; it stays, in case another comes."""
+
+    name: str
+
+
+class Accepted(Struct, frozen=True, array_like=True, tag=50):
+    """An event was let in, under this id."""
+
+    event: EventId
+
+
+class Refused(Struct, frozen=True, array_like=True, tag=51):
+    """A request that was not carried out."""
+
+    reason: str
+    unadvertised: bool = False
+
+
+ClientRequest: TypeAlias = (
+    SubscribeClient | UnsubscribeClient | AdvertiseClient | UnadvertiseClient | PublishClient | AnnounceClient
+)
+Answer: TypeAlias = Confirmed | Cancelled | Accepted | Refused

@@ -1,0 +1,117 @@
+"""How is anything written down that leaves a broker? One binary form, MessagePack with short tags, and its version.
+
+Bytes from outside are hostile until read: whatever they are, what comes out is a message or a `WireError`. A filter is
+its canonical text, read once and remembered, so that brokers of one process share it. The body of an event keeps the
+nine kinds of value apart; MessagePack has no decimal and no date, they are extensions of it.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from palio.errors import EventError, WireError
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.routing.clients import Answer, ClientRequest
+from palio.routing.messages import Message
+
+VERSION: Final = 1  # of all that is written here; neighbours of another version are refused when a link is set up
+_LONGEST_FRAME: Final = 32 * 1024 * 1024
+_LONGEST_FILTER: Final = 1024 * 1024
+_REMEMBERED_FILTERS: Final = 65_536
+_DECIMAL, _DATE = 1, 2
+
+
+def encode(message: Message | ClientRequest | Answer) -> bytes:
+    """A message as bytes."""
+    return _encoder.encode(message)
+
+
+def decode(data: bytes) -> Message:
+    """What a neighbour said; `WireError` for bytes that are no message."""
+    message: Message = _read(_messages, data)
+    return message
+
+
+def decode_request(data: bytes) -> ClientRequest:
+    """What a client asked for."""
+    request: ClientRequest = _read(_requests, data)
+    return request
+
+
+def decode_answer(data: bytes) -> Answer:
+    """What a broker answered its client."""
+    answer: Answer = _read(_answers, data)
+    return answer
+
+
+def encode_event(event: Event) -> bytes:
+    """The body of an event, with its identity."""
+    return _encoder.encode((event.id, event.source, event.time, _portable(event.to_dict())))
+
+
+def decode_event(body: bytes) -> Event:
+    """An event from its body; `WireError` or `EventError` for bytes that are none."""
+    id, source, time, content = _read(_bodies, body)
+    return Event.from_dict(content, id=id, source=source, time=time)
+
+
+def _read(decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:
+    if len(data) > _LONGEST_FRAME:
+        raise WireError(f"{len(data):,} bytes are more than one message may have")
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeError, OverflowError, InvalidOperation, ValueError) as error:
+        raise WireError(str(error) or type(error).__name__) from None
+
+
+def _portable(value: Any) -> Any:
+    """Content in which decimals and dates are what they are; MessagePack would make text of them."""
+    kind = type(value)
+    if kind is dict:
+        return {name: _portable(one) for name, one in value.items()}
+    if kind is list or kind is tuple:
+        return [_portable(one) for one in value]
+    if kind is Decimal:
+        return msgspec.msgpack.Ext(_DECIMAL, str(value).encode())
+    if kind is date:
+        return msgspec.msgpack.Ext(_DATE, value.toordinal().to_bytes(4, "big"))
+    return value
+
+
+def _extension(code: int, data: memoryview) -> Any:
+    if code == _DECIMAL:
+        return Decimal(bytes(data).decode("ascii"))
+    if code == _DATE:
+        return date.fromordinal(int.from_bytes(data, "big"))
+    raise EventError(f"an extension {code} that no event has")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Filter):
+        return str(value) if value.timezone == "UTC" else (value.timezone, str(value))
+    raise TypeError(f"nothing that is sent has a {type(value).__name__}")
+
+
+def _filter(kind: type, value: Any) -> Any:
+    zone, text = ("UTC", value) if isinstance(value, str) else value
+    if not isinstance(zone, str) or not isinstance(text, str) or len(text) > _LONGEST_FILTER:
+        raise WireError("a filter is its text, of bounded length, or a time zone and its text")
+    return _parsed(zone, text)
+
+
+@lru_cache(_REMEMBERED_FILTERS)
+def _parsed(zone: str, text: str) -> Filter:
+    return Filter.parse(text, timezone=zone)
+
+
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
+_messages: Final = msgspec.msgpack.Decoder(Message, dec_hook=_filter)
+_requests: Final = msgspec.msgpack.Decoder(ClientRequest, dec_hook=_filter)
+_answers: Final = msgspec.msgpack.Decoder(Answer)
+_bodies: Final = msgspec.msgpack.Decoder(tuple[str, str | None, datetime | None, dict[str, Any]], ext_hook=_extension)

@@ -1,0 +1,133 @@
+"""Which choices for a broker go together? The table of legal combinations, and for each refusal the reason.
+
+| propagation | content | reuse always | reuse partial | prefix, optimiser's | prefix, local | Bloom |
+|---|---|---|---|---|---|---|
+| flooding | yes | | | | | |
+| simple, identity | yes | yes | yes | yes | yes | yes |
+| covering, merging | yes | | yes | yes | | |
+| with advertisements | yes | as its row | as its row | yes | | as its row |
+
+Reuse `never` is content forwarding under another name, and goes wherever that goes (Shen §3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from palio.errors import IllegalCombination, InvalidArgument
+
+PROPAGATIONS: Final = ("flooding", "simple", "identity", "covering", "merging")
+FORWARDINGS: Final = ("content", "reuse", "prefix", "bloom")
+UPKEEPS: Final = ("hard",)
+REUSE_MODES: Final = ("never", "always", "partial")
+PREFIX_TREES: Final = ("local", "optimiser")
+
+_SUPPRESSING: Final = ("covering", "merging")  # not every filter reaches every broker
+_LOSSY: Final = ("loss", "duplication", "reordering")
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One choice for each axis, and the options that decide whether they go together; made, it is legal.
+
+    The options it looks at: `mode` of reuse (never, always, partial), `tree` of prefix (local, optimiser), `session`,
+    and the faults of links, for which hard upkeep needs a session.
+    """
+
+    propagation: str = "simple"
+    forwarding: str = "content"
+    advertisements: bool = False
+    upkeep: str = "hard"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _one_of("propagation", self.propagation, PROPAGATIONS)
+        _one_of("forwarding", self.forwarding, FORWARDINGS)
+        _one_of("upkeep", self.upkeep, UPKEEPS)
+        _one_of("mode of reuse", self.mode, REUSE_MODES)
+        _one_of("tree of prefix", self.tree, PREFIX_TREES)
+        reason = self._refusal()
+        if reason is not None:
+            raise IllegalCombination(str(self), reason)
+
+    @property
+    def mode(self) -> str:
+        return str(self.options.get("mode", "partial"))
+
+    @property
+    def tree(self) -> str:
+        """Whose routing tree prefix forwarding goes by; local where that is legal and nothing else is asked for."""
+        local = self.propagation not in _SUPPRESSING and not self.advertisements
+        return str(self.options.get("tree", "local" if local else "optimiser"))
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether links lose, double or reorder what they carry."""
+        return any(self.options.get(fault) for fault in _LOSSY)
+
+    @property
+    def has_session(self) -> bool:
+        """Whether a link session repairs what links do: where they are faulty, and where it is asked for."""
+        return bool(self.options.get("session", self.is_faulty))
+
+    def _refusal(self) -> str | None:
+        if self.is_faulty and not self.has_session:
+            return "hard upkeep says everything once, and a raw lossy link may lose it for ever; it needs the session"
+        if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
+            return None
+        if self.propagation == "flooding":
+            return "with flooding no broker knows who wants what, so there is nothing to write into a header"
+        if self.propagation in _SUPPRESSING:
+            return self._refusal_by_suppression()
+        if self.advertisements and self.forwarding == "prefix" and self.tree == "local":
+            return (
+                "with advertisements brokers know different filters, so that trees that each builds from its own "
+                "differ; take the optimiser's tree"
+            )
+        return None
+
+    def _refusal_by_suppression(self) -> str | None:
+        spread = f"with {self.propagation} not every filter reaches every broker"
+        match self.forwarding:
+            case "reuse" if self.mode == "always":
+                return f"{spread}, so the list of the first cannot name all that match; take partial reuse"
+            case "prefix" if self.tree == "local":
+                return f"{spread}, so that trees that each builds from its own differ; take the optimiser's tree"
+            case "bloom":
+                return f"{spread}, so the digest of the first lacks the bits of filters it was never told"
+        return None
+
+    def __str__(self) -> str:
+        forwarding = self.forwarding
+        if forwarding == "reuse":
+            forwarding = f"{self.mode} reuse"
+        elif forwarding == "prefix":
+            forwarding = "prefix with a local tree" if self.tree == "local" else "prefix with the optimiser's tree"
+        advertised = ", with advertisements" if self.advertisements else ""
+        return f"{self.propagation} propagation and {forwarding} forwarding{advertised}"
+
+
+def legal_combinations() -> Iterator[Combination]:
+    """Every legal combination, in the order of the table."""
+    for propagation in PROPAGATIONS:
+        for advertisements in (False, True):
+            for forwarding, options in _FORWARDING_OPTIONS:
+                try:
+                    yield Combination(propagation, forwarding, advertisements, options=options)
+                except IllegalCombination:
+                    continue
+
+
+_FORWARDING_OPTIONS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
+    ("content", {}),
+    *(("reuse", {"mode": mode}) for mode in REUSE_MODES),
+    *(("prefix", {"tree": tree}) for tree in PREFIX_TREES),
+    ("bloom", {}),
+)
+
+
+def _one_of(what: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise InvalidArgument(f"there is no {what} {given!r}; known are {', '.join(known)}")

@@ -1,0 +1,161 @@
+"""What goes into a broker, and what does it want done? A broker has no I/O: these are all its senses and hands.
+
+Effects are carried out in their order, and a crash may come between any two: every prefix of them leaves a state from
+which the protocols recover. What must not happen before something is on disk is not among the effects of the batch
+that asked for it: it comes out when `Persisted` goes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from palio.routing.clients import Answer, ClientRequest
+from palio.routing.messages import Message, Publish
+
+Client: TypeAlias = str
+Lane: TypeAlias = Literal["control", "events"]
+
+
+# Inputs
+
+
+class Received(NamedTuple):
+    """A message came from a neighbour."""
+
+    link: int
+    message: Message
+    at: float
+
+
+class Requested(NamedTuple):
+    """A client asked for something."""
+
+    client: Client
+    request: ClientRequest
+    at: float
+
+
+class TimerFired(NamedTuple):
+    name: str
+
+
+class LinkUp(NamedTuple):
+    """A neighbour is there, and has the same constants; so many events may be sent before more is granted."""
+
+    link: int
+    neighbour: int
+    credit: int
+
+
+class LinkDown(NamedTuple):
+    link: int
+
+
+class ClientGone(NamedTuple):
+    """A client left for good, and all it asked for ends."""
+
+    client: Client
+
+
+class Persisted(NamedTuple):
+    """All records of a `Persist` are on disk."""
+
+    token: int
+
+
+class Credit(NamedTuple):
+    """The neighbour takes so many more events."""
+
+    link: int
+    events: int
+
+
+class WorkDone(NamedTuple):
+    token: int
+    result: Any
+
+
+Input: TypeAlias = Received | Requested | TimerFired | LinkUp | LinkDown | ClientGone | Persisted | Credit | WorkDone
+
+
+# Effects
+
+
+class Send(NamedTuple):
+    """One message to several neighbours."""
+
+    links: tuple[int, ...]
+    message: Message
+
+
+class Recipient(NamedTuple):
+    """A client, and which of its subscriptions an event is for."""
+
+    client: Client
+    names: tuple[str, ...]
+
+
+class Deliver(NamedTuple):
+    """One event to several clients, each once."""
+
+    clients: tuple[Recipient, ...]
+    event: Publish
+
+
+class Reply(NamedTuple):
+    """What a client is told beside events."""
+
+    client: Client
+    answer: Answer
+
+
+class Record(NamedTuple):
+    """What a client asked for, so that it can be asked for again after a crash; the last one of a name holds."""
+
+    client: Client
+    request: ClientRequest
+
+
+class Persist(NamedTuple):
+    """Write records, then answer with the token."""
+
+    records: tuple[Record, ...]
+    token: int
+
+
+class SetTimer(NamedTuple):
+    """Fire once after so many seconds; a timer of the same name is set anew. One that is only for upkeep, and goes on
+    for ever, keeps nobody from saying that a network is quiet."""
+
+    name: str
+    after: float
+    upkeep: bool = False
+
+
+class CancelTimer(NamedTuple):
+    name: str
+
+
+class Work(NamedTuple):
+    """Call `job` beside everything else, then answer with the token and what it returned."""
+
+    job: Callable[[], Any]
+    token: int
+
+
+class Close(NamedTuple):
+    """Give up a link, and say why."""
+
+    link: int
+    reason: str
+
+
+class Drop(NamedTuple):
+    """Something was thrown away on purpose; whoever carries this out counts it."""
+
+    reason: str
+    message: Message | None = None
+
+
+Effect: TypeAlias = Send | Deliver | Reply | Persist | SetTimer | CancelTimer | Work | Close | Drop

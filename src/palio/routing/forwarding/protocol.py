@@ -1,0 +1,93 @@
+"""What every way of forwarding can do. A forwarding decides over which links an event goes on, and with what header.
+
+It is told all that neighbours and local clients want, by interface: `LOCAL` for the clients, a number from 1 for each
+link. Delivery is not its matter: the broker matches content for its own clients, whatever the forwarding, unless a
+`Route` says which of their keys are known to match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.routing.codec import decode_event
+from palio.routing.forwarding.headers import Header, decode
+from palio.routing.messages import Key, Publish
+
+_UNREAD: Any = object()
+
+
+class Arrival:
+    """An event that came by an interface; its content and its header are read when somebody asks, once."""
+
+    __slots__ = ("_event", "_header", "interface", "message")
+
+    def __init__(self, interface: int, message: Publish) -> None:
+        self.interface = interface
+        self.message = message
+        self._event: Event = _UNREAD
+        self._header: Header | None = _UNREAD
+
+    @property
+    def event(self) -> Event:
+        """The content; a `PalioError` where the body cannot be read."""
+        if self._event is _UNREAD:
+            self._event = decode_event(self.message.body)
+        return self._event
+
+    @property
+    def header(self) -> Header | None:
+        """What the last broker wrote; None where there is nothing, or nothing that can be read."""
+        if self._header is _UNREAD:
+            self._header = decode(self.message.header)
+        return self._header
+
+
+class Route(NamedTuple):
+    """Where an event goes: each outgoing header with the links it is for, never the one by which the event came.
+
+    `local` are the keys of interface LOCAL that match, where the forwarding happens to know them all; otherwise None.
+    """
+
+    sends: tuple[tuple[Header | None, tuple[int, ...]], ...] = ()
+    local: tuple[Key, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a forwarding is made from: the broker it works for, and the options of the network."""
+
+    node: int = 0
+    incarnation: int = 0
+    propagation: str = "simple"
+    advertisements: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Forwarding(Protocol):
+    """Where events go next."""
+
+    def opened(self, interface: int) -> None:
+        """A link to a neighbour is there, and nothing is known of what it wants."""
+
+    def closed(self, interface: int) -> None:
+        """A link is gone, and all that was wanted by it; no `removed` tells so."""
+
+    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+        """A filter that came by an interface, under a key that is not there yet for that interface."""
+
+    def removed(self, interface: int, key: Key) -> None:
+        """The filter of a key that is there is wanted no more."""
+
+    def announced(self, topic: str, version: int, data: bytes) -> None:
+        """Something for all brokers (`messages.Announce`), a new routing tree say. Most listen to nothing."""
+
+    def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
+        """For each of a batch of events where it goes. Bodies are known to be readable only where asked for."""
+        ...
+
+
+Make = Callable[[Setting], Forwarding]

@@ -1,0 +1,122 @@
+"""What do brokers and clients say to each other? Small frozen values; `codec` writes them.
+
+Between brokers a filter has a key, sixteen bytes. With simple routing that is the key of one subscription, so that
+equal filters of two subscribers are told apart; with every other propagation it is the digest of the filter, so that
+they are not (Shen §3.3, where both are needed). What travels with an event is an envelope around bytes: the body is
+decoded by whoever must look at its content, once, and passed on as it came.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias
+
+from msgspec import Meta, Struct
+
+from palio.filters.filter import Filter
+
+Key: TypeAlias = Annotated[bytes, Meta(min_length=16, max_length=16)]
+LOCAL: Final = 0  # the interface of a broker's own clients; links to neighbours are numbered from 1
+
+
+class EventId(Struct, frozen=True, array_like=True, order=True):
+    """Which event this is, in the whole network: who let it in, in which life, and the how manieth it was."""
+
+    node: int
+    incarnation: int
+    sequence: int
+
+
+# Between brokers, in the control lane: never dropped, never behind events.
+
+
+class Begin(Struct, frozen=True, array_like=True, tag=1):
+    """What follows on this link replaces everything that was said on it before."""
+
+
+class Subscribe(Struct, frozen=True, array_like=True, tag=2):
+    """Send me events that match."""
+
+    key: Key
+    wanted: Filter
+
+
+class Unsubscribe(Struct, frozen=True, array_like=True, tag=3):
+    """What was asked for under this key is not wanted any more."""
+
+    key: Key
+
+
+class Advertise(Struct, frozen=True, array_like=True, tag=4):
+    """Events that match may come from here."""
+
+    key: Key
+    offered: Filter
+
+
+class Unadvertise(Struct, frozen=True, array_like=True, tag=5):
+    """What was offered under this key will not come any more."""
+
+    key: Key
+
+
+class Settle(Struct, frozen=True, array_like=True, tag=6):
+    """Answer `Settled` when all that I said before this has reached everyone behind you."""
+
+    wave: EventId
+
+
+class Settled(Struct, frozen=True, array_like=True, tag=7):
+    """The answer to `Settle`."""
+
+    wave: EventId
+
+
+class Announce(Struct, frozen=True, array_like=True, tag=8):
+    """Something all brokers must know, such as a new routing tree; the highest version of a topic holds."""
+
+    topic: str
+    version: int
+    data: bytes
+
+
+class Offer(Struct, frozen=True, array_like=True, tag=9):
+    """Where I stand in the spanning tree, and whether I chose you as my parent."""
+
+    root: int
+    epoch: int
+    distance: int
+    chosen: bool
+
+
+class Request(Struct, frozen=True, array_like=True, tag=10):
+    """The root shall begin an epoch after this one: somebody found no way to it that is sure to have no loop."""
+
+    root: int
+    epoch: int
+
+
+# Between brokers, in the event lane.
+
+
+class Publish(Struct, frozen=True, array_like=True, tag=16):
+    """An event under way: its body, encoded, and what brokers write on its envelope.
+
+    `header` is what the last broker found out (`forwarding.headers`), empty where it is none. `hops` counts links,
+    `useless` those over which nobody wanted it; `epoch` is that of the spanning tree. `publisher` and `stamps` are room
+    for the publisher's own sequence number and for times.
+    """
+
+    id: EventId
+    body: bytes
+    header: bytes = b""
+    hops: int = 0
+    useless: int = 0
+    epoch: int = 0
+    publisher: int = 0
+    stamps: bytes = b""
+
+
+Control: TypeAlias = (
+    Begin | Subscribe | Unsubscribe | Advertise | Unadvertise | Settle | Settled | Announce | Offer | Request
+)
+Message: TypeAlias = Control | Publish

@@ -1,0 +1,1 @@
+"""How subscriptions spread: flooding, simple, identity, covering and merging, each also with advertisements."""

@@ -1,0 +1,110 @@
+"""Does everything that is sent come back as it was, and is everything else an error of ours?"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palio import Event, Filter, PalioError, WireError
+from palio.routing import clients, codec, messages
+from tests import strategies
+
+KEY = bytes(range(16))
+WANTED = Filter.parse("price > 100 AND symbol IN ('ACME', 'INIT')")
+ID = messages.EventId(1, 2, 3)
+MESSAGES: list[Any] = [
+    messages.Begin(),
+    messages.Subscribe(KEY, WANTED),
+    messages.Subscribe(KEY, Filter.parse("hour(at) = 3", timezone="Europe/Oslo")),
+    messages.Unsubscribe(KEY),
+    messages.Advertise(KEY, WANTED),
+    messages.Unadvertise(KEY),
+    messages.Settle(ID),
+    messages.Settled(ID),
+    messages.Announce("tree", 4, b"\x00"),
+    messages.Offer(1, 2, 3, True),
+    messages.Request(1, 2),
+    messages.Publish(ID, b"body", b"header", 1, 2, 3, 4, b"stamps"),
+]
+REQUESTS: list[Any] = [
+    clients.SubscribeClient("desk", WANTED, "network"),
+    clients.UnsubscribeClient("desk"),
+    clients.AdvertiseClient("feed", WANTED),
+    clients.UnadvertiseClient("feed"),
+    clients.PublishClient(b"body"),
+    clients.AnnounceClient("tree", 1, b""),
+]
+ANSWERS: list[Any] = [
+    clients.Confirmed("desk"),
+    clients.Cancelled("desk"),
+    clients.Accepted(ID),
+    clients.Refused("no", True),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda each: type(each).__name__)
+def test_a_message_comes_back_as_it_was(message: Any) -> None:
+    assert codec.decode(codec.encode(message)) == message
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda each: type(each).__name__)
+def test_a_request_comes_back_as_it_was(request_: Any) -> None:
+    assert codec.decode_request(codec.encode(request_)) == request_
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda each: type(each).__name__)
+def test_an_answer_comes_back_as_it_was(answer: Any) -> None:
+    assert codec.decode_answer(codec.encode(answer)) == answer
+
+
+@given(strategies.attributes())
+def test_an_event_keeps_its_content_and_its_identity(attributes: dict[str, Any]) -> None:
+    event = Event(attributes, source="here")
+    again = codec.decode_event(codec.encode_event(event))
+    assert again == event
+    assert repr(again.attributes) == repr(Event.from_dict(event.to_dict()).attributes)
+
+
+@given(st.binary(max_size=60))
+def test_random_bytes_are_a_message_or_an_error_of_ours(data: bytes) -> None:
+    for read in (codec.decode, codec.decode_request, codec.decode_answer, codec.decode_event):
+        with suppress(PalioError):
+            read(data)
+
+
+@given(st.sampled_from(MESSAGES), st.data())
+def test_damaged_messages_are_a_message_or_an_error_of_ours(message: Any, data: st.DataObject) -> None:
+    encoded = bytearray(codec.encode(message))
+    for _ in range(data.draw(st.integers(1, 4))):
+        encoded[data.draw(st.integers(0, len(encoded) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(PalioError):
+        codec.decode(bytes(encoded[: data.draw(st.integers(0, len(encoded)))]))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        b"\x91" * 100_000,
+        codec.encode(messages.Unsubscribe(b"short")),
+        b"\x93\x02\xc4\x10" + KEY + b"\xa3x >",
+        b"\x93\x02\xc4\x10" + KEY + b"\x91\x01",
+    ],
+    ids=["nothing", "unused byte", "too deep", "short key", "no filter", "no text"],
+)
+def test_hostile_bytes_are_an_error_of_ours(data: bytes) -> None:
+    with pytest.raises(PalioError):
+        codec.decode(data)
+
+
+def test_extensions_that_no_event_has_are_refused() -> None:
+    body = codec.encode_event(Event.from_dict({"x": 1}, id="a"))
+    with pytest.raises(PalioError):
+        codec.decode_event(body.replace(b"\x81\xa1x\x01", b"\x81\xa1x\xd4\x63\x00"))
+    with pytest.raises(WireError):
+        codec.decode_event(body.replace(b"\x81\xa1x\x01", b"\x81\xa1x\xd4\x01\x00"))

@@ -1,0 +1,69 @@
+"""Is exactly what the table allows allowed, and does every refusal say why?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from palio import IllegalCombination, InvalidArgument
+from palio.routing.combinations import FORWARDINGS, PROPAGATIONS, Combination, legal_combinations
+
+OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "content": ("content", {}),
+    "always": ("reuse", {"mode": "always"}),
+    "partial": ("reuse", {"mode": "partial"}),
+    "optimiser": ("prefix", {"tree": "optimiser"}),
+    "local": ("prefix", {"tree": "local"}),
+    "bloom": ("bloom", {}),
+}
+LEGAL = {
+    "flooding": {"content"},
+    "simple": {"content", "always", "partial", "optimiser", "local", "bloom"},
+    "identity": {"content", "always", "partial", "optimiser", "local", "bloom"},
+    "covering": {"content", "partial", "optimiser"},
+    "merging": {"content", "partial", "optimiser"},
+}
+
+
+@pytest.mark.parametrize("advertisements", [False, True])
+@pytest.mark.parametrize("choice", OPTIONS)
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
+def test_the_table_of_combinations(propagation: str, choice: str, advertisements: bool) -> None:
+    forwarding, options = OPTIONS[choice]
+    legal = choice in LEGAL[propagation] and not (advertisements and choice == "local")
+    if legal:
+        Combination(propagation, forwarding, advertisements, options=options)
+    else:
+        with pytest.raises(IllegalCombination) as caught:
+            Combination(propagation, forwarding, advertisements, options=options)
+        assert propagation in caught.value.choice
+        assert caught.value.reason
+
+
+def test_all_legal_combinations_are_listed_once() -> None:
+    listed = [str(each) for each in legal_combinations()]
+    assert len(listed) == len(set(listed))
+    # Those of the table, without prefix by a local tree where there are advertisements, and reuse `never` everywhere.
+    assert len(listed) == sum(len(row) for row in LEGAL.values()) * 2 - 2 + 2 * len(PROPAGATIONS)
+    assert {each.forwarding for each in legal_combinations()} == set(FORWARDINGS)
+
+
+def test_prefix_takes_the_tree_that_is_legal_where_none_is_asked_for() -> None:
+    assert Combination("simple", "prefix").tree == "local"
+    assert Combination("covering", "prefix").tree == "optimiser"
+    assert Combination("simple", "prefix", True).tree == "optimiser"
+
+
+@pytest.mark.parametrize("fault", ["loss", "duplication", "reordering"])
+def test_a_raw_lossy_link_is_refused(fault: str) -> None:
+    assert Combination(options={fault: 0.1}).has_session
+    with pytest.raises(IllegalCombination, match="needs the session"):
+        Combination(options={fault: 0.1, "session": False})
+
+
+def test_what_there_is_not_is_refused_with_what_there_is() -> None:
+    with pytest.raises(InvalidArgument, match="known are flooding, simple, identity, covering, merging"):
+        Combination("gossip")
+    with pytest.raises(InvalidArgument, match="mode of reuse"):
+        Combination("simple", "reuse", options={"mode": "sometimes"})
