@@ -28,7 +28,7 @@ from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.segment import Segment
 from palio.matching.event_rows import segment_candidates
 from palio.matching.live import Condition, LiveSubscriptions
-from palio.matching.subscription import Subscription
+from palio.matching.subscription import Subscription, Subscriptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -136,13 +136,14 @@ class Matcher:
         names, conditions = list(ids), list(wheres)
         if len(names) != len(conditions):
             raise InvalidArgument(f"every id has one condition; there are {len(names)} ids and {len(conditions)}")
-        self.add_subscriptions(
-            [Subscription(id, where, language, timezone=timezone) for id, where in zip(names, conditions, strict=True)]
-        )
+        self._add_many(Subscriptions.of_texts(names, conditions, language, timezone))
 
     def add_subscriptions(self, subscriptions: Sequence[Subscription]) -> None:
         """Add many subscriptions, each with its language, subscriber and metadata. All are added, or none."""
-        ids = [each.id for each in subscriptions]
+        self._add_many(Subscriptions.of(subscriptions))
+
+    def _add_many(self, subscriptions: Subscriptions) -> None:
+        ids = subscriptions.ids
         if len(set(ids)) < len(ids):
             raise DuplicateSubscription(_first_repeated(ids))
         with self._lock:
@@ -439,14 +440,14 @@ class Matcher:
         kept = before.catalogue.many(numbers.tolist())
         catalogue = Catalogue()
         catalogue.extend(kept)
-        segments = [_build(range(len(kept)), kept)] if kept else []
+        segments = [_build(range(len(kept)), kept)] if len(kept) else []
         with self._lock:
             self._seal()
             now = self._state
             if now.catalogue is not before.catalogue:
                 return  # somebody else did the same
             late = now.catalogue.many(now.alive(np.arange(count, len(now.catalogue))).tolist())
-            if late:
+            if len(late):
                 segments.append(_build(catalogue.extend(late), late))
             gone = now.dead[numbers >> 3] >> (numbers & 7) & 1
             dead = np.packbits(np.append(gone, np.zeros(len(late), np.uint8)), bitorder="little")
@@ -547,7 +548,7 @@ def _built(numbers: npt.NDArray[Any], state: _State) -> Segment:
     return _build(alive, state.catalogue.many(alive))
 
 
-def _build(numbers: Sequence[int], subscriptions: Sequence[Subscription]) -> Segment:
+def _build(numbers: Sequence[int], subscriptions: Subscriptions) -> Segment:
     builder = ConditionsBuilder()
     add_texts(builder, numbers, subscriptions)
     return Segment.build(builder)
