@@ -33,7 +33,6 @@ from palio.matching.subscription import Subscription, Subscriptions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MOST_LIVE: Final = 512  # new subscriptions that are matched one by one
 _FEW_LIVE: Final = 16  # so few are left as they are however long nothing is added
 _QUIET_MATCHES: Final = 64  # after so many matches without an addition the new ones become a segment
 _MERGE_FACTOR: Final = 8  # segments of one size class before they are merged into one of the next
@@ -225,7 +224,7 @@ class Matcher:
         number = self._catalogue.append(subscription)
         self._state.live.add(number, condition)
         self._quiet = 0
-        if len(self._state.live) >= _MOST_LIVE:
+        if self._state.live.is_full:
             self._seal()
             self._merge_later()
 
