@@ -1,0 +1,102 @@
+"""Forwarding by digest: the first broker looks at an event's content, all others at its bits (Jerzak §5.3).
+
+The first broker finds the predicates that the event satisfies, of all filters there are, and writes their bits on it.
+Every broker compares the bits with those of its neighbours' filters. Simple and identity-based propagation bring every
+filter to every broker, so nothing that somebody wants is missing from a digest; the bits of others may by chance be all
+there, and the event then goes a way for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from palio.errors import InvalidArgument
+from palio.filters.filter import Filter
+from palio.routing.conjunctive import Conjunction, conjunctive
+from palio.routing.constants import CONJUNCTION_LIMIT
+from palio.routing.forwarding.bloom.bits import union
+from palio.routing.forwarding.bloom.header import BloomHeader
+from palio.routing.forwarding.bloom.predicates import Predicates
+from palio.routing.forwarding.bloom.shape import BloomShape
+from palio.routing.forwarding.bloom.table import DigestTable
+from palio.routing.forwarding.protocol import Arrival, Route, Setting
+from palio.routing.messages import LOCAL, Key
+
+
+class BloomForwarding:
+    """Digests of what neighbours want.
+
+    Options, constants of the network: `m` and `k`, the bits of a digest and of a predicate; or `rate` and `satisfied`,
+    how often a predicate may seem satisfied that is not, and how many an event satisfies; `key`, of the hash.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self.shape = shape_of(setting.options)
+        self._filters: dict[int, dict[Key, tuple[Conjunction, ...]]] = {}
+        self._predicates = Predicates(self.shape)
+        self._table = DigestTable(self.shape.width)
+
+    def opened(self, interface: int) -> None:
+        self._filters.setdefault(interface, {})
+
+    def closed(self, interface: int) -> None:
+        for key in list(self._filters.get(interface, ())):
+            self.removed(interface, key)
+        self._filters.pop(interface, None)
+
+    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+        if interface == LOCAL:
+            return
+        conjunctions = conjunctive(wanted, CONJUNCTION_LIMIT)
+        self._filters.setdefault(interface, {})[key] = conjunctions
+        for each in conjunctions:
+            self._table.add(interface, union([self._predicates.add(leaf) for leaf in each]))
+
+    def removed(self, interface: int, key: Key) -> None:
+        if interface == LOCAL:
+            return
+        for each in self._filters[interface].pop(key):
+            self._table.remove(interface, union([self._predicates.remove(leaf) for leaf in each]))
+
+    def announced(self, topic: str, version: int, data: bytes) -> None:
+        pass
+
+    def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
+        headers = [self._understood(each) for each in arrivals]
+        new = [place for place, header in enumerate(headers) if header is None]
+        if new:
+            starts, bits = self._predicates.digests([arrivals[place].event for place in new])
+            for at, place in enumerate(new):
+                headers[place] = BloomHeader.of(self.shape.width, bits[starts[at] : starts[at + 1]])
+        known = [header for header in headers if header is not None]
+        links = self._table.match_batch(*_joined(known), [each.interface for each in arrivals])
+        return [Route(((header, own),)) if own else _NOWHERE for header, own in zip(known, links, strict=True)]
+
+    def _understood(self, arrival: Arrival) -> BloomHeader | None:
+        header = arrival.header
+        return header if isinstance(header, BloomHeader) and header.width == self.shape.width else None
+
+
+_NOWHERE = Route()
+
+
+def shape_of(options: Mapping[str, Any]) -> BloomShape:
+    """The shape that the options of a network name."""
+    key = str(options.get("key", "")).encode()
+    if "rate" in options or "satisfied" in options:
+        if "m" in options or "k" in options:
+            raise InvalidArgument("a digest has m and k, or it has a rate and how many are satisfied, not both")
+        return BloomShape.for_rate(options.get("rate", 1e-6), options.get("satisfied", 256), key)
+    usual = BloomShape()
+    return BloomShape(options.get("m", usual.width), options.get("k", usual.hashes), key)
+
+
+def _joined(headers: Sequence[BloomHeader]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    indices = [header.indices for header in headers]
+    starts = np.zeros(len(indices) + 1, np.int64)
+    np.cumsum([len(each) for each in indices], out=starts[1:])
+    return starts, np.concatenate(indices).astype(np.int32) if indices else np.zeros(0, np.int32)

@@ -1,0 +1,80 @@
+"""The digest of an event as it travels: the indices of its bits, or a bitmap where that is shorter (Jerzak §5.2.1).
+
+The first byte says how wide the digest is, as a power of two, and which of the two follows. The bytes are the
+value itself: a broker that passes an event on writes what it read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from palio.errors import WireError
+from palio.routing.forwarding.bloom.bits import Bits
+from palio.routing.forwarding.bloom.shape import SHORT
+from palio.routing.forwarding.headers import register
+
+_IS_BITMAP: Final = 0x80
+_LARGEST_POWER: Final = 30
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class BloomHeader:
+    """A digest. Equal digests have equal bytes."""
+
+    kind: ClassVar[int] = 3
+
+    data: bytes
+
+    @classmethod
+    def of(cls, width: int, bits: Bits | npt.NDArray[np.int32]) -> BloomHeader:
+        """From the indices of bits, in order."""
+        power = width.bit_length() - 1
+        index = _index(width)
+        if len(bits) * index.itemsize <= (width + 7) // 8:
+            return cls(bytes((power,)) + np.asarray(bits, index).tobytes())
+        flags = np.zeros(width, np.uint8)
+        flags[np.asarray(bits)] = 1
+        return cls(bytes((power | _IS_BITMAP,)) + np.packbits(flags, bitorder="little").tobytes())
+
+    @property
+    def width(self) -> int:
+        return 1 << (self.data[0] & ~_IS_BITMAP)
+
+    @property
+    def indices(self) -> npt.NDArray[Any]:
+        """The indices of the bits."""
+        if self.data[0] & _IS_BITMAP:
+            return np.flatnonzero(np.unpackbits(np.frombuffer(self.data, np.uint8, offset=1), bitorder="little"))
+        return np.frombuffer(self.data, _index(self.width), offset=1)
+
+    @property
+    def bits(self) -> Bits:
+        return tuple(self.indices.tolist())
+
+    def encode(self) -> bytes:
+        return self.data
+
+    @classmethod
+    def decode(cls, data: bytes) -> BloomHeader:
+        if not data or not 1 <= data[0] & ~_IS_BITMAP <= _LARGEST_POWER:
+            raise WireError("a digest begins with its width")
+        made = cls(data)
+        room = len(data) - 1
+        if data[0] & _IS_BITMAP:
+            if room != (made.width + 7) // 8:
+                raise WireError("a bitmap that is not as long as it is wide")
+        elif room % _index(made.width).itemsize:
+            raise WireError("an index of a digest is cut short")
+        # A kernel writes at these places: one beyond the width must never come to it.
+        if made.width != SHORT and room and int(made.indices.max(initial=0)) >= made.width:
+            raise WireError("an index of a digest is beyond its width")
+        return made
+
+
+def _index(width: int) -> np.dtype[Any]:
+    return np.dtype("<u2" if width <= SHORT else "<u4")

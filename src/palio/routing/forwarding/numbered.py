@@ -1,0 +1,102 @@
+"""Filters under small numbers that stay: what forwarding keeps beside each filter lies in arrays by these numbers.
+
+The columnar matcher finds which filters match, by the numbers of its own, which it gives out in the order of additions
+until it forgets what was removed. Here a filter has one number from its coming to its going, and the matcher is made
+anew before it would forget by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.matching.matcher import Matcher
+from palio.matching.subscription import Subscription
+
+_FEWEST_REMOVED: Final = 64  # for which it is worth making the matcher anew
+_NOBODY: Final = -1
+
+Ints64 = npt.NDArray[np.int64]
+Ints32 = npt.NDArray[np.int32]
+
+
+class NumberedFilters:
+    """Filters by number; finds those that match events. Numbers of filters that went are given out again."""
+
+    def __init__(self) -> None:
+        self._filters: list[Filter | None] = []
+        self._free: list[int] = []
+        self._matcher: Matcher | None = None  # made when there is something to match: most brokers are idle
+        self._place_of: dict[int, int] = {}  # from numbers to the matcher's own
+        self._number_at: Ints32 = np.zeros(0, np.int32)  # and back
+        self._placed = 0
+
+    def __len__(self) -> int:
+        return len(self._place_of)
+
+    @property
+    def room(self) -> int:
+        """No number is as large as this."""
+        return len(self._filters)
+
+    def __getitem__(self, number: int) -> Filter:
+        wanted = self._filters[number]
+        if wanted is None:
+            raise KeyError(number)
+        return wanted
+
+    def add(self, wanted: Filter) -> int:
+        """File a filter and give it a number; costs what adding to a matcher costs."""
+        if self._free:
+            number = self._free.pop()
+            self._filters[number] = wanted
+        else:
+            number = len(self._filters)
+            self._filters.append(wanted)
+        self._place(number, wanted)
+        return number
+
+    def remove(self, number: int) -> None:
+        """Forget a filter; its number may be given to another."""
+        place = self._place_of.pop(number)
+        self._filters[number] = None
+        self._free.append(number)
+        removed = self._placed - len(self._place_of)
+        if removed >= _FEWEST_REMOVED and 2 * removed > self._placed:
+            self._make_anew()
+        else:
+            assert self._matcher is not None  # it has the filter
+            self._matcher.remove(str(place))
+
+    def find(self, events: Sequence[Event]) -> tuple[Ints64, Ints32]:
+        """Rows and numbers of all filters that match some events, by row."""
+        if self._matcher is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int32)
+        rows, places = self._matcher.match_events(list(events))
+        return rows, self._number_at[places]
+
+    def _place(self, number: int, wanted: Filter) -> None:
+        if self._matcher is None:
+            self._matcher = Matcher()
+        if self._placed == len(self._number_at):
+            more = np.full(max(8, self._placed), _NOBODY, np.int32)
+            self._number_at = np.concatenate([self._number_at, more])
+        self._matcher.add(str(self._placed), wanted)
+        self._number_at[self._placed] = number
+        self._place_of[number] = self._placed
+        self._placed += 1
+
+    def _make_anew(self) -> None:
+        """A matcher of what is left, in the order in which it came."""
+        numbers = sorted(self._place_of, key=self._place_of.__getitem__)
+        self._place_of = {number: place for place, number in enumerate(numbers)}
+        self._number_at = np.array(numbers, np.int32)
+        self._placed = len(numbers)
+        self._matcher = Matcher() if numbers else None
+        if self._matcher is not None:
+            self._matcher.add_subscriptions([Subscription(str(self._place_of[each]), self[each]) for each in numbers])

@@ -1,0 +1,167 @@
+"""Forwarding by reuse: an event carries keys of filters that it matches, looked up instead of content (Shen §3.3).
+
+`never` looks at content everywhere. `always` looks once and writes down all keys that match; where many do, that is a
+long list. `partial` writes down at most `n`, and whether they are all. A later broker divides the list among its links.
+A link that gets a key of an incomplete list needs no look; one that gets none does.
+
+The source does not say how a broker knows that a list is complete. A look that finds fewer than `n` gives a complete
+one; a part of a complete list is complete for the link it is for; a part of an incomplete list is incomplete, however
+short it is. With covering or merging a broker upstream does not know all filters, so no list is complete (Shen §3.5).
+
+A key nobody knows belongs to a filter that is on its way out, and is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from palio.errors import InvalidArgument
+from palio.filters.filter import Filter
+from palio.routing.forwarding.protocol import Arrival, Route, Setting
+from palio.routing.forwarding.reuse.header import ReuseHeader, short_key
+from palio.routing.forwarding.reuse.index import InterfaceIndex
+from palio.routing.messages import LOCAL, Key
+
+USUAL_LIMIT: Final = 20
+_COMPLETE_UNDER: Final = ("simple", "identity")
+_Sends = dict[int, ReuseHeader | None]
+
+
+@dataclass(slots=True)
+class Costs:
+    """What was done, as Shen §3.4 counts it: a look for each event and link, and a look-up for each key that came."""
+
+    looks: int = 0
+    lookups: int = 0
+
+
+@dataclass(slots=True)
+class _Link:
+    """What came by one interface: an index, and where in it each key is."""
+
+    index: InterfaceIndex = field(default_factory=InterfaceIndex)
+    numbers: dict[Key, int] = field(default_factory=dict)
+
+
+class ReuseForwarding:
+    """Keys of what neighbours want. Options: `mode`, one of never, always and partial, and `n` for partial."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._mode = str(setting.options.get("mode", "partial"))
+        self._limit = setting.options.get("n", USUAL_LIMIT)
+        if self._mode not in ("never", "always", "partial"):
+            raise InvalidArgument(f"reuse is never, always or partial, not {self._mode!r}")
+        if type(self._limit) is not int or self._limit < 1:
+            raise InvalidArgument(f"a list of keys has room for at least one, not {self._limit!r}")
+        self._may_be_complete = setting.propagation in _COMPLETE_UNDER
+        self._links: dict[int, _Link] = {}
+        self._local: dict[int, dict[Key, None]] = {}  # the broker's own keys, by the short ones
+        self._places: dict[int, dict[int, int]] = {}  # how often a short key came, by interface
+        self.costs = Costs()
+
+    def opened(self, interface: int) -> None:
+        self._links.setdefault(interface, _Link())
+
+    def closed(self, interface: int) -> None:
+        for key in list(self._links[interface].numbers) if interface in self._links else ():
+            self.removed(interface, key)
+        self._links.pop(interface, None)
+
+    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+        short = short_key(key)
+        counts = self._places.setdefault(short, {})
+        counts[interface] = counts.get(interface, 0) + 1
+        if interface == LOCAL:
+            self._local.setdefault(short, {})[key] = None
+        else:
+            link = self._links.setdefault(interface, _Link())
+            link.numbers[key] = link.index.add(short, wanted)
+
+    def removed(self, interface: int, key: Key) -> None:
+        short = short_key(key)
+        if interface == LOCAL:
+            del self._local[short][key]
+            if not self._local[short]:
+                del self._local[short]
+        else:
+            link = self._links[interface]
+            link.index.remove(link.numbers.pop(key))
+        counts = self._places[short]
+        counts[interface] -= 1
+        if not counts[interface]:
+            del counts[interface]
+        if not counts:
+            del self._places[short]
+
+    def announced(self, topic: str, version: int, data: bytes) -> None:
+        pass
+
+    def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
+        sends: list[_Sends] = [{} for _ in arrivals]
+        locals_: list[tuple[Key, ...] | None] = [None] * len(arrivals)
+        asked: dict[int, list[int]] = {interface: [] for interface in self._links}  # rows for which to look at content
+        for row, arrival in enumerate(arrivals):
+            header = arrival.header
+            if not isinstance(header, ReuseHeader):
+                answered: _Sends = {}
+            else:
+                answered, locals_[row] = self._divide(header)
+                if header.complete:
+                    sends[row] = {each: own for each, own in answered.items() if each != arrival.interface}
+                    continue
+            for interface, rows in asked.items():
+                if interface == arrival.interface:
+                    continue
+                if interface in answered:
+                    sends[row][interface] = answered[interface]
+                else:
+                    rows.append(row)
+        for interface, rows in asked.items():
+            if rows and len(self._links[interface].index):
+                self._look(interface, rows, arrivals, sends)
+        return [_route(own, local) for own, local in zip(sends, locals_, strict=True)]
+
+    def _divide(self, header: ReuseHeader) -> tuple[_Sends, tuple[Key, ...] | None]:
+        """The keys of a list by the links they came by; and the broker's own, where the list has all of them."""
+        keys, complete = header.keys, header.complete
+        self.costs.lookups += len(keys)
+        divided: dict[int, list[int]] = {}
+        own: list[Key] = []
+        for key in keys:
+            for interface in self._places.get(key, ()):
+                if interface == LOCAL:
+                    own += self._local[key]
+                else:
+                    divided.setdefault(interface, []).append(key)
+        if len(divided) == 1 and len(keys) == len(next(iter(divided.values()))):
+            parts: _Sends = dict.fromkeys(divided, header)
+        else:
+            parts = {interface: ReuseHeader.of(part, complete) for interface, part in divided.items()}
+        return parts, tuple(own) if complete else None
+
+    def _look(self, interface: int, rows: list[int], arrivals: Sequence[Arrival], sends: list[_Sends]) -> None:
+        """Ask the index of one link about the content of some events."""
+        self.costs.looks += len(rows)
+        index = self._links[interface].index
+        events = [arrivals[row].event for row in rows]
+        if self._mode == "never":
+            for row, wanted in zip(rows, index.find_any(events), strict=True):
+                if wanted:
+                    sends[row][interface] = None
+            return
+        everything = self._mode == "always"
+        found = index.find_all(events) if everything else index.find_up_to(events, self._limit)
+        for row, keys in zip(rows, found, strict=True):
+            if keys:
+                complete = self._may_be_complete and (everything or len(keys) < self._limit)
+                sends[row][interface] = ReuseHeader.of(keys, complete)
+
+
+def _route(sends: _Sends, local: tuple[Key, ...] | None) -> Route:
+    """Links by header: those of one header are one sending."""
+    by_header: dict[ReuseHeader | None, list[int]] = {}
+    for interface in sorted(sends):
+        by_header.setdefault(sends[interface], []).append(interface)
+    return Route(tuple((header, tuple(links)) for header, links in by_header.items()), local)

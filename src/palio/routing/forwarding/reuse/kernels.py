@@ -1,0 +1,31 @@
+"""At most so many of what each event matches: the lowest numbers, whatever order they were found in."""
+
+from __future__ import annotations
+
+from palio.matching.columnar.native import compiled, i32_at, i64_at, put_i32, put_i64
+
+
+@compiled
+def lowest_of_rows(rows: int, numbers: int, count: int, limit: int, ends: int, lowest: int, last: int) -> None:
+    """For each row up to but without `last`, its `limit` lowest numbers in order; `rows` are in order.
+
+    Writes where the numbers of each row end, and the numbers, `limit` places for each row.
+    """
+    at = 0
+    for row in range(last):
+        base = row * limit
+        made = 0
+        while at < count and i64_at(rows, at) == row:
+            number = i32_at(numbers, at)
+            at += 1
+            if made == limit:
+                if number > i32_at(lowest, base + made - 1):
+                    continue
+                made -= 1
+            place = base + made
+            while place > base and i32_at(lowest, place - 1) > number:
+                put_i32(lowest, place, i32_at(lowest, place - 1))
+                place -= 1
+            put_i32(lowest, place, number)
+            made += 1
+        put_i64(ends, row, base + made)
