@@ -50,7 +50,7 @@ class Predicates:
         """Count one more use of a predicate, which is new at this version if it is new, and give its bits."""
         known = self._known.get(predicate)
         if known is None:
-            bits = self.shape.bits_of(predicate_text(predicate.attribute, predicate.values))
+            bits = self.shape.bits_of(predicate_text(predicate))
             known = _Predicate(self._filters.add(single(predicate)), bits, version)
             self._known[predicate] = known
             if known.number >= len(self._own):
