@@ -69,9 +69,16 @@ class Predicates:
             self._filters.remove(known.number)
         return known.bits
 
-    def since(self, version: int) -> Iterator[tuple[Leaf, Bits]]:
-        """The predicates that are newer than a version."""
-        return ((predicate, each.bits) for predicate, each in self._known.items() if each.born > version)
+    def since(self, version: int, most: int) -> list[tuple[Leaf, Bits]] | None:
+        """The predicates that are newer than a version; None where they are more than so many."""
+        found: list[tuple[Leaf, Bits]] = []
+        for predicate, each in reversed(self._known.items()):  # they are in the order of their births
+            if each.born <= version:
+                break
+            if len(found) == most:
+                return None
+            found.append((predicate, each.bits))
+        return found
 
     def __iter__(self) -> Iterator[tuple[Leaf, Bits]]:
         return ((predicate, each.bits) for predicate, each in self._known.items())
