@@ -14,6 +14,7 @@ import palio
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.languages.sql import shapes
+from palio.languages.sql.cutting import cut as cut_text
 from palio.languages.sql.shapes import Shaped, Shapes
 from palio.matching.columnar import bulk
 from palio.matching.columnar import text_kernels as kernels
@@ -64,7 +65,7 @@ def alike(draw: Any) -> list[str]:
     """Conditions of a few shapes, with several literals each."""
     found: list[str] = []
     for text in draw(st.lists(usual_conditions(), min_size=1, max_size=4)):
-        cut = shapes.cut(text)
+        cut = cut_text(text)
         found.append(text)
         if cut is not None and sum(part in OTHERS for part in cut[0]) == len(cut[1]):
             kinds = [part for part in cut[0] if part in OTHERS]
@@ -119,7 +120,7 @@ def test_the_compiled_reader_cuts_as_the_other_does(lines: list[str]) -> None:
     cut = bulk._Cut(lines)
     for at, line in enumerate(lines):
         number = int(cut._shape_of[at])
-        expected = shapes.cut(line)
+        expected = cut_text(line)
         if number < 0:
             continue  # what it leaves to the other
         begin, end, _ = cut._spans[number].tolist()

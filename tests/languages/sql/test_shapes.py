@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from palio.errors import ParseError
 from palio.filters.filter import Filter
 from palio.languages.sql import shapes
+from palio.languages.sql.cutting import cut
 from palio.languages.sql.lowering import lower_filter
 from palio.languages.sql.parser import parse_condition
-from palio.languages.sql.shapes import Shaped, Shapes, cut
+from palio.languages.sql.shapes import Shaped, Shapes
 from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, STRING
 from tests.oracles.generate import Generator
 from tests.strategies import STRINGS, conditions, usual_conditions
@@ -219,12 +220,14 @@ def test_a_conjunction_of_known_conjuncts_is_what_is_parsed(parts: list[str], be
     for _ in range(2):  # each is known when it is seen again
         for part in parts:
             Shaped.read(part, timezone)
-    found = Shaped.read(text, timezone)
-    if found is not None:
-        expected = parsed(text, timezone)
-        assert expected is not None
-        assert found.filter() == expected
-        assert str(~found.filter()) == str(~expected)
+    # The second reading goes by what the first has learned; the others put it together in other ways.
+    for each in (text, text, between.join(reversed(parts)), "".join(parts), f"{between}{text}", f"{text}{between}1"):
+        found = Shaped.read(each, timezone)
+        if found is not None:
+            expected = parsed(each, timezone)
+            assert expected is not None
+            assert found.filter() == expected
+            assert str(~found.filter()) == str(~expected)
 
 
 @pytest.mark.parametrize(
@@ -249,3 +252,25 @@ def test_conjunctions_of_new_shapes_need_no_parser(text: str, monkeypatch: pytes
     found = Shaped.read(text)
     assert found is not None
     assert found.filter() == parsed(text, "UTC")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b = 'y' AND a = 2", "a BETWEEN 3 AND 4 AND b = 'it''s' AND a = -1", "a = 1 AND b = 'y AND a = 2'",
+        "a = 1b = 'x'", "a = 1 b = 'x'", " AND a = 1 AND b = 'x'", "a = 1 AND b = 'x' AND 5", "a = 1 AND 5 AND b = 'x'",
+        "a BETWEEN 1 AND b = 'x'", "a BETWEEN 1 AND 5 AND 6", "a = 1 AND b = 'x' OR c", "a = 1 AND b = \"x\"",
+        "a = 1 AND b = 'x' -- a = 1", "a = 1 AND b = 'x\\'' AND a = 1", "a = 1 AND b = 1234567890123456789012",
+        "a = 1.5 AND b = 'x'", "a = 1 AND b = 'x' ", "a = \1 AND b = 'x'", "5 > a AND b = 'x'", "5 AND b = 'x'",
+    ],
+)  # fmt: skip
+def test_what_was_learned_of_conjuncts_is_not_put_together_wrongly(text: str) -> None:
+    for each in ("a = 1", "b = 'x'", "a BETWEEN 1 AND 2", "a = -1", "5 > a", "c"):
+        for _ in range(2):
+            Shaped.read(each)
+            Shaped.read(f"{each} AND z = 7")
+    for _ in range(2):
+        Shaped.read("c = 1 AND a = 1 AND b = 'x' AND a BETWEEN 1 AND 2 AND a = -1 AND 5 > a")
+    expected = parsed(text, "UTC")
+    found = Shaped.read(text)
+    assert found is None or found.filter() == expected

@@ -1,19 +1,11 @@
 """Conditions that differ only in their literals are parsed once.
 
-The *shape* of a condition is its text with every literal cut out and its kind left in its place; blanks and the case
-of words stay as they are. For a shape that was seen before, the literals are filled into its template and nothing
-is parsed. Cutting is done where the lexer would: a literal that stands inside a name, a comment or another literal
-makes a shape whose literals the lexer does not find, and that has no template.
-
-Two conditions of one shape are cut into the same tokens, because no kind of literal here can reach beyond its own
-characters, whatever they are: a string ends at its quote, a number where something else than a letter, a digit or
-a point follows. So what the parser says of the first holds for all.
+For a shape that was seen before, the literals are filled into its template and nothing is parsed.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from palio.errors import ParseError
@@ -22,54 +14,15 @@ from palio.filters.expressions.casting import zone_of
 from palio.filters.filter import Filter
 from palio.filters.tree import Node
 from palio.languages.sql.asking import test_of
+from palio.languages.sql.cutting import LONGEST, cut, find_literals
+from palio.languages.sql.heads import Heads
 from palio.languages.sql.literals import BadLiteral
 from palio.languages.sql.lowering import Ask
 from palio.languages.sql.parting import conjuncts_of
-from palio.languages.sql.templates import (
-    DECIMAL,
-    DOUBLE,
-    INTEGER,
-    STRING,
-    Cut,
-    Given,
-    Template,
-    join_templates,
-    make_template,
-)
+from palio.languages.sql.templates import Given, Template, join_templates, make_template
 
-LONGEST: Final = 20_000
-"""Characters of a condition that is looked at for its shape."""
-LONGEST_INTEGER: Final = 18
 _MOST_SHAPES: Final = 2_048
 LONGEST_SHAPE: Final = 4_096
-
-# Possessive throughout, and a group nowhere repeated so, as in the lexer.
-_LITERAL: Final = re.compile(
-    r"""('[^'\\]*+(?:''[^'\\]*+)*'(?!')|"[^"\\]*+(?:""[^"\\]*+)*"(?!")"""
-    r"""|(?<![\w.])[0-9]++(?:\.[0-9]++)?(?:[dD]|[eE][+-]?[0-9]++)?(?![\w.]))"""
-)
-
-
-def cut(text: str) -> tuple[str, list[str]] | None:
-    """The shape of a condition and the literals that were cut out of it; None where it has no use."""
-    if len(text) > LONGEST:
-        return None
-    pieces = _LITERAL.split(text)
-    literals = pieces[1::2]
-    for at, literal in enumerate(literals):
-        kind = literal[0]
-        if kind == "'" or kind == '"':
-            kind = STRING
-        elif literal.isdigit():
-            if len(literal) > LONGEST_INTEGER:
-                return None
-            kind = INTEGER
-        else:
-            kind = DOUBLE if literal[-1] in "dD" or "e" in literal or "E" in literal else DECIMAL
-        pieces[2 * at + 1] = kind
-    shape = "".join(pieces)
-    # A backslash changes where a string ends, and a comment what is one at all.
-    return None if "\\" in shape or "--" in shape or "/*" in shape else (shape, literals)
 
 
 class Shapes:
@@ -78,6 +31,7 @@ class Shapes:
     def __init__(self) -> None:
         self._templates: dict[str, Template | None] = {}
         self._once: set[str] = set()
+        self.heads = Heads()
 
     def template(self, shape: str, text: str) -> Template | None:
         """The template of a shape, made of one of its conditions; None where it has none."""
@@ -111,7 +65,11 @@ class Shapes:
                 return None
             found = [self.known(part, own) for part, own in zip(parts, texts, strict=True)]
         known = [template for template in found if template is not None]
-        return known if len(known) == len(parts) else None
+        if len(known) < len(parts):
+            return None
+        for part, template in zip(parts, known, strict=True):
+            self.heads.learn(part, template)
+        return known
 
 
 SHAPES: Final = Shapes()
@@ -122,14 +80,6 @@ def _template(text: str) -> Template | None:
         return make_template(text, find_literals(text))
     except ParseError:  # which whoever reads the text itself will say better
         return None
-
-
-def find_literals(text: str) -> list[Cut]:
-    """The kind, begin and end of every literal that is cut out."""
-    found = cut(text)
-    kinds = [mark for mark in found[0] if mark in (INTEGER, DECIMAL, DOUBLE, STRING)] if found else []
-    spans = [each.span() for each in _LITERAL.finditer(text)]
-    return [(kind, *span) for kind, span in zip(kinds, spans, strict=True)] if len(kinds) == len(spans) else []
 
 
 class Shaped:
@@ -148,10 +98,15 @@ class Shaped:
 
         A conjunction of a new shape is read by its conjuncts, where theirs are known.
         """
-        found = cut(text)
-        if found is None or not (text.isascii() or _is_whole(text)):
+        if len(text) > LONGEST or not (text.isascii() or _is_whole(text)):
             return None
         if timezone != "UTC" and zone_of(timezone) is None:
+            return None
+        quick = SHAPES.heads.read(text)
+        if quick is not None:
+            return Conjoined(*quick, timezone)
+        found = cut(text)
+        if found is None:
             return None
         shape, literals = found
         conjuncts = SHAPES.known_conjuncts(shape, text)
@@ -159,16 +114,11 @@ class Shaped:
         templates = conjuncts or ([] if template is None else [template])
         if not templates or len(literals) != sum([len(each.slots) for each in templates]):
             return None  # the second where a text has what stands for a literal in a shape
-        parts: list[Shaped] = []
-        first = 0
         try:
-            for each in templates:
-                last = first + len(each.slots)
-                parts.append(cls(each, each.read(literals[first:last], timezone), timezone))
-                first = last
+            parts = _read(templates, literals, timezone)
         except BadLiteral:
             return None
-        return parts[0] if conjuncts is None else Conjoined(parts)
+        return parts[0] if conjuncts is None else Conjoined(conjuncts, literals, timezone)
 
     def node(self) -> Node:
         """A tree for the condition, not always canonical, but cheap."""
@@ -196,13 +146,36 @@ class Shaped:
         )
 
 
+def _read(templates: Sequence[Template], literals: Sequence[str], timezone: str) -> list[Shaped]:
+    """The conditions of some templates, whose literals follow each other."""
+    found: list[Shaped] = []
+    first = 0
+    for template in templates:
+        last = first + len(template.slots)
+        found.append(Shaped(template, template.read(literals[first:last], timezone), timezone))
+        first = last
+    return found
+
+
 class Conjoined:
-    """A conjunction of conditions whose shapes are known, where that of the whole is new."""
+    """A conjunction of conditions whose shapes are known, where that of the whole is new.
 
-    __slots__ = ("parts",)
+    Its literals are read when they are needed, which for most is never.
+    """
 
-    def __init__(self, parts: list[Shaped]) -> None:
-        self.parts = parts
+    __slots__ = ("_literals", "_parts", "_templates", "_timezone")
+
+    def __init__(self, templates: Sequence[Template], literals: Sequence[str], timezone: str) -> None:
+        self._templates = templates
+        self._literals = literals
+        self._timezone = timezone
+        self._parts: list[Shaped] | None = None
+
+    @property
+    def parts(self) -> list[Shaped]:
+        if self._parts is None:
+            self._parts = _read(self._templates, self._literals, self._timezone)
+        return self._parts
 
     def node(self) -> Node:
         return self._whole().node()
@@ -211,14 +184,22 @@ class Conjoined:
         return all(part.holds(event) for part in self.parts)
 
     def strings(self, most: int) -> tuple[str, list[str]] | None:
-        return next((found for part in self.parts if (found := part.strings(most)) is not None), None)
+        first = 0
+        for template in self._templates:
+            last = first + len(template.slots)
+            if template.equalities:
+                found = _read([template], self._literals[first:last], self._timezone)[0].strings(most)
+                if found is not None:
+                    return found
+            first = last
+        return None
 
     def filter(self) -> Filter:
         return self._whole().filter()
 
     def _whole(self) -> Shaped:
         given = [value for part in self.parts for value in part.given]
-        return Shaped(join_templates([part.template for part in self.parts]), given, self.parts[0].timezone)
+        return Shaped(join_templates(self._templates), given, self._timezone)
 
 
 def _is_whole(text: str) -> bool:

@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from palio.filters.expressions.casting import zone_of
-from palio.languages.sql.shapes import LONGEST, LONGEST_SHAPE, SHAPES
+from palio.languages.sql.cutting import LONGEST
+from palio.languages.sql.shapes import LONGEST_SHAPE, SHAPES
 from palio.languages.sql.templates import Template
 from palio.matching.columnar import text_kernels as kernels
 from palio.matching.columnar.conditions import ConditionsBuilder, Int64s
 from palio.matching.columnar.conjuncts import Conjuncts
-from palio.matching.columnar.filling import Literals, fill, fill_one
+from palio.matching.columnar.filling import Alone, Common, Literals, alone, fill, fill_alone, fill_together
 from palio.matching.subscription import Subscription
 
 _CHUNK: Final = 100_000
@@ -72,14 +73,36 @@ def _add_conjuncts(builder: ConditionsBuilder, numbers: Int64s, texts: list[str]
     """Add the texts whose conjuncts have templates, one attribute each; answers which."""
     conjuncts = Conjuncts(texts)
     cut = _Cut(conjuncts.texts)
-    filled = []
+    alike: dict[Common | None, list[tuple[Template, Alone, Int64s]]] = {}
     for shape, which in cut.shapes(0):
         template = SHAPES.template(shape, conjuncts.texts[which[0]])
-        if template is not None:
-            found = fill_one(builder, len(which), template, cut.literals(which, template), zone)
-            if found is not None:
-                filled.append((found[0], which, found[1]))
-    return conjuncts.add(builder, numbers, filled)
+        asked = None if template is None else alone(template)
+        if template is not None and asked is not None:
+            alike.setdefault(asked.common, []).append((template, asked, which))
+    for common, shapes in alike.items():
+        if common is None or not _fill_together(builder, common, shapes, conjuncts, cut, zone):
+            for template, asked, which in shapes:
+                handles = fill_alone(builder, len(which), asked, cut.literals(which, template), zone)
+                conjuncts.fill(which, [(asked.name, len(which))], handles)
+    return conjuncts.add(builder, numbers)
+
+
+def _fill_together(
+    builder: ConditionsBuilder,
+    common: Common,
+    shapes: Sequence[tuple[Template, Alone, Int64s]],
+    conjuncts: Conjuncts,
+    cut: _Cut,
+    zone: str,
+) -> bool:
+    """Fill the conjuncts of shapes that ask the same of different attributes; answers whether that could be done."""
+    lines = np.concatenate([which for _, _, which in shapes])
+    names = [(asked.name, len(which)) for _, asked, which in shapes]
+    axis = np.repeat([builder.axis((name, None)) for name, _ in names], [count for _, count in names])
+    handles = fill_together(builder, axis, common, cut.literals(lines, shapes[0][0]), zone)
+    if handles is not None:
+        conjuncts.fill(lines, names, handles)
+    return handles is not None
 
 
 class _Cut:
@@ -116,11 +139,10 @@ class _Cut:
         order = np.argsort(self._shape_of, kind="stable")
         starts = np.searchsorted(self._shape_of[order], np.arange(self._count + 1))
         found = []
-        for number in range(self._count):
-            lines = order[starts[number] : starts[number + 1]]
-            if len(lines) > few:
-                begin, end, _ = self._spans[number].tolist()
-                found.append((self._shape_text[begin:end].tobytes().decode("ascii"), lines))
+        for number in np.flatnonzero(np.diff(starts) > few).tolist():
+            begin, end, _ = self._spans[number].tolist()
+            shape = self._shape_text[begin:end].tobytes().decode("ascii")
+            found.append((shape, order[starts[number] : starts[number + 1]]))
         return found
 
     def literals(self, lines: Int64s, template: Template) -> Literals:

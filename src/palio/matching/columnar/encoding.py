@@ -7,6 +7,7 @@ is the slot between s and s + NUL.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, TypeAlias
@@ -90,6 +91,16 @@ class AxesBuilder:
             points = self._texts_of(axis, region).points
             return self._row(axis, region, points.setdefault(value, len(points)), POINT)
         return self._row(axis, region, self._cut(axis, region, value, False), self._cut(axis, region, value, True))
+
+    def equal_texts(self, axis: Ints, values: Sequence[str]) -> range:
+        """Equality with many strings at once, each on its axis; those of one axis stand together."""
+        numbers: list[int] = []
+        at = 0
+        for number, count in zip(*(each.tolist() for each in np.unique(axis, return_counts=True)), strict=True):
+            points = self._texts_of(number, Region.STRING).points
+            numbers += [points.setdefault(value, len(points)) for value in values[at : at + count]]
+            at += count
+        return self._many_rows(axis, Region.STRING, np.array(numbers, np.int64), np.full(len(axis), POINT, np.int64))
 
     def between(self, axis: int, region: Region, lower: Cut | None, upper: Cut | None) -> int:
         """All values of a kind above one cut and below another; None is the end of the kind."""

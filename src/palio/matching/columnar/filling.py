@@ -45,6 +45,7 @@ from palio.matching.columnar.encoding import Region
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Asked: TypeAlias = tuple[Simple, Ask]  # a condition, and whether it is wanted to be TRUE or FALSE
 Group: TypeAlias = list[Asked]  # on one attribute, all of which must hold for one value
+Common: TypeAlias = tuple[tuple[str, ...], tuple[Slot, ...]]  # comparisons with integers; without operators, equality
 
 _OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
@@ -151,15 +152,34 @@ def _add(builder: ConditionsBuilder, numbers: Int64s, groups: Sequence[Handles],
     builder.add_plain(numbers, total, handles)
 
 
-def fill_one(
-    builder: ConditionsBuilder, count: int, template: Template, literals: Literals, zone: str
-) -> tuple[str, Handles] | None:
-    """The attribute and the intervals of so many lines of a shape that asks of one attribute alone; None for others."""
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """What a template asks of its one attribute."""
+
+    name: str
+    group: Group
+    common: Common | None  # templates of which this is equal are filled together, whatever attributes they ask of
+
+
+def alone(template: Template) -> Alone | None:
+    """None for a template that asks of several attributes, or for one of several things."""
     alternatives = conjunctions(template.condition)
     if alternatives is None or len(alternatives) != 1 or len(alternatives[0]) != 1:
         return None
     name, group = alternatives[0][0]
-    return name, _Filling(builder, literals, zone, count).handles(name, group)
+    return Alone(name, group, _common(group))
+
+
+def fill_alone(builder: ConditionsBuilder, count: int, asked: Alone, literals: Literals, zone: str) -> Handles:
+    """The intervals of so many lines of a shape that asks of one attribute."""
+    return _Filling(builder, literals, zone, count).handles(asked.name, asked.group)
+
+
+def fill_together(
+    builder: ConditionsBuilder, axis: Int64s, common: Common, literals: Literals, zone: str
+) -> Handles | None:
+    """The intervals of lines that ask the same of one attribute each; None where a literal is not as most are."""
+    return _Filling(builder, literals, zone, len(axis)).across(axis, common)
 
 
 # --- which conjunctions a template is ------------------------------------------------------------------------
@@ -224,18 +244,29 @@ class _Filling:
         self._count = count
 
     def handles(self, name: str, group: Group) -> Handles:
-        bounds = _bounds(group)
-        if bounds is not None and all(slot.kind == INTEGER for slot in bounds.values()):
-            return self._integers(name, bounds)
+        common = _common(group)
+        if common is not None:
+            found = self.across(np.full(self._count, self._builder.axis((name, None)), np.int64), common)
+            if found is not None:
+                return found
         slots = _equalities(group)
         if slots is not None:
             which, texts = self._literals.distinct(slots)
-            return Handles.by_choice(which, self._equal(name, slots[0], texts), len(slots))
+            alone: Group = [(Compared(name, "=", slots[0]), Ask.TRUE)]
+            choices = [self._either(name, alone, (slots[0],), [text]) for text in texts]
+            return Handles.by_choice(which, choices, len(slots))
         slots = tuple(slot for simple, _ in group for slot in _slots(simple))
         if len(slots) == 1:
             which, texts = self._literals.distinct(slots)
             return Handles.by_choice(which, [self._either(name, group, slots, [text]) for text in texts])
         return self._combinations(name, group, slots)
+
+    def across(self, axis: Int64s, common: Common) -> Handles | None:
+        """The intervals of lines by the axis of each; None where a literal is not as most are."""
+        operators, slots = common
+        if operators:
+            return self._integers(axis, dict(zip(operators, slots, strict=True)))
+        return self._words(axis, slots)
 
     def _combinations(self, name: str, group: Group, slots: tuple[Slot, ...]) -> Handles:
         """The intervals of every distinct combination of literals."""
@@ -247,10 +278,9 @@ class _Filling:
         choices = [self._either(name, group, slots, [texts[each] for each in row]) for row in rows.tolist()]
         return Handles.by_choice(inverse.reshape(-1), choices)
 
-    def _integers(self, name: str, bounds: dict[str, Slot]) -> Handles:
+    def _integers(self, axis: Int64s, bounds: dict[str, Slot]) -> Handles:
         """A comparison with an integer, or one from below and one from above."""
         axes = self._builder.axes
-        axis = np.full(self._count, self._builder.axis((name, None)), np.int64)
         values = {operator: self._literals.integers(slot) for operator, slot in bounds.items()}
         if "<>" in values:
             at = values["<>"]
@@ -269,20 +299,16 @@ class _Filling:
         )
         return Handles.one_each(np.asarray(made))
 
-    def _equal(self, name: str, slot: Slot, texts: list[str]) -> list[list[int] | None]:
-        """The intervals of equality with each literal; most are texts that are nothing else."""
-        alone: Group = [(Compared(name, "=", slot), Ask.TRUE)]
-        if slot.kind != STRING or slot.before:
-            return [self._either(name, alone, (slot,), [text]) for text in texts]
-        axes, axis, zone = self._builder.axes, self._builder.axis((name, None)), self._zone
-        found: list[list[int] | None] = []
-        for text in texts:
-            value = str(slot.read(text, zone))
-            if is_only_text(value, zone):
-                found.append([axes.equal(axis, Region.STRING, value)])
-            else:
-                found.append(self._either(name, alone, (slot,), [text]))
-        return found
+    def _words(self, axis: Int64s, slots: tuple[Slot, ...]) -> Handles | None:
+        """Equality with one of some texts; None where one of them reads as something else, too."""
+        which, texts = self._literals.distinct(slots)
+        words = [str(slots[0].read(text, self._zone)) for text in texts]
+        if not all(is_only_text(word, self._zone) for word in words):
+            return None
+        pairs, own = np.unique(np.repeat(axis, len(slots)) * len(words) + which, return_inverse=True)
+        on, word = np.divmod(pairs, max(1, len(words)))
+        made = self._builder.axes.equal_texts(on, [words[at] for at in word.tolist()])
+        return Handles(np.full(self._count, len(slots), np.int64), made.start + own.reshape(-1))
 
     def _either(self, name: str, group: Group, slots: tuple[Slot, ...], texts: list[str]) -> list[int] | None:
         """The intervals of a group with these literals: by a short cut where there is one."""
@@ -343,6 +369,15 @@ def _bounds(group: Group) -> dict[str, Slot] | None:
     if len(found) == 1 or (len(found) == 2 and len({*found} & {"<", "<="}) == 1 == len({*found} & {">", ">="})):
         return found
     return None
+
+
+def _common(group: Group) -> Common | None:
+    """What is asked, whatever the attribute, where it is compared with integers or equal to texts."""
+    bounds = _bounds(group)
+    if bounds is not None and all(slot.kind == INTEGER for slot in bounds.values()):
+        return tuple(bounds), tuple(bounds.values())
+    slots = _equalities(group)
+    return ((), slots) if slots is not None and slots[0].kind == STRING and not slots[0].before else None
 
 
 def _equalities(group: Group) -> tuple[Slot, ...] | None:

@@ -1,6 +1,6 @@
 """Cutting the literals out of conditions, a million lines of them, without a Python object each.
 
-The same cut as `palio.languages.sql.shapes` makes, which says why it is right; a property test compares the two. A
+The same cut as `palio.languages.sql.cutting` makes, which says why it is right; a property test compares the two. A
 line with anything that needs a closer look, a backslash, a comment, a letter beyond ASCII outside of quotes, is given
 no shape and left to the parser. Shapes and pieces of text are numbered as they are met, equal ones with equal numbers.
 """

@@ -1,0 +1,119 @@
+"""Which branches of a routing tree an event satisfies: all that brokers after the first need to know of it.
+
+A branch names a node by the places of the children that lead to it (Jerzak §4.3.1). Branches that reach no filter's
+end are kept where others may have tags on them. A tree may be cut at a height; a node there stands for itself and all
+below it, which sends an event further than need be, never less far (Jerzak §4.3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Branch: TypeAlias = tuple[int, ...]
+Places: TypeAlias = "dict[int, Places]"
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingTree:
+    """Branches in the bytes that travel (`kernels` says how they are written); 0 is no height.
+
+    >>> found = ForwardingTree.of([(0, 0, 0, 0), (2,)])
+    >>> found.code.hex(), found.branches
+    ('020102010101010100', ((0, 0, 0, 0), (2,)))
+    """
+
+    code: bytes
+    height: int = 0
+
+    @classmethod
+    def of(cls, branches: Iterable[Branch], height: int = 0) -> ForwardingTree:
+        """The tree of some branches, each with all that lead to it."""
+        root: Places = {}
+        for branch in branches:
+            places = root
+            for place in branch:
+                places = places.setdefault(place, {})
+        code = bytearray()
+        level = [root]
+        for places in level:  # which grows meanwhile: level by level
+            code += _number(len(places))
+            before = -1
+            for place, below in sorted(places.items()):
+                code += _number((place - before - 1) << 1 | bool(below))
+                before = place
+                if below:
+                    level.append(below)
+        return cls(bytes(code), height)
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """The places that lead to each of the leaves, in order."""
+        return tuple(sorted(_leaves(self._places())))
+
+    def __len__(self) -> int:
+        """The number of nodes, the root not among them."""
+        level = [self._places()]
+        for places in level:
+            level.extend(places.values())
+        return len(level) - 1
+
+    def covers(self, other: ForwardingTree) -> bool:
+        """Whether who gets an event with the other tree gets one with this tree too, whatever the routing tree.
+
+        It is so where this tree has all branches of the other: nobody need look at the content (Jerzak §4.3.4).
+        """
+        return _covers(self._places(), self.height, other._places(), other.height)
+
+    def _places(self) -> Places:
+        numbers = _numbers(self.code)
+        root: Places = {}
+        level = [root]
+        for places in level:
+            place = -1
+            for _ in range(next(numbers)):
+                number = next(numbers)
+                place += (number >> 1) + 1
+                places[place] = {}
+                if number & 1:
+                    level.append(places[place])
+        return root
+
+
+def _covers(wide: Places, height: int, narrow: Places, other_height: int, depth: int = 0) -> bool:
+    if depth and depth == height:  # it stands for all below it
+        return True
+    if depth and depth == other_height:
+        return False
+    return all(
+        place in wide and _covers(wide[place], height, below, other_height, depth + 1)
+        for place, below in narrow.items()
+    )
+
+
+def _leaves(places: Places, above: Branch = ()) -> Iterator[Branch]:
+    for place, below in places.items():
+        if below:
+            yield from _leaves(below, (*above, place))
+        else:
+            yield (*above, place)
+
+
+def _number(number: int) -> bytes:
+    code = bytearray()
+    while number > 127:
+        code.append(number & 127 | 128)
+        number >>= 7
+    code.append(number)
+    return bytes(code)
+
+
+def _numbers(code: bytes) -> Iterator[int]:
+    number = shift = 0
+    for octet in code:
+        number |= (octet & 127) << shift
+        shift += 7
+        if octet < 128:
+            yield number
+            number = shift = 0
