@@ -12,17 +12,36 @@ from palio.covering.dense import DenseGraph
 from palio.covering.flat import FlatGraph
 from palio.covering.forest import PosetForest
 from palio.covering.graph import Changes, RelationGraph
+from palio.covering.indexes.columnar import ColumnarIndex
+from palio.covering.indexes.kdtree import KdTreeIndex
+from palio.covering.indexes.linear import LinearIndex
+from palio.covering.indexes.protocol import CoveringIndex
 from palio.covering.poset import SienaPoset
 from palio.filters.filter import Filter
 from tests.covering.test_redundancy import conditions
 from tests.strategies import readable_conditions
 
+
+class SmallKdTreeIndex(KdTreeIndex):
+    """A k-d tree that makes trees of very few points."""
+
+    recent = 4
+
+
+INDEXES: dict[str, Callable[[], CoveringIndex]] = {
+    "linear": LinearIndex,
+    "columnar": ColumnarIndex,
+    "k-d tree": KdTreeIndex,
+    "k-d tree of few points": SmallKdTreeIndex,
+}
 EXACT: dict[str, Callable[[], RelationGraph]] = {
     "dense": DenseGraph,
     "poset": SienaPoset,
     "forest": PosetForest,
     "flat, k = 1": FlatGraph,
     "flat, k = 3": lambda: FlatGraph(k=3),
+    "flat, columnar": lambda: FlatGraph(index=ColumnarIndex),
+    "flat, k-d tree": lambda: FlatGraph(k=2, index=SmallKdTreeIndex),
 }
 
 
@@ -63,7 +82,7 @@ def any_filters() -> st.SearchStrategy[Filter]:
 @st.composite
 def histories(draw: Callable[..., Any], filters: st.SearchStrategy[Filter] | None = None, most: int = 30) -> list[Step]:
     """Filters that come, come again, and go; none goes that is not there."""
-    pool = draw(st.lists(filters or any_filters(), min_size=1, max_size=10))
+    pool = draw(st.lists(any_filters() if filters is None else filters, min_size=1, max_size=10))
     steps: list[Step] = []
     live: Counter[Filter] = Counter()
     for _ in range(draw(st.integers(1, most))):

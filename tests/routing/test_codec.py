@@ -26,7 +26,7 @@ MESSAGES: list[Any] = [
     messages.Settle(ID),
     messages.Settled(ID),
     messages.Announce("tree", 4, b"\x00"),
-    messages.Offer(1, 2, 3, True),
+    messages.Offer(1, 2, 3, 4),
     messages.Request(1, 2),
     messages.Publish(ID, b"body", b"header", 1, 2, 3, 4, b"stamps"),
 ]
@@ -41,7 +41,6 @@ REQUESTS: list[Any] = [
 ANSWERS: list[Any] = [
     clients.Confirmed("desk"),
     clients.Cancelled("desk"),
-    clients.Accepted(ID),
     clients.Refused("no", True),
 ]
 

@@ -14,27 +14,36 @@ then. That holds for filters of any shape: conditions an extent cannot hold leav
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from math import inf
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from palio.filters.filter import Filter
 from palio.filters.hulls import hull_of
 from palio.filters.tree import And, Leaf, Node, Or
 
+Floats: TypeAlias = npt.NDArray[np.float64]
 Range: TypeAlias = tuple[float, float]
 Extent: TypeAlias = Mapping[str, Range]
 """From where to where attributes reach, by attribute and group of kinds; what is not named reaches everywhere."""
+
+_EVERYWHERE: Final[Range] = (-inf, inf)
 
 
 class Interest:
     """A filter as relation graphs and their indexes hold it, with its number in the order of arrival."""
 
-    __slots__ = ("arrival", "extent", "filter", "wanted")
+    __slots__ = ("_axes", "_corner", "arrival", "extent", "filter", "wanted")
 
     def __init__(self, filter: Filter, arrival: int) -> None:
         self.filter = filter
         self.arrival = arrival
         self.extent = extent_of(filter)
         self.wanted = 1  # how many times it was inserted and not yet removed
+        self._axes: tuple[str, ...] | None = None
+        self._corner: Floats
 
     def is_above(self, other: Interest) -> bool:
         """Whether this one covers the other, and is the one to stay where they cover each other."""
@@ -45,6 +54,19 @@ class Interest:
             return True
         return _canonical_place(self.filter) < _canonical_place(other.filter)
 
+    def corner(self, axes: tuple[str, ...]) -> Floats:
+        """How far the filter reaches down and up each of some axes: (-l1, r1, …), everywhere where it does not say.
+
+        It is remembered for the axes that were asked for last, which are nearly always the same.
+        """
+        if self._axes != axes:
+            corner: list[float] = []
+            for axis in axes:
+                low, high = self.extent.get(axis, _EVERYWHERE)
+                corner += (-low, high)
+            self._axes, self._corner = axes, np.array(corner)
+        return self._corner
+
     def __repr__(self) -> str:
         return f"Interest({str(self.filter)!r}, {self.arrival})"
 
@@ -52,6 +74,11 @@ class Interest:
 def extent_of(filter: Filter) -> Extent:
     """How far a filter reaches; costs time in the number of its conditions."""
     return _extent(filter.tree)
+
+
+def axis_of(attribute: str, group: str = "") -> str:
+    """What an attribute's values of one group of kinds are called in an extent; numbers where no group is named."""
+    return f"{attribute}\0{group}"
 
 
 def reaches_beyond(wide: Extent, narrow: Extent) -> bool:
@@ -67,7 +94,7 @@ def _extent(node: Node) -> dict[str, Range]:
     match node:
         case Leaf(attribute, values):
             hull = hull_of(values)
-            return {} if hull is None else {f"{attribute}\0{hull.group}": (hull.low, hull.high)}
+            return {} if hull is None else {axis_of(attribute, hull.group): (hull.low, hull.high)}
         case And(children):
             met: dict[str, Range] = {}
             for child in children:

@@ -72,9 +72,16 @@ def _place(kind: Kind, cut: Position) -> float:
         case Kind.FLOAT:
             return clamped(float_at(cut))
         case Kind.DECIMAL:
-            return clamped(cut[0])
+            return _divided(cut[0].numerator, cut[0].denominator)
         case Kind.DATE:
             return clamped(cut * _DAY)
         case Kind.STRING | Kind.BYTES:
             return text_place(cut)
     return clamped(cut)
+
+
+def _divided(numerator: int, denominator: int) -> float:
+    try:
+        return numerator / denominator
+    except OverflowError:
+        return LARGEST if numerator > 0 else -LARGEST

@@ -290,6 +290,7 @@ class Matcher:
         """As `match_columns`, for events."""
         from palio.matching.batches import match_piece
 
+        self._settle(len(events))
         state = self._state
         return match_piece(events, state.segments, state.live, state.catalogue)
 
@@ -475,11 +476,11 @@ class Matcher:
             segment.searcher.dead = dead
         self._state = _State(tuple(segments), live, catalogue, dead)
 
-    def _settle(self) -> None:
+    def _settle(self, matches: int = 1) -> None:
         """Make a segment of the new ones when matching goes on and adding does not."""
         if len(self._state.live) <= _FEW_LIVE:
             return
-        self._quiet += 1
+        self._quiet += matches
         if self._quiet > _QUIET_MATCHES and self._lock.acquire(blocking=False):
             try:
                 self._seal()

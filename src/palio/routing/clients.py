@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from palio.filters.filter import Filter
-from palio.routing.messages import EventId
+from palio.routing.messages import Report
 
 Confirm: TypeAlias = Literal["no", "edge", "network"]
 
@@ -69,13 +69,7 @@ class Cancelled(Struct, frozen=True, array_like=True, tag=49):
     name: str
 
 
-class Accepted(Struct, frozen=True, array_like=True, tag=50):
-    """An event was let in, under this id."""
-
-    event: EventId
-
-
-class Refused(Struct, frozen=True, array_like=True, tag=51):
+class Refused(Struct, frozen=True, array_like=True, tag=50):
     """A request that was not carried out."""
 
     reason: str
@@ -85,4 +79,4 @@ class Refused(Struct, frozen=True, array_like=True, tag=51):
 ClientRequest: TypeAlias = (
     SubscribeClient | UnsubscribeClient | AdvertiseClient | UnadvertiseClient | PublishClient | AnnounceClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Accepted | Refused
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Report

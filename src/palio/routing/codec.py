@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -18,6 +18,7 @@ from palio.errors import EventError, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.clients import Answer, ClientRequest
+from palio.routing.frames import Frame
 from palio.routing.messages import Message
 
 VERSION: Final = 1  # of all that is written here; neighbours of another version are refused when a link is set up
@@ -26,15 +27,21 @@ _LONGEST_FILTER: Final = 1024 * 1024
 _REMEMBERED_FILTERS: Final = 65_536
 _DECIMAL, _DATE = 1, 2
 
+# What traffic is counted by: the kinds of messages by their tags.
+KINDS: Final = {each.__struct_config__.tag: each.__name__.lower() for each in (*get_args(Message), *get_args(Frame))}
+HELLO, GRANT, PACKET = (
+    next(tag for tag, name in KINDS.items() if name == kind) for kind in ("hello", "grant", "packet")
+)
 
-def encode(message: Message | ClientRequest | Answer) -> bytes:
+
+def encode(message: Message | Frame | ClientRequest | Answer) -> bytes:
     """A message as bytes."""
     return _encoder.encode(message)
 
 
-def decode(data: bytes) -> Message:
-    """What a neighbour said; `WireError` for bytes that are no message."""
-    message: Message = _read(_messages, data)
+def decode(data: bytes) -> Message | Frame:
+    """What a neighbour said, or its session; `WireError` for bytes that are neither."""
+    message: Message | Frame = _read(_messages, data)
     return message
 
 
@@ -48,6 +55,11 @@ def decode_answer(data: bytes) -> Answer:
     """What a broker answered its client."""
     answer: Answer = _read(_answers, data)
     return answer
+
+
+def kind_of(data: bytes) -> int:
+    """The tag of an encoded message: every one is an array that begins with it."""
+    return data[1]
 
 
 def encode_event(event: Event) -> bytes:
@@ -111,7 +123,7 @@ def _parsed(zone: str, text: str) -> Filter:
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
-_messages: Final = msgspec.msgpack.Decoder(Message, dec_hook=_filter)
+_messages: Final = msgspec.msgpack.Decoder(Message | Frame, dec_hook=_filter)
 _requests: Final = msgspec.msgpack.Decoder(ClientRequest, dec_hook=_filter)
 _answers: Final = msgspec.msgpack.Decoder(Answer)
 _bodies: Final = msgspec.msgpack.Decoder(tuple[str, str | None, datetime | None, dict[str, Any]], ext_hook=_extension)

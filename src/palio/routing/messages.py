@@ -30,7 +30,14 @@ class EventId(Struct, frozen=True, array_like=True, order=True):
 
 
 class Begin(Struct, frozen=True, array_like=True, tag=1):
-    """What follows on this link replaces everything that was said on it before."""
+    """What follows on this link replaces everything that was said on it before.
+
+    In a spanning tree a link is used for as long as either end chose the other as its parent, and each choice has a
+    number: what follows holds for these two choices, the sender's and the receiver's, and no others.
+    """
+
+    mine: int = 0
+    yours: int = 0
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=2):
@@ -66,9 +73,10 @@ class Settle(Struct, frozen=True, array_like=True, tag=6):
 
 
 class Settled(Struct, frozen=True, array_like=True, tag=7):
-    """The answer to `Settle`."""
+    """The answer to `Settle`; not `whole` where a link broke meanwhile, and the question must be asked again."""
 
     wave: EventId
+    whole: bool = True
 
 
 class Announce(Struct, frozen=True, array_like=True, tag=8):
@@ -79,13 +87,25 @@ class Announce(Struct, frozen=True, array_like=True, tag=8):
     data: bytes
 
 
+class Report(Struct, frozen=True, array_like=True, tag=11):
+    """What the clients of a broker want, for whoever makes routing trees (`reports`).
+
+    `anew`: this is all they want, whatever was reported before.
+    """
+
+    node: int
+    anew: bool
+    added: tuple[tuple[Key, Filter], ...]
+    removed: tuple[Key, ...]
+
+
 class Offer(Struct, frozen=True, array_like=True, tag=9):
-    """Where I stand in the spanning tree, and whether I chose you as my parent."""
+    """Where I stand in the spanning tree, and the number of my choice where I chose you as my parent, otherwise 0."""
 
     root: int
     epoch: int
     distance: int
-    chosen: bool
+    chosen: int
 
 
 class Request(Struct, frozen=True, array_like=True, tag=10):
@@ -117,6 +137,6 @@ class Publish(Struct, frozen=True, array_like=True, tag=16):
 
 
 Control: TypeAlias = (
-    Begin | Subscribe | Unsubscribe | Advertise | Unadvertise | Settle | Settled | Announce | Offer | Request
+    Begin | Subscribe | Unsubscribe | Advertise | Unadvertise | Settle | Settled | Announce | Report | Offer | Request
 )
 Message: TypeAlias = Control | Publish

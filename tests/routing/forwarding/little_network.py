@@ -80,11 +80,11 @@ class LittleNetwork:
                 forwarding.removed(*place[1:])
         del self.wants[name]
 
-    def publish(self, at: int, event: Event, header: bytes = b"") -> Walk:
-        """Let an event in and follow it to all its ends."""
+    def publish(self, at: int, event: Event, header: bytes = b"", came_by: int = LOCAL) -> Walk:
+        """Let an event in, from a client or by a link, and follow it to all its ends."""
         body = encode_event(event)
         walk = Walk()
-        queue = deque([(at, LOCAL, header)])
+        queue = deque([(at, came_by, header)])
         while queue:
             node, came_by, header = queue.popleft()
             arrival = Arrival(came_by, Publish(EventId(at, 0, 0), body, header))

@@ -7,7 +7,7 @@ link. Delivery is not its matter: the broker matches content for its own clients
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -67,14 +67,14 @@ class Setting:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Forwarding(Protocol):
-    """Where events go next."""
+class Listener(Protocol):
+    """Hears what is wanted by which interface."""
 
     def opened(self, interface: int) -> None:
         """A link to a neighbour is there, and nothing is known of what it wants."""
 
     def closed(self, interface: int) -> None:
-        """A link is gone, and all that was wanted by it; no `removed` tells so."""
+        """A link is gone; each filter that came by it was removed before."""
 
     def added(self, interface: int, key: Key, wanted: Filter) -> None:
         """A filter that came by an interface, under a key that is not there yet for that interface."""
@@ -82,12 +82,13 @@ class Forwarding(Protocol):
     def removed(self, interface: int, key: Key) -> None:
         """The filter of a key that is there is wanted no more."""
 
+
+class Forwarding(Listener, Protocol):
+    """Where events go next."""
+
     def announced(self, topic: str, version: int, data: bytes) -> None:
         """Something for all brokers (`messages.Announce`), a new routing tree say. Most listen to nothing."""
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         """For each of a batch of events where it goes. Bodies are known to be readable only where asked for."""
         ...
-
-
-Make = Callable[[Setting], Forwarding]

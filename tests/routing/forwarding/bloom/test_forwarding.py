@@ -97,8 +97,17 @@ def test_the_digest_is_made_once_and_passed_on_as_it_came() -> None:
 def test_a_digest_of_another_width_is_not_understood() -> None:
     network = LittleNetwork([(0, 1), (1, 2)], BloomForwarding, "identity")
     network.subscribe("far", 2, Filter.parse("price > 100"))
-    other = b"\3" + BloomHeader.of(1 << 10, ()).encode()
-    assert network.publish(0, Event.from_dict({"price": 120}), other).delivered == {"far": 1}
+    event, arrival = Event.from_dict({"price": 120}), network.links_to[1][0]
+    other, own = (b"\3" + BloomHeader.of(width, ()).encode() for width in (1 << 10, 1 << 16))
+    assert network.publish(1, event, other, arrival).delivered == {"far": 1}
+    assert network.publish(1, event, own, arrival).delivered == {}
+
+
+def test_a_digest_that_a_client_brings_by_itself_is_not_believed() -> None:
+    network = LittleNetwork([(0, 1)], BloomForwarding, "identity")
+    network.subscribe("far", 1, Filter.parse("price > 100"))
+    nothing = b"\3" + BloomHeader.of(1 << 16, ()).encode()
+    assert network.publish(0, Event.from_dict({"price": 120}), nothing).delivered == {"far": 1}
 
 
 def test_a_link_that_closes_takes_its_filters_along() -> None:

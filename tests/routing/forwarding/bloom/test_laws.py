@@ -75,7 +75,7 @@ TestChanges = Changes.TestCase
 
 
 def digest_of(leaves: list[Leaf]) -> Bits:
-    return union(SHAPE.bits_of(predicate_text(leaf.attribute, leaf.values)) for leaf in leaves)
+    return union(SHAPE.bits_of(predicate_text(leaf)) for leaf in leaves)
 
 
 def poset_of(conjunctions: list[list[Leaf]]) -> Sbsposet:

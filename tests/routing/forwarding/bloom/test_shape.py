@@ -25,7 +25,7 @@ WIDTHS = st.sampled_from([64, 256, 1 << 12, 1 << 14, 1 << 16])
 def text_of(condition: str) -> str:
     tree = Filter.parse(condition).tree
     assert isinstance(tree, Leaf)
-    return predicate_text(tree.attribute, tree.values)
+    return predicate_text(tree)
 
 
 def test_the_formula_gives_what_the_source_computes() -> None:
@@ -109,7 +109,24 @@ def test_equal_conditions_have_one_text(one: str, other: str) -> None:
 
 
 def test_unlike_conditions_have_unlike_texts() -> None:
-    conditions = ["x > 5", "x >= 5", "y > 5", "x = '5'", "x = 5", "x IS NULL", "x < 5.0", "x < 5.5D", "x LIKE 'a%'"]
+    conditions = [
+        "x > 5",
+        "x >= 5",
+        "NOT x = 5",
+        "x = 'a,b'",
+        "x IN ('a', 'b')",
+        "x = x'61'",
+        "x = 'a'",
+        "y > 5",
+        "x = '5'",
+        "x = 5",
+        "x IS NULL",
+        "x < 5.0",
+        "x < 5.5D",
+        "x LIKE 'a%'",
+        "x = 5.5",
+        "x = DATE'2024-01-01'",
+    ]
     assert len({text_of(each) for each in conditions}) == len(conditions)
 
 

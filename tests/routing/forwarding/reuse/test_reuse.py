@@ -17,7 +17,7 @@ from palio.filters.filter import Filter
 from palio.routing.forwarding.headers import decode, encode
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
 from palio.routing.forwarding.reuse import ReuseForwarding
-from palio.routing.forwarding.reuse.header import ReuseHeader, short_key
+from palio.routing.forwarding.reuse.header import Known, ReuseHeader, short_key
 from palio.routing.forwarding.reuse.index import InterfaceIndex
 from tests.routing.forwarding.little_network import LittleNetwork, Walk, random_tree
 
@@ -91,7 +91,7 @@ class Inferring(ReuseForwarding):
         header = arrival.header
         if not isinstance(header, ReuseHeader):
             return arrival
-        inferred = encode(ReuseHeader.of(header.keys, len(header.keys) < self._limit))
+        inferred = encode(ReuseHeader.of(header.keys, Known.ALL if len(header.keys) < self._limit else Known.SOME))
         return Arrival(arrival.interface, replace(arrival.message, header=inferred))
 
 
@@ -117,8 +117,8 @@ def test_a_key_that_nobody_knows_is_passed_over() -> None:
     network = LittleNetwork([(0, 1), (1, 2)], ReuseForwarding, "simple", mode="partial", n=20)
     network.subscribe("kept", 2, ANYTHING)
     known = short_key(network.key_of("kept"))
-    header = b"\1" + ReuseHeader.of([7, known, 9], True).encode()
-    walk = network.publish(1, Event.from_dict({"x": 1}), header)
+    header = b"\1" + ReuseHeader.of([7, known, 9], Known.ALL).encode()
+    walk = network.publish(1, Event.from_dict({"x": 1}), header, network.links_to[1][0])
     assert walk.delivered == {"kept": 1}
     assert [header_of(data).keys for _, _, data in walk.sent] == [[known]]
 
@@ -201,15 +201,16 @@ def test_an_index_that_lost_most_of_what_it_had_is_made_anew() -> None:
     assert len(index) == 0
 
 
-@given(st.lists(st.integers(0, 2**64 - 1)), st.booleans())
-def test_a_header_is_read_as_it_was_written(keys: list[int], complete: bool) -> None:
-    header = ReuseHeader.of(keys, complete)
+@given(st.lists(st.integers(0, 2**64 - 1)), st.sampled_from(Known))
+def test_a_header_is_read_as_it_was_written(keys: list[int], known: Known) -> None:
+    header = ReuseHeader.of(keys, known)
     again = ReuseHeader.decode(header.encode())
-    assert (again, again.keys, again.complete) == (header, keys, complete)
+    assert (again, again.keys, again.known) == (header, keys, known)
+    assert again.complete is (known is not Known.SOME)
     assert len(header.encode()) == 1 + 8 * len(keys)
 
 
-@pytest.mark.parametrize("data", [b"", b"\2", b"\0abc", bytes(8)])
+@pytest.mark.parametrize("data", [b"", b"\3", b"\0abc", bytes(8)])
 def test_bytes_that_are_no_list_of_keys_are_refused(data: bytes) -> None:
     with pytest.raises(WireError):
         ReuseHeader.decode(data)
@@ -220,6 +221,14 @@ def test_bytes_that_are_no_list_of_keys_are_refused(data: bytes) -> None:
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidArgument):
         ReuseForwarding(Setting(options=options))
+
+
+def test_a_list_that_a_client_brings_by_itself_is_not_believed() -> None:
+    network = LittleNetwork([(0, 1)], ReuseForwarding, "simple")
+    network.subscribe("far", 1, ANYTHING)
+    network.subscribe("unwilling", 1, Filter.parse("x < 0"))
+    header = encode(ReuseHeader.of([short_key(network.key_of("unwilling"))], Known.ALL))
+    assert network.publish(0, Event.from_dict({"x": 1}), header).delivered == {"far": 1}
 
 
 def test_a_link_that_closes_takes_its_keys_along() -> None:

@@ -9,6 +9,7 @@ there, and the event then goes a way for nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,17 @@ import numpy.typing as npt
 
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
+from palio.filters.tree import holds
 from palio.routing.conjunctive import Conjunction, conjunctive
 from palio.routing.constants import CONJUNCTION_LIMIT
-from palio.routing.forwarding.bloom.bits import union
+from palio.routing.forwarding.annotated import MOST_NEWER, Entry, EntryTable, believed
+from palio.routing.forwarding.bloom.annotating import BloomWriter
+from palio.routing.forwarding.bloom.bits import Bits, union
 from palio.routing.forwarding.bloom.header import BloomHeader
-from palio.routing.forwarding.bloom.predicates import Predicates
+from palio.routing.forwarding.bloom.predicates import Predicates, single
 from palio.routing.forwarding.bloom.shape import BloomShape
 from palio.routing.forwarding.bloom.table import DigestTable
+from palio.routing.forwarding.headers import Header
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
 from palio.routing.messages import LOCAL, Key
 
@@ -36,6 +41,7 @@ class BloomForwarding:
 
     def __init__(self, setting: Setting) -> None:
         self.shape = shape_of(setting.options)
+        self._entry = Entry.of(setting, 0, {"forwarding": "bloom", "shape": self.shape})
         self._filters: dict[int, dict[Key, tuple[Conjunction, ...]]] = {}
         self._predicates = Predicates(self.shape)
         self._table = DigestTable(self.shape.width)
@@ -51,10 +57,12 @@ class BloomForwarding:
     def added(self, interface: int, key: Key, wanted: Filter) -> None:
         if interface == LOCAL:
             return
+        self._entry = replace(self._entry, version=self._entry.version + 1)
         conjunctions = conjunctive(wanted, CONJUNCTION_LIMIT)
         self._filters.setdefault(interface, {})[key] = conjunctions
         for each in conjunctions:
-            self._table.add(interface, union([self._predicates.add(leaf) for leaf in each]))
+            bits = [self._predicates.add(leaf, self._entry.version) for leaf in each]
+            self._table.add(interface, union(bits))
 
     def removed(self, interface: int, key: Key) -> None:
         if interface == LOCAL:
@@ -76,8 +84,28 @@ class BloomForwarding:
         links = self._table.match_batch(*_joined(known), [each.interface for each in arrivals])
         return [Route(((header, own),)) if own else _NOWHERE for header, own in zip(known, links, strict=True)]
 
+    def entry_table(self) -> EntryTable:
+        """What this broker knows now, for a job that makes digests in its stead."""
+        known = list(self._predicates)
+        own = np.array([bits for _, bits in known], np.int32).reshape(len(known), self.shape.hashes)
+        return EntryTable(self._entry, [single(leaf) for leaf, _ in known], BloomWriter(self._entry, self.shape, own))
+
     def _understood(self, arrival: Arrival) -> BloomHeader | None:
-        header = arrival.header
+        """The digest that an event came with: from a neighbour, or from a client that matched it for this broker."""
+        if arrival.interface != LOCAL:
+            return self._of_this_width(arrival.header)
+        annotated = believed(arrival, self._entry)
+        digest = None if annotated is None else self._of_this_width(annotated.inner)
+        if digest is None or annotated is None or annotated.entry.version == self._entry.version:
+            return digest
+        newer = self._predicates.since(annotated.entry.version, MOST_NEWER)
+        if newer is None:
+            return None
+        attributes = arrival.event.attributes
+        satisfied: list[Bits] = [bits for leaf, bits in newer if holds(leaf, attributes)]
+        return BloomHeader.of(self.shape.width, union([digest.bits, *satisfied])) if satisfied else digest
+
+    def _of_this_width(self, header: Header | None) -> BloomHeader | None:
         return header if isinstance(header, BloomHeader) and header.width == self.shape.width else None
 
 

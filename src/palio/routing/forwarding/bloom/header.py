@@ -34,7 +34,7 @@ class BloomHeader:
     def of(cls, width: int, bits: Bits | npt.NDArray[np.int32]) -> BloomHeader:
         """From the indices of bits, in order."""
         power = width.bit_length() - 1
-        index = _index(width)
+        index = index_type(width)
         if len(bits) * index.itemsize <= (width + 7) // 8:
             return cls(bytes((power,)) + np.asarray(bits, index).tobytes())
         flags = np.zeros(width, np.uint8)
@@ -50,7 +50,7 @@ class BloomHeader:
         """The indices of the bits."""
         if self.data[0] & _IS_BITMAP:
             return np.flatnonzero(np.unpackbits(np.frombuffer(self.data, np.uint8, offset=1), bitorder="little"))
-        return np.frombuffer(self.data, _index(self.width), offset=1)
+        return np.frombuffer(self.data, index_type(self.width), offset=1)
 
     @property
     def bits(self) -> Bits:
@@ -68,7 +68,7 @@ class BloomHeader:
         if data[0] & _IS_BITMAP:
             if room != (made.width + 7) // 8:
                 raise WireError("a bitmap that is not as long as it is wide")
-        elif room % _index(made.width).itemsize:
+        elif room % index_type(made.width).itemsize:
             raise WireError("an index of a digest is cut short")
         # A kernel writes at these places: one beyond the width must never come to it.
         if made.width != SHORT and room and int(made.indices.max(initial=0)) >= made.width:
@@ -76,5 +76,6 @@ class BloomHeader:
         return made
 
 
-def _index(width: int) -> np.dtype[Any]:
+def index_type(width: int) -> np.dtype[Any]:
+    """How an index of a bit is written, in digests of a width."""
     return np.dtype("<u2" if width <= SHORT else "<u4")

@@ -50,7 +50,7 @@ class Predicates:
         """Count one more use of a predicate, which is new at this version if it is new, and give its bits."""
         known = self._known.get(predicate)
         if known is None:
-            bits = self.shape.bits_of(predicate_text(predicate.attribute, predicate.values))
+            bits = self.shape.bits_of(predicate_text(predicate))
             known = _Predicate(self._filters.add(single(predicate)), bits, version)
             self._known[predicate] = known
             if known.number >= len(self._own):
@@ -69,9 +69,16 @@ class Predicates:
             self._filters.remove(known.number)
         return known.bits
 
-    def since(self, version: int) -> Iterator[tuple[Leaf, Bits]]:
-        """The predicates that are newer than a version."""
-        return ((predicate, each.bits) for predicate, each in self._known.items() if each.born > version)
+    def since(self, version: int, most: int) -> list[tuple[Leaf, Bits]] | None:
+        """The predicates that are newer than a version; None where they are more than so many."""
+        found: list[tuple[Leaf, Bits]] = []
+        for predicate, each in reversed(self._known.items()):  # they are in the order of their births
+            if each.born <= version:
+                break
+            if len(found) == most:
+                return None
+            found.append((predicate, each.bits))
+        return found
 
     def __iter__(self) -> Iterator[tuple[Leaf, Bits]]:
         return ((predicate, each.bits) for predicate, each in self._known.items())

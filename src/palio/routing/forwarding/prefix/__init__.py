@@ -1,1 +1,5 @@
-"""Prefix forwarding: the first broker writes which branches of a shared tree an event satisfies (Jerzak §4)."""
+"""Prefix forwarding (Jerzak chapter 4): an event carries the branches of a shared tree that it satisfies."""
+
+from palio.routing.forwarding.prefix.forwarding import PrefixForwarding
+
+__all__ = ["PrefixForwarding"]

@@ -14,13 +14,17 @@ A key nobody knows belongs to a filter that is on its way out, and is passed ove
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
+
+import numpy as np
 
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
+from palio.routing.forwarding.annotated import MOST_NEWER, Entry, EntryTable, believed
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
-from palio.routing.forwarding.reuse.header import ReuseHeader, short_key
+from palio.routing.forwarding.reuse.annotating import ReuseWriter
+from palio.routing.forwarding.reuse.header import Known, ReuseHeader, short_key
 from palio.routing.forwarding.reuse.index import InterfaceIndex
 from palio.routing.messages import LOCAL, Key
 
@@ -49,17 +53,22 @@ class ReuseForwarding:
     """Keys of what neighbours want. Options: `mode`, one of never, always and partial, and `n` for partial."""
 
     def __init__(self, setting: Setting) -> None:
-        self._mode = str(setting.options.get("mode", "partial"))
-        self._limit = setting.options.get("n", USUAL_LIMIT)
-        if self._mode not in ("never", "always", "partial"):
-            raise InvalidArgument(f"reuse is never, always or partial, not {self._mode!r}")
-        if type(self._limit) is not int or self._limit < 1:
-            raise InvalidArgument(f"a list of keys has room for at least one, not {self._limit!r}")
+        self.choose(setting.options.get("mode", "partial"), setting.options.get("n", USUAL_LIMIT))
         self._may_be_complete = setting.propagation in _COMPLETE_UNDER
+        self._entry = Entry.of(setting, 0, {"forwarding": "reuse"})
+        self._born: dict[tuple[int, Key], int] = {}  # the version at which a filter of a link came, in that order
         self._links: dict[int, _Link] = {}
         self._local: dict[int, dict[Key, None]] = {}  # the broker's own keys, by the short ones
         self._places: dict[int, dict[int, int]] = {}  # how often a short key came, by interface
         self.costs = Costs()
+
+    def choose(self, mode: str, limit: int) -> None:
+        """Work in another mode from now on; events under way keep their lists, which are as true as they were."""
+        if mode not in ("never", "always", "partial"):
+            raise InvalidArgument(f"reuse is never, always or partial, not {mode!r}")
+        if type(limit) is not int or limit < 1:
+            raise InvalidArgument(f"a list of keys has room for at least one, not {limit!r}")
+        self._mode, self._limit = mode, limit
 
     def opened(self, interface: int) -> None:
         self._links.setdefault(interface, _Link())
@@ -78,6 +87,8 @@ class ReuseForwarding:
         else:
             link = self._links.setdefault(interface, _Link())
             link.numbers[key] = link.index.add(short, wanted)
+            self._entry = replace(self._entry, version=self._entry.version + 1)
+            self._born[interface, key] = self._entry.version
 
     def removed(self, interface: int, key: Key) -> None:
         short = short_key(key)
@@ -88,6 +99,7 @@ class ReuseForwarding:
         else:
             link = self._links[interface]
             link.index.remove(link.numbers.pop(key))
+            del self._born[interface, key]
         counts = self._places[short]
         counts[interface] -= 1
         if not counts[interface]:
@@ -100,32 +112,62 @@ class ReuseForwarding:
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         sends: list[_Sends] = [{} for _ in arrivals]
-        locals_: list[tuple[Key, ...] | None] = [None] * len(arrivals)
+        own: list[tuple[Key, ...] | None] = [None] * len(arrivals)
         asked: dict[int, list[int]] = {interface: [] for interface in self._links}  # rows for which to look at content
         for row, arrival in enumerate(arrivals):
-            header = arrival.header
-            if not isinstance(header, ReuseHeader):
-                answered: _Sends = {}
-            else:
-                answered, locals_[row] = self._divide(header)
+            header = self._understood(arrival)
+            if header is not None:
+                sends[row], own[row] = self._divide(header)
+                sends[row].pop(arrival.interface, None)
                 if header.complete:
-                    sends[row] = {each: own for each, own in answered.items() if each != arrival.interface}
                     continue
             for interface, rows in asked.items():
-                if interface == arrival.interface:
-                    continue
-                if interface in answered:
-                    sends[row][interface] = answered[interface]
-                else:
+                if interface != arrival.interface and interface not in sends[row]:
                     rows.append(row)
         for interface, rows in asked.items():
             if rows and len(self._links[interface].index):
                 self._look(interface, rows, arrivals, sends)
-        return [_route(own, local) for own, local in zip(sends, locals_, strict=True)]
+        return [_route(each, local) for each, local in zip(sends, own, strict=True)]
+
+    def entry_table(self) -> EntryTable:
+        """What this broker knows now, for a job that looks for keys in its stead."""
+        known = list(self._born)
+        keys = np.array([short_key(key) for _, key in known], np.uint64)
+        return EntryTable(self._entry, [self._filter(*each) for each in known], ReuseWriter(self._entry, keys))
+
+    def _filter(self, interface: int, key: Key) -> Filter:
+        link = self._links[interface]
+        return link.index[link.numbers[key]]
+
+    def _understood(self, arrival: Arrival) -> ReuseHeader | None:
+        """The list that an event came with: from a neighbour, or from a client that looked for keys for this broker."""
+        if arrival.interface != LOCAL:
+            return arrival.header if isinstance(arrival.header, ReuseHeader) else None
+        annotated = believed(arrival, self._entry)
+        if annotated is None or not isinstance(annotated.inner, ReuseHeader):
+            return None
+        newer = self._since(annotated.entry.version)
+        if newer is None:
+            return None
+        keys = dict.fromkeys(annotated.inner.keys)
+        attributes = arrival.event.attributes if newer else {}
+        keys |= {short_key(each[1]): None for each in newer if self._filter(*each).matches_attributes(attributes)}
+        return ReuseHeader.of(keys, Known.SAID_TO_BE_ALL)
+
+    def _since(self, version: int) -> list[tuple[int, Key]] | None:
+        """The filters that are newer than a version; None where they are too many to ask one by one."""
+        found: list[tuple[int, Key]] = []
+        for place, born in reversed(self._born.items()):
+            if born <= version:
+                break
+            if len(found) == MOST_NEWER:
+                return None
+            found.append(place)
+        return found
 
     def _divide(self, header: ReuseHeader) -> tuple[_Sends, tuple[Key, ...] | None]:
-        """The keys of a list by the links they came by; and the broker's own, where the list has all of them."""
-        keys, complete = header.keys, header.complete
+        """The keys of a list by the links they came by; and the broker's own, where they are known to be all."""
+        keys = header.keys
         self.costs.lookups += len(keys)
         divided: dict[int, list[int]] = {}
         own: list[Key] = []
@@ -135,11 +177,9 @@ class ReuseForwarding:
                     own += self._local[key]
                 else:
                     divided.setdefault(interface, []).append(key)
-        if len(divided) == 1 and len(keys) == len(next(iter(divided.values()))):
-            parts: _Sends = dict.fromkeys(divided, header)
-        else:
-            parts = {interface: ReuseHeader.of(part, complete) for interface, part in divided.items()}
-        return parts, tuple(own) if complete else None
+        known = header.known if self._may_be_complete else Known.SOME
+        parts: _Sends = {interface: ReuseHeader.of(part, known) for interface, part in divided.items()}
+        return parts, tuple(own) if known is Known.ALL else None
 
     def _look(self, interface: int, rows: list[int], arrivals: Sequence[Arrival], sends: list[_Sends]) -> None:
         """Ask the index of one link about the content of some events."""
@@ -155,8 +195,8 @@ class ReuseForwarding:
         found = index.find_all(events) if everything else index.find_up_to(events, self._limit)
         for row, keys in zip(rows, found, strict=True):
             if keys:
-                complete = self._may_be_complete and (everything or len(keys) < self._limit)
-                sends[row][interface] = ReuseHeader.of(keys, complete)
+                are_all = self._may_be_complete and (everything or len(keys) < self._limit)
+                sends[row][interface] = ReuseHeader.of(keys, Known.ALL if are_all else Known.SOME)
 
 
 def _route(sends: _Sends, local: tuple[Key, ...] | None) -> Route:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from hashlib import blake2b
 from typing import ClassVar, Final
 
@@ -24,25 +25,38 @@ def short_key(key: Key) -> int:
     return int.from_bytes(blake2b(key, digest_size=_BYTES, person=_PERSON).digest(), "little")
 
 
+class Known(IntEnum):
+    """What is known of the other filters behind a link: that some may match, that none does, or a client says none."""
+
+    SOME = 0
+    ALL = 1
+    SAID_TO_BE_ALL = 2
+
+
 @register
 @dataclass(frozen=True, slots=True)
 class ReuseHeader:
-    """Keys of filters that match, and whether no other filter behind the link does."""
+    """Keys of filters that match, and what is known of all others behind the link."""
 
     kind: ClassVar[int] = 1
 
     data: bytes
 
     @classmethod
-    def of(cls, keys: Iterable[int], complete: bool) -> ReuseHeader:
+    def of(cls, keys: Iterable[int], known: Known) -> ReuseHeader:
         packed = array("Q", keys)
         if _SWAPPED:
             packed.byteswap()
-        return cls(bytes((complete,)) + packed.tobytes())
+        return cls(bytes((known,)) + packed.tobytes())
+
+    @property
+    def known(self) -> Known:
+        return Known(self.data[0])
 
     @property
     def complete(self) -> bool:
-        return self.data[0] == 1
+        """Whether a link for which there is no key need not have the event."""
+        return self.data[0] != Known.SOME
 
     @property
     def keys(self) -> list[int]:
@@ -56,7 +70,7 @@ class ReuseHeader:
 
     @classmethod
     def decode(cls, data: bytes) -> ReuseHeader:
-        if not data or data[0] > 1 or (len(data) - 1) % _BYTES:
+        if not data or data[0] > Known.SAID_TO_BE_ALL or (len(data) - 1) % _BYTES:
             raise WireError("a list of keys is whether it is complete, and whole keys")
         return cls(data)
 

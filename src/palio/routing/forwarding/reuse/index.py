@@ -40,6 +40,9 @@ class InterfaceIndex:
     def remove(self, number: int) -> None:
         self._filters.remove(number)
 
+    def __getitem__(self, number: int) -> Filter:
+        return self._filters[number]
+
     def find_any(self, events: Sequence[Event]) -> list[bool]:
         """Whether each event matches something."""
         rows, _ = self._filters.find(events)

@@ -1,0 +1,33 @@
+"""What does routing cost, strategy by strategy? One front door to the parts that measure it.
+
+    python benchmarks/routing.py                     which parts there are
+    python benchmarks/routing.py bloom --sizes 1000 10000
+    python benchmarks/routing.py reuse --densities 0.01 0.2
+
+Each part is a file `routing_<part>.py` beside this one, with a `main` of its own; `--help` after its name says more.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+
+def parts() -> list[str]:
+    """The names of the parts, in order."""
+    return sorted(each.stem.removeprefix("routing_") for each in Path(__file__).parent.glob("routing_*.py"))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    if not given or given[0] not in parts():
+        print(__doc__)
+        print(f"Parts: {', '.join(parts())}")
+        return 0 if not given or given[0] in ("-h", "--help") else 2
+    measured: int = import_module(f"routing_{given[0]}").main(given[1:])
+    return measured
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""What happens to an event inside a broker? It is routed with all others of its batch, sent on, and delivered.
+
+The forwarding says over which links. For the broker's own clients content decides, whatever the forwarding: either it
+knows which of their keys match, or they are looked up here, in an index that is made when it is first needed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from palio.errors import PalioError
+from palio.filters.filter import Filter
+from palio.routing.effects import Deliver, Drop, Effect
+from palio.routing.forwarding import headers
+from palio.routing.forwarding.protocol import Arrival, Forwarding, Route
+from palio.routing.local import LocalTable
+from palio.routing.messages import LOCAL, EventId, Key, Publish
+from palio.routing.outbox import Outbox
+from palio.routing.wants import Wants
+
+_REMEMBERED: Final = 65_536  # events that a broker knows to have seen
+
+
+class EventPath:
+    """Routes events, and hears for the forwarding what is wanted."""
+
+    __slots__ = ("_arrivals", "_clients", "_forwarding", "_index", "_outbox", "_seen")
+
+    def __init__(self, forwarding: Forwarding, outbox: Outbox, may_circle: bool) -> None:
+        self._forwarding = forwarding
+        self._outbox = outbox
+        self._clients: LocalTable | None = None
+        self._index: Wants | None = None
+        self._arrivals: list[Arrival] = []
+        self._seen: OrderedDict[EventId, None] | None = OrderedDict() if may_circle else None
+
+    def serve(self, clients: LocalTable) -> None:
+        """Whom to deliver to."""
+        self._clients = clients
+
+    def take(self, arrival: Arrival) -> Drop | None:
+        """An event to route at the end of the batch; one that was here before is dropped."""
+        if self._seen is not None:
+            if arrival.message.id in self._seen:
+                return Drop("seen before", arrival.message)
+            self._seen[arrival.message.id] = None
+            if len(self._seen) > _REMEMBERED:
+                self._seen.popitem(last=False)
+        self._arrivals.append(arrival)
+        return None
+
+    def route(self) -> list[Effect]:
+        """What is to be done about all that was taken."""
+        if not self._arrivals:
+            return []
+        arrivals, self._arrivals = self._arrivals, []
+        effects: list[Effect] = []
+        try:
+            routes = self._forwarding.route(arrivals)
+            local = self._local(arrivals, routes)
+        except PalioError:
+            arrivals, routes, local = self._one_by_one(arrivals, effects)
+        for arrival, route, keys in zip(arrivals, routes, local, strict=True):
+            self._carry_out(arrival, route, keys, effects)
+        return effects
+
+    def _carry_out(self, arrival: Arrival, route: Route, keys: Sequence[Key], effects: list[Effect]) -> None:
+        came = arrival.message
+        for header, links in route.sends:
+            sent = Publish(
+                came.id,
+                came.body,
+                headers.encode(header),
+                came.hops + 1,
+                came.useless,
+                came.epoch,
+                came.publisher,
+                came.stamps,
+            )
+            effects += self._outbox.send(links, sent)
+        if keys and self._clients is not None:
+            effects.append(Deliver(self._clients.recipients(keys), came))
+        elif not route.sends and arrival.interface != LOCAL:
+            effects.append(Drop("nobody wants it here", came))
+
+    def _local(self, arrivals: Sequence[Arrival], routes: Sequence[Route]) -> list[Sequence[Key]]:
+        """For each event the keys of local clients that match."""
+        found: list[Sequence[Key]] = [route.local or () for route in routes]
+        if self._clients is None or not len(self._clients):
+            return found
+        unknown = [place for place, route in enumerate(routes) if route.local is None]
+        if not unknown:
+            return found
+        if self._index is None:
+            self._index = Wants()
+            for key, wanted in self._clients.keys().items():
+                self._index.add(LOCAL, key, wanted)
+        looked_up = self._index.places([arrivals[place].event for place in unknown])
+        for place, places in zip(unknown, looked_up, strict=True):
+            found[place] = places.get(LOCAL, ())
+        return found
+
+    def _one_by_one(
+        self, arrivals: Sequence[Arrival], effects: list[Effect]
+    ) -> tuple[list[Arrival], list[Route], list[Sequence[Key]]]:
+        """Where some body cannot be read, the others are routed all the same."""
+        readable: list[Arrival] = []
+        routes: list[Route] = []
+        local: list[Sequence[Key]] = []
+        for arrival in arrivals:
+            try:
+                found = self._forwarding.route([arrival])
+                local += self._local([arrival], found)
+            except PalioError as error:
+                effects.append(Drop(f"unreadable: {error}", arrival.message))
+                continue
+            readable.append(arrival)
+            routes += found
+        return readable, routes, local
+
+    # What is wanted
+
+    def opened(self, interface: int) -> None:
+        self._forwarding.opened(interface)
+
+    def closed(self, interface: int) -> None:
+        self._forwarding.closed(interface)
+
+    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+        self._forwarding.added(interface, key, wanted)
+        if interface == LOCAL and self._index is not None:
+            self._index.add(LOCAL, key, wanted)
+
+    def removed(self, interface: int, key: Key) -> None:
+        self._forwarding.removed(interface, key)
+        if interface == LOCAL and self._index is not None:
+            self._index.remove(LOCAL, key)

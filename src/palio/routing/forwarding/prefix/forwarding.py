@@ -1,0 +1,119 @@
+"""Prefix forwarding: the first broker finds the branches of a tree that an event satisfies, others go along them.
+
+The first broker looks at content once and writes a forwarding tree on the event; every broker, the first included,
+goes along it in its own copy of the tree and gathers the links that it has tagged there (Jerzak §4.3). Costs the size
+of the forwarding tree, whatever the number of filters. A broker that does not have the version of the tree, or was sent
+one that cannot be, looks at content anew and writes its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from palio.errors import InvalidArgument
+from palio.filters.filter import Filter
+from palio.routing.combinations import Combination
+from palio.routing.forwarding.content import ContentForwarding
+from palio.routing.forwarding.prefix.announced_trees import AnnouncedTrees
+from palio.routing.forwarding.prefix.header import GREATEST_HEIGHT, PrefixHeader
+from palio.routing.forwarding.prefix.local_trees import LocalTrees
+from palio.routing.forwarding.prefix.tagged_tree import TaggedTree
+from palio.routing.forwarding.protocol import Arrival, Route, Setting
+from palio.routing.messages import LOCAL, Key
+from palio.routing.reports import TREES
+
+_PATIENCE: Final = 1.0
+
+
+class Trees(Protocol):
+    """The versions of the tree that a broker has, with its tags."""
+
+    def add(self, interface: int, key: Key, wanted: Filter) -> None: ...
+
+    def remove(self, interface: int, key: Key) -> None: ...
+
+    def announce(self, version: int, data: bytes) -> None: ...
+
+    def of_version(self, version: bytes) -> TaggedTree | None: ...
+
+    def current(self, events: int) -> TaggedTree | None: ...
+
+
+class PrefixForwarding:
+    """Forwarding trees over a routing tree that all brokers share.
+
+    Options, constants of the network: `tree`, whether each broker builds it (`local`) or all have the `optimiser`'s;
+    `height`, at which forwarding trees are cut, 0 for not at all; `patience`, how many events a broker that builds its
+    own lets pass for each filter after a change before it builds a tree again.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        height = setting.options.get("height", 0)
+        if not isinstance(height, int) or not 0 <= height <= GREATEST_HEIGHT:
+            raise InvalidArgument(f"forwarding trees are cut at a height from 0 to {GREATEST_HEIGHT}, not {height!r}")
+        choice = Combination(setting.propagation, "prefix", setting.advertisements, options=setting.options)
+        self._trees: Trees = AnnouncedTrees(height)
+        self._content: ContentForwarding | None = None
+        if choice.tree == "local":
+            self._trees = LocalTrees(height, float(setting.options.get("patience", _PATIENCE)))
+            self._content = ContentForwarding(setting)
+
+    def opened(self, interface: int) -> None:
+        pass
+
+    def closed(self, interface: int) -> None:
+        pass
+
+    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+        self._trees.add(interface, key, wanted)
+        if self._content is not None:
+            self._content.added(interface, key, wanted)
+
+    def removed(self, interface: int, key: Key) -> None:
+        self._trees.remove(interface, key)
+        if self._content is not None:
+            self._content.removed(interface, key)
+
+    def announced(self, topic: str, version: int, data: bytes) -> None:
+        if topic == TREES:
+            self._trees.announce(version, data)
+
+    def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
+        routes: list[Route | None] = [None] * len(arrivals)
+        by_tree: dict[int, tuple[TaggedTree, list[tuple[int, PrefixHeader]]]] = {}
+        for place, arrival in enumerate(arrivals):
+            header = arrival.header
+            tree = self._trees.of_version(header.version) if isinstance(header, PrefixHeader) else None
+            if tree is not None:
+                by_tree.setdefault(id(tree), (tree, []))[1].append((place, header))  # type: ignore[arg-type]
+        for tree, headers in by_tree.values():
+            _go(tree, headers, arrivals, routes)
+        new = [place for place, route in enumerate(routes) if route is None]
+        if new:
+            self._look_at_content(new, arrivals, routes)
+        return routes  # type: ignore[return-value]
+
+    def _look_at_content(self, new: list[int], arrivals: Sequence[Arrival], routes: list[Route | None]) -> None:
+        tree = self._trees.current(len(new))
+        if tree is not None:
+            written = tree.headers([arrivals[place].event.attributes for place in new])
+            _go(tree, list(zip(new, written, strict=True)), arrivals, routes)
+        elif self._content is not None:
+            for place, route in zip(new, self._content.route([arrivals[place] for place in new]), strict=True):
+                routes[place] = route
+
+
+def _go(
+    tree: TaggedTree, headers: list[tuple[int, PrefixHeader]], arrivals: Sequence[Arrival], routes: list[Route | None]
+) -> None:
+    """Fill in the routes of some arrivals, but for headers that this tree cannot have made."""
+    found = tree.interfaces([header for _, header in headers])
+    for (place, header), interfaces in zip(headers, found, strict=True):
+        if interfaces is not None:
+            came_by = arrivals[place].interface
+            links = tuple(sorted(each for each in interfaces if each not in (came_by, LOCAL)))
+            routes[place] = Route(((header, links),)) if links else _NOWHERE
+
+
+_NOWHERE: Final = Route()

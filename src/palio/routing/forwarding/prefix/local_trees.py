@@ -1,0 +1,80 @@
+"""A tree that each broker builds for itself, of all filters there are; the same at all that know the same filters.
+
+Where every filter reaches every broker, nobody need make the tree for others. The tree is a function of the set of
+filters, inserted in the order of their digests, and its version is the digest of the set. Brokers that have not heard
+of a change yet have another version, and match content until they have.
+
+Building costs the whole set, some hundred microseconds for each filter, so a tree is built only once so many events
+have come since the last change, `patience` for each filter; until then they go by content and without a header.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from palio.filters.filter import Filter
+from palio.routing.conjunctive import conjunctive
+from palio.routing.constants import CONJUNCTION_LIMIT
+from palio.routing.forwarding.prefix.header import VERSION_BYTES
+from palio.routing.forwarding.prefix.routing_tree import RoutingTree
+from palio.routing.forwarding.prefix.shared import shared_index
+from palio.routing.forwarding.prefix.tagged_tree import TaggedTree
+from palio.routing.forwarding.prefix.tree_version import TreeVersion
+from palio.routing.messages import Key
+
+
+class LocalTrees:
+    """The tree of all filters, once they have been the same for a while."""
+
+    def __init__(self, height: int, patience: float) -> None:
+        self._height = height
+        self._patience = patience
+        self._wanted: dict[int, dict[Key, Filter]] = {}
+        self._tree: TaggedTree | None = None
+        self._waited = 0
+
+    def add(self, interface: int, key: Key, wanted: Filter) -> None:
+        self._wanted.setdefault(interface, {})[key] = wanted
+        self._tree, self._waited = None, 0
+
+    def remove(self, interface: int, key: Key) -> None:
+        del self._wanted[interface][key]
+        self._tree, self._waited = None, 0
+
+    def announce(self, version: int, data: bytes) -> None:
+        """Nobody else's tree is of use."""
+
+    def of_version(self, version: bytes) -> TaggedTree | None:
+        return self._tree if self._tree is not None and self._tree.version == version else None
+
+    def current(self, events: int) -> TaggedTree | None:
+        """The tree for so many events; None where it is not worth building yet."""
+        if self._tree is None:
+            self._waited += events
+            count = sum(map(len, self._wanted.values()))
+            if self._waited >= count * self._patience:
+                self._tree = self._built()
+        return self._tree
+
+    def _built(self) -> TaggedTree:
+        distinct = {wanted.digest: wanted for by_key in self._wanted.values() for wanted in by_key.values()}
+        digests = sorted(distinct)
+        version = blake2b(b"".join(digests), digest_size=VERSION_BYTES).digest()
+        entered = {digest: conjunctive(distinct[digest], CONJUNCTION_LIMIT) for digest in digests}
+
+        def made() -> TreeVersion:
+            tree = RoutingTree()
+            for conjunctions in entered.values():
+                for conjunction in conjunctions:
+                    tree.insert(conjunction)
+            return TreeVersion.of(tree, version)
+
+        return TaggedTree(
+            shared_index(version, made),
+            self._height,
+            (
+                (interface, entered[wanted.digest])
+                for interface, by_key in self._wanted.items()
+                for wanted in by_key.values()
+            ),
+        )

@@ -1,0 +1,88 @@
+"""Who are a broker's own clients, and what did each ask for? The one place where events end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import NamedTuple
+
+from palio.filters.filter import Filter
+from palio.routing.effects import Client, Recipient
+from palio.routing.messages import Key
+
+
+class Owned(NamedTuple):
+    """A filter of a client, and the key under which neighbours know it."""
+
+    key: Key
+    filter: Filter
+
+
+class LocalTable:
+    """Filters of clients by name; several clients may own one key."""
+
+    __slots__ = ("_node", "_of_subscriber", "_owned", "_owners")
+
+    def __init__(self, node: int, of_subscriber: bool) -> None:
+        """With `of_subscriber` each name has a key of its own (simple routing); otherwise equal filters share one."""
+        self._node = node
+        self._of_subscriber = of_subscriber
+        self._owned: dict[Client, dict[str, Owned]] = {}
+        self._owners: dict[Key, dict[tuple[Client, str], None]] = {}
+
+    def get(self, client: Client, name: str) -> Owned | None:
+        return self._owned.get(client, {}).get(name)
+
+    def add(self, client: Client, name: str, filter: Filter) -> Key | None:
+        """Keep a filter under a name that is not there yet; its key, where nobody had that before."""
+        key = self._key(client, name, filter)
+        self._owned.setdefault(client, {})[name] = Owned(key, filter)
+        owners = self._owners.setdefault(key, {})
+        owners[client, name] = None
+        return key if len(owners) == 1 else None
+
+    def remove(self, client: Client, name: str) -> Key | None:
+        """Forget a name that is there; its key, where nobody has that any more."""
+        names = self._owned[client]
+        key = names.pop(name).key
+        if not names:
+            del self._owned[client]
+        owners = self._owners[key]
+        del owners[client, name]
+        if owners:
+            return None
+        del self._owners[key]
+        return key
+
+    def names(self, client: Client) -> list[str]:
+        return list(self._owned.get(client, ()))
+
+    def filters(self, client: Client) -> list[Filter]:
+        return [owned.filter for owned in self._owned.get(client, {}).values()]
+
+    def keys(self) -> dict[Key, Filter]:
+        """Every key once, with its filter."""
+        return {owned.key: owned.filter for names in self._owned.values() for owned in names.values()}
+
+    def owners(self, key: Key) -> Iterable[tuple[Client, str]]:
+        return self._owners.get(key, ())
+
+    def recipients(self, keys: Iterable[Key]) -> tuple[Recipient, ...]:
+        """The clients behind some keys, each once, with all names that are meant."""
+        found: dict[Client, list[str]] = {}
+        for key in keys:
+            for client, name in self._owners.get(key, ()):
+                found.setdefault(client, []).append(name)
+        if len(found) == 1:
+            [(client, names)] = found.items()
+            return (Recipient(client, tuple(sorted(names))),)
+        return tuple(Recipient(client, tuple(sorted(names))) for client, names in sorted(found.items()))
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def _key(self, client: Client, name: str, filter: Filter) -> Key:
+        if not self._of_subscriber:
+            return filter.digest
+        whose = f"{self._node}\n{len(client)}\n{client}\n{name}".encode("utf-8", "surrogatepass")
+        return blake2b(filter.digest + whose, digest_size=16).digest()

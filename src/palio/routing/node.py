@@ -1,0 +1,138 @@
+"""A broker with a session on each of its links: what a simulation and a server run. It, too, has no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from palio.errors import PalioError
+from palio.routing import codec
+from palio.routing.broker import Broker
+from palio.routing.combinations import Combination
+from palio.routing.constants import Constants
+from palio.routing.datagram import DatagramSession
+from palio.routing.effects import (
+    ClientGone,
+    Close,
+    Drop,
+    Lane,
+    Persisted,
+    Record,
+    Requested,
+    Send,
+    TimerFired,
+    WorkDone,
+)
+from palio.routing.messages import Publish
+from palio.routing.session import Identity, NodeEffect, Out, Session, StreamSession, Transmit
+
+
+class Connected(NamedTuple):
+    """A link carries bytes."""
+
+    link: int
+
+
+class Disconnected(NamedTuple):
+    link: int
+
+
+class Arrived(NamedTuple):
+    """Bytes came by a link."""
+
+    link: int
+    data: bytes
+    at: float
+
+
+NodeInput: TypeAlias = Connected | Disconnected | Arrived | Requested | TimerFired | ClientGone | Persisted | WorkDone
+
+
+class Node:
+    """One broker and its links."""
+
+    __slots__ = ("_identity", "_make_session", "_sessions", "broker")
+
+    def __init__(
+        self,
+        node: int,
+        incarnation: int,
+        combination: Combination,
+        constants: Constants,
+        recovered: Iterable[Record] = (),
+    ) -> None:
+        self.broker = Broker(node, incarnation, combination, recovered)
+        self._identity = Identity(node, incarnation, constants)
+        self._make_session: Callable[[int, Identity], Session] = (
+            DatagramSession if combination.has_session else StreamSession
+        )
+        self._sessions: dict[int, Session] = {}
+
+    def handle_batch(self, inputs: Sequence[NodeInput], now: float) -> list[NodeEffect]:
+        """Everything that happened at a time, and what is to be done about it, in order."""
+        out = Out()
+        touched: dict[int, Session] = {}
+        for each in inputs:
+            kind = type(each)
+            if kind is Arrived or kind is Connected or kind is Disconnected or kind is TimerFired:
+                self._below(each, touched, out, now)
+            else:
+                out.inputs.append(each)  # type: ignore[arg-type]
+        effects = out.effects
+        if out.inputs:
+            for effect in self.broker.handle_batch(out.inputs, now):
+                if type(effect) is Send:
+                    self._send(effect, touched, out, now)
+                else:
+                    effects.append(effect)  # type: ignore[arg-type]
+        for session in touched.values():
+            session.settle(out)
+        return effects
+
+    def _below(self, each: NodeInput, touched: dict[int, Session], out: Out, now: float) -> None:
+        """What happened to a link."""
+        match each:
+            case Arrived(link, data, _):
+                session = self._sessions.get(link)
+                if session is None:
+                    out.effects.append(Drop("link not connected"))
+                    return
+                try:
+                    frame = codec.decode(data)
+                except PalioError as error:
+                    out.effects.append(Close(link, str(error)))
+                    return
+                touched[link] = session
+                session.arrived(frame, out, now)
+            case Connected(link):
+                session = self._sessions.get(link)
+                if session is None:
+                    session = self._sessions[link] = self._make_session(link, self._identity)
+                touched[link] = session
+                session.connected(out, now)
+            case Disconnected(link):
+                session = self._sessions.get(link)
+                touched.pop(link, None)
+                if session is not None:
+                    session.disconnected(out)
+            case TimerFired(name) if name.startswith("link "):
+                link = int(name.removeprefix("link "))
+                session = self._sessions.get(link)
+                if session is not None:
+                    touched[link] = session
+                    session.fired(out, now)
+            case TimerFired():
+                out.inputs.append(each)
+
+    def _send(self, send: Send, touched: dict[int, Session], out: Out, now: float) -> None:
+        """One message to several neighbours, written once."""
+        data = codec.encode(send.message)
+        lane: Lane = "events" if type(send.message) is Publish else "control"
+        if self._make_session is StreamSession:
+            out.effects.append(Transmit(send.links, data, lane, codec.kind_of(data)))
+            return
+        for link in send.links:
+            session = self._sessions.get(link)
+            if session is not None and session.is_up:
+                touched[link] = session
+                session.send(data, lane, out, now)

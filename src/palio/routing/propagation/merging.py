@@ -1,0 +1,80 @@
+"""Merging-based routing: a neighbour is told one filter in place of several (Jerzak §2.5.5, Figure 2.17).
+
+Filters that agree in all conditions but those on one attribute are one filter with the union of that attribute's
+values, exactly, because sets of values may have gaps. All that agree are merged at once, attribute by attribute in the
+order of names, until nothing changes: what comes out depends on the set alone, never on the order in which it came to
+be. Imperfect merging then closes gaps of at most `slack` of an attribute's extent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any
+
+from palio.filters.filter import Filter
+from palio.filters.tree import And, Leaf, Node
+from palio.routing.messages import Key
+from palio.routing.propagation.covering import Maximal, PairwiseCover
+
+
+class Mergers(Maximal):
+    """Mergers of the filters that no other covers are made known, each under its digest."""
+
+    __slots__ = ("_slack",)
+
+    def __init__(self, slack: float = 0.0) -> None:
+        super().__init__()
+        self._slack = slack
+
+    def desired(self) -> Mapping[Key, Filter]:
+        return {each.digest: each for each in mergers(super().desired().values(), self._slack)}
+
+
+def mergers(filters: Iterable[Filter], slack: float = 0.0) -> list[Filter]:
+    """The fewest filters that merging attribute by attribute gives; none covers another."""
+    merged = _maximal(filters)
+    while True:
+        count = len(merged)
+        for attribute in sorted({name for each in merged for name in each.attributes}):
+            merged = _merge_by(attribute, merged, slack)
+        merged = _maximal(merged)
+        if len(merged) == count:
+            return merged
+
+
+def _maximal(filters: Iterable[Filter]) -> list[Filter]:
+    cover = PairwiseCover()
+    for each in sorted({each.digest: each for each in filters}.items()):
+        cover.add(*each)
+    return [each for _, each in sorted(cover.maximal().items())]
+
+
+def _merge_by(attribute: str, filters: list[Filter], slack: float) -> list[Filter]:
+    """Merge those that differ in their conditions on one attribute only."""
+    alike: dict[Any, list[Filter]] = {}
+    for each in filters:
+        alike.setdefault(_rest(each, attribute), []).append(each)
+    found: list[Filter] = []
+    for several in alike.values():
+        merger = reduce(_merge, several[1:], [several[0]])
+        found += [each.merge(each, slack) for each in merger] if len(several) > len(merger) and slack else merger
+    return found
+
+
+def _merge(merged: list[Filter], further: Filter) -> list[Filter]:
+    """Into the first that it merges with, exactly."""
+    for place, each in enumerate(merged):
+        both = each.merge_perfect(further)
+        if both is not None:
+            return [*merged[:place], both, *merged[place + 1 :]]
+    return [*merged, further]
+
+
+def _rest(wanted: Filter, attribute: str) -> Any:
+    """What two filters must share to be merged by an attribute; those without a condition on it share nothing."""
+    tree = wanted.tree
+    parts: tuple[Node, ...] = tree.children if isinstance(tree, And) else (tree,)
+    if not any(isinstance(part, Leaf) and part.attribute == attribute for part in parts):
+        return wanted.digest
+    return tuple(part for part in parts if not (isinstance(part, Leaf) and part.attribute == attribute))

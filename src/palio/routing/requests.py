@@ -1,0 +1,62 @@
+"""What becomes of what clients ask for? It is written down before anybody hears of it, in the order of each client.
+
+A subscription that others know but that a crash forgets would draw events to nobody. So a request that changes tables
+is applied when it is on disk. All requests of a batch share one write. What a client asks while one of its own is being
+written waits for it; what others ask does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from palio.routing.clients import (
+    AdvertiseClient,
+    ClientRequest,
+    SubscribeClient,
+    UnadvertiseClient,
+    UnsubscribeClient,
+)
+from palio.routing.effects import Client, Persist, Record
+
+LASTING = (SubscribeClient, UnsubscribeClient, AdvertiseClient, UnadvertiseClient)
+Apply = Callable[[Client, ClientRequest], None]
+
+
+class Requests:
+    """Requests that wait for the disk, and those that wait for them."""
+
+    __slots__ = ("_apply", "_behind", "_collected", "_tokens", "_writing")
+
+    def __init__(self, apply: Apply) -> None:
+        """`apply` carries one request out; it may be called at once or when the disk has answered."""
+        self._apply = apply
+        self._tokens = 0
+        self._collected: list[Record] = []
+        self._writing: dict[int, list[Record]] = {}
+        self._behind: dict[Client, list[ClientRequest]] = {}
+
+    def take(self, client: Client, request: ClientRequest) -> None:
+        behind = self._behind.get(client)
+        if behind is not None:
+            behind.append(request)
+        elif isinstance(request, LASTING):
+            self._collected.append(Record(client, request))
+            self._behind[client] = []
+        else:
+            self._apply(client, request)
+
+    def write(self) -> Persist | None:
+        """What is to be written after a batch."""
+        if not self._collected:
+            return None
+        self._tokens += 1
+        self._writing[self._tokens] = self._collected
+        self._collected = []
+        return Persist(tuple(self._writing[self._tokens]), self._tokens)
+
+    def written(self, token: int) -> None:
+        """The disk has answered."""
+        for client, request in self._writing.pop(token, ()):
+            self._apply(client, request)
+            for further in self._behind.pop(client, ()):
+                self.take(client, further)

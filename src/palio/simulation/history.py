@@ -1,0 +1,90 @@
+"""What was asked of a network, and when? What the oracle judges deliveries by.
+
+Time is counted in rests: moments at which nothing was to come. What was made before a rest had settled by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from palio.events import Event
+from palio.filters.filter import Filter
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subscription:
+    """What `Network.subscribe` returns."""
+
+    number: int
+    at: int
+    wanted: Filter
+    client: str
+
+    def __str__(self) -> str:
+        return f"subscription {self.number} at broker {self.at}: {self.wanted}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Advertisement:
+    """What `Network.advertise` returns."""
+
+    number: int
+    at: int
+    offered: Filter
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An event reached a subscriber: at which broker, and at what time."""
+
+    subscription: Subscription
+    event: Event
+    at: int
+    time: float
+
+
+@dataclass(slots=True)
+class Lifetime:
+    """From which operation to which, and in which rests those were."""
+
+    made: int
+    made_after: int
+    ended: int | None = None
+    ended_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """An event, where it was let in, and what the network was like."""
+
+    event: Event
+    at: int
+    client: str
+    operation: int
+    after: int
+    components: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class History:
+    """All operations on a network. Where disks are slow, what was asked for takes effect only later."""
+
+    slow_disks: bool = False
+    rests: int = 0
+    operations: int = 0
+    subscriptions: dict[Subscription, Lifetime] = field(default_factory=dict)
+    advertisements: dict[Advertisement, Lifetime] = field(default_factory=dict)
+    publications: list[Publication] = field(default_factory=list)
+    disturbed: set[int] = field(default_factory=set)
+    """The rests after which links or brokers came or went before the next one."""
+
+    def next(self) -> int:
+        self.operations += 1
+        return self.operations
+
+    def begin(self) -> Lifetime:
+        return Lifetime(self.next(), self.rests)
+
+    def end(self, life: Lifetime) -> None:
+        life.ended, life.ended_after = self.next(), self.rests

@@ -1,0 +1,110 @@
+"""Was everything delivered that had to be, and nothing else? The flooding oracle.
+
+What subscribers receive must be what flooding every event to everyone and filtering there would deliver. For a
+subscription and an event that is: *must* arrive once, if the event matches, the subscription had settled before it was
+published, and outlived it; *must not*, if it does not match, or if the subscription was not there then; *may*,
+otherwise, and never twice. Where links or brokers came or went, it may, until the network has come to rest again; and
+nobody can hear of what is published in another part of a network that is torn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+from palio.events import Event
+from palio.routing.propagation.advertisements import is_advertised
+from palio.simulation.history import Delivery, History, Lifetime, Publication, Subscription
+
+Expectation = Literal["must", "must not", "may"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Where deliveries differ from what the oracle says."""
+
+    missing: tuple[tuple[Subscription, Event], ...]
+    wrong: tuple[tuple[Subscription, Event], ...]
+    repeated: tuple[tuple[Subscription, Event], ...]
+    required: int
+    """Pairs that had to be delivered."""
+    allowed: int
+    """Pairs that might have been, or not."""
+    lost: int
+    """Pairs that had to be delivered, had nothing broken meanwhile, and were not."""
+
+    @property
+    def is_right(self) -> bool:
+        return not (self.missing or self.wrong or self.repeated)
+
+    def __str__(self) -> str:
+        if self.is_right:
+            return f"right: {self.required} deliveries had to be, {self.allowed} might have been"
+        lines = []
+        for what, pairs in (("missing", self.missing), ("wrong", self.wrong), ("repeated", self.repeated)):
+            lines += [f"{what}: {event.to_json()} for {subscription}" for subscription, event in pairs]
+        return "\n".join(lines)
+
+
+def judge(history: History, deliveries: list[Delivery]) -> Verdict:
+    """Compare what was delivered with what had to be."""
+    delivered = Counter((each.subscription, each.event.id) for each in deliveries)
+    missing, wrong, repeated = [], [], []
+    required = allowed = lost = 0
+    for publication in history.publications:
+        for subscription, life in history.subscriptions.items():
+            expected = expectation(history, publication, subscription, life)
+            count = delivered[subscription, publication.event.id]
+            pair = subscription, publication.event
+            required += expected == "must"
+            allowed += expected == "may"
+            lost += expected == "may" and not count and would_have(history, publication, life)
+            if expected == "must" and not count:
+                missing.append(pair)
+            if expected == "must not" and count:
+                wrong.append(pair)
+            if count > 1:
+                repeated.append(pair)
+    return Verdict(tuple(missing), tuple(wrong), tuple(repeated), required, allowed, lost)
+
+
+def expectation(history: History, publication: Publication, subscription: Subscription, life: Lifetime) -> Expectation:
+    """What the oracle says of one subscription and one event."""
+    if not subscription.wanted.matches(publication.event):
+        return "must not"
+    if life.made_after > publication.after or _was_over(history, publication, life):
+        return "must not"
+    calm = publication.after not in history.disturbed
+    joined = publication.components[subscription.at] == publication.components[publication.at]
+    return "must" if calm and joined and would_have(history, publication, life) else "may"
+
+
+def would_have(history: History, publication: Publication, life: Lifetime) -> bool:
+    """Whether a subscription had settled before an event that it matches, and outlived it."""
+    outlived = life.ended_after is None or life.ended_after > publication.after
+    return life.made_after < publication.after and outlived and _is_advertised(history, publication)
+
+
+def _was_over(history: History, publication: Publication, life: Lifetime) -> bool:
+    """Whether a subscription had ended when an event was published."""
+    if life.ended is None or life.ended_after is None:
+        return False
+    if history.slow_disks:
+        return life.ended_after < publication.after
+    return life.ended < publication.operation
+
+
+def _is_advertised(history: History, publication: Publication) -> bool:
+    """Whether the advertisements that let an event in had settled; always, where there are none."""
+    lives = {
+        advertisement.offered: life
+        for advertisement, life in history.advertisements.items()
+        if (advertisement.at, advertisement.client) == (publication.at, publication.client)
+    }
+    settled = [
+        offered
+        for offered, life in lives.items()
+        if life.made_after < publication.after and (life.ended_after is None or life.ended_after >= publication.after)
+    ]
+    return not history.advertisements or is_advertised(settled, publication.event.attributes)

@@ -1,0 +1,57 @@
+"""What was sent over which link? Messages and bytes, by link and kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from palio.routing.codec import KINDS
+
+
+class Flow(NamedTuple):
+    """What one kind of message amounted to on one link, both directions together."""
+
+    link: tuple[int, int]
+    kind: str
+    messages: int
+    bytes: int
+
+
+class Traffic:
+    """Counts of all links. Kinds are named after messages; a bare acknowledgement of a session is a `packet`."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[int, int], dict[int, list[int]]] = {}
+
+    def count(self, link: tuple[int, int], kind: int, size: int) -> None:
+        kinds = self._counts.get(link)
+        if kinds is None:
+            kinds = self._counts[link] = {}
+        counted = kinds.get(kind)
+        if counted is None:
+            kinds[kind] = [1, size]
+        else:
+            counted[0] += 1
+            counted[1] += size
+
+    def __iter__(self) -> Iterator[Flow]:
+        """Every link and kind, in order."""
+        for link, kinds in sorted(self._counts.items()):
+            for kind, (messages, size) in sorted(kinds.items()):
+                yield Flow(link, KINDS[kind], messages, size)
+
+    def messages(self, kind: str | None = None, link: tuple[int, int] | None = None) -> int:
+        """How many, of one kind or of all, on one link or on all."""
+        return sum(flow.messages for flow in self._chosen(kind, link))
+
+    def bytes(self, kind: str | None = None, link: tuple[int, int] | None = None) -> int:
+        """How many bytes, likewise."""
+        return sum(flow.bytes for flow in self._chosen(kind, link))
+
+    def kinds(self) -> list[str]:
+        """The kinds there were."""
+        return sorted({flow.kind for flow in self})
+
+    def _chosen(self, kind: str | None, link: tuple[int, int] | None) -> Iterator[Flow]:
+        wanted = None if link is None else (min(link), max(link))
+        return (flow for flow in self if kind in (None, flow.kind) and wanted in (None, flow.link))

@@ -1,0 +1,332 @@
+"""How do many nodes run in virtual time? All that happens to a node at one time is one batch; its effects are carried
+out one after the other, and a crash may be set to come after any of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from palio.routing.combinations import Combination
+from palio.routing.constants import Constants
+from palio.routing.effects import (
+    CancelTimer,
+    Close,
+    Deliver,
+    Drop,
+    Persist,
+    Persisted,
+    Record,
+    Reply,
+    SetTimer,
+    TimerFired,
+    Work,
+    WorkDone,
+)
+from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
+from palio.routing.session import NodeEffect, Transmit
+from palio.simulation.agenda import Agenda
+from palio.simulation.hosts import Edge, Host
+from palio.simulation.links import Direction, LinkModel
+from palio.simulation.topologies import Topology
+from palio.simulation.trace import Trace
+from palio.simulation.traffic import Traffic
+
+
+class _Frame(NamedTuple):
+    """Bytes on their way to an end of a link."""
+
+    edge: Edge
+    generation: int
+    to: int
+    link: int
+    data: bytes
+
+
+class _Timer(NamedTuple):
+    host: int
+    name: str
+    setting: int
+
+
+class _Input(NamedTuple):
+    host: int
+    incarnation: int
+    input: NodeInput
+
+
+class _Written(NamedTuple):
+    """A disk is done, unless a crash came first, which loses what was to be written."""
+
+    host: int
+    incarnation: int
+    persist: Persist
+
+
+class _Free(NamedTuple):
+    """A link with bounded bandwidth can take the next frame."""
+
+    edge: Edge
+    generation: int
+    sender: int
+
+
+_Planned: TypeAlias = _Frame | _Timer | _Input | _Written | _Free
+
+
+class World:
+    """Hosts, links and time. `delivered` and `replied` are called with what comes out at clients."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        combination: Combination,
+        seed: int,
+        delivered: Callable[[int, Deliver], None],
+        replied: Callable[[int, Reply], None],
+    ) -> None:
+        self.combination = combination
+        self.constants = Constants.of(combination)
+        self.random = Random(seed)
+        self.agenda: Agenda[_Planned] = Agenda()
+        self.trace = Trace()
+        self.traffic = Traffic()
+        self.drops: Counter[str] = Counter()
+        self.hops = 0
+        self._delivered = delivered
+        self._replied = replied
+        self._disk_delay = float(combination.options.get("disk", 0.0))
+        self.hosts = [Host(number) for number in range(topology.brokers)]
+        self.edges: dict[tuple[int, int], Edge] = {}
+        model = LinkModel.of(combination.options)
+        for a, b, delay in topology.links:
+            self._lay(a, b, model if delay is None else _with_delay(model, delay))
+        for host in self.hosts:
+            self.start(host)
+
+    @property
+    def now(self) -> float:
+        return self.agenda.now
+
+    # Hosts and links
+
+    def _lay(self, a: int, b: int, model: LinkModel) -> None:
+        edge = Edge(a, b, (len(self.hosts[a].edges) + 1, len(self.hosts[b].edges) + 1), model)
+        self.hosts[a].edges.append(edge)
+        self.hosts[b].edges.append(edge)
+        self.edges[min(a, b), max(a, b)] = edge
+
+    def start(self, host: Host) -> None:
+        """Begin a life; links to hosts that run are connected."""
+        host.incarnation += 1
+        host.timers = {}
+        host.fuse = None
+        host.node = Node(
+            host.number, host.incarnation, self.combination, self.constants, map(Record._make, host.disk.read())
+        )
+        for edge in host.edges:
+            self.connect(edge)
+
+    def stop(self, host: Host) -> None:
+        """End a life without a word."""
+        host.node = None
+        host.fuse = None
+        self.trace.did(self.now, host.number, "crash")
+        for edge in host.edges:
+            if not edge.cut and self.hosts[edge.other(host.number)[0]].node is not None:
+                self.disconnect(edge)
+
+    def connect(self, edge: Edge) -> None:
+        if edge.cut or self.hosts[edge.a].node is None or self.hosts[edge.b].node is None:
+            return
+        for host, link in ((edge.a, edge.ends[0]), (edge.b, edge.ends[1])):
+            self.plan_input(host, Connected(link))
+
+    def disconnect(self, edge: Edge) -> None:
+        edge.break_off()
+        for host, link in ((edge.a, edge.ends[0]), (edge.b, edge.ends[1])):
+            if self.hosts[host].node is not None:
+                self.plan_input(host, Disconnected(link))
+
+    def plan_input(self, host: int, input: NodeInput, after: float = 0.0) -> None:
+        self.agenda.plan(after, _Input(host, self.hosts[host].incarnation, input))
+
+    # Time
+
+    def run(self, until: float | None) -> bool:
+        """Go on until nothing but upkeep is to come, or until a time; whether the former."""
+        agenda = self.agenda
+        while agenda.awaited:
+            time = agenda.next_time()
+            if until is not None and time is not None and time > until:
+                agenda.now = until
+                return False
+            self._step(agenda.advance())
+        if until is not None:
+            self._keep_up(until)
+        return True
+
+    def _keep_up(self, until: float) -> None:
+        """Nothing but upkeep, for as long as somebody wants to see it."""
+        while (time := self.agenda.next_time()) is not None and time <= until:
+            self._step(self.agenda.advance())
+        self.agenda.now = max(self.agenda.now, until)
+
+    def _step(self, due: list[_Planned]) -> None:
+        batches: dict[int, list[NodeInput]] = {}
+        now = self.agenda.now
+        for each in due:
+            if type(each) is _Frame:
+                if each.generation == each.edge.generation:
+                    batch = batches.get(each.to)
+                    if batch is None:
+                        batch = batches[each.to] = []
+                    batch.append(Arrived(each.link, each.data, now))
+                else:
+                    self.drops["lost with its link"] += 1
+            elif type(each) is _Input:
+                if each.incarnation == self.hosts[each.host].incarnation:
+                    batches.setdefault(each.host, []).append(each.input)
+            elif type(each) is _Timer:
+                if self.hosts[each.host].timers.get(each.name) == each.setting:
+                    batches.setdefault(each.host, []).append(TimerFired(each.name))
+            elif type(each) is _Written:
+                host = self.hosts[each.host]
+                if each.incarnation == host.incarnation and host.node is not None:
+                    self._write(host, each.persist)
+                    batches.setdefault(each.host, []).append(Persisted(each.persist.token))
+            elif type(each) is _Free and each.generation == each.edge.generation:
+                self._send_next(each.edge, each.sender)
+        for number, inputs in batches.items():
+            self.handle(self.hosts[number], inputs)
+
+    # Effects
+
+    def handle(self, host: Host, inputs: Sequence[NodeInput]) -> None:
+        """Let a node handle what happened to it, and do what it wants done; the disk may answer at once."""
+        waiting = deque([inputs])
+        while waiting and host.node is not None:
+            node = host.node
+            for effect in node.handle_batch(waiting.popleft(), self.now):
+                if host.fuse is not None:
+                    if host.fuse == 0:
+                        self.stop(host)
+                        return
+                    host.fuse -= 1
+                answer = self._carry_out(host, effect)
+                if answer is not None:
+                    waiting.append([answer])
+
+    def _carry_out(self, host: Host, effect: NodeEffect) -> NodeInput | None:
+        kind = type(effect)
+        if kind is Transmit:
+            self._transmit(host, effect)  # type: ignore[arg-type]
+            return None
+        return _CARRY_OUT[kind](self, host, effect)
+
+    def _transmit(self, host: Host, effect: Transmit) -> None:
+        number = host.number
+        for link in effect.links:
+            edge = host.edges[link - 1]
+            other, its_link = edge.other(number)
+            self.trace.sent(self.agenda.now, number, other, effect.kind, effect.data)
+            self.traffic.count((number, other) if number < other else (other, number), effect.kind, len(effect.data))
+            self.hops += 1
+            if edge.cut or self.hosts[other].node is None:
+                self.drops["lost with its link"] += 1
+                continue
+            frame = _Frame(edge, edge.generation, other, its_link, effect.data)
+            if edge.model.bandwidth is None:
+                self._put(edge, edge.directions[number != edge.a], frame)
+            else:
+                self._queue(edge, number, frame, effect.lane == "events")
+
+    def _put(self, edge: Edge, direction: Direction, frame: _Frame) -> None:
+        times = direction.arrivals(edge.model, self.agenda.now, self.random)
+        if not times:
+            self.drops["lost by a link"] += 1
+        for time in times:
+            self.agenda.plan_at(time, frame)
+
+    def _queue(self, edge: Edge, sender: int, frame: _Frame, is_event: bool) -> None:
+        """On a link that is busy, control goes before events."""
+        direction = edge.directions[sender != edge.a]
+        if direction.waiting is None:
+            direction.waiting = deque(), deque()
+        idle = direction.busy_until <= self.now and not any(direction.waiting)
+        direction.waiting[is_event].append(frame)
+        if idle:
+            self._send_next(edge, sender)
+
+    def _send_next(self, edge: Edge, sender: int) -> None:
+        direction = edge.directions[sender != edge.a]
+        control, events = direction.waiting or (deque(), deque())
+        if not control and not events:
+            return
+        frame: _Frame = (control or events).popleft()
+        direction.busy_until = self.now + len(frame.data) / (edge.model.bandwidth or 1.0)
+        # Its last byte leaves when the link is free again.
+        for time in direction.arrivals(edge.model, direction.busy_until, self.random):
+            self.agenda.plan_at(time, frame)
+        self.agenda.plan_at(direction.busy_until, _Free(edge, edge.generation, sender))
+
+    def _deliver(self, host: Host, effect: Deliver) -> None:
+        self._delivered(host.number, effect)
+
+    def _reply(self, host: Host, effect: Reply) -> None:
+        self.trace.did(self.now, host.number, type(effect.answer).__name__.lower(), detail=str(effect.answer))
+        self._replied(host.number, effect)
+
+    def _persist(self, host: Host, effect: Persist) -> NodeInput | None:
+        if not self._disk_delay:
+            self._write(host, effect)
+            return Persisted(effect.token)
+        self.agenda.plan(self._disk_delay, _Written(host.number, host.incarnation, effect))
+        return None
+
+    def _write(self, host: Host, effect: Persist) -> None:
+        for record in effect.records:
+            host.disk.write(record)
+            detail = str(getattr(record.request, "wanted", getattr(record.request, "offered", "")))
+            self.trace.did(self.now, host.number, type(record.request).__name__, detail=detail)
+
+    def _set_timer(self, host: Host, effect: SetTimer) -> None:
+        setting = host.timers[effect.name] = host.timers.get(effect.name, 0) + 1
+        self.agenda.plan(effect.after, _Timer(host.number, effect.name, setting), effect.upkeep)
+
+    def _cancel_timer(self, host: Host, effect: CancelTimer) -> None:
+        if effect.name in host.timers:
+            host.timers[effect.name] += 1
+
+    def _work(self, host: Host, effect: Work) -> NodeInput:
+        return WorkDone(effect.token, effect.job())
+
+    def _close(self, host: Host, effect: Close) -> None:
+        edge = host.edges[effect.link - 1]
+        self.trace.did(self.now, host.number, "close", edge.other(host.number)[0], effect.reason)
+        self.drops[effect.reason] += 1
+        edge.cut = True
+        self.disconnect(edge)
+
+    def _drop(self, host: Host, effect: Drop) -> None:
+        self.drops[effect.reason] += 1
+
+
+def _with_delay(model: LinkModel, delay: float) -> LinkModel:
+    from dataclasses import replace
+
+    return replace(model, delay=delay)
+
+
+_CARRY_OUT: Final[dict[type, Callable[[World, Host, Any], NodeInput | None]]] = {
+    Deliver: World._deliver,
+    Reply: World._reply,
+    Persist: World._persist,
+    SetTimer: World._set_timer,
+    CancelTimer: World._cancel_timer,
+    Work: World._work,
+    Close: World._close,
+    Drop: World._drop,
+}

@@ -1,0 +1,207 @@
+"""Forwarding by prefix: what matches arrives, whichever versions of the tree brokers happen to have."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palio.errors import IllegalCombination, InvalidArgument, WireError
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.routing.constants import CONJUNCTION_LIMIT
+from palio.routing.forwarding.headers import decode, encode
+from palio.routing.forwarding.prefix import PrefixForwarding
+from palio.routing.forwarding.prefix.forwarding_tree import ForwardingTree
+from palio.routing.forwarding.prefix.header import PrefixHeader
+from palio.routing.forwarding.prefix.optimiser import TreeOptimiser
+from palio.routing.forwarding.prefix.tree_codec import encode_tree
+from palio.routing.forwarding.protocol import Setting
+from palio.routing.reports import TREES
+from tests.nested_events import NAMES, nested_events
+from tests.routing.forwarding.little_network import LittleNetwork, random_tree
+from tests.routing.forwarding.prefix.trees import close_events, close_filters
+from tests.strategies import filters
+
+CHAIN = [(0, 1), (1, 2), (2, 3)]
+heights = st.sampled_from([0, 0, 1, 2])
+
+
+class Optimiser:
+    """Tells some brokers of a network its trees."""
+
+    def __init__(self, network: LittleNetwork, threshold: float = 0.3) -> None:
+        self.network = network
+        self._made = TreeOptimiser(threshold, CONJUNCTION_LIMIT)
+        self._version = 0
+
+    def subscribe(self, name: str, at: int, wanted: Filter, told: list[int] | None = None) -> None:
+        self.network.subscribe(name, at, wanted)
+        self._made.added(wanted)
+        self.tell(told)
+
+    def unsubscribe(self, name: str, told: list[int] | None = None) -> None:
+        self._made.removed(self.network.wants[name][1])
+        self.network.unsubscribe(name)
+        self.tell(told)
+
+    def tell(self, told: list[int] | None) -> None:
+        tree = self._made.update()
+        if tree is not None:
+            self._version += 1
+            for node in self.network.forwardings if told is None else told:
+                self.network.forwardings[node].announced(TREES, self._version, encode_tree(tree))
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), heights, st.lists(filters(depth=2) | close_filters(), max_size=5), close_events())
+def test_whoever_wants_an_event_has_it_by_trees_that_each_builds(
+    seed: int, height: int, wanted: list[Filter], event: dict[str, Any]
+) -> None:
+    choice = Random(seed)
+    propagation = choice.choice(["simple", "identity"])
+    network = LittleNetwork(
+        random_tree(choice, 5), PrefixForwarding, propagation, tree="local", height=height, patience=0
+    )
+    for place, each in enumerate(wanted):
+        network.subscribe(f"s{place}", choice.randrange(5), each)
+    made = Event(event)
+    for _ in range(2):  # the second time trees are built
+        walk = network.publish(choice.randrange(5), made)
+        assert walk.delivered == network.matching(made)
+        assert len(walk.links) == len(walk.sent)
+        if wanted and "s0" in network.wants:
+            network.unsubscribe("s0")
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32), heights, st.lists(close_filters() | filters(depth=1), max_size=7), close_events())
+def test_whoever_wants_an_event_has_it_by_the_optimisers_trees(
+    seed: int, height: int, wanted: list[Filter], event: dict[str, Any]
+) -> None:
+    """Some brokers miss some versions, filters come between versions, and some leave."""
+    choice = Random(seed)
+    propagation = choice.choice(["simple", "identity", "covering"])
+    network = LittleNetwork(random_tree(choice, 5), PrefixForwarding, propagation, tree="optimiser", height=height)
+    optimiser = Optimiser(network, choice.choice([0.0, 0.3, 0.8]))
+    made = Event(event)
+    for place, each in enumerate(wanted):
+        told = sorted(choice.sample(range(5), choice.randrange(6)))
+        optimiser.subscribe(f"s{place}", choice.randrange(5), each, told)
+        if place % 3 == 2:
+            optimiser.unsubscribe(f"s{place - 1}", told)
+        walk = network.publish(choice.randrange(5), made)
+        assert walk.delivered == network.matching(made)
+        assert len(walk.links) == len(walk.sent)
+
+
+@settings(max_examples=20)
+@given(st.lists(filters(names=NAMES, depth=2), max_size=3), nested_events(), st.sampled_from(["local", "optimiser"]))
+def test_events_with_objects_in_arrays_arrive_too(wanted: list[Filter], event: Any, tree: str) -> None:
+    network = LittleNetwork([(0, 1), (1, 2)], PrefixForwarding, "simple", tree=tree)
+    optimiser = Optimiser(network)
+    for place, each in enumerate(wanted):
+        optimiser.subscribe(f"s{place}", place, each)
+    made = Event.from_dict(event)
+    assert network.publish(0, made).delivered == network.matching(made)
+
+
+@pytest.mark.parametrize("tree", ["local", "optimiser"])
+def test_content_is_looked_at_once(tree: str) -> None:
+    network = LittleNetwork(CHAIN, PrefixForwarding, "identity", tree=tree, patience=0)
+    optimiser = Optimiser(network, threshold=0)
+    optimiser.subscribe("far", 3, Filter.parse("price > 100 AND symbol = 'ACME'"))
+    optimiser.subscribe("near", 1, Filter.parse("price > 150"))
+    walk = network.publish(0, Event.from_dict({"price": 120, "symbol": "ACME"}))
+    assert walk.delivered == {"far": 1}
+    (header,) = {data for _, _, data in walk.sent}
+    assert len(walk.sent) == 3
+    assert isinstance(decode(header), PrefixHeader)
+    assert network.publish(0, Event.from_dict({"price": 120, "symbol": "OTHER"})).sent == []
+
+
+def test_a_tree_is_not_built_before_it_is_worth_it() -> None:
+    network = LittleNetwork([(0, 1)], PrefixForwarding, "simple", patience=0.15)
+    for number in range(20):
+        network.subscribe(f"s{number}", 1, Filter.parse(f"x = {number}"))
+    headers = [network.publish(0, Event.from_dict({"x": 3})).sent[0][2] for _ in range(4)]
+    assert [bool(each) for each in headers] == [False, False, True, True]
+    network.unsubscribe("s1")
+    assert network.publish(0, Event.from_dict({"x": 3})).sent == [(0, 1, b"")]
+
+
+def test_a_broker_without_the_version_writes_its_own() -> None:
+    network = LittleNetwork(CHAIN, PrefixForwarding, "covering")
+    optimiser = Optimiser(network, threshold=0)
+    optimiser.subscribe("far", 3, Filter.parse("x > 1"))
+    optimiser.subscribe("too", 3, Filter.parse("y > 1"), told=[0, 1])
+    walk = network.publish(0, Event.from_dict({"x": 2, "y": 0}))
+    assert walk.delivered == {"far": 1}
+    versions = [decode(data).version for _, _, data in walk.sent]  # type: ignore[union-attr]
+    assert versions[0] == versions[1] != versions[2]
+    back = network.publish(3, Event.from_dict({"x": 0, "y": 0}))
+    assert back.sent == []
+
+
+def test_older_versions_are_understood_for_a_while() -> None:
+    network = LittleNetwork([(0, 1)], PrefixForwarding, "merging")
+    optimiser = Optimiser(network, threshold=0)
+    optimiser.subscribe("s", 1, Filter.parse("x > 1"))
+    event = Event.from_dict({"x": 2})
+    ((_, _, header),) = network.publish(0, event).sent
+    for number in range(3):
+        optimiser.subscribe(f"a{number}", 1, Filter.parse(f"a = {number}"))
+    assert network.publish(0, event, header).sent == [(0, 1, header)]
+    optimiser.subscribe("b", 1, Filter.parse("b = 1"))
+    ((_, _, other),) = network.publish(0, event, header).sent
+    assert other != header
+
+
+def test_old_news_and_what_is_no_tree_change_nothing() -> None:
+    network = LittleNetwork([(0, 1)], PrefixForwarding, "covering")
+    optimiser = Optimiser(network, threshold=0)
+    optimiser.subscribe("s", 1, Filter.parse("x > 1"))
+    event = Event.from_dict({"x": 2})
+    before = network.publish(0, event).sent
+    network.forwardings[0].announced(TREES, 2, b"no tree")
+    network.forwardings[0].announced(TREES, 0, b"old")
+    network.forwardings[0].announced("another", 3, b"")
+    assert network.publish(0, event).sent == before
+
+
+def test_branches_that_cannot_be_are_not_understood() -> None:
+    network = LittleNetwork([(0, 1)], PrefixForwarding, "covering")
+    optimiser = Optimiser(network, threshold=0)
+    optimiser.subscribe("s", 1, Filter.parse("x > 1"))
+    event = Event.from_dict({"x": 2})
+    ((_, _, header),) = network.publish(0, event).sent
+    wrong = decode(header)
+    assert isinstance(wrong, PrefixHeader)
+    for tree in (ForwardingTree.of([(7,)]), ForwardingTree(b"\x80"), ForwardingTree(b"\x01\x00\x00")):
+        assert network.publish(0, event, encode(PrefixHeader(wrong.version, tree))).sent == [(0, 1, header)]
+
+
+@pytest.mark.parametrize("data", [b"", b"1234567", b"123456789"])
+def test_bytes_that_are_no_header_are_refused(data: bytes) -> None:
+    with pytest.raises(WireError):
+        PrefixHeader.decode(data)
+
+
+@given(st.binary(min_size=8, max_size=8), st.binary(min_size=1, max_size=5), st.integers(0, 255))
+def test_a_header_is_read_as_it_was_written(version: bytes, code: bytes, height: int) -> None:
+    header = PrefixHeader(version, ForwardingTree(code, height))
+    assert decode(encode(header)) == header
+
+
+@pytest.mark.parametrize("height", [-1, 256, "3", None])
+def test_a_height_is_a_small_number(height: Any) -> None:
+    with pytest.raises(InvalidArgument, match="height"):
+        PrefixForwarding(Setting(options={"height": height}))
+
+
+def test_trees_that_each_builds_need_all_filters_everywhere() -> None:
+    with pytest.raises(IllegalCombination):
+        PrefixForwarding(Setting(propagation="covering", options={"tree": "local"}))

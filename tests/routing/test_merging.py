@@ -1,0 +1,77 @@
+"""Are mergers exact, and a function of the set alone?"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palio import Filter
+from palio.routing.propagation.covering import PairwiseCover
+from palio.routing.propagation.merging import mergers
+from tests.simulation.scenarios import condition, event
+
+
+@pytest.mark.parametrize(
+    ("given_", "merged"),
+    [
+        (["x > 1 AND x < 5", "x > 3 AND x < 8"], ["x > 1 AND x < 8"]),
+        (["x = 1 AND y = 1", "x = 2 AND y = 1", "x = 1 AND y = 2", "x = 2 AND y = 2"], ["x IN (1, 2) AND y IN (1, 2)"]),
+        (["x > 1", "x > 3 AND y = 2"], ["x > 1"]),
+        (["x > 1", "y > 1"], ["x > 1", "y > 1"]),
+        (["x > 1 OR y > 1", "x > 5"], ["x > 1 OR y > 1"]),
+        ([], []),
+    ],
+)
+def test_mergers(given_: list[str], merged: list[str]) -> None:
+    assert set(mergers(map(Filter.parse, given_))) == set(map(Filter.parse, merged))
+
+
+def test_an_imperfect_merger_closes_small_gaps() -> None:
+    """Jerzak, Figure 2.17: two intervals apart become one that is wider."""
+    apart = [Filter.parse("x > 1 AND x < 3"), Filter.parse("x > 5 AND x < 8")]
+    assert mergers(apart) == [Filter.parse("(x > 1 AND x < 3) OR (x > 5 AND x < 8)")]
+    assert mergers(apart, slack=0.5) == [Filter.parse("x > 1 AND x < 8")]
+    assert mergers(apart, slack=0.1) == mergers(apart)
+
+
+@given(st.integers(0, 2**32))
+def test_mergers_match_what_the_filters_match_whatever_their_order(seed: int) -> None:
+    random = Random(seed)
+    filters = [Filter.parse(condition(random)) for _ in range(random.randrange(8))]
+    merged = mergers(filters)
+    shuffled = random.sample(filters, len(filters))
+    assert mergers(shuffled) == merged
+    wider = mergers(filters, slack=0.4)
+    for content in (event(random) for _ in range(20)):
+        matched = any(each.matches(content) for each in filters)
+        assert any(each.matches(content) for each in merged) == matched
+        assert any(each.matches(content) for each in wider) >= matched
+
+
+@given(st.integers(0, 2**32))
+def test_what_is_maximal_depends_on_the_set_alone(seed: int) -> None:
+    random = Random(seed)
+    filters = list({each.digest: each for each in (Filter.parse(condition(random)) for _ in range(10))}.items())
+    cover = PairwiseCover()
+    there: dict[bytes, Filter] = {}
+    for _ in range(30):
+        key, wanted = random.choice(filters)
+        if key in there:
+            del there[key]
+            cover.remove(key)
+        else:
+            there[key] = wanted
+            cover.add(key, wanted)
+        expected = {
+            key
+            for key, wanted in there.items()
+            if not any(
+                other.covers(wanted) and (name < key or not wanted.covers(other))
+                for name, other in there.items()
+                if name != key
+            )
+        }
+        assert set(cover.maximal()) == expected
