@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from palio.events import Event
@@ -47,26 +47,25 @@ class Wants:
         return len(self._by_filter)
 
     def places(self, events: Sequence[Event]) -> list[dict[int, list[Key]]]:
-        """For each event the interfaces that want it, each with the keys for which it does, in canonical order."""
+        """For each event the interfaces that want it, each with the keys for which it does, in no order."""
         return [self._gather(names) for names in self._matches(events)]
 
-    def _matches(self, events: Sequence[Event]) -> list[list[str]]:
+    def _matches(self, events: Sequence[Event]) -> Sequence[Iterable[str]]:
         if not self._by_filter:
-            return [[] for _ in events]
+            return [()] * len(events)
+        was_quiet = self._quiet >= _QUIET
         self._quiet += len(events)
-        if len(events) < _WORTH_A_BATCH and self._quiet < _QUIET:
-            return [sorted(self._matcher.match(event)) for event in events]
         if len(events) < _WORTH_A_BATCH:
-            if self._quiet - len(events) < _QUIET:
+            if not was_quiet and self._quiet >= _QUIET:
                 self._matcher.match_batch(events)  # which indexes what was added one by one
-            return [sorted(self._matcher.match(event)) for event in events]
+            return [self._matcher.match(event) for event in events]
         found: list[list[str]] = [[] for _ in events]
         table = self._matcher.match_batch(events)
         for row, name in zip(table["row"].to_pylist(), table["subscription"].to_pylist(), strict=True):
             found[row].append(name)
-        return [sorted(names) for names in found]
+        return found
 
-    def _gather(self, names: list[str]) -> dict[int, list[Key]]:
+    def _gather(self, names: Iterable[str]) -> dict[int, list[Key]]:
         places: dict[int, list[Key]] = {}
         for name in names:
             for interface, keys in self._by_filter[name].items():
