@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from palio.cli.main import palio
 
-SMALL = ["--brokers", "6", "--subscriptions", "20", "--events", "20"]
+SMALL = ["--brokers", "6", "--subscriptions", "20", "--events", "100"]
 
 
 def simulate(*arguments: str) -> Result:
@@ -25,7 +25,7 @@ def test_a_table_with_a_line_for_each_strategy(tmp_path: Path) -> None:
     assert answer.exit_code == 0
     for propagation in ("flooding", "simple", "identity", "covering", "merging"):
         assert f"{propagation}, content" in answer.stdout
-    assert answer.stdout.count("agrees") == 5
+    assert "Every delivery is what flooding would have delivered." in answer.stdout
     assert answer.stdout.startswith("6 brokers, 5 links, seed 0\n")
 
 

@@ -265,7 +265,6 @@ def _print(costs: list[Cost], shape: Topology, network: Network | None) -> None:
     table = terminal.table(
         Column("strategy", no_wrap=True),
         *map(terminal.numbers, ("told", "KB", "events", "KB", "in vain", "filters", "delivered")),
-        "flooding",
     )
     for cost in costs:
         table.add_row(
@@ -277,13 +276,14 @@ def _print(costs: list[Cost], shape: Topology, network: Network | None) -> None:
             f"{cost.unwanted:,}",
             f"{cost.filters:,}",
             f"{cost.deliveries:,}",
-            "agrees" if cost.verdict.startswith("right") else "differs",
         )
     console.print(table)
     console.print()
-    for cost in costs:
-        if not cost.verdict.startswith("right"):
-            console.print(cost.verdict, style="bad", soft_wrap=True)
+    wrong = [cost for cost in costs if not cost.verdict.startswith("right")]
+    for cost in wrong:
+        console.print(f"{cost.propagation}, {cost.forwarding}: {cost.verdict}", style="bad", soft_wrap=True)
+    if not wrong:
+        console.print("Every delivery is what flooding would have delivered.", style="good", soft_wrap=True)
     done = network.hops
     console.print(
         f"{terminal.plural(done, 'message')} of the last line in {costs[-1].virtual_seconds:.3g} virtual seconds and "
