@@ -6,22 +6,32 @@ import pytest
 import routing
 import routing_bloom
 import routing_covering
+import routing_prefix
 import routing_reuse
+from harness import hops
 
 
 def test_the_front_door_names_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
     assert routing.main([]) == 0
-    assert {"bloom", "reuse"} <= set(routing.parts())
+    assert {"bloom", "prefix", "reuse"} <= set(routing.parts())
     assert "Parts: " in capsys.readouterr().out
     assert routing.main(["nothing"]) == 2
 
 
 def test_every_way_to_the_links_of_an_event_agrees(capsys: pytest.CaptureFixture[str]) -> None:
     rows = routing_bloom.measure(60, events=20, poset_up_to=60)
-    assert {row.way for row in rows} >= {routing_bloom.POSET, routing_bloom.COLUMNAR, "sbstree", "digest: batches"}
+    assert {row.way for row in rows} >= {hops.POSET, hops.COLUMNAR, "sbstree", "digest: batches"}
     assert all(row.operations is not None for row in rows if "columnar" not in row.way)
-    routing_bloom.show(rows)
+    hops.show(rows)
     assert "Siena poset" in capsys.readouterr().out
+
+
+def test_every_way_along_a_forwarding_tree_agrees() -> None:
+    rows = routing_prefix.measure(60, events=20, poset_up_to=60)
+    assert {row.way for row in rows} >= {hops.POSET, hops.COLUMNAR, routing_prefix.HEADER}
+    assert all(row.operations is not None for row in rows if "columnar" not in row.way)
+    by_way = {row.way: row for row in rows}
+    assert by_way[routing_prefix.HEADER].false_links == 0
 
 
 def test_every_mode_of_reuse_delivers_the_same_with_fewer_looks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,15 +39,18 @@ from palio.routing.effects import (
     Reply,
     Requested,
     Send,
+    TimerFired,
 )
 from palio.routing.event_path import EventPath
 from palio.routing.forwarding.flooding import FloodForwarding
 from palio.routing.forwarding.known import make_forwarding
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
-from palio.routing.messages import LOCAL, Announce, Begin, EventId, Publish
+from palio.routing.messages import LOCAL, Announce, Begin, EventId, Offer, Publish, Request
 from palio.routing.outbox import Outbox
 from palio.routing.propagation.advertisements import is_advertised
+from palio.routing.reports import TREES, Reports
 from palio.routing.requests import Requests
+from palio.routing.spanning import TIMER, Spanning
 from palio.routing.tables import Tables
 from palio.routing.waves import Waves
 
@@ -59,12 +62,16 @@ class Broker:
 
     __slots__ = (
         "_announced",
+        "_announcer",
         "_effects",
         "_events",
         "_forwarding",
         "_outbox",
+        "_pairs",
+        "_reports",
         "_requests",
         "_sequence",
+        "_spanning",
         "_telling",
         "_waves",
         "combination",
@@ -79,13 +86,17 @@ class Broker:
         self.combination = combination
         self._forwarding = _forwarding(node, incarnation, combination)
         self._outbox = Outbox(int(combination.options.get("queue", _QUEUE)))
-        self._events = EventPath(self._forwarding, self._outbox, may_circle=False)
-        self.tables = Tables(node, combination, self._events)
+        self._spanning = Spanning(node, incarnation) if combination.has_circles else None
+        self._events = EventPath(self._forwarding, self._outbox, may_circle=combination.has_circles)
+        self._reports = Reports(node, self._events) if combination.has_optimiser else None
+        self.tables = Tables(node, combination, self._reports or self._events)
         self._events.serve(self.tables.wants)
         self._requests = Requests(self._carry_out)
         self._waves = Waves(node, incarnation)
         self._telling: dict[int, bool] = {}  # the links in use, and whether the neighbour has begun to tell
+        self._pairs: dict[int, tuple[int, int]] = {}  # the choices for which they are used, see `Begin`
         self._announced: dict[str, Announce] = {}
+        self._announcer: Client = ""  # who made the trees, where it is a client of this broker
         self._sequence = 0
         self._effects: list[Effect] = []
         for client, request in recovered:
@@ -97,6 +108,9 @@ class Broker:
         for each in inputs:
             _HANDLERS[type(each)](self, each)
         self._effects += self.tables.differences()
+        report = None if self._reports is None else self._reports.report()
+        if report is not None:
+            self._report(LOCAL, report)
         written = self._requests.write()
         if written is not None:
             self._effects.append(written)
@@ -115,6 +129,8 @@ class Broker:
         message = received.message
         if type(message) is Publish:
             self._take(Arrival(received.link, message))
+        elif type(message) is Offer or type(message) is Request:
+            self._span(received.link, message)
         elif self._telling.get(received.link) or type(message) is Begin:
             _CONTROL[type(message)](self, received.link, message)
         else:
@@ -123,33 +139,71 @@ class Broker:
 
     def _link_up(self, up: LinkUp) -> None:
         self._outbox.opened(up.link, up.credit)
-        self._use(up.link)
+        if self._spanning is None:
+            self._use(up.link, (0, 0))
+            return
+        self._effects += self._spanning.up(up.link, up.neighbour)
+        self._follow(self._spanning)
 
     def _link_down(self, down: LinkDown) -> None:
         self._effects += self._outbox.closed(down.link)
         if down.link in self._telling:
             self._disuse(down.link)
+        if self._spanning is not None:
+            self._effects += self._spanning.down(down.link)
+            self._follow(self._spanning)
+
+    def _span(self, link: int, message: Offer | Request) -> None:
+        if self._spanning is None:
+            self._effects.append(Drop("no spanning tree here", message))
+            return
+        if isinstance(message, Offer):
+            self._effects += self._spanning.offered(link, message)
+        else:
+            self._effects += self._spanning.requested(message)
+        self._follow(self._spanning)
+
+    def _timer_fired(self, fired: TimerFired) -> None:
+        if self._spanning is not None and fired.name == TIMER:
+            self._effects += self._spanning.fired()
+            self._follow(self._spanning)
+
+    def _follow(self, spanning: Spanning) -> None:
+        """Use the links of the tree, and no others."""
+        for link in sorted({*self._pairs, *spanning.links}):
+            pair, before = spanning.pair(link), self._pairs.get(link)
+            if pair == before:
+                continue
+            if before is not None:
+                self._disuse(link)
+            if pair is not None:
+                self._use(link, pair)
 
     def _credit(self, credit: Credit) -> None:
         self._effects += self._outbox.granted(credit.link, credit.events)
 
-    def _use(self, link: int) -> None:
+    def _use(self, link: int, pair: tuple[int, int]) -> None:
         """Begin to tell a neighbour what it should know."""
         self._telling[link] = False
-        self._effects.append(Send((link,), Begin()))
+        self._pairs[link] = pair
+        self._effects.append(Send((link,), Begin(*pair)))
         self._effects += [Send((link,), each) for each in self._announced.values()]
         self.tables.opened(link)
 
     def _disuse(self, link: int) -> None:
         """Withdraw all that came by a link."""
         self.tables.closed(link)
-        del self._telling[link]
+        del self._telling[link], self._pairs[link]
         self._effects += self._waves.closed(link, self._telling)
 
     def _begin(self, link: int, message: Begin) -> None:
-        if link in self._telling:
-            self.tables.forget(link)
-            self._telling[link] = True
+        pair = message.yours, message.mine
+        if self._pairs.get(link) != pair:
+            return
+        if self._telling[link]:  # it begins again, and has forgotten what it was told
+            self._disuse(link)
+            self._use(link, pair)
+        self._telling[link] = True
 
     def _subscribe(self, link: int, message: messages.Subscribe) -> None:
         self.tables.subscribed(link, message.key, message.wanted)
@@ -172,13 +226,26 @@ class Broker:
 
     def _announce(self, link: int, message: Announce) -> None:
         known = self._announced.get(message.topic)
-        if known is not None and known.version >= message.version:
+        is_new = known is None or known.version < message.version
+        if self._reports is not None and message.topic == TREES and (is_new or self._reports.way is None):
+            self._reports.lead(link)
+        if not is_new:
             return
         self._announced[message.topic] = message
         self._forwarding.announced(message.topic, message.version, message.data)
         others = tuple(each for each in self.links if each != link)
         if others:
             self._effects.append(Send(others, message))
+
+    def _report(self, link: int, message: messages.Report) -> None:
+        """On towards whoever makes the trees, and never back."""
+        way = None if self._reports is None else self._reports.way
+        if way == LOCAL:
+            self._effects.append(Reply(self._announcer, message))
+        elif way is None or way == link:
+            self._effects.append(Drop("no way to who makes the trees", message))
+        else:
+            self._effects.append(Send((way,), message))
 
     # Clients
 
@@ -208,6 +275,7 @@ class Broker:
             case PublishClient():
                 self._let_in(client, request)
             case AnnounceClient():
+                self._announcer = client
                 self._announce(LOCAL, Announce(request.topic, request.version, request.data))
 
     def _confirm(self, client: Client, request: SubscribeClient) -> None:
@@ -219,7 +287,8 @@ class Broker:
 
     def _let_in(self, client: Client, request: PublishClient) -> None:
         id = EventId(self.node, self.incarnation, self._sequence + 1)
-        arrival = Arrival(LOCAL, Publish(id, request.body, request.header))
+        epoch = self._spanning.epoch if self._spanning is not None else 0
+        arrival = Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch))
         try:
             attributes = arrival.event.attributes
         except PalioError as error:
@@ -253,6 +322,7 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
     ClientGone: Broker._client_gone,
     Persisted: Broker._persisted,
     Credit: Broker._credit,
+    TimerFired: Broker._timer_fired,
 }
 _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]] = {
     Begin: Broker._begin,
@@ -263,4 +333,5 @@ _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]
     messages.Settle: Broker._settle,
     messages.Settled: Broker._settled,
     Announce: Broker._announce,
+    messages.Report: Broker._report,
 }

@@ -15,6 +15,7 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.clients import (
     AdvertiseClient,
+    AnnounceClient,
     Cancelled,
     ClientRequest,
     Confirm,
@@ -28,17 +29,20 @@ from palio.routing.clients import (
 from palio.routing.codec import decode_event, encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
-from palio.routing.messages import EventId
+from palio.routing.forwarding.prefix.optimiser_client import OptimiserClient
+from palio.routing.messages import EventId, Report
 from palio.simulation import topologies
 from palio.simulation.history import Advertisement, Delivery, History, Publication, Subscription
 from palio.simulation.hosts import Edge, Host
 from palio.simulation.oracle import Verdict, judge
-from palio.simulation.topologies import Topology, component_labels
+from palio.simulation.topologies import Topology
 from palio.simulation.trace import Trace
 from palio.simulation.traffic import Traffic
+from palio.simulation.views import components, links_in_use, tables
 from palio.simulation.world import World
 
 _EVERYBODY = "application"  # the client that acts where none is named
+_OPTIMISER = "optimiser"  # the client that makes routing trees
 
 
 class Network:
@@ -67,10 +71,13 @@ class Network:
 
         Options: how links behave (`delay`, `jitter`, `loss`, `duplication`, `reordering`, `bandwidth`), `session` to
         repair them, `disk` for the seconds that writing takes, `queue` for the events that may wait for a link, and
-        those of each propagation and forwarding: `slack` of merging, `mode` and `n` of reuse, `tree` of prefix.
+        those of each propagation and forwarding: `slack` of merging, `mode` and `n` of reuse, `tree` of prefix
+        (with `threshold` and, for the broker at which trees are made, `optimiser`). Where the links have circles,
+        brokers agree on a spanning tree.
         """
         self.topology = topology
-        self.combination = Combination(propagation, forwarding, advertisements, upkeep, dict(options or {}))
+        chosen = {**({"circles": True} if topology.has_circles else {}), **(options or {})}
+        self.combination = Combination(propagation, forwarding, advertisements, upkeep, chosen)
         self.history = History(slow_disks=bool(self.combination.options.get("disk")))
         self.deliveries: list[Delivery] = []
         self.confirmations: dict[Subscription, float] = {}
@@ -84,6 +91,9 @@ class Network:
         self._unsettled = True
         self._parts: tuple[int, ...] | None = None
         self._world = World(topology, self.combination, seed, self._delivered, self._replied)
+        self._optimiser = OptimiserClient(self.combination.options) if self.combination.has_optimiser else None
+        if self._optimiser is not None:
+            self._announce(self._optimiser.announcement())
 
     # Shapes
 
@@ -106,6 +116,11 @@ class Network:
     def random(cls, brokers: int, *, seed: int = 0, **choices: Any) -> Self:
         """Peers in a random tree, which the seed decides as well."""
         return cls(topologies.random_tree(brokers, Random(seed)), seed=seed, **choices)
+
+    @classmethod
+    def mesh(cls, brokers: int, extra: int = 0, *, seed: int = 0, **choices: Any) -> Self:
+        """A random tree with so many links more, and so with several ways between brokers."""
+        return cls(topologies.random_mesh(brokers, extra or brokers // 2, Random(seed)), seed=seed, **choices)
 
     @classmethod
     def from_graph(cls, graph: Any, **choices: Any) -> Self:
@@ -245,6 +260,8 @@ class Network:
             raise InvalidArgument(f"broker {broker} is running")
         self._disturb()
         self._world.start(host)
+        if self._optimiser is not None and broker == self.combination.options.get("optimiser", 0):
+            self._announce(self._optimiser.announcement())
         kept = {(client, request.name) for client, request in host.disk.read()}
         for subscription, life in self.history.subscriptions.items():
             name = str(subscription.number)
@@ -285,6 +302,11 @@ class Network:
         return dict(sorted(self._world.drops.items()))
 
     @property
+    def tree_links(self) -> list[tuple[int, int]]:
+        """The links that both ends use: all that are up, or those of the spanning tree."""
+        return links_in_use(self._world.hosts)
+
+    @property
     def hops(self) -> int:
         """All messages on all links."""
         return self._world.hops
@@ -292,17 +314,7 @@ class Network:
     @property
     def tables(self) -> dict[int, dict[int | str, list[Filter]]]:
         """What each broker that runs stores: the filters it got from each neighbour, and from its own `clients`."""
-        found: dict[int, dict[int | str, list[Filter]]] = {}
-        for host in self._world.hosts:
-            if host.node is None:
-                continue
-            tables = host.node.broker.tables
-            here: dict[int | str, list[Filter]] = {
-                host.edges[link - 1].other(host.number)[0]: _in_order(wanted) for link, wanted in tables.wanted.items()
-            }
-            here["clients"] = _in_order(tables.wants.keys())
-            found[host.number] = {interface: filters for interface, filters in here.items() if filters}
-        return found
+        return tables(self._world.hosts)
 
     def verdict(self) -> Verdict:
         """What the flooding oracle says of all deliveries so far."""
@@ -345,16 +357,10 @@ class Network:
         return Event.from_json(event, id=id)
 
     def _components(self) -> tuple[int, ...]:
-        """Which brokers are joined, by a number for each part; known until something breaks or is repaired."""
+        """Which brokers are joined; known until something breaks or is repaired."""
         if self._parts is None:
-            self._parts = self._find_components()
+            self._parts = components(self._world.hosts, self._world.edges.values())
         return self._parts
-
-    def _find_components(self) -> tuple[int, ...]:
-        hosts = self._world.hosts
-        edges = self._world.edges.values()
-        up = [(edge.a, edge.b) for edge in edges if not edge.cut and hosts[edge.a].node and hosts[edge.b].node]
-        return tuple(component_labels(len(hosts), up))
 
     def _delivered(self, at: int, deliver: Deliver) -> None:
         id = deliver.event.id
@@ -375,7 +381,13 @@ class Network:
                 self.cancellations.append(self._names[at, reply.client, name])
             case Refused():
                 self._refusals.append(reply.answer)
+            case Report():
+                assert self._optimiser is not None  # to whom alone reports go
+                made = self._optimiser.reported(reply.answer)
+                if made is not None:
+                    self._announce(made)
 
-
-def _in_order(filters: Mapping[Any, Filter]) -> list[Filter]:
-    return [wanted for _, wanted in sorted((str(wanted), wanted) for wanted in filters.values())]
+    def _announce(self, made: AnnounceClient) -> None:
+        """Let the maker of routing trees say something to its broker."""
+        host = self._host(int(self.combination.options.get("optimiser", 0)))
+        self._world.plan_input(host.number, Requested(_OPTIMISER, made, self.now))
