@@ -82,7 +82,7 @@ def any_filters() -> st.SearchStrategy[Filter]:
 @st.composite
 def histories(draw: Callable[..., Any], filters: st.SearchStrategy[Filter] | None = None, most: int = 30) -> list[Step]:
     """Filters that come, come again, and go; none goes that is not there."""
-    pool = draw(st.lists(filters or any_filters(), min_size=1, max_size=10))
+    pool = draw(st.lists(any_filters() if filters is None else filters, min_size=1, max_size=10))
     steps: list[Step] = []
     live: Counter[Filter] = Counter()
     for _ in range(draw(st.integers(1, most))):

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,3 +116,37 @@ class TestEveryExactGraph:
 def large_filters_that_cover_each_other() -> tuple[Filter, Filter]:
     alternatives = [f"a{at} > 1 AND b{at} > 1" for at in range(70)]
     return tuple(Filter.parse(" OR ".join([*alternatives, *more])) for more in ([], ["a0 > 2 AND b0 > 1"]))
+
+
+HISTORY = """
+import numpy as np
+from hashlib import sha256
+from palio.workloads.shen import Shen
+from tests.covering.suite import EXACT, box
+workload = Shen("boxes", attributes=2)
+low, high = workload.ranges(np.arange(90))
+filters = [box(*zip(a, b)) for a, b in zip(low.tolist(), high.tolist())]
+said = []
+for make in EXACT.values():
+    graph = make()
+    for operation in workload.operations(90):
+        change = graph.insert if operation.kind == "add" else graph.remove
+        said.append(change(filters[operation.subscription]))
+    said.append((list(graph.forwarded), graph.comparisons))
+print(sha256(repr(said).encode()).hexdigest())
+"""
+
+
+def test_what_is_said_and_what_it_costs_does_not_depend_on_how_python_hashes(project_folder: Path) -> None:
+    path = f"{project_folder}{os.pathsep}{project_folder / 'src'}"
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", HISTORY],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert said[0] == said[1]

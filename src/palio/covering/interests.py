@@ -76,6 +76,11 @@ def extent_of(filter: Filter) -> Extent:
     return _extent(filter.tree)
 
 
+def axis_of(attribute: str, group: str = "") -> str:
+    """What an attribute's values of one group of kinds are called in an extent; numbers where no group is named."""
+    return f"{attribute}\0{group}"
+
+
 def reaches_beyond(wide: Extent, narrow: Extent) -> bool:
     """Whether one extent has all of another; a filter covers none for which it has not."""
     for axis, (low, high) in wide.items():
@@ -89,7 +94,7 @@ def _extent(node: Node) -> dict[str, Range]:
     match node:
         case Leaf(attribute, values):
             hull = hull_of(values)
-            return {} if hull is None else {f"{attribute}\0{hull.group}": (hull.low, hull.high)}
+            return {} if hull is None else {axis_of(attribute, hull.group): (hull.low, hull.high)}
         case And(children):
             met: dict[str, Range] = {}
             for child in children:

@@ -47,6 +47,7 @@ from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
 from palio.routing.messages import LOCAL, Announce, Begin, EventId, Publish
 from palio.routing.outbox import Outbox
 from palio.routing.propagation.advertisements import is_advertised
+from palio.routing.reports import TREES, Reports
 from palio.routing.requests import Requests
 from palio.routing.tables import Tables
 from palio.routing.waves import Waves
@@ -59,10 +60,12 @@ class Broker:
 
     __slots__ = (
         "_announced",
+        "_announcer",
         "_effects",
         "_events",
         "_forwarding",
         "_outbox",
+        "_reports",
         "_requests",
         "_sequence",
         "_telling",
@@ -80,12 +83,14 @@ class Broker:
         self._forwarding = _forwarding(node, incarnation, combination)
         self._outbox = Outbox(int(combination.options.get("queue", _QUEUE)))
         self._events = EventPath(self._forwarding, self._outbox, may_circle=False)
-        self.tables = Tables(node, combination, self._events)
+        self._reports = Reports(node, self._events) if combination.has_optimiser else None
+        self.tables = Tables(node, combination, self._reports or self._events)
         self._events.serve(self.tables.wants)
         self._requests = Requests(self._carry_out)
         self._waves = Waves(node, incarnation)
         self._telling: dict[int, bool] = {}  # the links in use, and whether the neighbour has begun to tell
         self._announced: dict[str, Announce] = {}
+        self._announcer: Client = ""  # who made the trees, where it is a client of this broker
         self._sequence = 0
         self._effects: list[Effect] = []
         for client, request in recovered:
@@ -97,6 +102,9 @@ class Broker:
         for each in inputs:
             _HANDLERS[type(each)](self, each)
         self._effects += self.tables.differences()
+        report = None if self._reports is None else self._reports.report()
+        if report is not None:
+            self._report(LOCAL, report)
         written = self._requests.write()
         if written is not None:
             self._effects.append(written)
@@ -172,13 +180,26 @@ class Broker:
 
     def _announce(self, link: int, message: Announce) -> None:
         known = self._announced.get(message.topic)
-        if known is not None and known.version >= message.version:
+        is_new = known is None or known.version < message.version
+        if self._reports is not None and message.topic == TREES and (is_new or self._reports.way is None):
+            self._reports.lead(link)
+        if not is_new:
             return
         self._announced[message.topic] = message
         self._forwarding.announced(message.topic, message.version, message.data)
         others = tuple(each for each in self.links if each != link)
         if others:
             self._effects.append(Send(others, message))
+
+    def _report(self, link: int, message: messages.Report) -> None:
+        """On towards whoever makes the trees, and never back."""
+        way = None if self._reports is None else self._reports.way
+        if way == LOCAL:
+            self._effects.append(Reply(self._announcer, message))
+        elif way is None or way == link:
+            self._effects.append(Drop("no way to who makes the trees", message))
+        else:
+            self._effects.append(Send((way,), message))
 
     # Clients
 
@@ -208,6 +229,7 @@ class Broker:
             case PublishClient():
                 self._let_in(client, request)
             case AnnounceClient():
+                self._announcer = client
                 self._announce(LOCAL, Announce(request.topic, request.version, request.data))
 
     def _confirm(self, client: Client, request: SubscribeClient) -> None:
@@ -263,4 +285,5 @@ _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]
     messages.Settle: Broker._settle,
     messages.Settled: Broker._settled,
     Announce: Broker._announce,
+    messages.Report: Broker._report,
 }

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from palio.filters.filter import Filter
+from palio.routing.messages import Report
 
 Confirm: TypeAlias = Literal["no", "edge", "network"]
 
@@ -78,4 +79,4 @@ class Refused(Struct, frozen=True, array_like=True, tag=50):
 ClientRequest: TypeAlias = (
     SubscribeClient | UnsubscribeClient | AdvertiseClient | UnadvertiseClient | PublishClient | AnnounceClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Refused
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Report

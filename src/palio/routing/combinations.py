@@ -63,6 +63,11 @@ class Combination:
         return str(self.options.get("tree", "local" if local else "optimiser"))
 
     @property
+    def has_optimiser(self) -> bool:
+        """Whether somebody makes the routing tree for all."""
+        return self.forwarding == "prefix" and self.tree == "optimiser"
+
+    @property
     def is_faulty(self) -> bool:
         """Whether links lose, double or reorder what they carry."""
         return any(self.options.get(fault) for fault in _LOSSY)

@@ -87,6 +87,18 @@ class Announce(Struct, frozen=True, array_like=True, tag=8):
     data: bytes
 
 
+class Report(Struct, frozen=True, array_like=True, tag=11):
+    """What the clients of a broker want, for whoever makes routing trees (`reports`).
+
+    `anew`: this is all they want, whatever was reported before.
+    """
+
+    node: int
+    anew: bool
+    added: tuple[tuple[Key, Filter], ...]
+    removed: tuple[Key, ...]
+
+
 class Offer(Struct, frozen=True, array_like=True, tag=9):
     """Where I stand in the spanning tree, and the number of my choice where I chose you as my parent, otherwise 0."""
 
@@ -125,6 +137,6 @@ class Publish(Struct, frozen=True, array_like=True, tag=16):
 
 
 Control: TypeAlias = (
-    Begin | Subscribe | Unsubscribe | Advertise | Unadvertise | Settle | Settled | Announce | Offer | Request
+    Begin | Subscribe | Unsubscribe | Advertise | Unadvertise | Settle | Settled | Announce | Report | Offer | Request
 )
 Message: TypeAlias = Control | Publish

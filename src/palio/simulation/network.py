@@ -15,6 +15,7 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.clients import (
     AdvertiseClient,
+    AnnounceClient,
     Cancelled,
     ClientRequest,
     Confirm,
@@ -28,7 +29,8 @@ from palio.routing.clients import (
 from palio.routing.codec import decode_event, encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
-from palio.routing.messages import EventId
+from palio.routing.forwarding.prefix.optimiser_client import OptimiserClient
+from palio.routing.messages import EventId, Report
 from palio.simulation import topologies
 from palio.simulation.history import Advertisement, Delivery, History, Publication, Subscription
 from palio.simulation.hosts import Edge, Host
@@ -39,6 +41,7 @@ from palio.simulation.traffic import Traffic
 from palio.simulation.world import World
 
 _EVERYBODY = "application"  # the client that acts where none is named
+_OPTIMISER = "optimiser"  # the client that makes routing trees
 
 
 class Network:
@@ -67,7 +70,8 @@ class Network:
 
         Options: how links behave (`delay`, `jitter`, `loss`, `duplication`, `reordering`, `bandwidth`), `session` to
         repair them, `disk` for the seconds that writing takes, `queue` for the events that may wait for a link, and
-        those of each propagation and forwarding: `slack` of merging, `mode` and `n` of reuse, `tree` of prefix.
+        those of each propagation and forwarding: `slack` of merging, `mode` and `n` of reuse, `tree` of prefix
+        (with `threshold` and, for the broker at which trees are made, `optimiser`).
         """
         self.topology = topology
         self.combination = Combination(propagation, forwarding, advertisements, upkeep, dict(options or {}))
@@ -84,6 +88,9 @@ class Network:
         self._unsettled = True
         self._parts: tuple[int, ...] | None = None
         self._world = World(topology, self.combination, seed, self._delivered, self._replied)
+        self._optimiser = OptimiserClient(self.combination.options) if self.combination.has_optimiser else None
+        if self._optimiser is not None:
+            self._announce(self._optimiser.announcement())
 
     # Shapes
 
@@ -245,6 +252,8 @@ class Network:
             raise InvalidArgument(f"broker {broker} is running")
         self._disturb()
         self._world.start(host)
+        if self._optimiser is not None and broker == self.combination.options.get("optimiser", 0):
+            self._announce(self._optimiser.announcement())
         kept = {(client, request.name) for client, request in host.disk.read()}
         for subscription, life in self.history.subscriptions.items():
             name = str(subscription.number)
@@ -375,6 +384,16 @@ class Network:
                 self.cancellations.append(self._names[at, reply.client, name])
             case Refused():
                 self._refusals.append(reply.answer)
+            case Report():
+                assert self._optimiser is not None  # to whom alone reports go
+                made = self._optimiser.reported(reply.answer)
+                if made is not None:
+                    self._announce(made)
+
+    def _announce(self, made: AnnounceClient) -> None:
+        """Let the maker of routing trees say something to its broker."""
+        host = self._host(int(self.combination.options.get("optimiser", 0)))
+        self._world.plan_input(host.number, Requested(_OPTIMISER, made, self.now))
 
 
 def _in_order(filters: Mapping[Any, Filter]) -> list[Filter]:

@@ -142,15 +142,15 @@ class World:
         if edge.cut or self.hosts[edge.a].node is None or self.hosts[edge.b].node is None:
             return
         for host, link in ((edge.a, edge.ends[0]), (edge.b, edge.ends[1])):
-            self._plan_input(host, Connected(link))
+            self.plan_input(host, Connected(link))
 
     def disconnect(self, edge: Edge) -> None:
         edge.break_off()
         for host, link in ((edge.a, edge.ends[0]), (edge.b, edge.ends[1])):
             if self.hosts[host].node is not None:
-                self._plan_input(host, Disconnected(link))
+                self.plan_input(host, Disconnected(link))
 
-    def _plan_input(self, host: int, input: NodeInput, after: float = 0.0) -> None:
+    def plan_input(self, host: int, input: NodeInput, after: float = 0.0) -> None:
         self.agenda.plan(after, _Input(host, self.hosts[host].incarnation, input))
 
     # Time

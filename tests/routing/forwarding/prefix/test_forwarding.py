@@ -15,12 +15,12 @@ from palio.filters.filter import Filter
 from palio.routing.constants import CONJUNCTION_LIMIT
 from palio.routing.forwarding.headers import decode, encode
 from palio.routing.forwarding.prefix import PrefixForwarding
-from palio.routing.forwarding.prefix.forwarding import TREE_TOPIC
 from palio.routing.forwarding.prefix.forwarding_tree import ForwardingTree
 from palio.routing.forwarding.prefix.header import PrefixHeader
 from palio.routing.forwarding.prefix.optimiser import TreeOptimiser
 from palio.routing.forwarding.prefix.tree_codec import encode_tree
 from palio.routing.forwarding.protocol import Setting
+from palio.routing.reports import TREES
 from tests.nested_events import NAMES, nested_events
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree
 from tests.routing.forwarding.prefix.trees import close_events, close_filters
@@ -53,7 +53,7 @@ class Optimiser:
         if tree is not None:
             self._version += 1
             for node in self.network.forwardings if told is None else told:
-                self.network.forwardings[node].announced(TREE_TOPIC, self._version, encode_tree(tree))
+                self.network.forwardings[node].announced(TREES, self._version, encode_tree(tree))
 
 
 @settings(max_examples=40)
@@ -63,7 +63,9 @@ def test_whoever_wants_an_event_has_it_by_trees_that_each_builds(
 ) -> None:
     choice = Random(seed)
     propagation = choice.choice(["simple", "identity"])
-    network = LittleNetwork(random_tree(choice, 5), PrefixForwarding, propagation, tree="local", height=height)
+    network = LittleNetwork(
+        random_tree(choice, 5), PrefixForwarding, propagation, tree="local", height=height, patience=0
+    )
     for place, each in enumerate(wanted):
         network.subscribe(f"s{place}", choice.randrange(5), each)
     made = Event(event)
@@ -109,7 +111,7 @@ def test_events_with_objects_in_arrays_arrive_too(wanted: list[Filter], event: A
 
 @pytest.mark.parametrize("tree", ["local", "optimiser"])
 def test_content_is_looked_at_once(tree: str) -> None:
-    network = LittleNetwork(CHAIN, PrefixForwarding, "identity", tree=tree)
+    network = LittleNetwork(CHAIN, PrefixForwarding, "identity", tree=tree, patience=0)
     optimiser = Optimiser(network, threshold=0)
     optimiser.subscribe("far", 3, Filter.parse("price > 100 AND symbol = 'ACME'"))
     optimiser.subscribe("near", 1, Filter.parse("price > 150"))
@@ -122,7 +124,7 @@ def test_content_is_looked_at_once(tree: str) -> None:
 
 
 def test_a_tree_is_not_built_before_it_is_worth_it() -> None:
-    network = LittleNetwork([(0, 1)], PrefixForwarding, "simple")
+    network = LittleNetwork([(0, 1)], PrefixForwarding, "simple", patience=0.15)
     for number in range(20):
         network.subscribe(f"s{number}", 1, Filter.parse(f"x = {number}"))
     headers = [network.publish(0, Event.from_dict({"x": 3})).sent[0][2] for _ in range(4)]
@@ -164,8 +166,8 @@ def test_old_news_and_what_is_no_tree_change_nothing() -> None:
     optimiser.subscribe("s", 1, Filter.parse("x > 1"))
     event = Event.from_dict({"x": 2})
     before = network.publish(0, event).sent
-    network.forwardings[0].announced(TREE_TOPIC, 2, b"no tree")
-    network.forwardings[0].announced(TREE_TOPIC, 0, b"old")
+    network.forwardings[0].announced(TREES, 2, b"no tree")
+    network.forwardings[0].announced(TREES, 0, b"old")
     network.forwardings[0].announced("another", 3, b"")
     assert network.publish(0, event).sent == before
 

@@ -21,8 +21,9 @@ from palio.routing.forwarding.prefix.local_trees import LocalTrees
 from palio.routing.forwarding.prefix.tagged_tree import TaggedTree
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
 from palio.routing.messages import LOCAL, Key
+from palio.routing.reports import TREES
 
-TREE_TOPIC: Final = "prefix"  # under which the optimiser announces trees
+_PATIENCE: Final = 1.0
 
 
 class Trees(Protocol):
@@ -43,7 +44,8 @@ class PrefixForwarding:
     """Forwarding trees over a routing tree that all brokers share.
 
     Options, constants of the network: `tree`, whether each broker builds it (`local`) or all have the `optimiser`'s;
-    `height`, at which forwarding trees are cut, 0 for not at all.
+    `height`, at which forwarding trees are cut, 0 for not at all; `patience`, how many events a broker that builds its
+    own lets pass for each filter after a change before it builds a tree again.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -51,8 +53,11 @@ class PrefixForwarding:
         if not isinstance(height, int) or not 0 <= height <= GREATEST_HEIGHT:
             raise InvalidArgument(f"forwarding trees are cut at a height from 0 to {GREATEST_HEIGHT}, not {height!r}")
         choice = Combination(setting.propagation, "prefix", setting.advertisements, options=setting.options)
-        self._trees: Trees = LocalTrees(height) if choice.tree == "local" else AnnouncedTrees(height)
-        self._content = ContentForwarding(setting) if choice.tree == "local" else None
+        self._trees: Trees = AnnouncedTrees(height)
+        self._content: ContentForwarding | None = None
+        if choice.tree == "local":
+            self._trees = LocalTrees(height, float(setting.options.get("patience", _PATIENCE)))
+            self._content = ContentForwarding(setting)
 
     def opened(self, interface: int) -> None:
         pass
@@ -71,7 +76,7 @@ class PrefixForwarding:
             self._content.removed(interface, key)
 
     def announced(self, topic: str, version: int, data: bytes) -> None:
-        if topic == TREE_TOPIC:
+        if topic == TREES:
             self._trees.announce(version, data)
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:

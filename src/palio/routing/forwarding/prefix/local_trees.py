@@ -4,14 +4,13 @@ Where every filter reaches every broker, nobody need make the tree for others. T
 filters, inserted in the order of their digests, and its version is the digest of the set. Brokers that have not heard
 of a change yet have another version, and match content until they have.
 
-Building costs the whole set, so a tree is built only once as much was spent on matching as building takes: until then,
-after every change, events go by content and without a header.
+Building costs the whole set, some hundred microseconds for each filter, so a tree is built only once so many events
+have come since the last change, `patience` for each filter; until then they go by content and without a header.
 """
 
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Final
 
 from palio.filters.filter import Filter
 from palio.routing.conjunctive import conjunctive
@@ -23,14 +22,13 @@ from palio.routing.forwarding.prefix.tagged_tree import TaggedTree
 from palio.routing.forwarding.prefix.tree_version import TreeVersion
 from palio.routing.messages import Key
 
-_FILTERS_PER_EVENT: Final = 8  # that are inserted in the time of one match
-
 
 class LocalTrees:
     """The tree of all filters, once they have been the same for a while."""
 
-    def __init__(self, height: int) -> None:
+    def __init__(self, height: int, patience: float) -> None:
         self._height = height
+        self._patience = patience
         self._wanted: dict[int, dict[Key, Filter]] = {}
         self._tree: TaggedTree | None = None
         self._waited = 0
@@ -54,7 +52,7 @@ class LocalTrees:
         if self._tree is None:
             self._waited += events
             count = sum(map(len, self._wanted.values()))
-            if self._waited * _FILTERS_PER_EVENT >= count:
+            if self._waited >= count * self._patience:
                 self._tree = self._built()
         return self._tree
 
