@@ -170,7 +170,14 @@ def test_what_is_said_before_a_neighbour_begins_is_dropped() -> None:
     assert broker.says(2, subscription("x > 1")) == [Drop("link not in use", subscription("x > 1"))]
     broker.says(2, Begin())
     assert sends(broker.says(2, subscription("x > 1"))) == [((1,), subscription("x > 1"))]
-    assert sends(broker.says(2, Begin())) == [((1,), Unsubscribe(wanted("x > 1").digest))]
+    # One that begins again has forgotten what it was told.
+    broker.asks(SubscribeClient("a", wanted("y > 1")))
+    effects = sends(broker.says(2, Begin()))
+    assert effects == [
+        ((2,), Begin()),
+        ((2,), subscription("y > 1")),
+        ((1,), Unsubscribe(wanted("x > 1").digest)),
+    ]
 
 
 def test_events_wait_for_credit_and_control_does_not() -> None:

@@ -39,17 +39,19 @@ from palio.routing.effects import (
     Reply,
     Requested,
     Send,
+    TimerFired,
 )
 from palio.routing.event_path import EventPath
 from palio.routing.forwarding.annotated import EntryTable, WrittenAhead
 from palio.routing.forwarding.flooding import FloodForwarding
 from palio.routing.forwarding.known import make_forwarding
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
-from palio.routing.messages import LOCAL, Announce, Begin, EventId, Publish
+from palio.routing.messages import LOCAL, Announce, Begin, EventId, Offer, Publish, Request
 from palio.routing.outbox import Outbox
 from palio.routing.propagation.advertisements import is_advertised
 from palio.routing.reports import TREES, Reports
 from palio.routing.requests import Requests
+from palio.routing.spanning import TIMER, Spanning
 from palio.routing.tables import Tables
 from palio.routing.waves import Waves
 
@@ -66,9 +68,11 @@ class Broker:
         "_events",
         "_forwarding",
         "_outbox",
+        "_pairs",
         "_reports",
         "_requests",
         "_sequence",
+        "_spanning",
         "_telling",
         "_waves",
         "combination",
@@ -83,13 +87,15 @@ class Broker:
         self.combination = combination
         self._forwarding = _forwarding(node, incarnation, combination)
         self._outbox = Outbox(int(combination.options.get("queue", _QUEUE)))
-        self._events = EventPath(self._forwarding, self._outbox, may_circle=False)
+        self._spanning = Spanning(node, incarnation) if combination.has_circles else None
+        self._events = EventPath(self._forwarding, self._outbox, may_circle=combination.has_circles)
         self._reports = Reports(node, self._events) if combination.has_optimiser else None
         self.tables = Tables(node, combination, self._reports or self._events)
         self._events.serve(self.tables.wants)
         self._requests = Requests(self._carry_out)
         self._waves = Waves(node, incarnation)
         self._telling: dict[int, bool] = {}  # the links in use, and whether the neighbour has begun to tell
+        self._pairs: dict[int, tuple[int, int]] = {}  # the choices for which they are used, see `Begin`
         self._announced: dict[str, Announce] = {}
         self._announcer: Client = ""  # who made the trees, where it is a client of this broker
         self._sequence = 0
@@ -128,6 +134,8 @@ class Broker:
         message = received.message
         if type(message) is Publish:
             self._take(Arrival(received.link, message))
+        elif type(message) is Offer or type(message) is Request:
+            self._span(received.link, message)
         elif self._telling.get(received.link) or type(message) is Begin:
             _CONTROL[type(message)](self, received.link, message)
         else:
@@ -136,33 +144,71 @@ class Broker:
 
     def _link_up(self, up: LinkUp) -> None:
         self._outbox.opened(up.link, up.credit)
-        self._use(up.link)
+        if self._spanning is None:
+            self._use(up.link, (0, 0))
+            return
+        self._effects += self._spanning.up(up.link, up.neighbour)
+        self._follow(self._spanning)
 
     def _link_down(self, down: LinkDown) -> None:
         self._effects += self._outbox.closed(down.link)
         if down.link in self._telling:
             self._disuse(down.link)
+        if self._spanning is not None:
+            self._effects += self._spanning.down(down.link)
+            self._follow(self._spanning)
+
+    def _span(self, link: int, message: Offer | Request) -> None:
+        if self._spanning is None:
+            self._effects.append(Drop("no spanning tree here", message))
+            return
+        if isinstance(message, Offer):
+            self._effects += self._spanning.offered(link, message)
+        else:
+            self._effects += self._spanning.requested(message)
+        self._follow(self._spanning)
+
+    def _timer_fired(self, fired: TimerFired) -> None:
+        if self._spanning is not None and fired.name == TIMER:
+            self._effects += self._spanning.fired()
+            self._follow(self._spanning)
+
+    def _follow(self, spanning: Spanning) -> None:
+        """Use the links of the tree, and no others."""
+        for link in sorted({*self._pairs, *spanning.links}):
+            pair, before = spanning.pair(link), self._pairs.get(link)
+            if pair == before:
+                continue
+            if before is not None:
+                self._disuse(link)
+            if pair is not None:
+                self._use(link, pair)
 
     def _credit(self, credit: Credit) -> None:
         self._effects += self._outbox.granted(credit.link, credit.events)
 
-    def _use(self, link: int) -> None:
+    def _use(self, link: int, pair: tuple[int, int]) -> None:
         """Begin to tell a neighbour what it should know."""
         self._telling[link] = False
-        self._effects.append(Send((link,), Begin()))
+        self._pairs[link] = pair
+        self._effects.append(Send((link,), Begin(*pair)))
         self._effects += [Send((link,), each) for each in self._announced.values()]
         self.tables.opened(link)
 
     def _disuse(self, link: int) -> None:
         """Withdraw all that came by a link."""
         self.tables.closed(link)
-        del self._telling[link]
+        del self._telling[link], self._pairs[link]
         self._effects += self._waves.closed(link, self._telling)
 
     def _begin(self, link: int, message: Begin) -> None:
-        if link in self._telling:
-            self.tables.forget(link)
-            self._telling[link] = True
+        pair = message.yours, message.mine
+        if self._pairs.get(link) != pair:
+            return
+        if self._telling[link]:  # it begins again, and has forgotten what it was told
+            self._disuse(link)
+            self._use(link, pair)
+        self._telling[link] = True
 
     def _subscribe(self, link: int, message: messages.Subscribe) -> None:
         self.tables.subscribed(link, message.key, message.wanted)
@@ -246,7 +292,8 @@ class Broker:
 
     def _let_in(self, client: Client, request: PublishClient) -> None:
         id = EventId(self.node, self.incarnation, self._sequence + 1)
-        arrival = Arrival(LOCAL, Publish(id, request.body, request.header))
+        epoch = self._spanning.epoch if self._spanning is not None else 0
+        arrival = Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch))
         try:
             attributes = arrival.event.attributes
         except PalioError as error:
@@ -280,6 +327,7 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
     ClientGone: Broker._client_gone,
     Persisted: Broker._persisted,
     Credit: Broker._credit,
+    TimerFired: Broker._timer_fired,
 }
 _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]] = {
     Begin: Broker._begin,

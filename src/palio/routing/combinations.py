@@ -32,8 +32,8 @@ _LOSSY: Final = ("loss", "duplication", "reordering")
 class Combination:
     """One choice for each axis, and the options that decide whether they go together; made, it is legal.
 
-    The options it looks at: `mode` of reuse (never, always, partial), `tree` of prefix (local, optimiser), `session`,
-    and the faults of links, for which hard upkeep needs a session.
+    The options it looks at: `mode` of reuse (never, always, partial), `tree` of prefix (local, optimiser), `session`
+    and the faults of links, for which hard upkeep needs it, and `circles`.
     """
 
     propagation: str = "simple"
@@ -76,6 +76,11 @@ class Combination:
     def has_session(self) -> bool:
         """Whether a link session repairs what links do: where they are faulty, and where it is asked for."""
         return bool(self.options.get("session", self.is_faulty))
+
+    @property
+    def has_circles(self) -> bool:
+        """Whether there may be more than one way between brokers, so that they must agree on a spanning tree."""
+        return bool(self.options.get("circles", False))
 
     def _refusal(self) -> str | None:
         if self.is_faulty and not self.has_session:

@@ -36,9 +36,10 @@ from palio.simulation import topologies
 from palio.simulation.history import Advertisement, Delivery, History, Publication, Subscription
 from palio.simulation.hosts import Edge, Host
 from palio.simulation.oracle import Verdict, judge
-from palio.simulation.topologies import Topology, component_labels
+from palio.simulation.topologies import Topology
 from palio.simulation.trace import Trace
 from palio.simulation.traffic import Traffic
+from palio.simulation.views import components, links_in_use, tables
 from palio.simulation.world import World
 
 _EVERYBODY = "application"  # the client that acts where none is named
@@ -72,10 +73,12 @@ class Network:
         Options: how links behave (`delay`, `jitter`, `loss`, `duplication`, `reordering`, `bandwidth`), `session` to
         repair them, `disk` for the seconds that writing takes, `queue` for the events that may wait for a link, and
         those of each propagation and forwarding: `slack` of merging, `mode` and `n` of reuse, `tree` of prefix
-        (with `threshold` and, for the broker at which trees are made, `optimiser`).
+        (with `threshold` and, for the broker at which trees are made, `optimiser`). Where the links have circles,
+        brokers agree on a spanning tree.
         """
         self.topology = topology
-        self.combination = Combination(propagation, forwarding, advertisements, upkeep, dict(options or {}))
+        chosen = {**({"circles": True} if topology.has_circles else {}), **(options or {})}
+        self.combination = Combination(propagation, forwarding, advertisements, upkeep, chosen)
         self.history = History(slow_disks=bool(self.combination.options.get("disk")))
         self.deliveries: list[Delivery] = []
         self.confirmations: dict[Subscription, float] = {}
@@ -114,6 +117,11 @@ class Network:
     def random(cls, brokers: int, *, seed: int = 0, **choices: Any) -> Self:
         """Peers in a random tree, which the seed decides as well."""
         return cls(topologies.random_tree(brokers, Random(seed)), seed=seed, **choices)
+
+    @classmethod
+    def mesh(cls, brokers: int, extra: int = 0, *, seed: int = 0, **choices: Any) -> Self:
+        """A random tree with so many links more, and so with several ways between brokers."""
+        return cls(topologies.random_mesh(brokers, extra or brokers // 2, Random(seed)), seed=seed, **choices)
 
     @classmethod
     def from_graph(cls, graph: Any, **choices: Any) -> Self:
@@ -307,6 +315,11 @@ class Network:
         return dict(sorted(self._world.drops.items()))
 
     @property
+    def tree_links(self) -> list[tuple[int, int]]:
+        """The links that both ends use: all that are up, or those of the spanning tree."""
+        return links_in_use(self._world.hosts)
+
+    @property
     def hops(self) -> int:
         """All messages on all links."""
         return self._world.hops
@@ -314,17 +327,7 @@ class Network:
     @property
     def tables(self) -> dict[int, dict[int | str, list[Filter]]]:
         """What each broker that runs stores: the filters it got from each neighbour, and from its own `clients`."""
-        found: dict[int, dict[int | str, list[Filter]]] = {}
-        for host in self._world.hosts:
-            if host.node is None:
-                continue
-            tables = host.node.broker.tables
-            here: dict[int | str, list[Filter]] = {
-                host.edges[link - 1].other(host.number)[0]: _in_order(wanted) for link, wanted in tables.wanted.items()
-            }
-            here["clients"] = _in_order(tables.wants.keys())
-            found[host.number] = {interface: filters for interface, filters in here.items() if filters}
-        return found
+        return tables(self._world.hosts)
 
     def entry_table(self, at: int) -> EntryTable:
         """What a broker knows now, for a job that writes the headers of events in its stead."""
@@ -375,16 +378,10 @@ class Network:
         return Event.from_json(event, id=id)
 
     def _components(self) -> tuple[int, ...]:
-        """Which brokers are joined, by a number for each part; known until something breaks or is repaired."""
+        """Which brokers are joined; known until something breaks or is repaired."""
         if self._parts is None:
-            self._parts = self._find_components()
+            self._parts = components(self._world.hosts, self._world.edges.values())
         return self._parts
-
-    def _find_components(self) -> tuple[int, ...]:
-        hosts = self._world.hosts
-        edges = self._world.edges.values()
-        up = [(edge.a, edge.b) for edge in edges if not edge.cut and hosts[edge.a].node and hosts[edge.b].node]
-        return tuple(component_labels(len(hosts), up))
 
     def _delivered(self, at: int, deliver: Deliver) -> None:
         id = deliver.event.id
@@ -415,7 +412,3 @@ class Network:
         """Let the maker of routing trees say something to its broker."""
         host = self._host(int(self.combination.options.get("optimiser", 0)))
         self._world.plan_input(host.number, Requested(_OPTIMISER, made, self.now))
-
-
-def _in_order(filters: Mapping[Any, Filter]) -> list[Filter]:
-    return [wanted for _, wanted in sorted((str(wanted), wanted) for wanted in filters.values())]

@@ -31,6 +31,8 @@ class Verdict:
     """Pairs that had to be delivered."""
     allowed: int
     """Pairs that might have been, or not."""
+    lost: int
+    """Pairs that had to be delivered, had nothing broken meanwhile, and were not."""
 
     @property
     def is_right(self) -> bool:
@@ -49,7 +51,7 @@ def judge(history: History, deliveries: list[Delivery]) -> Verdict:
     """Compare what was delivered with what had to be."""
     delivered = Counter((each.subscription, each.event.id) for each in deliveries)
     missing, wrong, repeated = [], [], []
-    required = allowed = 0
+    required = allowed = lost = 0
     for publication in history.publications:
         for subscription, life in history.subscriptions.items():
             expected = expectation(history, publication, subscription, life)
@@ -57,13 +59,14 @@ def judge(history: History, deliveries: list[Delivery]) -> Verdict:
             pair = subscription, publication.event
             required += expected == "must"
             allowed += expected == "may"
+            lost += expected == "may" and not count and would_have(history, publication, life)
             if expected == "must" and not count:
                 missing.append(pair)
             if expected == "must not" and count:
                 wrong.append(pair)
             if count > 1:
                 repeated.append(pair)
-    return Verdict(tuple(missing), tuple(wrong), tuple(repeated), required, allowed)
+    return Verdict(tuple(missing), tuple(wrong), tuple(repeated), required, allowed, lost)
 
 
 def expectation(history: History, publication: Publication, subscription: Subscription, life: Lifetime) -> Expectation:
@@ -72,11 +75,15 @@ def expectation(history: History, publication: Publication, subscription: Subscr
         return "must not"
     if life.made_after > publication.after or _was_over(history, publication, life):
         return "must not"
-    settled = life.made_after < publication.after and _is_advertised(history, publication)
-    outlived = life.ended_after is None or life.ended_after > publication.after
     calm = publication.after not in history.disturbed
     joined = publication.components[subscription.at] == publication.components[publication.at]
-    return "must" if settled and outlived and calm and joined else "may"
+    return "must" if calm and joined and would_have(history, publication, life) else "may"
+
+
+def would_have(history: History, publication: Publication, life: Lifetime) -> bool:
+    """Whether a subscription had settled before an event that it matches, and outlived it."""
+    outlived = life.ended_after is None or life.ended_after > publication.after
+    return life.made_after < publication.after and outlived and _is_advertised(history, publication)
 
 
 def _was_over(history: History, publication: Publication, life: Lifetime) -> bool:

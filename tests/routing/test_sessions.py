@@ -1,0 +1,189 @@
+"""Does a session carry everything once and in order, whatever its link does?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from palio.routing import codec
+from palio.routing.combinations import Combination
+from palio.routing.constants import Constants
+from palio.routing.datagram import DatagramSession
+from palio.routing.effects import Close, Credit, LinkDown, LinkUp, Received, SetTimer
+from palio.routing.messages import Announce, EventId, Publish
+from palio.routing.session import WINDOW, Identity, Out, StreamSession, Transmit
+
+CONSTANTS = Constants.of(Combination())
+
+
+@dataclass
+class End:
+    """One end of a link, with what its broker heard."""
+
+    session: Any
+    heard: list[Any] = field(default_factory=list)
+    timer: float | None = None
+
+    def run(self, now: float, random: Random, losing: float) -> list[tuple[float, bytes]]:
+        """Carry out what the session wants; what goes over the link, with the time of its arrival."""
+        sent = []
+        for effect in self.out.effects:
+            if isinstance(effect, SetTimer):
+                self.timer = now + effect.after
+            elif isinstance(effect, Transmit):
+                copies = 0 if random.random() < losing else 1 + (random.random() < 0.2)
+                sent += [(now + random.random() * 0.1, effect.data) for _ in range(copies)]
+        self.heard += self.out.inputs
+        self.out = Out()
+        return sent
+
+    def __post_init__(self) -> None:
+        self.out = Out()
+
+
+def datagram(node: int, incarnation: int = 1) -> DatagramSession:
+    return DatagramSession(1, Identity(node, incarnation, CONSTANTS))
+
+
+def message(number: int, lane: str) -> bytes:
+    if lane == "control":
+        return codec.encode(Announce("n", number, b""))
+    return codec.encode(Publish(EventId(0, 0, number), b""))
+
+
+class Channel:
+    """Two ends, and what is under way between them."""
+
+    def __init__(self, seed: int, losing: float = 0.3) -> None:
+        self.random = Random(seed)
+        self.losing = losing
+        self.ends = [End(datagram(1)), End(datagram(2))]
+        self.now = 0.0
+        self.under_way: list[tuple[float, int, bytes]] = []
+        for end in self.ends:
+            end.session.connected(end.out, 0.0)
+        self.carry()
+
+    def carry(self) -> None:
+        for number, end in enumerate(self.ends):
+            arriving = end.run(self.now, self.random, self.losing)
+            self.under_way += [(time, 1 - number, data) for time, data in arriving]
+
+    def step(self) -> bool:
+        """Go to the next time at which something happens; whether there is one."""
+        times = [time for time, _, _ in self.under_way] + [end.timer for end in self.ends if end.timer is not None]
+        if not times:
+            return False
+        self.now = min(times)
+        for end in self.ends:
+            if end.timer == self.now:
+                end.timer = None
+                end.session.fired(end.out, self.now)
+        for arriving in sorted(each for each in self.under_way if each[0] == self.now):
+            self.under_way.remove(arriving)
+            _, to, data = arriving
+            self.ends[to].session.arrived(codec.decode(data), self.ends[to].out, self.now)
+            self.ends[to].session.settle(self.ends[to].out)
+        self.carry()
+        return True
+
+    def numbers(self, end: int, lane: str) -> list[int]:
+        """What the broker at an end heard since the link last came up."""
+        heard = self.ends[end].heard
+        last_up = max(place for place, each in enumerate(heard) if isinstance(each, LinkUp))
+        messages = [each.message for each in heard[last_up:] if isinstance(each, Received)]
+        if lane == "control":
+            return [each.version for each in messages if isinstance(each, Announce)]
+        return [each.id.sequence for each in messages if isinstance(each, Publish)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_everything_arrives_once_and_in_order(seed: int) -> None:
+    channel = Channel(seed)
+    sent = {(end, lane): 0 for end in (0, 1) for lane in ("control", "events")}
+    for _ in range(300):
+        end, lane = channel.random.choice(list(sent))
+        session = channel.ends[end].session
+        if session.is_up and sent[end, lane] < 40:
+            sent[end, lane] += 1
+            session.send(message(sent[end, lane], lane), lane, channel.ends[end].out, channel.now)
+            channel.carry()
+        channel.step()
+    while channel.step():
+        pass
+    for (end, lane), count in sent.items():
+        assert channel.numbers(1 - end, lane) == list(range(1, count + 1))
+    for end in channel.ends:
+        assert [type(each) for each in end.heard if not isinstance(each, Received | Credit)] == [LinkUp]
+        credit = sum(each.events for each in end.heard if isinstance(each, Credit))
+        assert credit == sent[channel.ends.index(end), "events"]
+
+
+def test_a_new_life_is_a_new_connection_and_the_past_is_thrown_away() -> None:
+    channel = Channel(1, losing=0.0)
+    while channel.step():
+        pass
+    first = channel.ends[0]
+    first.session.send(message(1, "control"), "control", first.out, channel.now)
+    channel.carry()  # still under way when the end that sent it begins anew
+    channel.ends[0] = End(datagram(1, incarnation=2))
+    channel.ends[0].session.connected(channel.ends[0].out, channel.now)
+    channel.carry()
+    while channel.step():
+        pass
+    kinds = [type(each) for each in channel.ends[1].heard]
+    assert kinds in ([LinkUp, Received, LinkDown, LinkUp], [LinkUp, LinkDown, LinkUp])
+    assert channel.numbers(1, "control") == []
+
+
+def test_after_long_silence_a_link_is_taken_for_broken_and_greeted_again() -> None:
+    channel = Channel(1, losing=0.0)
+    while channel.step():
+        pass
+    channel.losing = 1.0
+    end = channel.ends[0]
+    end.session.send(message(1, "control"), "control", end.out, channel.now)
+    channel.carry()
+    while channel.now < 90:
+        assert channel.step()
+    assert [type(each) for each in end.heard] == [LinkUp, LinkDown]
+    channel.losing = 0.0
+    while channel.step():
+        pass
+    assert [type(each) for each in end.heard] == [LinkUp, LinkDown, LinkUp]
+    assert [type(each) for each in channel.ends[1].heard] == [LinkUp, LinkDown, LinkUp]
+
+
+@pytest.mark.parametrize("session", [StreamSession, DatagramSession])
+def test_a_neighbour_with_other_constants_is_refused_by_name(session: Any) -> None:
+    ours = session(1, Identity(1, 1, CONSTANTS))
+    theirs = session(1, Identity(2, 1, Constants.of(Combination("identity"))))
+    out = Out()
+    theirs.connected(out, 0.0)
+    [hello] = [codec.decode(each.data) for each in out.effects if isinstance(each, Transmit)]
+    out = Out()
+    ours.arrived(hello, out, 0.0)
+    assert out.effects == [
+        Close(1, "the neighbour is of another network: propagation is 'simple' here and 'identity' there")
+    ]
+    assert not ours.is_up
+
+
+def test_credit_is_granted_as_events_are_taken() -> None:
+    session, out = StreamSession(1, Identity(1, 1, CONSTANTS)), Out()
+    other = StreamSession(1, Identity(2, 1, CONSTANTS))
+    other.connected(out, 0.0)
+    session.arrived(codec.decode(out.effects[0].data), out, 0.0)  # type: ignore[union-attr]
+    assert out.inputs == [LinkUp(1, 2, WINDOW)]
+    granted = 0
+    for number in range(2 * WINDOW):
+        out = Out()
+        session.arrived(codec.decode(message(number, "events")), out, 0.0)
+        session.settle(out)
+        for effect in out.effects:
+            assert isinstance(effect, Transmit)
+            granted += codec.decode(effect.data).events  # type: ignore[union-attr]
+    assert granted == 2 * WINDOW

@@ -1,0 +1,119 @@
+"""Do brokers agree on a tree where there are circles, whatever breaks?"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from palio.routing.combinations import Combination
+from palio.simulation import Network
+from palio.simulation.topologies import Topology, component_labels
+from tests.simulation.scenarios import FAULTY_LINKS, Scenario
+from tests.simulation.test_flooding_oracle import every_combination
+
+
+def assert_tree(net: Network, down: set[int], cut: set[tuple[int, int]], said: str) -> None:
+    """Whoever can reach each other does so by exactly one way."""
+    brokers = net.topology.brokers
+    running = [each for each in range(brokers) if each not in down]
+    up = [(a, b) for a, b in net.links if (a, b) not in cut and a not in down and b not in down]
+    joined, by_tree = component_labels(brokers, up), component_labels(brokers, net.tree_links)
+    assert [joined[each] for each in running] == [by_tree[each] for each in running], said
+    assert len(net.tree_links) == len(running) - len({joined[each] for each in running}), said
+
+
+def break_and_repair(seed: int) -> None:
+    random = Random(seed)
+    brokers = random.randrange(2, 14)
+    options = FAULTY_LINKS if seed % 3 == 0 else {"jitter": 0.02}
+    net = Network.mesh(brokers, random.randrange(1, brokers + 1), seed=seed, options=options)
+    down: set[int] = set()
+    cut: set[tuple[int, int]] = set()
+    for _ in range(5):
+        for _ in range(random.randrange(1, 4)):  # several at once
+            running = sorted(set(range(brokers)) - down)
+            match random.randrange(5):
+                case 0:
+                    cut.add(link := random.choice(net.links))
+                    net.cut(link)
+                case 1 if cut:
+                    net.mend(cut.pop())
+                case 2 if len(running) > 1:
+                    down.add(running[0])  # the root
+                    net.crash(running[0])
+                case 3 if len(running) > 1:
+                    down.add(crashed := random.choice(running))
+                    net.crash(crashed)
+                case 4 if down:
+                    net.restart(down.pop())
+            if random.random() < 0.5:
+                net.run(random.random() * 0.1)
+        net.run()
+        assert_tree(net, down, cut, f"seed {seed}")
+
+
+def test_a_tree_is_found_again_after_partitions_failures_and_the_loss_of_the_root() -> None:
+    for seed in range(30):
+        break_and_repair(seed)
+
+
+@pytest.mark.deep
+def test_a_tree_is_found_again_for_thousands_of_seeds() -> None:
+    for seed in range(100, 3000):
+        break_and_repair(seed)
+
+
+def test_from_whatever_is_in_memory_the_next_rounds_lead_to_a_tree() -> None:
+    for seed in range(25):
+        random = Random(seed)
+        net = Network.mesh(8, 6, seed=seed)
+        net.run()
+        for host in random.sample(net._world.hosts, 4):
+            assert host.node is not None
+            spanning = host.node.broker._spanning
+            assert spanning is not None
+            links = spanning.links
+            spanning.root, spanning.epoch, spanning.distance = random.randrange(-3, 8), random.randrange(2**40), 1
+            spanning.parent = random.choice([None, *links])
+            spanning._own_epoch = random.randrange(2**40)
+            spanning._best = {random.randrange(8): (random.randrange(2**40), random.randrange(5)) for _ in range(3)}
+            for link in random.sample(links, random.randrange(len(links) + 1)):
+                wrong = (random.randrange(-3, 8), random.randrange(2**40), random.randrange(5))
+                spanning._offers[link] = type(spanning._offers[link])(*wrong, random.randrange(3))
+        net.run(200)
+        assert_tree(net, set(), set(), f"seed {seed}")
+        net.subscribe(random.randrange(8), "TRUE")
+        net.publish(random.randrange(8), {})
+        net.run()
+        assert net.verdict().is_right
+
+
+@every_combination
+def test_events_go_by_the_tree_and_are_delivered_once(combination: Combination) -> None:
+    for seed, breaks in ((1, False), (2, True)):
+        choices = {
+            "propagation": combination.propagation,
+            "forwarding": combination.forwarding,
+            "advertisements": combination.advertisements,
+            "options": dict(combination.options),
+        }
+        verdict = Scenario(seed, choices, breaks, circles=True).run(30).verdict()
+        assert verdict.is_right, f"seed {seed}\n{verdict}"
+
+
+def test_what_is_lost_while_the_tree_changes_is_counted() -> None:
+    ring = Topology(6, tuple((each, (each + 1) % 6, None) for each in range(6)))
+    net = Network(ring)
+    net.subscribe(3, "TRUE")
+    net.run()
+    way = next(link for link in net.tree_links if 3 in link)
+    net.cut(way)
+    net.publish(0, {"x": 1}, settled=False)
+    net.run()
+    net.publish(0, {"x": 2})
+    net.run()
+    verdict = net.verdict()
+    assert verdict.is_right
+    assert len(net.deliveries) + verdict.lost == 2
+    assert net.deliveries[-1].event.get("x") == 2
