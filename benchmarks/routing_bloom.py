@@ -29,7 +29,8 @@ from rich.table import Table
 from palio.covering.matchers import PosetMatcher
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import encode_event
+from palio.matching.matcher import Matcher
+from palio.routing.codec import decode_event, encode_event
 from palio.routing.conjunctive import conjunctive
 from palio.routing.constants import CONJUNCTION_LIMIT
 from palio.routing.forwarding.bloom import BloomForwarding
@@ -40,7 +41,6 @@ from palio.routing.forwarding.bloom.sbsposet import Sbsposet
 from palio.routing.forwarding.bloom.sbstree import Sbstree
 from palio.routing.forwarding.bloom.shape import BloomShape, predicate_text
 from palio.routing.forwarding.bloom.skiptree import Skiptree
-from palio.routing.forwarding.content import ContentForwarding
 from palio.routing.forwarding.headers import encode
 from palio.routing.forwarding.protocol import Arrival, Setting
 from palio.routing.messages import EventId, Publish
@@ -133,15 +133,34 @@ def _by_poset(work: Work, wanted: Links) -> Row:
 
 
 def _by_content(work: Work) -> tuple[list[Row], Links]:
-    forwarding = work.told(ContentForwarding(Setting()))
-    single = "content: columnar, one by one"
-    reading = "content: columnar, batches, bodies to be read"
-    _routed(forwarding, _read(work.arrivals()), BATCH)
-    seconds, found = _routed(forwarding, _read(work.arrivals()), BATCH)
+    matcher = Matcher()
+    names = [str(place) for place in range(len(work.filters))]
+    matcher.add_many(names, [str(each) for each in work.filters])
+    matcher.merge()
+    bodies = [encode_event(event) for event in work.events]
+    batches = [list(work.events[start : start + BATCH]) for start in range(0, len(work.events), BATCH)]
+
+    def links(batch: list[Event]) -> Links:
+        rows, numbers = matcher.match_events(batch)
+        found: list[set[int]] = [set() for _ in batch]
+        for row, link in set(zip(rows.tolist(), (numbers % LINKS + 1).tolist(), strict=True)):
+            found[row].add(link)
+        return [frozenset(each) for each in found]
+
+    found = [each for batch in batches for each in links(batch)]
+    with timed() as together:
+        for batch in batches:
+            links(batch)
+    with timed() as single:
+        for event in work.events:
+            links([event])
+    with timed() as reading:
+        for start in range(0, len(bodies), BATCH):
+            links([decode_event(body) for body in bodies[start : start + BATCH]])
     rows = [
-        _row(work, single, _routed(forwarding, _read(work.arrivals()), 1)[0]),
-        _row(work, COLUMNAR, seconds),
-        _row(work, reading, _routed(forwarding, work.arrivals(), BATCH)[0]),
+        _row(work, "content: columnar, one by one", single.seconds),
+        _row(work, COLUMNAR, together.seconds),
+        _row(work, "content: columnar, batches, bodies to be read", reading.seconds),
     ]
     return rows, found
 
@@ -149,6 +168,7 @@ def _by_content(work: Work) -> tuple[list[Row], Links]:
 def _by_digest(work: Work, wanted: Links) -> list[Row]:
     forwarding = work.told(BloomForwarding(Setting()))
     _routed(forwarding, _read(work.arrivals()), BATCH)
+    forwarding._predicates._filters._matcher.merge()  # as it would be after some time, with nothing to do beside
     predicates = len(forwarding._predicates)
     seconds, found = _routed(forwarding, _read(work.arrivals()), BATCH)
     starts, bits = forwarding._predicates.digests(work.events)
