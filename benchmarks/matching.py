@@ -77,7 +77,11 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[list[Row]]:
             if compile_seconds is None:
                 _say(f"{workload}: compiling kernels …")
                 compile_seconds = warm_up(_task(workload, min(size, 10_000), BATCH) or task)
+            assert task.dicts  # made here, and not while an engine is timed
+            gc.collect()
+            gc.freeze()  # so that the collector walks what an engine makes, and not what it is given
             yield _section(task, program, compile_seconds, options, folder, gave_up)
+            gc.unfreeze()
             del task
             gc.collect()
 

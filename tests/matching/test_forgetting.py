@@ -10,6 +10,7 @@ import pytest
 
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.matching import live
 from palio.matching import matcher as matcher_module
 from palio.matching.catalogue import Catalogue
 from palio.matching.matcher import Matcher
@@ -132,7 +133,7 @@ def test_what_comes_and_goes_meanwhile_is_not_lost(monkeypatch: pytest.MonkeyPat
 
 def test_what_stays_is_always_found_while_most_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matcher_module, "_MANY_DEAD", 20)
-    monkeypatch.setattr(matcher_module, "_MOST_LIVE", 16)
+    monkeypatch.setattr(live, "_MOST", 16)
     matcher = Matcher()
     staying = {f"stays {n}" for n in range(5)}
     for id in staying:

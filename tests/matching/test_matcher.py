@@ -160,3 +160,14 @@ class TestSaving:
         with pytest.raises(MemoryError):
             matcher.save(tmp_path / "wants.palio")
         assert list(tmp_path.iterdir()) == []
+
+
+def test_new_conditions_that_are_all_asked_together_are_indexed_sooner_than_those_told_apart() -> None:
+    together, apart = Matcher(), Matcher()
+    for number in range(600):
+        together.add(str(number), f"price > {number} AND symbol = 'ACME'")
+        apart.add(str(number), f"price > {number} AND symbol = 's{number}'")
+    assert together.statistics().segments == 1
+    assert apart.statistics().segments == 0
+    assert together.match({"price": 3, "symbol": "ACME"}) == {"0", "1", "2"}
+    assert apart.match({"price": 3, "symbol": "s2"}) == {"2"}

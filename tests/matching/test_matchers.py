@@ -16,6 +16,7 @@ import palio
 from palio.errors import DuplicateSubscription, EventError, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.matching import live
 from palio.matching import matcher as matcher_module
 from palio.matching.counting import CountingMatcher
 from palio.matching.kdtree import KdTreeMatcher
@@ -228,7 +229,8 @@ class TestBatches:
 class TestManyThreads:
     def test_matching_goes_on_while_others_add_and_remove(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What stays is always matched, what is gone never again, whatever is merged meanwhile."""
-        for name, value in (("_MOST_LIVE", 16), ("_FEW_LIVE", 2), ("_QUIET_MATCHES", 4), ("_MERGE_FACTOR", 3)):
+        monkeypatch.setattr(live, "_MOST", 16)
+        for name, value in (("_FEW_LIVE", 2), ("_QUIET_MATCHES", 4), ("_MERGE_FACTOR", 3)):
             monkeypatch.setattr(matcher_module, name, value)
         matcher = Matcher()
         staying = {f"stays {number}" for number in range(50)}
@@ -272,7 +274,7 @@ class TestManyThreads:
         assert len(matcher) == 50 + 120
 
     def test_what_is_replaced_is_never_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(matcher_module, "_MOST_LIVE", 16)
+        monkeypatch.setattr(live, "_MOST", 16)
         matcher = filled(Matcher, {"x": "a = 1", **{f"o{number}": "b + c > 5 AND a = 1" for number in range(40)}})
         stop = threading.Event()
 

@@ -18,13 +18,14 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from palio.errors import DuplicateSubscription, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.matching import live
 from palio.matching import matcher as matcher_module
 from palio.matching.matcher import Matcher
 from tests.matching.suite import SORTS, as_table, ids_by_row
 from tests.strategies import attributes, readable_conditions, scalar_attributes
 
 _conditions = st.sampled_from(list(SORTS.values())) | readable_conditions(depth=2)
-_SMALL = {"_MOST_LIVE": 6, "_FEW_LIVE": 1, "_QUIET_MATCHES": 2, "_MERGE_FACTOR": 2}
+_SMALL = {"_FEW_LIVE": 1, "_QUIET_MATCHES": 2, "_MERGE_FACTOR": 2}
 
 
 class MatcherMachine(RuleBasedStateMachine):
@@ -42,8 +43,9 @@ class MatcherMachine(RuleBasedStateMachine):
 
     @initialize(small=st.booleans())
     def choose_sizes(self, small: bool) -> None:
-        for name, value in _SMALL.items():
-            if small:
+        if small:
+            self._patch.setattr(live, "_MOST", 6)
+            for name, value in _SMALL.items():
                 self._patch.setattr(matcher_module, name, value)
 
     def teardown(self) -> None:

@@ -13,7 +13,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
@@ -24,7 +24,7 @@ import pyarrow as pa
 from palio.filters.filter import Filter
 from palio.matching.keeping import read, written
 from palio.matching.remembered import RememberedFilters
-from palio.matching.subscription import Subscription
+from palio.matching.subscription import Subscription, Subscriptions
 
 BLOCK: Final = 256
 _RECENT: Final = 4096  # new ones that are kept as they are before they are compressed
@@ -47,9 +47,9 @@ class Block:
     is_bare: bool  # no subscription of it has anything but an SQL text
 
     @classmethod
-    def pack(cls, start: int, subscriptions: Sequence[Subscription]) -> Block:
-        ids = pa.array([each.id for each in subscriptions], pa.string())
-        records = [_record(each) for each in subscriptions]
+    def pack(cls, start: int, subscriptions: Subscriptions) -> Block:
+        ids = pa.array(subscriptions.ids, pa.string())
+        records = [want if isinstance(want, str) else _record(want) for want in subscriptions.wants]
         raw = json.dumps(records, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
         is_bare = all(type(record) is str for record in records)
         return cls(start, ids, pa.compress(raw, codec=_CODEC, asbytes=True), len(raw), is_bare)
@@ -65,13 +65,8 @@ def _record(subscription: Subscription) -> Record:
     where, zone = subscription.where, subscription.timezone
     if isinstance(where, Filter):
         zone, where = where.timezone, str(where)
-    if (
-        subscription.language == "sql"
-        and subscription.subscriber is None
-        and not subscription.metadata
-        and zone == "UTC"
-    ):
-        return where  # type: ignore[no-any-return]
+        if replace(subscription, where=where, timezone=zone).is_bare:
+            return where
     return [written(where), subscription.language, subscription.subscriber, written(subscription.metadata), zone]
 
 
@@ -132,27 +127,28 @@ class Catalogue:
             self.pack()
         return number
 
-    def extend(self, subscriptions: Sequence[Subscription]) -> range:
+    def extend(self, subscriptions: Subscriptions) -> range:
         """Take many in at once; answers their numbers."""
         self.pack()
         first = len(self)
-        if subscriptions:
+        if len(subscriptions):
             self._seal(first, subscriptions)
-            self._add_run(Run.of([each.id for each in subscriptions], first))
+            self._add_run(Run.of(subscriptions.ids, first))
         return range(first, len(self))
 
     def pack(self) -> None:
         """Compress what was added lately."""
         start, recent = self._tail
         if recent:
-            self._add_run(Run.of([each.id for each in recent], start))
-            self._seal(start, recent)
+            subscriptions = Subscriptions.of(recent)
+            self._add_run(Run.of(subscriptions.ids, start))
+            self._seal(start, subscriptions)
             self._recent_numbers = {}
 
-    def _seal(self, first: int, subscriptions: Sequence[Subscription]) -> None:
+    def _seal(self, first: int, subscriptions: Subscriptions) -> None:
         """Compress subscriptions; the last block is one that is not full, or the next will be."""
         for start in range(0, len(subscriptions), BLOCK):
-            block = Block.pack(first + start, subscriptions[start : start + BLOCK])
+            block = Block.pack(first + start, subscriptions.between(start, start + BLOCK))
             self._blocks.append(block)
             self._starts.append(block.start)
         self._tail = (_end(self._blocks), [])
@@ -172,21 +168,24 @@ class Catalogue:
         at = number - self._starts[index]
         return _subscription(self._ids(index)[at], self._block(index)[at])
 
-    def many(self, numbers: Iterable[int]) -> list[Subscription]:
+    def many(self, numbers: Iterable[int]) -> Subscriptions:
         """Many subscriptions by ascending numbers: one after the other, a block of them is unpacked once."""
-        found: list[Subscription] = []
+        found = Subscriptions([], [])
         start, recent = self._tail
         first = 0
         ids: list[str] = []
         records: list[Record] = []
         for number in numbers:
             if number >= start:
-                found.append(recent[number - start])
-                continue
-            if not first <= number < first + len(ids):
-                block = self._blocks[bisect_right(self._starts, number) - 1]
-                first, ids, records = block.start, block.ids.to_pylist(), block.unpack()
-            found.append(_subscription(ids[number - first], records[number - first]))
+                id, want = recent[number - start].id, recent[number - start].want
+            else:
+                if not first <= number < first + len(ids):
+                    block = self._blocks[bisect_right(self._starts, number) - 1]
+                    first, ids, records = block.start, block.ids.to_pylist(), block.unpack()
+                id, record = ids[number - first], records[number - first]
+                want = record if isinstance(record, str) else _subscription(id, record)
+            found.ids.append(id)
+            found.wants.append(want)
         return found
 
     def filter(self, number: int) -> Filter:
@@ -263,7 +262,8 @@ class Catalogue:
     def subscribers(self) -> pa.StringArray:
         """The subscribers of all numbers given out so far; made again after additions."""
         if len(self._subscribers) < len(self):
-            found = [each.subscriber for each in self.many(range(len(self)))]
+            wants = self.many(range(len(self))).wants
+            found = [None if isinstance(want, str) else want.subscriber for want in wants]
             self._subscribers = pa.array(found, pa.string())
         return self._subscribers
 

@@ -1,7 +1,7 @@
 """The newest subscriptions, before they are worth an index of their own.
 
 Adding must cost microseconds and be seen by the next match, so what is new waits here: filed under a string it must
-see, where it has such a condition, else asked every time. A few hundred at most; then it becomes a segment.
+see, or an attribute, the rarest so far, else asked every time. Some hundreds or thousands; then it becomes a segment.
 
 A condition of a shape that was seen before comes as its template and literals. It is filed and asked by them, without
 making a filter of it; only an event of several values for an attribute needs one.
@@ -9,12 +9,17 @@ making a filter of it; only an event of several values for an attribute needs on
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from palio.filters.filter import Filter
+from palio.filters.kinds import MISSING
 from palio.filters.tree import And, Attributes, Leaf, Node, holds
 from palio.languages.sql.shapes import Conjoined, Shaped
 
+_MOST: Final = 2_048
+_MOST_CROWDED: Final = 512  # of those that are asked together with many others
+_CROWD: Final = 8
 _MOST_VALUES: Final = 4  # an IN list of more values is not filed under each
 Pivot: TypeAlias = tuple[str, str]  # an attribute, and a string it must be
 Condition: TypeAlias = Filter | Shaped | Conjoined
@@ -26,7 +31,9 @@ class LiveSubscriptions:
     def __init__(self) -> None:
         self._conditions: dict[int, Condition] = {}
         self._by_string: dict[Pivot, list[int]] = {}
+        self._by_name: dict[str, list[int]] = {}
         self._asked_always: list[int] = []
+        self._crowded = 0
         self._removed: frozenset[int] = frozenset()  # replaced whole, so that a reader's copy does not change
 
     def __len__(self) -> int:
@@ -35,12 +42,40 @@ class LiveSubscriptions:
     def add(self, number: int, condition: Condition) -> None:
         # Readers hold no lock: a number is filed only after its condition is there.
         self._conditions[number] = condition
-        pivots = _pivots(condition)
-        if pivots is None:
-            self._asked_always.append(number)
-            return
-        for pivot in pivots:
-            self._by_string.setdefault(pivot, []).append(number)
+        self._crowded += self._file(number, condition) >= _CROWD
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time for an index: there are many, or many that stand where others do."""
+        return len(self._conditions) >= _MOST or self._crowded >= _MOST_CROWDED
+
+    def _file(self, number: int, condition: Condition) -> int:
+        """File a number where the fewest others are; answers how many are there."""
+        pivots, others = self._rarest(condition)
+        if pivots:
+            for pivot in pivots:
+                self._by_string.setdefault(pivot, []).append(number)
+            return others
+        names = _needed(condition)
+        if names:
+            by_name = self._by_name
+            place = by_name.setdefault(min(names, key=lambda name: len(by_name.get(name, ()))), [])
+        else:
+            place = self._asked_always
+        place.append(number)
+        return len(place) - 1
+
+    def _rarest(self, condition: Condition) -> tuple[list[Pivot], int]:
+        """Of the lists of strings that a condition may be filed under, the one with the fewest others, and how many."""
+        rarest: list[Pivot] = []
+        fewest = 0
+        for pivots in _pivots(condition):
+            others = sum([len(self._by_string.get(pivot, ())) for pivot in pivots])
+            if not rarest or others < fewest:
+                rarest, fewest = pivots, others
+            if not others:
+                break
+        return rarest, fewest
 
     def remove(self, number: int) -> None:
         """Leave a subscription out from now on, where it is one of these."""
@@ -56,6 +91,9 @@ class LiveSubscriptions:
         # old, so whoever misses the old one finds the new.
         removed = self._removed
         candidates = list(self._asked_always)
+        if self._by_name:
+            for name in attributes:
+                candidates += self._by_name.get(name, ())
         if self._by_string:
             for name, value in attributes.items():
                 for each in value if type(value) is tuple else (value,):
@@ -75,15 +113,27 @@ def _holds(condition: Condition, attributes: Attributes, has_arrays: bool) -> bo
     return holds(condition.node(), attributes) if has_arrays else condition.holds(attributes)
 
 
-def _pivots(condition: Condition) -> list[Pivot] | None:
-    """The strings of which an event must carry one to match; None where there is no short list of them."""
+def _pivots(condition: Condition) -> Iterator[list[Pivot]]:
+    """Strings of which an event must carry one to match, where there is a short list of them: all such lists."""
     if not isinstance(condition, Filter):
-        found = condition.strings(_MOST_VALUES)
-        return None if found is None else [(found[0], value) for value in found[1]]
-    node: Node = condition.tree
+        for name, strings in condition.strings(_MOST_VALUES):
+            yield [(name, value) for value in strings]
+        return
+    for leaf in _leaves(condition.tree):
+        values = leaf.values.values(_MOST_VALUES)
+        if values and all(type(value) is str for value in values):
+            yield [(leaf.attribute, value) for value in values]  # type: ignore[misc]
+
+
+def _needed(condition: Condition) -> Sequence[str]:
+    """Attributes without which an event does not match."""
+    if not isinstance(condition, Filter):
+        return condition.needed
+    return [leaf.attribute for leaf in _leaves(condition.tree) if not leaf.values.contains(MISSING)]
+
+
+def _leaves(node: Node) -> Iterator[Leaf]:
+    """The leaves all of which must hold."""
     for child in node.children if isinstance(node, And) else (node,):
         if isinstance(child, Leaf):
-            values = child.values.values(_MOST_VALUES)
-            if values and all(type(value) is str for value in values):
-                return [(child.attribute, value) for value in values]  # type: ignore[misc]
-    return None
+            yield child

@@ -28,12 +28,11 @@ from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.segment import Segment
 from palio.matching.event_rows import segment_candidates
 from palio.matching.live import Condition, LiveSubscriptions
-from palio.matching.subscription import Subscription
+from palio.matching.subscription import Subscription, Subscriptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MOST_LIVE: Final = 512  # new subscriptions that are matched one by one
 _FEW_LIVE: Final = 16  # so few are left as they are however long nothing is added
 _QUIET_MATCHES: Final = 64  # after so many matches without an addition the new ones become a segment
 _MERGE_FACTOR: Final = 8  # segments of one size class before they are merged into one of the next
@@ -136,13 +135,14 @@ class Matcher:
         names, conditions = list(ids), list(wheres)
         if len(names) != len(conditions):
             raise InvalidArgument(f"every id has one condition; there are {len(names)} ids and {len(conditions)}")
-        self.add_subscriptions(
-            [Subscription(id, where, language, timezone=timezone) for id, where in zip(names, conditions, strict=True)]
-        )
+        self._add_many(Subscriptions.of_texts(names, conditions, language, timezone))
 
     def add_subscriptions(self, subscriptions: Sequence[Subscription]) -> None:
         """Add many subscriptions, each with its language, subscriber and metadata. All are added, or none."""
-        ids = [each.id for each in subscriptions]
+        self._add_many(Subscriptions.of(subscriptions))
+
+    def _add_many(self, subscriptions: Subscriptions) -> None:
+        ids = subscriptions.ids
         if len(set(ids)) < len(ids):
             raise DuplicateSubscription(_first_repeated(ids))
         with self._lock:
@@ -224,7 +224,7 @@ class Matcher:
         number = self._catalogue.append(subscription)
         self._state.live.add(number, condition)
         self._quiet = 0
-        if len(self._state.live) >= _MOST_LIVE:
+        if self._state.live.is_full:
             self._seal()
             self._merge_later()
 
@@ -440,14 +440,14 @@ class Matcher:
         kept = before.catalogue.many(numbers.tolist())
         catalogue = Catalogue()
         catalogue.extend(kept)
-        segments = [_build(range(len(kept)), kept)] if kept else []
+        segments = [_build(range(len(kept)), kept)] if len(kept) else []
         with self._lock:
             self._seal()
             now = self._state
             if now.catalogue is not before.catalogue:
                 return  # somebody else did the same
             late = now.catalogue.many(now.alive(np.arange(count, len(now.catalogue))).tolist())
-            if late:
+            if len(late):
                 segments.append(_build(catalogue.extend(late), late))
             gone = now.dead[numbers >> 3] >> (numbers & 7) & 1
             dead = np.packbits(np.append(gone, np.zeros(len(late), np.uint8)), bitorder="little")
@@ -548,7 +548,7 @@ def _built(numbers: npt.NDArray[Any], state: _State) -> Segment:
     return _build(alive, state.catalogue.many(alive))
 
 
-def _build(numbers: Sequence[int], subscriptions: Sequence[Subscription]) -> Segment:
+def _build(numbers: Sequence[int], subscriptions: Subscriptions) -> Segment:
     builder = ConditionsBuilder()
     add_texts(builder, numbers, subscriptions)
     return Segment.build(builder)

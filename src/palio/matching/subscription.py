@@ -1,10 +1,10 @@
-"""One subscription: who wants what, as it was written."""
+"""One subscription, or many: who wants what, as it was written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from palio.errors import EventError, InvalidSubscription, PalioError
 from palio.filters.filter import Filter
@@ -53,6 +53,55 @@ class Subscription:
             return Filter.parse(self.where, language=self.language, timezone=self.timezone)
         except PalioError as error:
             raise InvalidSubscription(self.id, str(error)) from error
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it is an SQL text and nothing else."""
+        return (
+            self.language == "sql"
+            and type(self.where) is str
+            and self.subscriber is None
+            and not self.metadata
+            and self.timezone == "UTC"
+        )
+
+    @property
+    def want(self) -> Want:
+        """As one of many."""
+        return self.where if self.is_bare else self
+
+
+Want: TypeAlias = str | Subscription  # the text of a bare subscription, or all of another
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """Many subscriptions as columns. A text costs the garbage collector nothing, and most are just that."""
+
+    ids: list[str]
+    wants: list[Want]
+
+    @classmethod
+    def of(cls, subscriptions: Sequence[Subscription]) -> Subscriptions:
+        return cls([each.id for each in subscriptions], [each.want for each in subscriptions])
+
+    @classmethod
+    def of_texts(cls, ids: list[Any], wheres: list[Any], language: str, timezone: str) -> Subscriptions:
+        """Subscriptions without subscriber and metadata; `InvalidSubscription` where an id or a condition is none."""
+        is_plain = language == "sql" and timezone == "UTC" and set(map(type, wheres)) == set(map(type, ids)) == {str}
+        if is_plain and "".join(ids).isascii():
+            return cls(ids, wheres)
+        return cls.of([Subscription(*each, language, timezone=timezone) for each in zip(ids, wheres, strict=True)])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, at: int) -> Subscription:
+        want = self.wants[at]
+        return Subscription(self.ids[at], want) if isinstance(want, str) else want
+
+    def between(self, start: int, end: int) -> Subscriptions:
+        return Subscriptions(self.ids[start:end], self.wants[start:end])
 
 
 def _text(subscription: Subscription, field: str, what: str) -> str:

@@ -5,7 +5,7 @@ For a shape that was seen before, the literals are filled into its template and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from palio.errors import ParseError
@@ -128,14 +128,18 @@ class Shaped:
         """Whether the condition is TRUE for an event of which no attribute has several values; makes no tree."""
         return test_of(self.template)(event, self.given, self.timezone)
 
-    def strings(self, most: int) -> tuple[str, list[str]] | None:
-        """An attribute and strings, at most so many, of which it must be one; None where there is none such."""
+    @property
+    def needed(self) -> Sequence[str]:
+        """Attributes without which an event does not match."""
+        return self.template.needed
+
+    def strings(self, most: int) -> Iterator[tuple[str, list[str]]]:
+        """Attributes, each with strings, at most so many, of which it must be one."""
         for name, slots in self.template.equalities:
             if len(slots) <= most:
                 found = [str(self.given[slot.index]) for slot in slots]
                 if all(is_only_text(each, self.timezone) for each in found):
-                    return name, found
-        return None
+                    yield name, found
 
     def filter(self) -> Filter:
         """The same filter that parsing gives."""
@@ -181,18 +185,22 @@ class Conjoined:
         return self._whole().node()
 
     def holds(self, event: Mapping[str, Any]) -> bool:
-        return all(part.holds(event) for part in self.parts)
+        for part in self.parts:
+            if not part.holds(event):
+                return False
+        return True
 
-    def strings(self, most: int) -> tuple[str, list[str]] | None:
+    @property
+    def needed(self) -> Sequence[str]:
+        return [name for template in self._templates for name in template.needed]
+
+    def strings(self, most: int) -> Iterator[tuple[str, list[str]]]:
         first = 0
         for template in self._templates:
             last = first + len(template.slots)
             if template.equalities:
-                found = _read([template], self._literals[first:last], self._timezone)[0].strings(most)
-                if found is not None:
-                    return found
+                yield from _read([template], self._literals[first:last], self._timezone)[0].strings(most)
             first = last
-        return None
 
     def filter(self) -> Filter:
         return self._whole().filter()

@@ -205,7 +205,7 @@ Condition: TypeAlias = Simple | Joined | Negated | Decided
 class Template:
     """The conditions of one shape, but for their literals."""
 
-    __slots__ = ("_by_name", "condition", "equalities", "slots", "test")
+    __slots__ = ("_by_name", "condition", "equalities", "needed", "slots", "test")
 
     def __init__(self, condition: Condition, slots: Sequence[Slot]) -> None:
         self.condition = condition
@@ -215,6 +215,8 @@ class Template:
         """The condition as a function, once somebody has asked for it."""
         self.equalities = _equalities(condition)
         """Attributes that must be one of some strings, with the places of these."""
+        self.needed = _needed(condition)
+        """Attributes without which an event does not match."""
 
     def read(self, texts: Sequence[str], timezone: str) -> list[Scalar]:
         """The values of the literals of a condition; `BadLiteral` where one has none."""
@@ -296,6 +298,17 @@ def _by_name(condition: Condition) -> _Conjuncts | None:
             return None
         names.setdefault(name, []).append(part)
     return [(name, names[name]) for name in sorted(names)]
+
+
+def _needed(condition: Condition) -> tuple[str, ...]:
+    match condition:
+        case Joined(True, parts):
+            return tuple(dict.fromkeys(name for part in parts for name in _needed(part)))
+        case Compared(name, operator, _) if operator != "<=>":
+            return (name,)
+        case Listed(name) | Liked(name) | Flagged(name) | Nulled(name, False):
+            return (name,)
+    return ()
 
 
 def _equalities(condition: Condition) -> list[tuple[str, tuple[Slot, ...]]]:

@@ -23,7 +23,7 @@ from palio.matching.columnar import text_kernels as kernels
 from palio.matching.columnar.conditions import ConditionsBuilder, Int64s
 from palio.matching.columnar.conjuncts import Conjuncts
 from palio.matching.columnar.filling import Alone, Common, Literals, alone, fill, fill_alone, fill_together
-from palio.matching.subscription import Subscription
+from palio.matching.subscription import Subscriptions, Want
 
 _CHUNK: Final = 100_000
 _FEW: Final = 8  # so few are faster read one by one than set up for
@@ -32,27 +32,40 @@ _LOOK_AHEAD: Final = 4  # zero bytes behind the last line, so that the reader ma
 Flags = npt.NDArray[np.bool_]
 
 
-def add_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
+def add_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Subscriptions) -> None:
     """Add subscriptions under these numbers; `InvalidSubscription` names the one at fault."""
     for start in range(0, len(subscriptions), _CHUNK):
         end = start + _CHUNK
-        _add_chunk(builder, numbers[start:end], subscriptions[start:end])
+        _add_chunk(builder, numbers[start:end], subscriptions.between(start, end))
 
 
-def _add_chunk(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Sequence[Subscription]) -> None:
+def _add_chunk(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Subscriptions) -> None:
     done = np.zeros(len(subscriptions), np.bool_)
     if len(subscriptions) > _FEW:
-        zones: dict[str, list[int]] = {}
-        for at, each in enumerate(subscriptions):
-            if each.language == "sql" and type(each.where) is str:
-                zones.setdefault(each.timezone, []).append(at)
-        for zone, which in zones.items():
+        for zone, which in _sql_texts(subscriptions).items():
             if len(which) > _FEW and (zone == "UTC" or zone_of(zone) is not None):
-                texts = [subscriptions[at].where for at in which]
+                texts = [_text(subscriptions.wants[at]) for at in which]
                 rows = np.array(which)
                 done[rows] = _add_shapes(builder, np.asarray(numbers, np.int64)[rows], texts, zone)
     for at in np.flatnonzero(~done).tolist():
         builder.add(numbers[at], subscriptions[at].filter.tree)
+
+
+def _sql_texts(subscriptions: Subscriptions) -> dict[str, Sequence[int]]:
+    """Which subscriptions are SQL texts, by the time zone that they are read in."""
+    if set(map(type, subscriptions.wants)) == {str}:
+        return {"UTC": range(len(subscriptions))}
+    zones: dict[str, list[int]] = {}
+    for at, want in enumerate(subscriptions.wants):
+        if isinstance(want, str):
+            zones.setdefault("UTC", []).append(at)
+        elif want.language == "sql" and type(want.where) is str:
+            zones.setdefault(want.timezone, []).append(at)
+    return dict(zones)
+
+
+def _text(want: Want) -> str:
+    return want if isinstance(want, str) else want.where
 
 
 def _add_shapes(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], zone: str) -> Flags:
