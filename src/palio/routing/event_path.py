@@ -95,11 +95,11 @@ class EventPath:
             return found
         if self._index is None:
             self._index = Wants()
-            for key, wanted in self._clients.keys().items():
-                self._index.add(LOCAL, key, wanted)
-        looked_up = self._index.places([arrivals[place].event for place in unknown])
-        for place, places in zip(unknown, looked_up, strict=True):
-            found[place] = places.get(LOCAL, ())
+            for key, filter in self._clients.keys().items():
+                self._index.add(LOCAL, key, filter)
+        looked_up = self._index.who([arrivals[place].event for place in unknown])
+        for place, wanted in zip(unknown, looked_up, strict=True):
+            found[place] = wanted.local
         return found
 
     def _one_by_one(

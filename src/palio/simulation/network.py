@@ -7,6 +7,7 @@ Nothing depends on the clock, the machine or the order of hashes: a seed gives t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from random import Random
 from typing import Any, Self
 
@@ -340,6 +341,12 @@ class Network:
     def verdict(self) -> Verdict:
         """What the flooding oracle says of all deliveries so far."""
         return judge(self.history, self.deliveries)
+
+    def draw(self, path: str | Path) -> None:
+        """Draw the network with the traffic on its links; `path` ends with .svg or .png."""
+        from palio.simulation.drawing import draw
+
+        draw(self, path)
 
     # How it is done
 

@@ -4,6 +4,7 @@ out one after the other, and a crash may be set to come after any of them.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from random import Random
@@ -156,7 +157,19 @@ class World:
     # Time
 
     def run(self, until: float | None) -> bool:
-        """Go on until nothing but upkeep is to come, or until a time; whether the former."""
+        """Go on until nothing but upkeep is to come, or until a time; whether the former.
+
+        Meanwhile Python looks for no circles of references: there are none, and looking takes half of the time.
+        """
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return self._run(until)
+        finally:
+            if collects:
+                gc.enable()
+
+    def _run(self, until: float | None) -> bool:
         agenda = self.agenda
         while agenda.awaited:
             time = agenda.next_time()
