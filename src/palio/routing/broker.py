@@ -44,6 +44,7 @@ from palio.routing.effects import (
     WorkDone,
 )
 from palio.routing.event_path import EventPath
+from palio.routing.forwarding.annotated import EntryTable, WrittenAhead
 from palio.routing.forwarding.flooding import FloodForwarding
 from palio.routing.forwarding.known import make_forwarding
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
@@ -136,6 +137,10 @@ class Broker:
     def links(self) -> list[int]:
         """The links in use."""
         return sorted(self._telling)
+
+    def entry_table(self) -> EntryTable | None:
+        """What is known here now, for who writes headers in this broker's stead; None where nobody can."""
+        return self._forwarding.entry_table() if isinstance(self._forwarding, WrittenAhead) else None
 
     # Neighbours
 

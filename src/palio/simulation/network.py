@@ -30,6 +30,7 @@ from palio.routing.clients import (
 from palio.routing.codec import decode_event, encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
+from palio.routing.forwarding.annotated import EntryTable
 from palio.routing.forwarding.prefix.optimiser_client import OptimiserClient
 from palio.routing.messages import EventId, Report
 from palio.simulation import topologies
@@ -183,14 +184,21 @@ class Network:
         self._change(host, advertisement.client, UnadvertiseClient(str(advertisement.number)))
 
     def publish(
-        self, at: int, event: Event | Mapping[str, Any] | str | bytes, *, settled: bool = True, client: str = _EVERYBODY
+        self,
+        at: int,
+        event: Event | Mapping[str, Any] | str | bytes,
+        *,
+        settled: bool = True,
+        client: str = _EVERYBODY,
+        header: bytes = b"",
     ) -> Event:
         """Something happened, and somebody at a broker says so; the event as it was published.
 
         Whatever was asked for before settles first; with `settled=False` the event races it. Where advertisements are
-        on, `NotAdvertised` for an event that the client at this broker has not advertised.
+        on, `NotAdvertised` for an event that the client at this broker has not advertised. A `header` is what was
+        written ahead with the broker's `entry_table`.
         """
-        return self.publish_all(at, [event], settled=settled, client=client)[0]
+        return self.publish_all(at, [event], settled=settled, client=client, headers=[header])[0]
 
     def publish_all(
         self,
@@ -199,13 +207,18 @@ class Network:
         *,
         settled: bool = True,
         client: str = _EVERYBODY,
+        headers: Iterable[bytes] = (),
     ) -> list[Event]:
-        """Many events at once, as one batch of their broker."""
+        """Many events at once, as one batch of their broker; with headers, one for each."""
         host = self._host(at)
         if settled and self._unsettled:
             self.run()
         named = [self._named(event) for event in events]
-        requests = [Requested(client, PublishClient(encode_event(event)), self.now) for event in named]
+        ahead = list(headers) or [b""] * len(named)
+        requests = [
+            Requested(client, PublishClient(encode_event(event), header), self.now)
+            for event, header in zip(named, ahead, strict=True)
+        ]
         self._refusals = []
         operation = self.history.next()
         components = self._components()
@@ -316,6 +329,14 @@ class Network:
     def tables(self) -> dict[int, dict[int | str, list[Filter]]]:
         """What each broker that runs stores: the filters it got from each neighbour, and from its own `clients`."""
         return tables(self._world.hosts)
+
+    def entry_table(self, at: int) -> EntryTable:
+        """What a broker knows now, for a job that writes the headers of events in its stead."""
+        node = self._host(at).node
+        table = None if node is None else node.broker.entry_table()
+        if table is None:
+            raise InvalidArgument(f"{self.combination.forwarding} forwarding has no headers that others could write")
+        return table
 
     def verdict(self) -> Verdict:
         """What the flooding oracle says of all deliveries so far."""
