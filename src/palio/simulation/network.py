@@ -7,6 +7,7 @@ Nothing depends on the clock, the machine or the order of hashes: a seed gives t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from random import Random
 from typing import Any, Self
 
@@ -29,6 +30,7 @@ from palio.routing.clients import (
 from palio.routing.codec import decode_event, encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
+from palio.routing.forwarding.annotated import EntryTable
 from palio.routing.forwarding.prefix.optimiser_client import OptimiserClient
 from palio.routing.messages import EventId, Report
 from palio.simulation import topologies
@@ -70,10 +72,10 @@ class Network:
         """A network in which every broker makes the same choices; `IllegalCombination` where they do not go together.
 
         Options: how links behave (`delay`, `jitter`, `loss`, `duplication`, `reordering`, `bandwidth`), `session` to
-        repair them, `disk` for the seconds that writing takes, `queue` for the events that may wait for a link, and
-        those of each propagation and forwarding: `slack` of merging, `mode` and `n` of reuse, `tree` of prefix
-        (with `threshold` and, for the broker at which trees are made, `optimiser`). Where the links have circles,
-        brokers agree on a spanning tree.
+        repair them, `disk` for the seconds that writing takes, `drift` for the share by which clocks go wrong, `queue`
+        for the events that may wait for a link, and those of propagation and forwarding: `slack` of merging, `mode` and
+        `n` of reuse, `tree` of prefix (with `threshold` and, for the broker at which trees are made, `optimiser`).
+        Where the links have circles, brokers agree on a spanning tree.
         """
         self.topology = topology
         chosen = {**({"circles": True} if topology.has_circles else {}), **(options or {})}
@@ -182,14 +184,21 @@ class Network:
         self._change(host, advertisement.client, UnadvertiseClient(str(advertisement.number)))
 
     def publish(
-        self, at: int, event: Event | Mapping[str, Any] | str | bytes, *, settled: bool = True, client: str = _EVERYBODY
+        self,
+        at: int,
+        event: Event | Mapping[str, Any] | str | bytes,
+        *,
+        settled: bool = True,
+        client: str = _EVERYBODY,
+        header: bytes = b"",
     ) -> Event:
         """Something happened, and somebody at a broker says so; the event as it was published.
 
         Whatever was asked for before settles first; with `settled=False` the event races it. Where advertisements are
-        on, `NotAdvertised` for an event that the client at this broker has not advertised.
+        on, `NotAdvertised` for an event that the client at this broker has not advertised. A `header` is what was
+        written ahead with the broker's `entry_table`.
         """
-        return self.publish_all(at, [event], settled=settled, client=client)[0]
+        return self.publish_all(at, [event], settled=settled, client=client, headers=[header])[0]
 
     def publish_all(
         self,
@@ -198,13 +207,18 @@ class Network:
         *,
         settled: bool = True,
         client: str = _EVERYBODY,
+        headers: Iterable[bytes] = (),
     ) -> list[Event]:
-        """Many events at once, as one batch of their broker."""
+        """Many events at once, as one batch of their broker; with headers, one for each."""
         host = self._host(at)
         if settled and self._unsettled:
             self.run()
         named = [self._named(event) for event in events]
-        requests = [Requested(client, PublishClient(encode_event(event)), self.now) for event in named]
+        ahead = list(headers) or [b""] * len(named)
+        requests = [
+            Requested(client, PublishClient(encode_event(event), header), self.now)
+            for event, header in zip(named, ahead, strict=True)
+        ]
         self._refusals = []
         operation = self.history.next()
         components = self._components()
@@ -316,9 +330,23 @@ class Network:
         """What each broker that runs stores: the filters it got from each neighbour, and from its own `clients`."""
         return tables(self._world.hosts)
 
+    def entry_table(self, at: int) -> EntryTable:
+        """What a broker knows now, for a job that writes the headers of events in its stead."""
+        node = self._host(at).node
+        table = None if node is None else node.broker.entry_table()
+        if table is None:
+            raise InvalidArgument(f"{self.combination.forwarding} forwarding has no headers that others could write")
+        return table
+
     def verdict(self) -> Verdict:
         """What the flooding oracle says of all deliveries so far."""
         return judge(self.history, self.deliveries)
+
+    def draw(self, path: str | Path) -> None:
+        """Draw the network with the traffic on its links; `path` ends with .svg or .png."""
+        from palio.simulation.drawing import draw
+
+        draw(self, path)
 
     # How it is done
 

@@ -1,4 +1,4 @@
-"""Forwarding by digest: the first broker looks at an event's content, all others at its bits (Jerzak §5.3).
+"""Forwarding by digest: the first broker looks at an event's content, all others at its bits (Jerzak §5.3, §5.4).
 
 The first broker finds the predicates that the event satisfies, of all filters there are, and writes their bits on it.
 Every broker compares the bits with those of its neighbours' filters. Simple and identity-based propagation bring every

@@ -1,4 +1,4 @@
-"""The digest of an event as it travels: the indices of its bits, or a bitmap where that is shorter (Jerzak §5.2.1).
+"""The digest of an event as it travels: the indices of its bits, or a bitmap where that is shorter (Jerzak §5.2.3).
 
 The first byte says how wide the digest is, as a power of two, and which of the two follows. The bytes are the
 value itself: a broker that passes an event on writes what it read.

@@ -46,7 +46,7 @@ class BloomShape:
     def for_rate(cls, rate: float, satisfied: int, key: bytes = b"") -> BloomShape:
         """A shape in which a predicate that an event does not satisfy seems satisfied at most this often.
 
-        What counts is not how many predicates there are, as one might think (Jerzak §5.2 does), but how many of them
+        What counts is not how many predicates there are, as one might think (Jerzak §5.2.1 does), but how many of them
         one event satisfies: only those are in its digest. Every hash costs room in every header and work at every
         broker, and width costs nearly nothing; so there are as few hashes as indices of sixteen bits allow.
         """
@@ -92,5 +92,5 @@ def fill(width: int, elements: int, hashes: int) -> float:
 
 
 def false_positives(width: int, elements: int, hashes: int) -> float:
-    """How often an element that was never added seems to be there (Jerzak §5.2)."""
+    """How often an element that was never added seems to be there (Jerzak §5.2.1)."""
     return fill(width, elements, hashes) ** hashes

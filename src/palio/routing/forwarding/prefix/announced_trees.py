@@ -1,7 +1,7 @@
 """Trees that the optimiser makes for all: the newest for new events, and a few older ones for those under way.
 
 A broker maps its own filters onto each tree it is told of, and each new filter onto all trees it keeps, so that events
-flow at once (Jerzak §4.4.1). Until the first tree there is one without a condition, at whose root all filters are.
+flow at once (Jerzak §4.4.2). Until the first tree there is one without a condition, at whose root all filters are.
 """
 
 from __future__ import annotations

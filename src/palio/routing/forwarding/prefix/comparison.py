@@ -1,7 +1,7 @@
 """How different are two routing trees? A number from 0 to 1, for who must say when a new one is worth sending.
 
 A node counts the less the further it is from the root: a change near the root makes brokers tag many filters higher
-up than they belong, and so sends most events too far (Jerzak §4.4.1). A node of two trees is the same where the whole
+up than they belong, and so sends most events too far (Jerzak §4.4.2). A node of two trees is the same where the whole
 path to it is. Counted are whole nodes, level by level, and weighed at the end, so that equal trees differ by just 0.
 """
 

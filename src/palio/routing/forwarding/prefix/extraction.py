@@ -1,4 +1,4 @@
-"""Which branches does an event satisfy? The one time that its content is looked at (Jerzak §4.3.1).
+"""Which branches does an event satisfy? The one time that its content is looked at (Jerzak §4.3).
 
 Siblings on an attribute exclude each other, so a value leads to at most one of them, found by binary search; the
 source tries every child. Costs the attributes of the event, once, and then the nodes found.

@@ -1,8 +1,8 @@
 """Which branches of a routing tree an event satisfies: all that brokers after the first need to know of it.
 
-A branch names a node by the places of the children that lead to it (Jerzak §4.3.1). Branches that reach no filter's
+A branch names a node by the places of the children that lead to it (Jerzak §4.3). Branches that reach no filter's
 end are kept where others may have tags on them. A tree may be cut at a height; a node there stands for itself and all
-below it, which sends an event further than need be, never less far (Jerzak §4.3.3).
+below it, which sends an event further than need be, never less far (Jerzak §4.3.2).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ForwardingTree:
     def covers(self, other: ForwardingTree) -> bool:
         """Whether who gets an event with the other tree gets one with this tree too, whatever the routing tree.
 
-        It is so where this tree has all branches of the other: nobody need look at the content (Jerzak §4.3.4).
+        It is so where this tree has all branches of the other: nobody need look at the content (Jerzak §4.3.1).
         """
         return _covers(self._places(), self.height, other._places(), other.height)
 

@@ -3,7 +3,7 @@
 A path from the root is a conjunction, paths side by side are a disjunction, and children of one node on one attribute
 exclude each other (Jerzak §4.2.2). A conjunction is led down condition by condition. Where a child overlaps it in part,
 it is split along that child: what lies inside goes on below the child, what lies outside stays beside it. The two
-parts are disjoint and together the conjunction (Jerzak §4.2.3).
+parts are disjoint and together the conjunction (Jerzak §4.2.2, Table 4.2).
 
 As printed, the axis of a split may come after other conditions of its attribute, and then splitting never ends; a
 part may be empty; and "intersects" includes "covers". Here a condition is one set of values per attribute, so the part

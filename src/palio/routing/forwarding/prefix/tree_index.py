@@ -86,7 +86,7 @@ class TreeIndex:
     def reached(self, conjunction: Conjunction) -> list[int]:
         """The nodes at which a broker tags a conjunction: where its parts end, or where the tree has no node for more.
 
-        This is `insertR` (Jerzak §4.4.1). As printed it stops at a split, and then a filter that the tree itself
+        This is `insertR` (Jerzak §4.4.2). As printed it stops at a split, and then a filter that the tree itself
         split is tagged at the root. Going on with both parts, it finds just the nodes at which inserting ends.
         """
         return [node for node, _, _ in place(conjunction, ROOT, self._meetings)]

@@ -1,0 +1,105 @@
+"""What does an event cost at a broker that knows so many filters, by its content and by its forwarding tree?
+
+    python benchmarks/routing_prefix.py --sizes 1000 10000 100000
+
+Filters and events are those of `harness.hops`. `operations` are filters asked about an event for the poset, and nodes
+of the forwarding tree for prefix forwarding. Beside the whole tree: forwarding trees cut at a height, and a tree that
+is older than a fifth of the filters, which then send events too far. The Siena poset compares each new filter with most
+others, so it is built up to `--poset` filters only.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from harness.clock import timed
+from harness.hops import BATCH, Links, Row, Work, agree, beside_content, drawn, read, routed, row, run
+
+from palio.routing.conjunctive import conjunctive
+from palio.routing.constants import CONJUNCTION_LIMIT
+from palio.routing.forwarding.headers import encode
+from palio.routing.forwarding.prefix import PrefixForwarding
+from palio.routing.forwarding.prefix.header import PrefixHeader
+from palio.routing.forwarding.prefix.routing_tree import RoutingTree
+from palio.routing.forwarding.prefix.tree_codec import encode_tree
+from palio.routing.forwarding.prefix.tree_version import TreeVersion
+from palio.routing.forwarding.protocol import Setting
+from palio.routing.reports import TREES
+
+HEADER = "prefix: batches"
+_CUT = 2
+
+
+def measure(size: int, events: int, poset_up_to: int) -> list[Row]:
+    return beside_content(drawn(size, events), poset_up_to, _by_prefix)
+
+
+def _by_prefix(work: Work, wanted: Links) -> list[Row]:
+    tree, building = _tree(work, len(work.filters))
+    older, _ = _tree(work, len(work.filters) * 4 // 5)
+    whole, cut, stale = _broker(work, tree), _broker(work, tree, height=_CUT), _broker(work, older)
+    nodes = f"{len(tree):,} nodes of {building / len(work.filters) * 1e6:,.0f} µs/filter"
+    return [
+        _first(work, whole, wanted, nodes),
+        _hop(work, whole, wanted, "prefix: one by one", 1),
+        _hop(work, whole, wanted, HEADER, BATCH),
+        _hop(work, cut, wanted, f"prefix: batches, cut at height {_CUT}", BATCH),
+        _hop(work, stale, wanted, "prefix: batches, a fifth of the filters newer", BATCH),
+    ]
+
+
+def _tree(work: Work, count: int) -> tuple[TreeVersion, float]:
+    """The tree of the first so many filters, and the seconds that inserting them takes."""
+    conjunctions = [each for wanted in work.filters[:count] for each in conjunctive(wanted, CONJUNCTION_LIMIT)]
+    tree = RoutingTree()
+    with timed() as watch:
+        for each in conjunctions:
+            tree.insert(each)
+    return TreeVersion.of(tree, b""), watch.seconds
+
+
+def _broker(work: Work, tree: TreeVersion, **options: Any) -> PrefixForwarding:
+    """A broker with the optimiser's tree, on which any node may have tags."""
+    forwarding: PrefixForwarding = work.told(PrefixForwarding(Setting(propagation="covering", options=options)))
+    forwarding.announced(TREES, 1, encode_tree(tree))
+    return forwarding
+
+
+def _first(work: Work, broker: PrefixForwarding, wanted: Links, nodes: str) -> Row:
+    routed(broker, read(work.arrivals()), BATCH)
+    seconds, found = routed(broker, read(work.arrivals()), BATCH)
+    own = row(work, f"prefix: first broker, batches, {nodes}", seconds)
+    own.false_links = agree(own.way, found, wanted) / len(work.events)
+    own.operations = _nodes(_headers(work, broker))
+    return own
+
+
+def _hop(work: Work, broker: PrefixForwarding, wanted: Links, way: str, batch: int) -> Row:
+    headers = _headers(work, broker)
+    encoded = [encode(each) for each in headers]
+    routed(broker, work.arrivals(encoded), batch)
+    seconds, found = routed(broker, work.arrivals(encoded), batch)
+    own = row(work, way, seconds)
+    own.operations = _nodes(headers)
+    own.header_bytes = sum(map(len, encoded)) / len(encoded)
+    own.false_links = agree(way, found, wanted) / len(work.events)
+    return own
+
+
+def _headers(work: Work, broker: PrefixForwarding) -> list[PrefixHeader]:
+    tree = broker._trees.current(0)
+    assert tree is not None
+    return tree.headers([event.attributes for event in work.events])
+
+
+def _nodes(headers: list[PrefixHeader]) -> float:
+    return sum(len(header.tree) for header in headers) / len(headers)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    return run(__doc__, measure, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
