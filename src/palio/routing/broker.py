@@ -40,6 +40,8 @@ from palio.routing.effects import (
     Requested,
     Send,
     TimerFired,
+    Work,
+    WorkDone,
 )
 from palio.routing.event_path import EventPath
 from palio.routing.forwarding.annotated import EntryTable, WrittenAhead
@@ -51,7 +53,7 @@ from palio.routing.outbox import Outbox
 from palio.routing.propagation.advertisements import is_advertised
 from palio.routing.reports import TREES, Reports
 from palio.routing.requests import Requests
-from palio.routing.spanning import TIMER, Spanning
+from palio.routing.spanning import TIMER, Spanning, no_chance
 from palio.routing.tables import Tables
 from palio.routing.waves import Waves
 
@@ -59,7 +61,7 @@ _QUEUE: Final = 10_000  # events that may wait for a link
 
 
 class Broker:
-    """One broker. `recovered` is what its last life wrote down and did not take back."""
+    """One broker. `recovered` is what its last life wrote down and did not take back; `random` is its only chance."""
 
     __slots__ = (
         "_announced",
@@ -67,6 +69,7 @@ class Broker:
         "_effects",
         "_events",
         "_forwarding",
+        "_jobs",
         "_outbox",
         "_pairs",
         "_reports",
@@ -81,13 +84,20 @@ class Broker:
         "tables",
     )
 
-    def __init__(self, node: int, incarnation: int, combination: Combination, recovered: Iterable[Record] = ()) -> None:
+    def __init__(
+        self,
+        node: int,
+        incarnation: int,
+        combination: Combination,
+        recovered: Iterable[Record] = (),
+        random: Callable[[], float] = no_chance,
+    ) -> None:
         self.node = node
         self.incarnation = incarnation
         self.combination = combination
         self._forwarding = _forwarding(node, incarnation, combination)
         self._outbox = Outbox(int(combination.options.get("queue", _QUEUE)))
-        self._spanning = Spanning(node, incarnation) if combination.has_circles else None
+        self._spanning = Spanning(node, incarnation, random) if combination.has_circles else None
         self._events = EventPath(self._forwarding, self._outbox, may_circle=combination.has_circles)
         self._reports = Reports(node, self._events) if combination.has_optimiser else None
         self.tables = Tables(node, combination, self._reports or self._events)
@@ -99,6 +109,7 @@ class Broker:
         self._announced: dict[str, Announce] = {}
         self._announcer: Client = ""  # who made the trees, where it is a client of this broker
         self._sequence = 0
+        self._jobs = 0
         self._effects: list[Effect] = []
         for client, request in recovered:
             self._carry_out(client, request)
@@ -116,6 +127,9 @@ class Broker:
         if written is not None:
             self._effects.append(written)
         self._effects += self._events.route()
+        for job in self._events.work():
+            self._jobs += 1
+            self._effects.append(Work(job, self._jobs))
         effects, self._effects = self._effects, []
         return effects
 
@@ -252,6 +266,9 @@ class Broker:
         else:
             self._effects.append(Send((way,), message))
 
+    def _work_done(self, done: WorkDone) -> None:
+        """Work changes how fast answers are found, never which; there is nothing to wait for."""
+
     # Clients
 
     def _requested(self, requested: Requested) -> None:
@@ -328,6 +345,7 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
     Persisted: Broker._persisted,
     Credit: Broker._credit,
     TimerFired: Broker._timer_fired,
+    WorkDone: Broker._work_done,
 }
 _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]] = {
     Begin: Broker._begin,

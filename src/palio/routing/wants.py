@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from palio.events import Event
@@ -30,6 +31,7 @@ class Wants:
         self._names: dict[int, dict[Key, str]] = {}
         self._ends: dict[str, Wanted] = {}  # the same as it is asked for, where somebody has asked
         self._quiet = 0
+        self._is_indexed = True
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None:
         name = wanted.digest.hex()
@@ -40,6 +42,7 @@ class Wants:
             places = self._by_name[name] = {}
             self._matcher.add(name, wanted)
             self._quiet = 0
+            self._is_indexed = False
         places.setdefault(interface, {})[key] = None
 
     def remove(self, interface: int, key: Key) -> None:
@@ -56,6 +59,13 @@ class Wants:
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def work(self) -> Callable[[], object] | None:
+        """What is worth doing beside everything else: an index of what was added one by one, when that has stopped."""
+        if self._is_indexed or self._quiet < _QUIET:
+            return None
+        self._is_indexed = True
+        return partial(self._matcher.match_batch, [])  # which begins by making it
+
     def who(self, events: Sequence[Event]) -> list[Wanted]:
         """For each event who wants it."""
         return [self._together(names) for names in self._matches(events)]
@@ -63,11 +73,8 @@ class Wants:
     def _matches(self, events: Sequence[Event]) -> Sequence[Iterable[str]]:
         if not self._by_name:
             return [()] * len(events)
-        was_quiet = self._quiet >= _QUIET
         self._quiet += len(events)
         if len(events) < _WORTH_A_BATCH:
-            if not was_quiet and self._quiet >= _QUIET:
-                self._matcher.match_batch(events)  # which indexes what was added one by one
             return [self._matcher.match(event) for event in events]
         found: list[list[str]] = [[] for _ in events]
         table = self._matcher.match_batch(events)

@@ -72,10 +72,10 @@ class Network:
         """A network in which every broker makes the same choices; `IllegalCombination` where they do not go together.
 
         Options: how links behave (`delay`, `jitter`, `loss`, `duplication`, `reordering`, `bandwidth`), `session` to
-        repair them, `disk` for the seconds that writing takes, `queue` for the events that may wait for a link, and
-        those of each propagation and forwarding: `slack` of merging, `mode` and `n` of reuse, `tree` of prefix
-        (with `threshold` and, for the broker at which trees are made, `optimiser`). Where the links have circles,
-        brokers agree on a spanning tree.
+        repair them, `disk` for the seconds that writing takes, `drift` for the share by which clocks go wrong, `queue`
+        for the events that may wait for a link, and those of propagation and forwarding: `slack` of merging, `mode` and
+        `n` of reuse, `tree` of prefix (with `threshold` and, for the broker at which trees are made, `optimiser`).
+        Where the links have circles, brokers agree on a spanning tree.
         """
         self.topology = topology
         chosen = {**({"circles": True} if topology.has_circles else {}), **(options or {})}

@@ -99,7 +99,9 @@ class World:
         self._delivered = delivered
         self._replied = replied
         self._disk_delay = float(combination.options.get("disk", 0.0))
-        self.hosts = [Host(number) for number in range(topology.brokers)]
+        drift = float(combination.options.get("drift", 0.0))
+        rates = (1 + drift * self.random.uniform(-1, 1) if drift else 1.0 for _ in range(topology.brokers))
+        self.hosts = [Host(number, rate) for number, rate in enumerate(rates)]
         self.edges: dict[tuple[int, int], Edge] = {}
         model = LinkModel.of(combination.options)
         for a, b, delay in topology.links:
@@ -124,9 +126,9 @@ class World:
         host.incarnation += 1
         host.timers = {}
         host.fuse = None
-        host.node = Node(
-            host.number, host.incarnation, self.combination, self.constants, map(Record._make, host.disk.read())
-        )
+        recovered = map(Record._make, host.disk.read())
+        chance = self.random.random
+        host.node = Node(host.number, host.incarnation, self.combination, self.constants, recovered, chance)
         for edge in host.edges:
             self.connect(edge)
 
@@ -222,7 +224,7 @@ class World:
         waiting = deque([inputs])
         while waiting and host.node is not None:
             node = host.node
-            for effect in node.handle_batch(waiting.popleft(), self.now):
+            for effect in node.handle_batch(waiting.popleft(), self.now * host.rate):
                 if host.fuse is not None:
                     if host.fuse == 0:
                         self.stop(host)
@@ -307,7 +309,7 @@ class World:
 
     def _set_timer(self, host: Host, effect: SetTimer) -> None:
         setting = host.timers[effect.name] = host.timers.get(effect.name, 0) + 1
-        self.agenda.plan(effect.after, _Timer(host.number, effect.name, setting), effect.upkeep)
+        self.agenda.plan(effect.after / host.rate, _Timer(host.number, effect.name, setting), effect.upkeep)
 
     def _cancel_timer(self, host: Host, effect: CancelTimer) -> None:
         if effect.name in host.timers:

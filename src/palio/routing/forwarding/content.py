@@ -5,7 +5,7 @@ One look tells the links and the local keys alike, so that the broker need not l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from palio.filters.filter import Filter
@@ -37,6 +37,9 @@ class ContentForwarding:
 
     def announced(self, topic: str, version: int, data: bytes) -> None:
         pass
+
+    def work(self) -> Callable[[], object] | None:
+        return None if self._wants is None else self._wants.work()
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         if self._wants is None or not len(self._wants):
