@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import routing
 import routing_bloom
+import routing_covering
 import routing_prefix
 import routing_reuse
 from harness import hops
@@ -39,3 +40,25 @@ def test_every_mode_of_reuse_delivers_the_same_with_fewer_looks(capsys: pytest.C
     never, partial, always = routing_reuse.measure(0.1, ["never", "partial:2", "always"], 7, 70, 14, 1, "uniform")
     assert always.looks < partial.looks < never.looks
     assert never.lookups == 0 < partial.lookups
+
+
+def test_every_relation_graph_forwards_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    history = routing_covering.History(attributes=2, operations=150, removals=0.2)
+    rows = {row.graph: row for row in routing_covering.measure_graphs(history, list(routing_covering.GRAPHS))}
+    exact = {row.forwarded for name, row in rows.items() if not name.startswith("lazy")}
+    assert len(exact) == 1
+    assert rows["forest"].of_forest == 1.0
+    assert rows["G1 k-d tree"].looks < rows["dense G*"].looks
+    small = "--operations 80 --attributes 1"
+    assert routing.main(f"covering --part parents {small}".split()) == 0
+    assert routing.main(f"covering --part approximate --budget 20 {small}".split()) == 0
+    assert "lazy G10 columnar" in capsys.readouterr().out
+
+
+def test_more_parents_ask_less_often_and_leaving_space_out_forwards_more() -> None:
+    history = routing_covering.History(attributes=1, operations=150, removals=0.4)
+    searches = [row.searches for row in routing_covering.measure_parents(history)[:5]]
+    assert searches == sorted(searches, reverse=True)
+    exact, *curves = routing_covering.measure_approximate(history, budget=5)
+    assert curves[0].forwarded == exact.forwarded
+    assert all(row.forwarded >= exact.forwarded for row in curves)

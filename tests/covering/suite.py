@@ -13,6 +13,7 @@ from palio.covering.flat import FlatGraph
 from palio.covering.forest import PosetForest
 from palio.covering.graph import Changes, RelationGraph
 from palio.covering.indexes.columnar import ColumnarIndex
+from palio.covering.indexes.growing import GrowingIndex
 from palio.covering.indexes.kdtree import KdTreeIndex
 from palio.covering.indexes.linear import LinearIndex
 from palio.covering.indexes.protocol import CoveringIndex
@@ -31,6 +32,7 @@ class SmallKdTreeIndex(KdTreeIndex):
 INDEXES: dict[str, Callable[[], CoveringIndex]] = {
     "linear": LinearIndex,
     "columnar": ColumnarIndex,
+    "growing": GrowingIndex,
     "k-d tree": KdTreeIndex,
     "k-d tree of few points": SmallKdTreeIndex,
 }
@@ -49,7 +51,7 @@ def stands_above(one: Filter, other: Filter) -> bool:
     """The order of filters, by nothing but pairwise containment."""
     if one == other or not one.covers(other):
         return False
-    return not other.covers(one) or (str(one), one.timezone) < (str(other), other.timezone)
+    return not other.covers(one) or one.digest < other.digest
 
 
 def maximal(filters: Iterable[Filter]) -> set[Filter]:

@@ -1,4 +1,4 @@
-"""The source's own graph: lazy, the same for every k, and with the costs of its lemmas (Shen §4.3, §4.4)."""
+"""The source's own graph: lazy, the same for every k, and with the costs of its lemmas (Shen §4.3.4, §4.4)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_retracting_graph_keeps_the_same_laws(steps: list[Step]) -> None:
 
 
 class TestCosts:
-    """Lemma 1 and Theorem 1, on boxes that come and go at random (Shen §4.4, §4.5)."""
+    """Lemma 1 and Theorem 1, on boxes that come and go at random (Shen §4.4.2, §4.4.3)."""
 
     def run(self, k: int, removals: float) -> tuple[LazyFlatGraph, int, int]:
         workload = Shen("boxes", attributes=3)

@@ -104,7 +104,7 @@ class TestEveryExactGraph:
         assert one != other
         assert one.covers(other)
         assert other.covers(one)
-        first, second = sorted((one, other), key=str)
+        first, second = sorted((one, other), key=lambda each: each.digest)
         for order in ((first, second), (second, first)):
             graph = make()
             for each in order:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import Filter
-from palio.routing.propagation.covering import PairwiseCover
+from palio.routing.propagation.covering import Maximal
 from palio.routing.propagation.merging import mergers
 from tests.simulation.scenarios import condition, event
 
@@ -55,23 +55,31 @@ def test_mergers_match_what_the_filters_match_whatever_their_order(seed: int) ->
 def test_what_is_maximal_depends_on_the_set_alone(seed: int) -> None:
     random = Random(seed)
     filters = list({each.digest: each for each in (Filter.parse(condition(random)) for _ in range(10))}.items())
-    cover = PairwiseCover()
+    reduction = Maximal()
+    told: dict[bytes, Filter] = {}
     there: dict[bytes, Filter] = {}
     for _ in range(30):
         key, wanted = random.choice(filters)
         if key in there:
             del there[key]
-            cover.remove(key)
+            reduction.remove(key)
         else:
             there[key] = wanted
-            cover.add(key, wanted)
+            reduction.add(key, wanted)
         expected = {
             key
             for key, wanted in there.items()
-            if not any(
+            if wanted != Filter.nothing
+            and not any(
                 other.covers(wanted) and (name < key or not wanted.covers(other))
                 for name, other in there.items()
                 if name != key
             )
         }
-        assert set(cover.maximal()) == expected
+        assert {each.digest for each in reduction.known} == expected
+        if random.random() < 0.5:  # several changes may be told at once
+            additions, withdrawals = reduction.change()
+            assert told.keys().isdisjoint(additions)
+            assert told.keys() >= set(withdrawals)
+            told = {key: wanted for key, wanted in {**told, **additions}.items() if key not in withdrawals}
+            assert told.keys() == expected

@@ -1,4 +1,4 @@
-"""Which stretches of a space filling curve make up a corner of space? (Shen §4.6)
+"""Which stretches of a space filling curve make up a corner of space? (Shen §4.6.3, §4.6.4)
 
 A universe of 2^k cells in each of d dimensions is halved in all of them, again and again; the cubes that come of it are
 standard cubes, and the Z-curve visits the cells of each one after the other. So a standard cube is one stretch of keys,

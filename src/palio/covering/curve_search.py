@@ -1,4 +1,4 @@
-"""Is there a point beyond this one, on the curve? Most of the space is searched, or all of it (Shen §4.6 to §4.8).
+"""Is there a point beyond this one, on the curve? Most of the space is searched, or all of it (Shen §4.6 to 4.8).
 
 Covering spares messages, no more: a coverer that is not found costs a filter sent in vain. So a search may leave out a
 share epsilon of the volume in which coverers could lie, and it may stop when its budget of probes is spent; what it

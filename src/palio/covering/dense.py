@@ -1,4 +1,4 @@
-"""The dense graph G*: every pair of filters of which one covers the other (Shen §4.2).
+"""The dense graph G*: every pair of filters of which one covers the other (Shen §4.3.1).
 
 Costs a comparison with every filter for each one that comes, twice, and as many edges as there are pairs; nothing is
 asked when one goes. It is the yardstick of the other graphs.

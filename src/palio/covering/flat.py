@@ -1,4 +1,4 @@
-"""The flat graph G_k: of all that covers a filter, any few will do (Shen §4.2 to §4.4).
+"""The flat graph G_k: of all that covers a filter, any few will do (Shen §4.3.4, §4.4).
 
 Who is covered is not forwarded, whoever covers it and however tightly. So a filter keeps at most k parents, the first
 that an index finds; only when it has lost them all are others looked for. With k = 1 a removal costs on average no more
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from palio.covering.graph import RelationGraph
-from palio.covering.indexes.linear import LinearIndex
+from palio.covering.indexes.growing import GrowingIndex
 from palio.covering.indexes.protocol import CoveringIndex
 from palio.covering.interests import Interest
 from palio.errors import InvalidArgument
@@ -27,7 +27,7 @@ class LazyFlatGraph(RelationGraph):
     depend on k, nor on the index where that is exact.
     """
 
-    def __init__(self, k: int = 1, index: Callable[[], CoveringIndex] = LinearIndex) -> None:
+    def __init__(self, k: int = 1, index: Callable[[], CoveringIndex] = GrowingIndex) -> None:
         super().__init__()
         if k < 1:
             raise InvalidArgument(f"a filter keeps at least one of those that cover it, not {k}")
@@ -90,7 +90,7 @@ class FlatGraph(LazyFlatGraph):
     (Filter.parse("price > 150 AND symbol = 'ACME'"),)
     """
 
-    def __init__(self, k: int = 1, index: Callable[[], CoveringIndex] = LinearIndex) -> None:
+    def __init__(self, k: int = 1, index: Callable[[], CoveringIndex] = GrowingIndex) -> None:
         super().__init__(k, index)
         self._maximal = index()
 

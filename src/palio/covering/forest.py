@@ -1,4 +1,4 @@
-"""The poset-derived forest: each filter below one that covers it (Jerzak §2.5.5, Shen §4.2).
+"""The poset-derived forest: each filter below one that covers it (Jerzak §2.5.5, Shen §4.3.3).
 
 Of all that stand above a filter it keeps one, and no two children of a filter cover each other; so the roots are the
 maximal filters, however the rest lies, which depends on the order of arrival. A filter is put in by walking down one

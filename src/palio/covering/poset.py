@@ -1,4 +1,4 @@
-"""The Siena poset: each filter with those immediately above and below it (Jerzak §2.5.5, Shen §4.2).
+"""The Siena poset: each filter with those immediately above and below it (Jerzak §2.5.5, Shen §4.3.2).
 
 Nothing stands between a filter and its parents, nor between it and its children: the transitive reduction of the dense
 graph. To put a filter in, all of both must be found, by walking down from the roots; that is what makes it the

@@ -25,6 +25,8 @@ VERSION: Final = 1  # of all that is written here; neighbours of another version
 _LONGEST_FRAME: Final = 32 * 1024 * 1024
 _LONGEST_FILTER: Final = 1024 * 1024
 _REMEMBERED_FILTERS: Final = 65_536
+_REMEMBERED_EVENTS: Final = 4_096
+_SMALL_EVENT: Final = 1024
 _DECIMAL, _DATE = 1, 2
 
 # What traffic is counted by: the kinds of messages by their tags.
@@ -68,9 +70,19 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(body: bytes) -> Event:
-    """An event from its body; `WireError` or `EventError` for bytes that are none."""
+    """An event from its body; `WireError` or `EventError` for bytes that are none.
+
+    Small ones are remembered for a while: where many brokers share a process, the first that looks reads for all.
+    """
+    return _small_event(body) if len(body) <= _SMALL_EVENT else _event(body)
+
+
+def _event(body: bytes) -> Event:
     id, source, time, content = _read(_bodies, body)
     return Event.from_dict(content, id=id, source=source, time=time)
+
+
+_small_event = lru_cache(_REMEMBERED_EVENTS)(_event)
 
 
 def _read(decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:

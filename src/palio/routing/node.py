@@ -25,6 +25,7 @@ from palio.routing.effects import (
 )
 from palio.routing.messages import Publish
 from palio.routing.session import Identity, NodeEffect, Out, Session, StreamSession, Transmit
+from palio.routing.spanning import no_chance
 
 
 class Connected(NamedTuple):
@@ -60,8 +61,9 @@ class Node:
         combination: Combination,
         constants: Constants,
         recovered: Iterable[Record] = (),
+        random: Callable[[], float] = no_chance,
     ) -> None:
-        self.broker = Broker(node, incarnation, combination, recovered)
+        self.broker = Broker(node, incarnation, combination, recovered, random)
         self._identity = Identity(node, incarnation, constants)
         self._make_session: Callable[[int, Identity], Session] = (
             DatagramSession if combination.has_session else StreamSession

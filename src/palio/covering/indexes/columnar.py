@@ -1,7 +1,7 @@
 """The columnar index: how far every filter reaches, in columns that one kernel reads through.
 
 A filter's extent becomes a row of numbers, two for each attribute, as the columnar matcher's conditions become codes;
-and to be covered is to be at most as great in all of them (Shen §4.6). Columns are compared a thousand rows at a time
+and to be covered is to be at most as great in all of them (Shen §4.6.1). Columns are compared a thousand rows at a time
 with as many at once as the processor can, which for tens of thousands of filters costs less than descending a tree,
 and does not care how many dimensions there are. What the numbers admit is verified with the filters.
 """

@@ -1,4 +1,4 @@
-"""The k-d tree index: filters are points, those that cover one lie beyond it in every coordinate (Shen §4.5).
+"""The k-d tree index: filters are points, those that cover one lie beyond it in every coordinate (Shen §4.5.2).
 
 A filter with the ranges [l1, r1] … [lk, rk] is the point (-l1, r1, …, -lk, rk). Trees are made once and not changed:
 new points are kept apart until they are enough for a tree, which takes in all trees that are no larger (Bentley and

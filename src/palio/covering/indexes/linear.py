@@ -9,18 +9,18 @@ class LinearIndex:
     """Costs a comparison with every filter; adding and removing cost nothing."""
 
     def __init__(self) -> None:
-        self._interests: dict[Interest, None] = {}
+        self.interests: dict[Interest, None] = {}
         self.comparisons = 0
 
     def add(self, interest: Interest) -> None:
-        self._interests[interest] = None
+        self.interests[interest] = None
 
     def remove(self, interest: Interest) -> None:
-        del self._interests[interest]
+        del self.interests[interest]
 
     def covering(self, interest: Interest, limit: int) -> list[Interest]:
         found: list[Interest] = []
-        for each in self._interests:
+        for each in self.interests:
             self.comparisons += 1
             if each.is_above(interest):
                 found.append(each)
@@ -29,5 +29,5 @@ class LinearIndex:
         return found
 
     def covered(self, interest: Interest) -> list[Interest]:
-        self.comparisons += len(self._interests)
-        return [each for each in self._interests if interest.is_above(each)]
+        self.comparisons += len(self.interests)
+        return [each for each in self.interests if interest.is_above(each)]

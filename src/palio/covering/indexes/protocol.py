@@ -1,4 +1,4 @@
-"""What a relation graph asks of the filters it holds: who covers this one, and whom does it cover? (Shen §4.1)"""
+"""What a relation graph asks of the filters it holds: who covers this one, and whom does it cover? (Shen §4.1.2)"""
 
 from __future__ import annotations
 

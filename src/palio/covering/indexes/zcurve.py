@@ -1,4 +1,4 @@
-"""The curve index: filters as points on the Z-curve, searched in part or in full (Shen §4.6).
+"""The curve index: filters as points on the Z-curve, searched in part or in full (Shen §4.6.1).
 
 A filter with ranges of β attributes is a cell of a universe of 2β dimensions, how far it reaches down and how far up
 each; the cells that dominate it are those of all that could cover it. Ranges are rounded to cells, and what a filter

@@ -8,27 +8,42 @@ be. Imperfect merging then closes gaps of at most `slack` of an attribute's exte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import reduce
 from typing import Any
 
+from palio.covering.flat import FlatGraph
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Leaf, Node
 from palio.routing.messages import Key
-from palio.routing.propagation.covering import Maximal, PairwiseCover
+from palio.routing.propagation.covering import Maximal
+from palio.routing.propagation.protocol import Change
 
 
-class Mergers(Maximal):
+class Mergers:
     """Mergers of the filters that no other covers are made known, each under its digest."""
 
-    __slots__ = ("_slack",)
+    __slots__ = ("_maximal", "_slack", "_told")
 
     def __init__(self, slack: float = 0.0) -> None:
-        super().__init__()
+        self._maximal = Maximal()
         self._slack = slack
+        self._told: dict[Key, Filter] = {}
 
-    def desired(self) -> Mapping[Key, Filter]:
-        return {each.digest: each for each in mergers(super().desired().values(), self._slack)}
+    def add(self, key: Key, wanted: Filter) -> None:
+        self._maximal.add(key, wanted)
+
+    def remove(self, key: Key) -> None:
+        self._maximal.remove(key)
+
+    def change(self) -> Change:
+        if not any(self._maximal.change()):
+            return Change({}, ())
+        desired = {each.digest: each for each in mergers(self._maximal.known, self._slack)}
+        additions = {key: desired[key] for key in sorted(desired.keys() - self._told.keys())}
+        withdrawals = tuple(sorted(self._told.keys() - desired.keys()))
+        self._told = desired
+        return Change(additions, withdrawals)
 
 
 def mergers(filters: Iterable[Filter], slack: float = 0.0) -> list[Filter]:
@@ -44,10 +59,10 @@ def mergers(filters: Iterable[Filter], slack: float = 0.0) -> list[Filter]:
 
 
 def _maximal(filters: Iterable[Filter]) -> list[Filter]:
-    cover = PairwiseCover()
-    for each in sorted({each.digest: each for each in filters}.items()):
-        cover.add(*each)
-    return [each for _, each in sorted(cover.maximal().items())]
+    graph = FlatGraph()
+    for each in filters:
+        graph.insert(each)
+    return sorted(graph.forwarded, key=lambda each: each.digest)
 
 
 def _merge_by(attribute: str, filters: list[Filter], slack: float) -> list[Filter]:
