@@ -17,24 +17,22 @@ from palio.filters.filter import Filter
 from palio.routing.clients import (
     AdvertiseClient,
     AnnounceClient,
-    Cancelled,
     ClientRequest,
     Confirm,
-    Confirmed,
     PublishClient,
-    Refused,
     SubscribeClient,
     UnadvertiseClient,
     UnsubscribeClient,
 )
-from palio.routing.codec import decode_event, encode_event
+from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
 from palio.routing.forwarding.annotated import EntryTable
 from palio.routing.forwarding.prefix.optimiser_client import OptimiserClient
-from palio.routing.messages import EventId, Report
+from palio.routing.messages import Report
 from palio.simulation import topologies
-from palio.simulation.history import Advertisement, Delivery, History, Publication, Subscription
+from palio.simulation.clients import Clients
+from palio.simulation.history import Advertisement, History, Publication, Subscription
 from palio.simulation.hosts import Edge, Host
 from palio.simulation.oracle import Verdict, judge
 from palio.simulation.topologies import Topology
@@ -80,19 +78,15 @@ class Network:
         self.topology = topology
         chosen = {**({"circles": True} if topology.has_circles else {}), **(options or {})}
         self.combination = Combination(propagation, forwarding, advertisements, upkeep, chosen)
-        self.history = History(slow_disks=bool(self.combination.options.get("disk")))
-        self.deliveries: list[Delivery] = []
-        self.confirmations: dict[Subscription, float] = {}
-        self.cancellations: list[Subscription] = []
         self.seed = seed
-        self._refusals: list[Refused] = []
-        self._names: dict[tuple[int, str, str], Subscription] = {}
-        self._events: dict[EventId, Event] = {}
-        self._numbers = 0
-        self._published = 0
+        self.history = History(slow_disks=bool(self.combination.options.get("disk")))
+        self._clients = Clients(self.history)
+        self.deliveries = self._clients.deliveries
+        self.confirmations = self._clients.confirmations
+        self.cancellations = self._clients.cancellations
         self._unsettled = True
         self._parts: tuple[int, ...] | None = None
-        self._world = World(topology, self.combination, seed, self._delivered, self._replied)
+        self._world = World(topology, self.combination, seed, self._delivered, self._replied, self._disturb)
         self._optimiser = OptimiserClient(self.combination.options) if self.combination.has_optimiser else None
         if self._optimiser is not None:
             self._announce(self._optimiser.announcement())
@@ -148,10 +142,7 @@ class Network:
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)
-        self._numbers += 1
-        made = Subscription(self._numbers, at, wanted, client)
-        self._names[at, client, str(made.number)] = made
-        self.history.subscriptions[made] = self.history.begin()
+        made = self._clients.subscription(at, wanted, client)
         self._change(host, client, SubscribeClient(str(made.number), wanted, confirm))
         return made
 
@@ -168,9 +159,7 @@ class Network:
         """Somebody at a broker is going to publish such events."""
         offered = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)
-        self._numbers += 1
-        made = Advertisement(self._numbers, at, offered, client)
-        self.history.advertisements[made] = self.history.begin()
+        made = self._clients.advertisement(at, offered, client)
         self._change(host, client, AdvertiseClient(str(made.number), offered))
         return made
 
@@ -213,22 +202,23 @@ class Network:
         host = self._host(at)
         if settled and self._unsettled:
             self.run()
-        named = [self._named(event) for event in events]
+        named = [self._clients.event(event) for event in events]
         ahead = list(headers) or [b""] * len(named)
         requests = [
             Requested(client, PublishClient(encode_event(event), header), self.now)
             for event, header in zip(named, ahead, strict=True)
         ]
-        self._refusals = []
+        self._clients.refusals.clear()
         operation = self.history.next()
         components = self._components()
         published = [Publication(event, at, client, operation, self.history.rests, components) for event in named]
         self.history.publications += published
         self._world.handle(host, requests)
-        if self._refusals:
+        if self._clients.refusals:
+            [refused, *_] = self._clients.refusals
             self.history.publications = self.history.publications[: -len(published)]
-            reason = f"an event at broker {at} was refused: {self._refusals[0].reason}"
-            raise NotAdvertised(reason) if self._refusals[0].unadvertised else PalioError(reason)
+            reason = f"an event at broker {at} was refused: {refused.reason}"
+            raise NotAdvertised(reason) if refused.unadvertised else PalioError(reason)
         return named
 
     # What befalls a network
@@ -276,17 +266,8 @@ class Network:
         self._world.start(host)
         if self._optimiser is not None and broker == self.combination.options.get("optimiser", 0):
             self._announce(self._optimiser.announcement())
-        kept = {(client, request.name) for client, request in host.disk.read()}
-        for subscription, life in self.history.subscriptions.items():
-            name = str(subscription.number)
-            if subscription.at == broker and (life.ended is None) != ((subscription.client, name) in kept):
-                again = UnsubscribeClient(name) if life.ended else SubscribeClient(name, subscription.wanted)
-                self._change(host, subscription.client, again)
-        for advertisement, life in self.history.advertisements.items():
-            name = str(advertisement.number)
-            if advertisement.at == broker and (life.ended is None) != ((advertisement.client, name) in kept):
-                once_more = UnadvertiseClient(name) if life.ended else AdvertiseClient(name, advertisement.offered)
-                self._change(host, advertisement.client, once_more)
+        for client, request in list(self._clients.unanswered(host)):
+            self._change(host, client, request)
 
     # What can be seen
 
@@ -374,16 +355,6 @@ class Network:
         self.history.next()
         self.history.disturbed.add(self.history.rests)
 
-    def _named(self, event: Event | Mapping[str, Any] | str | bytes) -> Event:
-        """With an id that depends on nothing but the run; one that was given stays."""
-        if isinstance(event, Event):
-            return event
-        self._published += 1
-        id = f"event-{self._published}"
-        if isinstance(event, Mapping):
-            return Event.from_dict(event, id=id)
-        return Event.from_json(event, id=id)
-
     def _components(self) -> tuple[int, ...]:
         """Which brokers are joined; known until something breaks or is repaired."""
         if self._parts is None:
@@ -391,29 +362,15 @@ class Network:
         return self._parts
 
     def _delivered(self, at: int, deliver: Deliver) -> None:
-        id = deliver.event.id
-        event = self._events.get(id)
-        if event is None:
-            event = self._events[id] = decode_event(deliver.event.body)
-        for client, names in deliver.clients:
-            for name in names:
-                subscription = self._names[at, client, name]
-                self.deliveries.append(Delivery(subscription, event, at, self.now))
-                self.trace.did(self.now, at, "deliver", detail=f"{event.id} to {subscription.number}")
+        self._clients.delivered(at, deliver, self.now, self.trace)
 
     def _replied(self, at: int, reply: Reply) -> None:
-        match reply.answer:
-            case Confirmed(name):
-                self.confirmations.setdefault(self._names[at, reply.client, name], self.now)
-            case Cancelled(name):
-                self.cancellations.append(self._names[at, reply.client, name])
-            case Refused():
-                self._refusals.append(reply.answer)
-            case Report():
-                assert self._optimiser is not None  # to whom alone reports go
-                made = self._optimiser.reported(reply.answer)
-                if made is not None:
-                    self._announce(made)
+        if not isinstance(reply.answer, Report):
+            self._clients.replied(at, reply, self.now)
+        elif self._optimiser is not None:
+            made = self._optimiser.reported(reply.answer)
+            if made is not None:
+                self._announce(made)
 
     def _announce(self, made: AnnounceClient) -> None:
         """Let the maker of routing trees say something to its broker."""

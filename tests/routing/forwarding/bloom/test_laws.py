@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -207,7 +208,8 @@ def test_a_batch_is_tested_as_its_digests_are_one_by_one(filed: list[tuple[int, 
         table.add(interface, bits)
         oracle.add(interface, None, bits)
     arrivals = [place % 6 or None for place in range(len(digests))]
-    starts = np.cumsum([0, *map(len, digests)])
-    found = table.match_batch(starts, np.array([bit for each in digests for bit in each], np.int32), arrivals)
+    starts = list(accumulate(map(len, digests), initial=0))
+    packed = np.array([bit for each in digests for bit in each], "<u2").tobytes()
+    found = table.match_batch(starts, packed, arrivals)
     wanted = [tuple(sorted(oracle.match(each) - {a})) for each, a in zip(digests, arrivals, strict=True)]
     assert found == wanted

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from palio.errors import WireError
 from palio.routing.forwarding.bloom.bits import Bits
-from palio.routing.forwarding.bloom.shape import SHORT
+from palio.routing.forwarding.bloom.shape import SHORT, index_type
 from palio.routing.forwarding.headers import register
 
 _IS_BITMAP: Final = 0x80
@@ -53,6 +53,13 @@ class BloomHeader:
         return np.frombuffer(self.data, index_type(self.width), offset=1)
 
     @property
+    def packed(self) -> bytes:
+        """The indices of the bits, as `index_type` has them."""
+        if self.data[0] & _IS_BITMAP:
+            return self.indices.astype(index_type(self.width)).tobytes()
+        return self.data[1:]
+
+    @property
     def bits(self) -> Bits:
         return tuple(self.indices.tolist())
 
@@ -74,8 +81,3 @@ class BloomHeader:
         if made.width != SHORT and room and int(made.indices.max(initial=0)) >= made.width:
             raise WireError("an index of a digest is beyond its width")
         return made
-
-
-def index_type(width: int) -> np.dtype[Any]:
-    """How an index of a bit is written, in digests of a width."""
-    return np.dtype("<u2" if width <= SHORT else "<u4")

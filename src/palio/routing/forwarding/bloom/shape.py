@@ -13,7 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import ceil, log2
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from palio.errors import InvalidArgument
 from palio.filters.kinds import KINDS
@@ -94,3 +96,8 @@ def fill(width: int, elements: int, hashes: int) -> float:
 def false_positives(width: int, elements: int, hashes: int) -> float:
     """How often an element that was never added seems to be there (Jerzak §5.2.1)."""
     return fill(width, elements, hashes) ** hashes
+
+
+def index_type(width: int) -> np.dtype[Any]:
+    """How an index of a bit is written, in digests of a width."""
+    return np.dtype("<u2" if width <= SHORT else "<u4")
