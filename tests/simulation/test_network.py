@@ -243,7 +243,7 @@ def test_the_better_a_propagation_the_fewer_subscriptions_it_sends() -> None:
 
 
 def test_simple_routing_tells_every_broker_of_every_subscription_once() -> None:
-    """Jerzak §2.5.7, as a tree has it: one message less than there are brokers for each."""
+    """Jerzak §2.5.6, as a tree has it: one message less than there are brokers for each."""
     net = Network.random(9, propagation="simple", seed=2)
     for at in (0, 0, 4, 8):
         net.subscribe(at, "x > 1")
@@ -269,7 +269,7 @@ def test_a_subscription_and_an_advertisement_that_cross_find_each_other() -> Non
 
 
 def test_the_latencies_of_three_brokers_in_a_chain() -> None:
-    """Jerzak §8.5: a publisher tells the time when it publishes, and its subscriber how long that took."""
+    """Jerzak §8.1: a publisher tells the time when it publishes, and its subscriber how long that took."""
     net = Network.line(3, advertisements=True, options={"delay": 0.002})
     net.advertise(0, "ST > 0")
     net.subscribe(2, "ST > 0")

@@ -47,6 +47,12 @@ def decode(data: bytes) -> Message | Frame:
     return message
 
 
+def decode_message(data: bytes) -> Message:
+    """What a neighbour's broker said, and nothing of its session."""
+    message: Message = _read(_bare_messages, data)
+    return message
+
+
 def decode_request(data: bytes) -> ClientRequest:
     """What a client asked for."""
     request: ClientRequest = _read(_requests, data)
@@ -136,6 +142,7 @@ def _parsed(zone: str, text: str) -> Filter:
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
 _messages: Final = msgspec.msgpack.Decoder(Message | Frame, dec_hook=_filter)
+_bare_messages: Final = msgspec.msgpack.Decoder(Message, dec_hook=_filter)
 _requests: Final = msgspec.msgpack.Decoder(ClientRequest, dec_hook=_filter)
 _answers: Final = msgspec.msgpack.Decoder(Answer)
 _bodies: Final = msgspec.msgpack.Decoder(tuple[str, str | None, datetime | None, dict[str, Any]], ext_hook=_extension)

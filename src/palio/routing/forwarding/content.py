@@ -1,4 +1,4 @@
-"""Forwarding by content: every broker asks its own index who wants an event (Jerzak §2.5.1, Shen's Never-Reuse §3.3).
+"""Forwarding by content: every broker asks its own index who wants an event (Jerzak §2.5.3, Shen's Never-Reuse §3.3).
 
 One look tells the links and the local keys alike, so that the broker need not look again for its own clients.
 """

@@ -34,12 +34,13 @@ def split(conjunction: Conjunction, axis: Leaf) -> tuple[Conjunction | None, Con
 
 
 def place(
-    conjunction: Conjunction, root: N, meetings: Callable[[N, Leaf], Iterable[tuple[N, ValueSet]]]
+    conjunction: Conjunction, root: N, meetings: Callable[[N, Leaf], Iterable[tuple[N, ValueSet, ValueSet]]]
 ) -> Iterator[tuple[N, Conjunction, list[N]]]:
     """The nodes to which the parts of a conjunction lead.
 
     With each comes what is left of its part, nothing where it ends at the node; then the children of the node that
-    the next condition covers. `meetings` gives the children of a node that overlap a condition, and their values.
+    the next condition covers. `meetings` gives the children of a node that overlap a condition, with their values and
+    those that they share with it; the children exclude each other.
     """
     parts = [(root, conjunction)]
     while parts:
@@ -48,11 +49,11 @@ def place(
             yield node, rest, []
             continue
         covered: list[tuple[N, ValueSet]] = []
-        for child, values in meetings(node, rest[0]):
-            if values.covers(rest[0].values):
-                parts.append((child, rest[1:] if values == rest[0].values else rest))
+        for child, values, shared in meetings(node, rest[0]):
+            if shared == rest[0].values:  # the child covers it, or is the same
+                parts.append((child, rest[1:] if values == shared else rest))
                 break
-            if rest[0].values.covers(values):
+            if shared == values:
                 covered.append((child, values))
                 continue
             inside, outside = split(rest, Leaf(rest[0].attribute, values))

@@ -91,7 +91,7 @@ class TreeIndex:
         """
         return [node for node, _, _ in place(conjunction, ROOT, self._meetings)]
 
-    def _meetings(self, node: int, condition: Leaf) -> Iterator[tuple[int, ValueSet]]:
+    def _meetings(self, node: int, condition: Leaf) -> Iterator[tuple[int, ValueSet, ValueSet]]:
         number = self._attributes.get(condition.attribute)
         if number is None:
             return
@@ -104,8 +104,9 @@ class TreeIndex:
             candidates = self._near(node, number, condition.values)
         for child in candidates:
             values = tree.conditions[tree.condition_of[child]].values
-            if values.overlaps(condition.values):
-                yield child, values
+            shared = values.intersect(condition.values)
+            if not shared.is_empty:
+                yield child, values, shared
 
     def _near(self, node: int, number: int, values: ValueSet) -> Sequence[int]:
         """The children on an attribute that have slots which a set touches."""
