@@ -91,7 +91,7 @@ def satisfies(event: dict[str, Any], leaf: Leaf) -> bool:
     return holds(leaf, event)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(CONJUNCTIONS, max_size=6), attributes(["a", "b", "c"]))
 def test_no_filter_that_matches_is_left_out(conjunctions: list[list[Leaf]], event: dict[str, Any]) -> None:
     digest = poset_of(conjunctions).match(event)
@@ -102,7 +102,7 @@ def test_no_filter_that_matches_is_left_out(conjunctions: list[list[Leaf]], even
     assert matching <= table.match(digest)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(CONJUNCTIONS, max_size=6), attributes(["a", "b", "c"]))
 def test_a_digest_is_the_union_over_the_predicates_satisfied(
     conjunctions: list[list[Leaf]], event: dict[str, Any]
@@ -111,7 +111,7 @@ def test_a_digest_is_the_union_over_the_predicates_satisfied(
     assert poset_of(conjunctions).match(event) == digest_of(satisfied)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(CONJUNCTIONS, max_size=6), attributes(["a", "b", "c"]))
 def test_more_pairs_set_more_bits_unless_somebody_asks_for_absence(
     conjunctions: list[list[Leaf]], event: dict[str, Any]
@@ -144,6 +144,7 @@ class ListedPoset:
         return union(found)
 
 
+@settings(max_examples=40)
 @given(st.lists(PREDICATES.map(lambda leaf: leaf.values), max_size=8, unique=True), attributes(["a"], most=1))
 def test_own_bits_of_all_satisfied_are_what_the_walk_of_the_source_gives(
     sets: list[ValueSet], event: dict[str, Any]

@@ -34,10 +34,10 @@ def is_smaller_sparse(width: int, count: int) -> bool:
     return count < width / log2(width)
 
 
-def to_bitmap(width: int, bits: Bits) -> bytes:
+def to_bitmap(width: int, bits: Bits | npt.NDArray[np.int32]) -> bytes:
     """A byte for every eight bits, the lowest first."""
     flags = np.zeros(width, np.uint8)
-    flags[list(bits)] = 1
+    flags[np.asarray(bits, np.int64)] = 1
     return np.packbits(flags, bitorder="little").tobytes()
 
 

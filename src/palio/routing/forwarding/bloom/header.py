@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from palio.errors import WireError
-from palio.routing.forwarding.bloom.bits import Bits
+from palio.routing.forwarding.bloom.bits import Bits, from_bitmap, to_bitmap
 from palio.routing.forwarding.bloom.shape import SHORT, index_type
 from palio.routing.forwarding.headers import register
 
@@ -37,9 +37,7 @@ class BloomHeader:
         index = index_type(width)
         if len(bits) * index.itemsize <= (width + 7) // 8:
             return cls(bytes((power,)) + np.asarray(bits, index).tobytes())
-        flags = np.zeros(width, np.uint8)
-        flags[np.asarray(bits)] = 1
-        return cls(bytes((power | _IS_BITMAP,)) + np.packbits(flags, bitorder="little").tobytes())
+        return cls(bytes((power | _IS_BITMAP,)) + to_bitmap(width, bits))
 
     @property
     def width(self) -> int:
@@ -49,7 +47,7 @@ class BloomHeader:
     def indices(self) -> npt.NDArray[Any]:
         """The indices of the bits."""
         if self.data[0] & _IS_BITMAP:
-            return np.flatnonzero(np.unpackbits(np.frombuffer(self.data, np.uint8, offset=1), bitorder="little"))
+            return np.array(from_bitmap(self.data[1:]))
         return np.frombuffer(self.data, index_type(self.width), offset=1)
 
     @property
