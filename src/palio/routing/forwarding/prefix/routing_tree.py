@@ -2,7 +2,7 @@
 
 A node is one condition, a path from the root the conjunction of its conditions; children of one node on one attribute
 exclude each other, so that a value leads to at most one of them (Jerzak §4.2.2). The tree knows conditions alone. Who
-wants what is lies with each broker (`tags`), which is why one node of the network can make the tree for all.
+wants what, each broker keeps for itself (`tags`), which is why one node of the network can make the tree for all.
 
 As printed, inserting moves one covered child below a new node where there may be several, and how a filter leaves is
 not said. Here a tree remembers the nodes at which a conjunction ends; they stay where they are, relative to those
