@@ -29,7 +29,7 @@ def readings(value: Any, path: str = "") -> Iterator[dict[str, tuple[Any, ...]]]
         yield {path: (value,)}
     else:
         beside = {path: tuple(_values(value))}
-        objects = [reading for inner in value if _has_object(inner) for reading in readings(inner, path)]
+        objects = [reading for inner in value if has_object(inner) for reading in readings(inner, path)]
         for each in objects or [{}]:
             yield _joined((beside, each))
 
@@ -42,11 +42,11 @@ def _joined(parts: tuple[dict[str, tuple[Any, ...]], ...]) -> dict[str, tuple[An
     return found
 
 
-def _has_object(value: Any) -> bool:
+def has_object(value: Any) -> bool:
     """Whether a value is an object with something in it, or an array of such."""
     if isinstance(value, dict):
         return any(map(_says_something, value.values()))
-    return isinstance(value, list) and any(map(_has_object, value))
+    return isinstance(value, list) and any(map(has_object, value))
 
 
 def _says_something(value: Any) -> bool:
@@ -59,7 +59,7 @@ def _values(value: Any) -> Iterator[Any]:
     """The values of an array, and of the arrays in it that have no objects."""
     if isinstance(value, list):
         for inner in value:
-            if not _has_object(inner):
+            if not has_object(inner):
                 yield from _values(inner)
     elif not isinstance(value, dict):
         yield value

@@ -7,7 +7,9 @@ import routing
 import routing_bloom
 import routing_covering
 import routing_prefix
+import routing_propagation
 import routing_reuse
+import routing_simulation
 from harness import hops
 
 
@@ -62,3 +64,20 @@ def test_more_parents_ask_less_often_and_leaving_space_out_forwards_more() -> No
     exact, *curves = routing_covering.measure_approximate(history, budget=5)
     assert curves[0].forwarded == exact.forwarded
     assert all(row.forwarded >= exact.forwarded for row in curves)
+
+
+def test_a_simulated_network_is_measured_small(capsys: pytest.CaptureFixture[str]) -> None:
+    small = "--brokers 4 --subscriptions 5 --events 20 --large 30"
+    assert routing_simulation.main(small.split()) == 0
+    assert "30 brokers: " in capsys.readouterr().out
+
+
+def test_an_idle_broker_is_small() -> None:
+    assert routing_simulation.bytes_of_an_idle_broker(200) < 20_000
+
+
+def test_covering_sends_no_more_than_identity_and_that_no_more_than_simple_routing() -> None:
+    rows = {name: routing_propagation.measure(name, False, 40, 6, 2) for name in ("simple", "identity", "covering")}
+    assert rows["simple"].messages >= rows["identity"].messages
+    assert rows["identity"].filters_per_broker >= rows["covering"].filters_per_broker
+    assert routing.main("propagation --sizes 20 --brokers 4 --json".split()) == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 import tracemalloc
 from decimal import Decimal
 from typing import Any
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from palio.errors import EventError
 from palio.events import DEFAULT_LIMITS, Event, Limits
 from palio.events.json import _read_carefully, parse_value
+from tests.hangs import no_hang
 
 
 def read(text: str | bytes) -> Any:
@@ -131,11 +131,10 @@ def test_a_number_beyond_a_double_is_refused(number: str) -> None:
 
 @pytest.mark.parametrize("digits", [39, 100, 4_300, 4_301, 1_000_000])
 def test_an_integer_of_more_than_38_digits_is_refused_quickly(digits: int) -> None:
-    started = time.process_time()
-    for sign in ("", "-"):
-        with pytest.raises(EventError, match=r"a\.x: an integer of more than 38 digits"):
-            Event.from_json('{"a": {"x": ' + sign + "7" * digits + "}}")
-    assert time.process_time() - started < 1
+    with no_hang():
+        for sign in ("", "-"):
+            with pytest.raises(EventError, match=r"a\.x: an integer of more than 38 digits"):
+                Event.from_json('{"a": {"x": ' + sign + "7" * digits + "}}")
 
 
 @pytest.mark.parametrize(
@@ -243,9 +242,8 @@ BOMBS = {
 @pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
 def test_hostile_text_is_read_or_refused_in_little_time_and_memory(text: str) -> None:
     data = text.encode()
-    started = time.process_time()
-    refused = refusal(data)
-    assert time.process_time() - started < 5
+    with no_hang():
+        refused = refusal(data)
     assert refused is None or len(refused) < 3_000
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
 
 from palio.errors import EventError
 from palio.events import DEFAULT_LIMITS, Event, Limits
+from tests.hangs import no_hang
 
 
 def nested(depth: int, array: bool = False) -> dict[str, Any]:
@@ -91,10 +91,8 @@ def test_content_that_shares_its_parts_is_refused_before_it_explodes(array: bool
     content: Any = [] if array else {}
     for _ in range(60):
         content = [content, content] if array else {"a": content, "b": content}
-    started = time.process_time()
-    with pytest.raises(EventError, match="more than 100,000 objects and arrays in one event"):
+    with no_hang(), pytest.raises(EventError, match="more than 100,000 objects and arrays in one event"):
         Event.from_dict({"x": content})
-    assert time.process_time() - started < 5
 
 
 def test_the_defaults_read_what_is_large_but_sane() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given
 from palio.events import Event
 from palio.events.groups import Grouped
 from palio.filters.filter import Filter
+from tests.hangs import no_hang
 from tests.nested_events import NAMES, nested_events, readings
 from tests.strategies import readable_conditions
 
@@ -92,10 +92,9 @@ class TestManyObjects:
         many = [{"a": number, "b": -number} for number in range(2_000)]
         event = Event.from_dict(dict.fromkeys("tuvwxyz", many))
         condition = " AND ".join(f"{name}.a = 7 AND {name}.b = -7" for name in "tuvwxyz")
-        started = perf_counter()
-        assert matches(condition, event)
-        assert not matches(condition + " AND t.a = 8", event)
-        assert perf_counter() - started < 5
+        with no_hang():
+            assert matches(condition, event)
+            assert not matches(condition + " AND t.a = 8", event)
 
     def test_a_condition_on_too_many_choices_is_unknown(self) -> None:
         many = [{"a": number} for number in range(101)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.filters.like import Gap, LikePattern
+from tests.hangs import no_hang
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,11 +115,10 @@ def test_any_character_may_be_the_escape() -> None:
 
 
 def test_no_pattern_takes_long() -> None:
-    start = time.process_time()
-    assert not LikePattern.parse("%a" * 200 + "b").matches("a" * 20_000)
-    assert not LikePattern.parse("%a_a_a_b%" * 20).matches("a" * 5_000)
-    assert LikePattern.parse("%" + "a%" * 2_000).matches("a" * 100_000)
-    assert time.process_time() - start < 2
+    with no_hang():
+        assert not LikePattern.parse("%a" * 200 + "b").matches("a" * 20_000)
+        assert not LikePattern.parse("%a_a_a_b%" * 20).matches("a" * 5_000)
+        assert LikePattern.parse("%" + "a%" * 2_000).matches("a" * 100_000)
 
 
 def test_spark_agrees(spark: SparkSession) -> None:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import pickle
 import random
-import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palio.filters.regex import Regex
+from tests.hangs import no_hang
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+T = TypeVar("T")
 
 
 @pytest.mark.parametrize(
@@ -135,10 +138,8 @@ def test_an_end_that_something_must_follow_is_refused(pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["(" * 10_000, "(?:(?:(?:a{500}){500}){500})", "(?:[^a]{1000}){1000}"])
 def test_what_is_too_large_is_refused_quickly(pattern: str) -> None:
-    start = time.process_time()
-    with pytest.raises(ValueError, match=r"nested|too large"):
+    with no_hang(), pytest.raises(ValueError, match=r"nested|too large"):
         Regex.compile(pattern)
-    assert time.process_time() - start < 2
 
 
 @pytest.mark.parametrize(
@@ -152,9 +153,8 @@ def test_what_is_too_large_is_refused_quickly(pattern: str) -> None:
     ],
 )
 def test_no_expression_takes_long(pattern: str, text: str) -> None:
-    start = time.process_time()
-    assert not Regex.compile(pattern).search(text)
-    assert time.process_time() - start < 1
+    with no_hang():
+        assert not Regex.compile(pattern).search(text)
 
 
 def test_expressions_are_equal_if_they_are_written_alike() -> None:
@@ -294,18 +294,25 @@ def random_text(source: random.Random, *, only_ascii: bool) -> str:
     return made.encode("ascii", "ignore").decode() if only_ascii else made
 
 
-def compare_with_java(spark: SparkSession, seed: int, count: int) -> None:
+def compiled_by_both(
+    spark: SparkSession, compile: Callable[[str], T], seed: int, count: int
+) -> Iterator[tuple[random.Random, str, T, Any]]:
+    """So many random patterns that are accepted, each as it is here and in Java, and where chance comes from."""
     source = random.Random(seed)
     pattern_class = spark._jvm.java.util.regex.Pattern
-    compared = 0
-    while compared < count:
+    found = 0
+    while found < count:
         pattern = random_pattern(source, 3)
         try:
-            mine = Regex.compile(pattern)
+            mine = compile(pattern)
         except ValueError:
             continue
-        compared += 1
-        theirs = pattern_class.compile(pattern)
+        found += 1
+        yield source, pattern, mine, pattern_class.compile(pattern)
+
+
+def compare_with_java(spark: SparkSession, seed: int, count: int) -> None:
+    for source, pattern, mine, theirs in compiled_by_both(spark, Regex.compile, seed, count):
         for _ in range(6):
             text = random_text(source, only_ascii="\\b" in pattern or "\\B" in pattern)
             assert mine.search(text) == theirs.matcher(text).find(), (pattern, text)

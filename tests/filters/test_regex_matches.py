@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palio.filters.regex_matches import MOST_WORK, Matches, TooMuchWork
-from tests.filters.test_regex import random_pattern, random_text
+from tests.filters.test_regex import compiled_by_both, random_text
+from tests.hangs import no_hang
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,31 +75,18 @@ def test_what_engines_disagree_about_is_refused(pattern: str, reason: str) -> No
     ],
 )
 def test_many_matches_are_found_in_linear_time(pattern: str, text: str) -> None:
-    start = time.process_time()
-    assert sum(len(match.group(0)) for match in Matches.compile(pattern).find(text)) > 0
-    assert time.process_time() - start < 2
+    with no_hang():
+        assert sum(len(match.group(0)) for match in Matches.compile(pattern).find(text)) > 0
 
 
 @pytest.mark.parametrize("pattern", ["a(.*b)?", "a(.*[0-9]$)?", "(?:a+b|a)", "a|(?:a{2,}|b){2}"])
 def test_what_would_look_to_the_end_at_every_match_is_given_up(pattern: str) -> None:
-    start = time.process_time()
-    with pytest.raises(TooMuchWork):
+    with no_hang(), pytest.raises(TooMuchWork):
         list(Matches.compile(pattern).find("a" * (MOST_WORK // 500)))
-    assert time.process_time() - start < 3
 
 
 def compare_with_java(spark: SparkSession, seed: int, count: int) -> None:
-    source = random.Random(seed)
-    pattern_class = spark._jvm.java.util.regex.Pattern
-    compared = 0
-    while compared < count:
-        pattern = random_pattern(source, 3)
-        try:
-            matches = Matches.compile(pattern)
-        except ValueError:
-            continue
-        compared += 1
-        theirs = pattern_class.compile(pattern)
+    for source, pattern, matches, theirs in compiled_by_both(spark, Matches.compile, seed, count):
         for _ in range(4):
             # Java has places within characters beyond U+FFFF, where nothing can match.
             text = random_text(source, only_ascii="\\b" in pattern or "\\B" in pattern).replace("😀", "ü")

@@ -35,6 +35,8 @@ from palio.routing.effects import (
     Reply,
     Requested,
     Send,
+    Work,
+    WorkDone,
 )
 from palio.routing.messages import (
     Advertise,
@@ -283,6 +285,16 @@ def test_announcements_reach_everybody_once_and_newcomers_too() -> None:
     assert broker.says(2, Announce("tree", 1, b"old")) == []
     assert sends(broker.up(3)) == [((3,), Begin()), ((3,), Announce("tree", 2, b"new"))]
     assert sends(broker.asks(AnnounceClient("tree", 3, b"newer"))) == [((1, 2, 3), Announce("tree", 3, b"newer"))]
+
+
+def test_an_index_is_made_beside_everything_else_when_nothing_is_added_any_more() -> None:
+    broker = Alone(links=1)
+    broker.says(1, subscription("x > 1"))
+    jobs = [each for _ in range(20) for each in broker.asks(PublishClient(event(x=2))) if isinstance(each, Work)]
+    [work] = jobs
+    work.job()
+    assert broker(WorkDone(work.token, None)) == []
+    assert [links for links, _ in sends(broker.asks(PublishClient(event(x=2))))] == [(1,)]
 
 
 def test_a_new_life_knows_what_the_last_one_wrote_down() -> None:

@@ -8,12 +8,40 @@ from typing import Any
 
 import pytest
 
+from palio import Event, Filter
 from palio.routing import codec
+from palio.routing.clients import SubscribeClient
+from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.constants import Constants
 from palio.routing.datagram import DatagramSession
-from palio.routing.effects import Close, Credit, LinkDown, LinkUp, Received, SetTimer
-from palio.routing.messages import Announce, EventId, Publish
+from palio.routing.effects import (
+    Close,
+    Credit,
+    LinkDown,
+    LinkUp,
+    Persisted,
+    Received,
+    Requested,
+    SetTimer,
+    TimerFired,
+)
+from palio.routing.frames import Grant, Hello, Packet
+from palio.routing.messages import (
+    Advertise,
+    Announce,
+    Begin,
+    EventId,
+    Offer,
+    Publish,
+    Request,
+    Settle,
+    Settled,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
+from palio.routing.node import Arrived, Connected, Node
 from palio.routing.session import WINDOW, Identity, Out, StreamSession, Transmit
 
 CONSTANTS = Constants.of(Combination())
@@ -187,3 +215,45 @@ def test_credit_is_granted_as_events_are_taken() -> None:
             assert isinstance(effect, Transmit)
             granted += codec.decode(effect.data).events  # type: ignore[union-attr]
     assert granted == 2 * WINDOW
+
+
+FRAMES: list[Any] = [
+    Hello(2, 1, CONSTANTS.values, 10, 1, (1 << 32) + 1),
+    Hello(2, 1, {}, -5),
+    Grant(-3),
+    Grant(2**62),
+    Packet((1 << 32) + 1, 1, 5, 5, 5, 0, 1, codec.encode(Begin())),
+    Packet((1 << 32) + 1, 1, 0, 0, 0, 1, 1, codec.encode(Grant(1))),
+    Packet((1 << 32) + 1, 1, 0, 0, 0, 7, 2, b"nothing"),
+    Begin(),
+    Subscribe(b"0" * 16, Filter.parse("x > 1")),
+    Subscribe(b"0" * 16, Filter.parse("y > 1")),
+    Unsubscribe(b"0" * 16),
+    Advertise(b"1" * 16, Filter.parse("x > 1")),
+    Unadvertise(b"1" * 16),
+    Settle(EventId(3, 3, 3)),
+    Settled(EventId(1, 1, 1)),
+    Announce("trees", 7, b"no tree"),
+    Offer(-1, 2**62, 3, 4),
+    Request(1, 2**62),
+    Publish(EventId(2, 1, 1), b"no body"),
+    Publish(EventId(2, 1, 2), encode_event(Event.from_dict({"x": 2}, id="a")), b"\x03no header"),
+]
+
+
+@pytest.mark.parametrize("options", [{}, {"session": True}, {"circles": True}])
+@pytest.mark.parametrize("forwarding", ["content", "reuse", "bloom", "prefix"])
+def test_whatever_a_neighbour_says_no_node_falls_over(forwarding: str, options: dict[str, Any]) -> None:
+    for seed in range(20):
+        random = Random(seed)
+        combination = Combination("identity", forwarding, options=options)
+        node = Node(1, 1, combination, CONSTANTS)
+        node.handle_batch([Connected(1), Connected(2)], 0.0)
+        node.handle_batch([Requested("desk", SubscribeClient("a", Filter.parse("x > 1")), 0.0)], 0.0)
+        node.handle_batch([Persisted(1)], 0.0)
+        for time in range(60):
+            data = bytearray(codec.encode(random.choice(FRAMES)))
+            if random.random() < 0.3:
+                data[random.randrange(len(data))] = random.randrange(256)
+            fired = [TimerFired("link 1")] if random.random() < 0.1 else []
+            node.handle_batch([Arrived(random.choice([1, 1, 2, 3]), bytes(data), time), *fired], float(time))

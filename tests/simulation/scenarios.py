@@ -63,7 +63,7 @@ def topology(random: Random, circles: bool = False) -> Topology:
     return shape(brokers)
 
 
-FAULTY_LINKS = {"loss": 0.15, "duplication": 0.1, "reordering": 0.2, "jitter": 0.005}
+FAULTY_LINKS = {"loss": 0.15, "duplication": 0.1, "reordering": 0.2, "jitter": 0.005, "drift": 0.001}
 
 
 class Scenario:

@@ -242,6 +242,46 @@ def test_the_better_a_propagation_the_fewer_subscriptions_it_sends() -> None:
         assert counts == sorted(counts, reverse=True)
 
 
+def test_simple_routing_tells_every_broker_of_every_subscription_once() -> None:
+    """Jerzak §2.5.6, as a tree has it: one message less than there are brokers for each."""
+    net = Network.random(9, propagation="simple", seed=2)
+    for at in (0, 0, 4, 8):
+        net.subscribe(at, "x > 1")
+    net.run()
+    assert net.traffic.messages("subscribe") == 8 * 4
+
+
+def test_a_subscription_and_an_advertisement_that_cross_find_each_other() -> None:
+    """Jerzak, Figure 7.1: the filter passes a broker before the advertisement that it overlaps has come there."""
+    for subscribed, advertised in ((0.0, 0.015), (0.015, 0.0), (0.0, 0.0)):
+        net = Network.line(3, advertisements=True)
+        net.run()
+        begun = net.now
+        for time, act in sorted([(subscribed, 0), (advertised, 1)]):
+            net.run(begun + time - net.now)
+            if act:
+                net.advertise(2, "x > 0")
+            else:
+                net.subscribe(0, "x > 5")
+        net.publish(2, {"x": 6})
+        net.run()
+        assert len(net.deliveries) == 1
+
+
+def test_the_latencies_of_three_brokers_in_a_chain() -> None:
+    """Jerzak §8.1: a publisher tells the time when it publishes, and its subscriber how long that took."""
+    net = Network.line(3, advertisements=True, options={"delay": 0.002})
+    net.advertise(0, "ST > 0")
+    net.subscribe(2, "ST > 0")
+    net.run()
+    for _ in range(5):
+        net.run(0.1)
+        net.publish(0, {"ST": round(net.now * 1e9)})
+    net.run()
+    took = [each.time * 1e9 - each.event.get("ST") for each in net.deliveries]
+    assert took == pytest.approx([4e6] * 5)
+
+
 def test_no_event_crosses_a_link_twice() -> None:
     for seed in range(10):
         random = Random(seed)

@@ -71,7 +71,7 @@ def test_from_whatever_is_in_memory_the_next_rounds_lead_to_a_tree() -> None:
         net.run()
         for host in random.sample(net._world.hosts, 4):
             assert host.node is not None
-            spanning = host.node.broker._spanning
+            spanning = host.node.broker._neighbours.spanning
             assert spanning is not None
             links = spanning.links
             spanning.root, spanning.epoch, spanning.distance = random.randrange(-3, 8), random.randrange(2**40), 1

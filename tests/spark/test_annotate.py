@@ -10,6 +10,7 @@ import pytest
 from palio.errors import PipelineError
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
+from palio.simulation import Network
 from palio.spark import annotate
 from palio.spark.worker import Found
 
@@ -36,6 +37,7 @@ class Bits:
         return pa.array(bits, pa.int64())
 
 
+@pytest.mark.connect
 def test_each_event_has_its_subscribers_once_and_in_order(spark: SparkSession) -> None:
     events = spark.range(40).selectExpr("id", "id AS price", "IF(id % 3 = 0, 'A', 'B') AS symbol")
     rows = annotate(events, WANTS).collect()
@@ -59,6 +61,24 @@ def test_a_header_of_ones_own(spark: SparkSession) -> None:
     events = spark.range(30).selectExpr("id AS price", "'A' AS symbol")
     for row in annotate(events, WANTS, Bits(), name="who").collect():
         assert row.who == (row.price > 10) + 2 * (row.price > 20) + 4 + 8 * (row.price < 5)
+
+
+@pytest.mark.parametrize(("propagation", "forwarding"), [("identity", "bloom"), ("identity", "reuse")])
+def test_a_broker_gets_the_headers_it_would_write_itself(
+    spark: SparkSession, propagation: str, forwarding: str
+) -> None:
+    net = Network.line(4, propagation=propagation, forwarding=forwarding)
+    for at, where in enumerate(["price > 10", "price > 20 AND symbol = 'A'", "symbol = 'B' OR price = 3", "price < 5"]):
+        net.subscribe(at, where)
+    net.run()
+    events = spark.range(40).selectExpr("id AS price", "IF(id % 3 = 0, 'A', 'B') AS symbol")
+    rows = annotate(events, net.entry_table(1)).collect()
+    net.subscribe(3, "price = 39")  # which the headers do not know
+    for row in rows:
+        net.publish(1, {"price": row.price, "symbol": row.symbol}, header=bytes(row.header))
+    net.run()
+    assert net.verdict().is_right, str(net.verdict())
+    assert len(net.deliveries) > 40
 
 
 def test_a_column_is_not_replaced(spark: SparkSession) -> None:

@@ -43,6 +43,8 @@ class Intervals:
             return other
         if other.is_full or self.is_empty:
             return self
+        if len(self.cuts) + self.inside <= 2 and len(other.cuts) + other.inside <= 2:
+            return _common(self, other)
         return _combine(self, other, and_)
 
     def union(self, other: Intervals) -> Intervals:
@@ -59,6 +61,13 @@ class Intervals:
     def overlaps(self, other: Intervals) -> bool:
         """Whether some value is in both sets."""
         return not self.intersect(other).is_empty
+
+    @property
+    def _ends(self) -> tuple[Position | None, Position | None]:
+        """The cuts of a set that is one interval and has an end; None where it has no end."""
+        if self.inside:
+            return None, self.cuts[0]
+        return self.cuts[0], self.cuts[1] if len(self.cuts) == 2 else None
 
     def spans(self) -> Iterator[tuple[Position | None, Position | None]]:
         """The intervals in order, as (cut below, cut above); None where the kind's order has no end."""
@@ -120,6 +129,21 @@ def union_all(sets: Iterable[Intervals]) -> Intervals:
             cuts.append(cut)
             state = not state
     return Intervals(inside, tuple(cuts))
+
+
+def _common(left: Intervals, right: Intervals) -> Intervals:
+    """What two intervals have in common: most sets are one interval, and then two comparisons will do."""
+    low, high = left._ends
+    other_low, other_high = right._ends
+    if low is None or (other_low is not None and other_low > low):
+        low = other_low
+    if high is None or (other_high is not None and other_high < high):
+        high = other_high
+    if low is None:
+        return Intervals(True, (high,))
+    if high is None:
+        return Intervals(False, (low,))
+    return Intervals(False, (low, high)) if low < high else EMPTY
 
 
 def _combine(left: Intervals, right: Intervals, keep: Callable[[bool, bool], bool]) -> Intervals:

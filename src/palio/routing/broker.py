@@ -40,17 +40,21 @@ from palio.routing.effects import (
     Requested,
     Send,
     TimerFired,
+    Work,
+    WorkDone,
 )
 from palio.routing.event_path import EventPath
+from palio.routing.forwarding.annotated import EntryTable, WrittenAhead
 from palio.routing.forwarding.flooding import FloodForwarding
 from palio.routing.forwarding.known import make_forwarding
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
 from palio.routing.messages import LOCAL, Announce, Begin, EventId, Offer, Publish, Request
+from palio.routing.neighbours import Neighbours
 from palio.routing.outbox import Outbox
 from palio.routing.propagation.advertisements import is_advertised
 from palio.routing.reports import TREES, Reports
 from palio.routing.requests import Requests
-from palio.routing.spanning import TIMER, Spanning
+from palio.routing.spanning import Spanning, no_chance
 from palio.routing.tables import Tables
 from palio.routing.waves import Waves
 
@@ -58,7 +62,7 @@ _QUEUE: Final = 10_000  # events that may wait for a link
 
 
 class Broker:
-    """One broker. `recovered` is what its last life wrote down and did not take back."""
+    """One broker. `recovered` is what its last life wrote down and did not take back; `random` is its only chance."""
 
     __slots__ = (
         "_announced",
@@ -66,13 +70,12 @@ class Broker:
         "_effects",
         "_events",
         "_forwarding",
+        "_jobs",
+        "_neighbours",
         "_outbox",
-        "_pairs",
         "_reports",
         "_requests",
         "_sequence",
-        "_spanning",
-        "_telling",
         "_waves",
         "combination",
         "incarnation",
@@ -80,24 +83,31 @@ class Broker:
         "tables",
     )
 
-    def __init__(self, node: int, incarnation: int, combination: Combination, recovered: Iterable[Record] = ()) -> None:
+    def __init__(
+        self,
+        node: int,
+        incarnation: int,
+        combination: Combination,
+        recovered: Iterable[Record] = (),
+        random: Callable[[], float] = no_chance,
+    ) -> None:
         self.node = node
         self.incarnation = incarnation
         self.combination = combination
         self._forwarding = _forwarding(node, incarnation, combination)
         self._outbox = Outbox(int(combination.options.get("queue", _QUEUE)))
-        self._spanning = Spanning(node, incarnation) if combination.has_circles else None
+        spanning = Spanning(node, incarnation, random) if combination.has_circles else None
+        self._neighbours = Neighbours(spanning, self._use, self._disuse)
         self._events = EventPath(self._forwarding, self._outbox, may_circle=combination.has_circles)
         self._reports = Reports(node, self._events) if combination.has_optimiser else None
         self.tables = Tables(node, combination, self._reports or self._events)
         self._events.serve(self.tables.wants)
         self._requests = Requests(self._carry_out)
         self._waves = Waves(node, incarnation)
-        self._telling: dict[int, bool] = {}  # the links in use, and whether the neighbour has begun to tell
-        self._pairs: dict[int, tuple[int, int]] = {}  # the choices for which they are used, see `Begin`
         self._announced: dict[str, Announce] = {}
         self._announcer: Client = ""  # who made the trees, where it is a client of this broker
         self._sequence = 0
+        self._jobs = 0
         self._effects: list[Effect] = []
         for client, request in recovered:
             self._carry_out(client, request)
@@ -115,13 +125,20 @@ class Broker:
         if written is not None:
             self._effects.append(written)
         self._effects += self._events.route()
+        for job in self._events.work():
+            self._jobs += 1
+            self._effects.append(Work(job, self._jobs))
         effects, self._effects = self._effects, []
         return effects
 
     @property
     def links(self) -> list[int]:
         """The links in use."""
-        return sorted(self._telling)
+        return sorted(self._neighbours.in_use)
+
+    def entry_table(self) -> EntryTable | None:
+        """What is known here now, for who writes headers in this broker's stead; None where nobody can."""
+        return self._forwarding.entry_table() if isinstance(self._forwarding, WrittenAhead) else None
 
     # Neighbours
 
@@ -130,8 +147,8 @@ class Broker:
         if type(message) is Publish:
             self._take(Arrival(received.link, message))
         elif type(message) is Offer or type(message) is Request:
-            self._span(received.link, message)
-        elif self._telling.get(received.link) or type(message) is Begin:
+            self._effects += self._neighbours.span(received.link, message)
+        elif self._neighbours.may_tell(received.link, message):
             _CONTROL[type(message)](self, received.link, message)
         else:
             # Said before the neighbour knew that this link was given up, or taken up again.
@@ -139,90 +156,37 @@ class Broker:
 
     def _link_up(self, up: LinkUp) -> None:
         self._outbox.opened(up.link, up.credit)
-        if self._spanning is None:
-            self._use(up.link, (0, 0))
-            return
-        self._effects += self._spanning.up(up.link, up.neighbour)
-        self._follow(self._spanning)
+        self._effects += self._neighbours.up(up.link, up.neighbour)
 
     def _link_down(self, down: LinkDown) -> None:
         self._effects += self._outbox.closed(down.link)
-        if down.link in self._telling:
-            self._disuse(down.link)
-        if self._spanning is not None:
-            self._effects += self._spanning.down(down.link)
-            self._follow(self._spanning)
-
-    def _span(self, link: int, message: Offer | Request) -> None:
-        if self._spanning is None:
-            self._effects.append(Drop("no spanning tree here", message))
-            return
-        if isinstance(message, Offer):
-            self._effects += self._spanning.offered(link, message)
-        else:
-            self._effects += self._spanning.requested(message)
-        self._follow(self._spanning)
+        self._effects += self._neighbours.down(down.link)
 
     def _timer_fired(self, fired: TimerFired) -> None:
-        if self._spanning is not None and fired.name == TIMER:
-            self._effects += self._spanning.fired()
-            self._follow(self._spanning)
-
-    def _follow(self, spanning: Spanning) -> None:
-        """Use the links of the tree, and no others."""
-        for link in sorted({*self._pairs, *spanning.links}):
-            pair, before = spanning.pair(link), self._pairs.get(link)
-            if pair == before:
-                continue
-            if before is not None:
-                self._disuse(link)
-            if pair is not None:
-                self._use(link, pair)
+        self._effects += self._neighbours.fired(fired.name)
 
     def _credit(self, credit: Credit) -> None:
         self._effects += self._outbox.granted(credit.link, credit.events)
 
-    def _use(self, link: int, pair: tuple[int, int]) -> None:
-        """Begin to tell a neighbour what it should know."""
-        self._telling[link] = False
-        self._pairs[link] = pair
-        self._effects.append(Send((link,), Begin(*pair)))
-        self._effects += [Send((link,), each) for each in self._announced.values()]
+    def _use(self, link: int) -> list[Effect]:
+        """A link is taken into use: what the neighbour should know follows with the differences."""
         self.tables.opened(link)
+        return [Send((link,), each) for each in self._announced.values()]
 
-    def _disuse(self, link: int) -> None:
-        """Withdraw all that came by a link."""
+    def _disuse(self, link: int) -> list[Effect]:
+        """A link is given up: all that came by it is withdrawn."""
         self.tables.closed(link)
-        del self._telling[link], self._pairs[link]
-        self._effects += self._waves.closed(link, self._telling)
+        return self._waves.closed(link, self._neighbours.in_use)
 
     def _begin(self, link: int, message: Begin) -> None:
-        pair = message.yours, message.mine
-        if self._pairs.get(link) != pair:
-            return
-        if self._telling[link]:  # it begins again, and has forgotten what it was told
-            self._disuse(link)
-            self._use(link, pair)
-        self._telling[link] = True
-
-    def _subscribe(self, link: int, message: messages.Subscribe) -> None:
-        self.tables.subscribed(link, message.key, message.wanted)
-
-    def _unsubscribe(self, link: int, message: messages.Unsubscribe) -> None:
-        self.tables.unsubscribed(link, message.key)
-
-    def _advertise(self, link: int, message: messages.Advertise) -> None:
-        self.tables.advertised(link, message.key, message.offered)
-
-    def _unadvertise(self, link: int, message: messages.Unadvertise) -> None:
-        self.tables.unadvertised(link, message.key)
+        self._effects += self._neighbours.begin(link, message)
 
     def _settle(self, link: int, message: messages.Settle) -> None:
         self._effects += self.tables.differences()
-        self._effects += self._waves.asked(link, message.wave, [each for each in self._telling if each != link])
+        self._effects += self._waves.asked(link, message.wave, self._neighbours.others(link))
 
     def _settled(self, link: int, message: messages.Settled) -> None:
-        self._effects += self._waves.answered(link, message, self._telling)
+        self._effects += self._waves.answered(link, message, self._neighbours.in_use)
 
     def _announce(self, link: int, message: Announce) -> None:
         known = self._announced.get(message.topic)
@@ -233,9 +197,9 @@ class Broker:
             return
         self._announced[message.topic] = message
         self._forwarding.announced(message.topic, message.version, message.data)
-        others = tuple(each for each in self.links if each != link)
+        others = self._neighbours.others(link)
         if others:
-            self._effects.append(Send(others, message))
+            self._effects.append(Send(tuple(others), message))
 
     def _report(self, link: int, message: messages.Report) -> None:
         """On towards whoever makes the trees, and never back."""
@@ -246,6 +210,9 @@ class Broker:
             self._effects.append(Drop("no way to who makes the trees", message))
         else:
             self._effects.append(Send((way,), message))
+
+    def _work_done(self, done: WorkDone) -> None:
+        """Work changes how fast answers are found, never which; there is nothing to wait for."""
 
     # Clients
 
@@ -283,11 +250,11 @@ class Broker:
             self._effects.append(Reply(client, Confirmed(request.name)))
         elif request.confirm == "network":
             self._effects += self.tables.differences()
-            self._effects += self._waves.ask(client, request.name, self._telling)
+            self._effects += self._waves.ask(client, request.name, self._neighbours.in_use)
 
     def _let_in(self, client: Client, request: PublishClient) -> None:
         id = EventId(self.node, self.incarnation, self._sequence + 1)
-        epoch = self._spanning.epoch if self._spanning is not None else 0
+        epoch = self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
         arrival = Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch))
         try:
             attributes = arrival.event.attributes
@@ -323,13 +290,14 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
     Persisted: Broker._persisted,
     Credit: Broker._credit,
     TimerFired: Broker._timer_fired,
+    WorkDone: Broker._work_done,
 }
 _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]] = {
     Begin: Broker._begin,
-    messages.Subscribe: Broker._subscribe,
-    messages.Unsubscribe: Broker._unsubscribe,
-    messages.Advertise: Broker._advertise,
-    messages.Unadvertise: Broker._unadvertise,
+    messages.Subscribe: lambda broker, link, said: broker.tables.subscribed(link, said.key, said.wanted),
+    messages.Unsubscribe: lambda broker, link, said: broker.tables.unsubscribed(link, said.key),
+    messages.Advertise: lambda broker, link, said: broker.tables.advertised(link, said.key, said.offered),
+    messages.Unadvertise: lambda broker, link, said: broker.tables.unadvertised(link, said.key),
     messages.Settle: Broker._settle,
     messages.Settled: Broker._settled,
     Announce: Broker._announce,

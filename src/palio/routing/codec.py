@@ -25,6 +25,8 @@ VERSION: Final = 1  # of all that is written here; neighbours of another version
 _LONGEST_FRAME: Final = 32 * 1024 * 1024
 _LONGEST_FILTER: Final = 1024 * 1024
 _REMEMBERED_FILTERS: Final = 65_536
+_REMEMBERED_EVENTS: Final = 4_096
+_SMALL_EVENT: Final = 1024
 _DECIMAL, _DATE = 1, 2
 
 # What traffic is counted by: the kinds of messages by their tags.
@@ -42,6 +44,12 @@ def encode(message: Message | Frame | ClientRequest | Answer) -> bytes:
 def decode(data: bytes) -> Message | Frame:
     """What a neighbour said, or its session; `WireError` for bytes that are neither."""
     message: Message | Frame = _read(_messages, data)
+    return message
+
+
+def decode_message(data: bytes) -> Message:
+    """What a neighbour's broker said, and nothing of its session."""
+    message: Message = _read(_bare_messages, data)
     return message
 
 
@@ -68,9 +76,19 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(body: bytes) -> Event:
-    """An event from its body; `WireError` or `EventError` for bytes that are none."""
+    """An event from its body; `WireError` or `EventError` for bytes that are none.
+
+    Small ones are remembered for a while: where many brokers share a process, the first that looks reads for all.
+    """
+    return _small_event(body) if len(body) <= _SMALL_EVENT else _event(body)
+
+
+def _event(body: bytes) -> Event:
     id, source, time, content = _read(_bodies, body)
     return Event.from_dict(content, id=id, source=source, time=time)
+
+
+_small_event = lru_cache(_REMEMBERED_EVENTS)(_event)
 
 
 def _read(decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:
@@ -124,6 +142,7 @@ def _parsed(zone: str, text: str) -> Filter:
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
 _messages: Final = msgspec.msgpack.Decoder(Message | Frame, dec_hook=_filter)
+_bare_messages: Final = msgspec.msgpack.Decoder(Message, dec_hook=_filter)
 _requests: Final = msgspec.msgpack.Decoder(ClientRequest, dec_hook=_filter)
 _answers: Final = msgspec.msgpack.Decoder(Answer)
 _bodies: Final = msgspec.msgpack.Decoder(tuple[str, str | None, datetime | None, dict[str, Any]], ext_hook=_extension)

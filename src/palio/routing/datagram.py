@@ -163,11 +163,11 @@ class DatagramSession:
 
     def _hand_up(self, data: bytes, out: Out, now: float) -> None:
         try:
-            message = codec.decode(data)
+            message = codec.decode_message(data)
         except PalioError as error:
             out.effects.append(Close(self._link, str(error)))
             return
-        out.inputs.append(Received(self._link, message, now))  # type: ignore[arg-type]
+        out.inputs.append(Received(self._link, message, now))
 
     def send(self, message: bytes, lane: Lane, out: Out, now: float) -> None:
         which = _LANES.index(lane)

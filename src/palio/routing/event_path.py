@@ -7,14 +7,14 @@ knows which of their keys match, or they are looked up here, in an index that is
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from palio.errors import PalioError
 from palio.filters.filter import Filter
 from palio.routing.effects import Deliver, Drop, Effect
 from palio.routing.forwarding import headers
-from palio.routing.forwarding.protocol import Arrival, Forwarding, Route
+from palio.routing.forwarding.protocol import Arrival, Forwarding, Route, Working
 from palio.routing.local import LocalTable
 from palio.routing.messages import LOCAL, EventId, Key, Publish
 from palio.routing.outbox import Outbox
@@ -26,10 +26,11 @@ _REMEMBERED: Final = 65_536  # events that a broker knows to have seen
 class EventPath:
     """Routes events, and hears for the forwarding what is wanted."""
 
-    __slots__ = ("_arrivals", "_clients", "_forwarding", "_index", "_outbox", "_seen")
+    __slots__ = ("_arrivals", "_clients", "_forwarding", "_index", "_outbox", "_seen", "_works")
 
     def __init__(self, forwarding: Forwarding, outbox: Outbox, may_circle: bool) -> None:
         self._forwarding = forwarding
+        self._works = forwarding if isinstance(forwarding, Working) else None
         self._outbox = outbox
         self._clients: LocalTable | None = None
         self._index: Wants | None = None
@@ -66,6 +67,11 @@ class EventPath:
             self._carry_out(arrival, route, keys, effects)
         return effects
 
+    def work(self) -> list[Callable[[], object]]:
+        """What can be done beside everything else."""
+        jobs = [each.work() for each in (self._works, self._index) if each is not None]
+        return [job for job in jobs if job is not None]
+
     def _carry_out(self, arrival: Arrival, route: Route, keys: Sequence[Key], effects: list[Effect]) -> None:
         came = arrival.message
         for header, links in route.sends:
@@ -95,11 +101,11 @@ class EventPath:
             return found
         if self._index is None:
             self._index = Wants()
-            for key, wanted in self._clients.keys().items():
-                self._index.add(LOCAL, key, wanted)
-        looked_up = self._index.places([arrivals[place].event for place in unknown])
-        for place, places in zip(unknown, looked_up, strict=True):
-            found[place] = places.get(LOCAL, ())
+            for key, filter in self._clients.keys().items():
+                self._index.add(LOCAL, key, filter)
+        looked_up = self._index.who([arrivals[place].event for place in unknown])
+        for place, wanted in zip(unknown, looked_up, strict=True):
+            found[place] = wanted.local
         return found
 
     def _one_by_one(

@@ -28,7 +28,7 @@ from palio.routing.effects import (
     SetTimer,
     Work,
 )
-from palio.routing.frames import Frame, Grant, Hello
+from palio.routing.frames import Frame, Grant, Hello, Packet
 from palio.routing.messages import Message, Publish
 
 WINDOW: Final = 1024  # events that may be under way to one end of a link
@@ -119,9 +119,11 @@ class StreamSession:
             out.effects.append(Drop("no greeting yet"))
         elif type(frame) is Grant:
             out.inputs.append(Credit(self._link, frame.events))
+        elif isinstance(frame, Hello | Grant | Packet):
+            out.effects.append(Close(self._link, "packets on a link that keeps order and loses nothing"))
         else:
             self._taken += type(frame) is Publish
-            out.inputs.append(Received(self._link, frame, now))  # type: ignore[arg-type]
+            out.inputs.append(Received(self._link, frame, now))
 
     def _greeted(self, hello: Hello, out: Out) -> None:
         reason = refusal(self._identity, hello)

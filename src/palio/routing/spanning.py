@@ -13,6 +13,7 @@ the next round leads back to a tree.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from palio.routing.effects import Effect, Send, SetTimer
@@ -21,6 +22,11 @@ from palio.routing.messages import Offer, Request
 TIMER: Final = "spanning"
 _ROUND: Final = 30.0  # seconds between repetitions
 _REMEMBERED: Final = 64  # roots whose distances are remembered
+
+
+def no_chance() -> float:
+    """The randomness of a broker that was handed none."""
+    return 0.5
 
 
 class Spanning:
@@ -34,6 +40,7 @@ class Spanning:
         "_node",
         "_offers",
         "_own_epoch",
+        "_random",
         "_said",
         "_wanted",
         "distance",
@@ -42,8 +49,9 @@ class Spanning:
         "root",
     )
 
-    def __init__(self, node: int, incarnation: int) -> None:
+    def __init__(self, node: int, incarnation: int, random: Callable[[], float]) -> None:
         self._node = node
+        self._random = random
         self._own_epoch = incarnation << 32  # later than any epoch of an earlier life
         self._links: dict[int, int] = {}  # neighbours
         self._offers: dict[int, Offer] = {}
@@ -70,7 +78,7 @@ class Spanning:
         return (mine, yours) if mine or yours else None
 
     def up(self, link: int, neighbour: int) -> list[Effect]:
-        again: list[Effect] = [] if self._links else [SetTimer(TIMER, _ROUND, upkeep=True)]
+        again: list[Effect] = [] if self._links else [self._again()]
         self._links[link] = neighbour
         return self._decide() + again
 
@@ -101,7 +109,11 @@ class Spanning:
         """Say everything again, in case somebody has it wrong."""
         self._said = {}
         self._asked = {}
-        return [*self._decide(), SetTimer(TIMER, _ROUND, upkeep=True)] if self._links else []
+        return [*self._decide(), self._again()] if self._links else []
+
+    def _again(self) -> SetTimer:
+        # Not all at once.
+        return SetTimer(TIMER, _ROUND * (0.75 + self._random() / 2), upkeep=True)
 
     def _forget(self, link: int) -> None:
         self._offers.pop(link, None)

@@ -60,10 +60,11 @@ class Edge:
 class Host:
     """A machine; it is down where it runs no node."""
 
-    __slots__ = ("disk", "edges", "fuse", "incarnation", "node", "number", "timers")
+    __slots__ = ("disk", "edges", "fuse", "incarnation", "node", "number", "rate", "timers")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, rate: float) -> None:
         self.number = number
+        self.rate = rate  # how fast its clock runs
         self.node: Node | None = None
         self.incarnation = 0
         self.disk = Disk()

@@ -7,6 +7,7 @@ Nothing depends on the clock, the machine or the order of hashes: a seed gives t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from random import Random
 from typing import Any, Self
 
@@ -16,36 +17,31 @@ from palio.filters.filter import Filter
 from palio.routing.clients import (
     AdvertiseClient,
     AnnounceClient,
-    Cancelled,
     ClientRequest,
     Confirm,
-    Confirmed,
     PublishClient,
-    Refused,
     SubscribeClient,
     UnadvertiseClient,
     UnsubscribeClient,
 )
-from palio.routing.codec import decode_event, encode_event
+from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
 from palio.routing.forwarding.prefix.optimiser_client import OptimiserClient
-from palio.routing.messages import EventId, Report
+from palio.routing.messages import Report
 from palio.simulation import topologies
-from palio.simulation.history import Advertisement, Delivery, History, Publication, Subscription
-from palio.simulation.hosts import Edge, Host
+from palio.simulation.brokers import Brokers
+from palio.simulation.clients import Clients
+from palio.simulation.history import Advertisement, Publication, Subscription
+from palio.simulation.hosts import Host
 from palio.simulation.oracle import Verdict, judge
 from palio.simulation.topologies import Topology
-from palio.simulation.trace import Trace
-from palio.simulation.traffic import Traffic
-from palio.simulation.views import components, links_in_use, tables
-from palio.simulation.world import World
 
 _EVERYBODY = "application"  # the client that acts where none is named
 _OPTIMISER = "optimiser"  # the client that makes routing trees
 
 
-class Network:
+class Network(Brokers):
     """Brokers and links. `Network.line`, `star`, `tree`, `random`, `mesh` and `from_graph` make the usual ones.
 
     >>> net = Network.line(3, propagation="covering")
@@ -70,27 +66,17 @@ class Network:
         """A network in which every broker makes the same choices; `IllegalCombination` where they do not go together.
 
         Options: how links behave (`delay`, `jitter`, `loss`, `duplication`, `reordering`, `bandwidth`), `session` to
-        repair them, `disk` for the seconds that writing takes, `queue` for the events that may wait for a link, and
-        those of each propagation and forwarding: `slack` of merging, `mode` and `n` of reuse, `tree` of prefix
-        (with `threshold` and, for the broker at which trees are made, `optimiser`). Where the links have circles,
-        brokers agree on a spanning tree.
+        repair them, `disk` for the seconds that writing takes, `drift` for the share by which clocks go wrong, `queue`
+        for the events that may wait for a link, and those of propagation and forwarding: `slack` of merging, `mode` and
+        `n` of reuse, `tree` of prefix (with `threshold` and, for the broker at which trees are made, `optimiser`).
+        Where the links have circles, brokers agree on a spanning tree.
         """
-        self.topology = topology
         chosen = {**({"circles": True} if topology.has_circles else {}), **(options or {})}
-        self.combination = Combination(propagation, forwarding, advertisements, upkeep, chosen)
-        self.history = History(slow_disks=bool(self.combination.options.get("disk")))
-        self.deliveries: list[Delivery] = []
-        self.confirmations: dict[Subscription, float] = {}
-        self.cancellations: list[Subscription] = []
-        self.seed = seed
-        self._refusals: list[Refused] = []
-        self._names: dict[tuple[int, str, str], Subscription] = {}
-        self._events: dict[EventId, Event] = {}
-        self._numbers = 0
-        self._published = 0
-        self._unsettled = True
-        self._parts: tuple[int, ...] | None = None
-        self._world = World(topology, self.combination, seed, self._delivered, self._replied)
+        super().__init__(topology, Combination(propagation, forwarding, advertisements, upkeep, chosen), seed)
+        self._clients = Clients(self.history)
+        self.deliveries = self._clients.deliveries
+        self.confirmations = self._clients.confirmations
+        self.cancellations = self._clients.cancellations
         self._optimiser = OptimiserClient(self.combination.options) if self.combination.has_optimiser else None
         if self._optimiser is not None:
             self._announce(self._optimiser.announcement())
@@ -146,10 +132,7 @@ class Network:
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)
-        self._numbers += 1
-        made = Subscription(self._numbers, at, wanted, client)
-        self._names[at, client, str(made.number)] = made
-        self.history.subscriptions[made] = self.history.begin()
+        made = self._clients.subscription(at, wanted, client)
         self._change(host, client, SubscribeClient(str(made.number), wanted, confirm))
         return made
 
@@ -166,9 +149,7 @@ class Network:
         """Somebody at a broker is going to publish such events."""
         offered = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)
-        self._numbers += 1
-        made = Advertisement(self._numbers, at, offered, client)
-        self.history.advertisements[made] = self.history.begin()
+        made = self._clients.advertisement(at, offered, client)
         self._change(host, client, AdvertiseClient(str(made.number), offered))
         return made
 
@@ -182,14 +163,21 @@ class Network:
         self._change(host, advertisement.client, UnadvertiseClient(str(advertisement.number)))
 
     def publish(
-        self, at: int, event: Event | Mapping[str, Any] | str | bytes, *, settled: bool = True, client: str = _EVERYBODY
+        self,
+        at: int,
+        event: Event | Mapping[str, Any] | str | bytes,
+        *,
+        settled: bool = True,
+        client: str = _EVERYBODY,
+        header: bytes = b"",
     ) -> Event:
         """Something happened, and somebody at a broker says so; the event as it was published.
 
         Whatever was asked for before settles first; with `settled=False` the event races it. Where advertisements are
-        on, `NotAdvertised` for an event that the client at this broker has not advertised.
+        on, `NotAdvertised` for an event that the client at this broker has not advertised. A `header` is what was
+        written ahead with the broker's `entry_table`.
         """
-        return self.publish_all(at, [event], settled=settled, client=client)[0]
+        return self.publish_all(at, [event], settled=settled, client=client, headers=[header])[0]
 
     def publish_all(
         self,
@@ -198,194 +186,69 @@ class Network:
         *,
         settled: bool = True,
         client: str = _EVERYBODY,
+        headers: Iterable[bytes] = (),
     ) -> list[Event]:
-        """Many events at once, as one batch of their broker."""
+        """Many events at once, as one batch of their broker; with headers, one for each."""
         host = self._host(at)
         if settled and self._unsettled:
             self.run()
-        named = [self._named(event) for event in events]
-        requests = [Requested(client, PublishClient(encode_event(event)), self.now) for event in named]
-        self._refusals = []
+        named = [self._clients.event(event) for event in events]
+        ahead = list(headers) or [b""] * len(named)
+        requests = [
+            Requested(client, PublishClient(encode_event(event), header), self.now)
+            for event, header in zip(named, ahead, strict=True)
+        ]
+        self._clients.refusals.clear()
         operation = self.history.next()
         components = self._components()
         published = [Publication(event, at, client, operation, self.history.rests, components) for event in named]
         self.history.publications += published
         self._world.handle(host, requests)
-        if self._refusals:
+        if self._clients.refusals:
+            [refused, *_] = self._clients.refusals
             self.history.publications = self.history.publications[: -len(published)]
-            reason = f"an event at broker {at} was refused: {self._refusals[0].reason}"
-            raise NotAdvertised(reason) if self._refusals[0].unadvertised else PalioError(reason)
+            reason = f"an event at broker {at} was refused: {refused.reason}"
+            raise NotAdvertised(reason) if refused.unadvertised else PalioError(reason)
         return named
-
-    # What befalls a network
-
-    def run(self, seconds: float | None = None) -> None:
-        """Let time pass, until nothing is to come; or for so many virtual seconds."""
-        if self._world.run(None if seconds is None else self.now + seconds):
-            self.history.rests += 1
-            self._unsettled = False
-
-    def cut(self, link: tuple[int, int]) -> None:
-        """Break the link between two brokers; what is under way on it is lost."""
-        edge = self._edge(link)
-        if not edge.cut:
-            self._disturb()
-            edge.cut = True
-            self._world.disconnect(edge)
-
-    def mend(self, link: tuple[int, int]) -> None:
-        """Repair a link that was cut."""
-        edge = self._edge(link)
-        if edge.cut:
-            self._disturb()
-            edge.cut = False
-            self._world.connect(edge)
-
-    def crash(self, broker: int, after: int = 0) -> None:
-        """End a broker without a word: now, or after it has carried out so many more effects."""
-        host = self._host(broker)
-        self._disturb()
-        if after:
-            host.fuse = after
-        else:
-            self._world.stop(host)
 
     def restart(self, broker: int) -> None:
         """Begin a new life of a broker that crashed, with what it had written down.
 
         Clients ask again for what they were not answered.
         """
-        host = self._world.hosts[broker]
-        if host.node is not None:
-            raise InvalidArgument(f"broker {broker} is running")
-        self._disturb()
-        self._world.start(host)
+        super().restart(broker)
         if self._optimiser is not None and broker == self.combination.options.get("optimiser", 0):
             self._announce(self._optimiser.announcement())
-        kept = {(client, request.name) for client, request in host.disk.read()}
-        for subscription, life in self.history.subscriptions.items():
-            name = str(subscription.number)
-            if subscription.at == broker and (life.ended is None) != ((subscription.client, name) in kept):
-                again = UnsubscribeClient(name) if life.ended else SubscribeClient(name, subscription.wanted)
-                self._change(host, subscription.client, again)
-        for advertisement, life in self.history.advertisements.items():
-            name = str(advertisement.number)
-            if advertisement.at == broker and (life.ended is None) != ((advertisement.client, name) in kept):
-                once_more = UnadvertiseClient(name) if life.ended else AdvertiseClient(name, advertisement.offered)
-                self._change(host, advertisement.client, once_more)
-
-    # What can be seen
-
-    @property
-    def now(self) -> float:
-        """The virtual time, in seconds."""
-        return self._world.now
-
-    @property
-    def links(self) -> list[tuple[int, int]]:
-        """All links, also those that are cut."""
-        return list(self._world.edges)
-
-    @property
-    def traffic(self) -> Traffic:
-        """Messages and bytes per link and kind."""
-        return self._world.traffic
-
-    @property
-    def trace(self) -> Trace:
-        """What happened, step by step, and its hash."""
-        return self._world.trace
-
-    @property
-    def drops(self) -> dict[str, int]:
-        """What was thrown away or lost, by the reason; `nobody wants it here` counts false positives."""
-        return dict(sorted(self._world.drops.items()))
-
-    @property
-    def tree_links(self) -> list[tuple[int, int]]:
-        """The links that both ends use: all that are up, or those of the spanning tree."""
-        return links_in_use(self._world.hosts)
-
-    @property
-    def hops(self) -> int:
-        """All messages on all links."""
-        return self._world.hops
-
-    @property
-    def tables(self) -> dict[int, dict[int | str, list[Filter]]]:
-        """What each broker that runs stores: the filters it got from each neighbour, and from its own `clients`."""
-        return tables(self._world.hosts)
+        host = self._host(broker)
+        for client, request in list(self._clients.unanswered(host)):
+            self._change(host, client, request)
 
     def verdict(self) -> Verdict:
         """What the flooding oracle says of all deliveries so far."""
         return judge(self.history, self.deliveries)
 
+    def draw(self, path: str | Path) -> None:
+        """Draw the network with the traffic on its links; `path` ends with .svg or .png."""
+        from palio.simulation.drawing import draw
+
+        draw(self, path)
+
     # How it is done
-
-    def _host(self, at: int) -> Host:
-        if not 0 <= at < len(self._world.hosts):
-            raise InvalidArgument(f"there is no broker {at}; they are numbered from 0 to {len(self._world.hosts) - 1}")
-        host = self._world.hosts[at]
-        if host.node is None:
-            raise InvalidArgument(f"broker {at} has crashed; restart it first")
-        return host
-
-    def _edge(self, link: tuple[int, int]) -> Edge:
-        edge = self._world.edges.get((min(link), max(link)))
-        if edge is None:
-            raise InvalidArgument(f"there is no link between {link[0]} and {link[1]}")
-        return edge
 
     def _change(self, host: Host, client: str, request: ClientRequest) -> None:
         self._unsettled = True
         self._world.handle(host, [Requested(client, request, self.now)])
 
-    def _disturb(self) -> None:
-        self._unsettled = True
-        self._parts = None
-        self.history.next()
-        self.history.disturbed.add(self.history.rests)
-
-    def _named(self, event: Event | Mapping[str, Any] | str | bytes) -> Event:
-        """With an id that depends on nothing but the run; one that was given stays."""
-        if isinstance(event, Event):
-            return event
-        self._published += 1
-        id = f"event-{self._published}"
-        if isinstance(event, Mapping):
-            return Event.from_dict(event, id=id)
-        return Event.from_json(event, id=id)
-
-    def _components(self) -> tuple[int, ...]:
-        """Which brokers are joined; known until something breaks or is repaired."""
-        if self._parts is None:
-            self._parts = components(self._world.hosts, self._world.edges.values())
-        return self._parts
-
     def _delivered(self, at: int, deliver: Deliver) -> None:
-        id = deliver.event.id
-        event = self._events.get(id)
-        if event is None:
-            event = self._events[id] = decode_event(deliver.event.body)
-        for client, names in deliver.clients:
-            for name in names:
-                subscription = self._names[at, client, name]
-                self.deliveries.append(Delivery(subscription, event, at, self.now))
-                self.trace.did(self.now, at, "deliver", detail=f"{event.id} to {subscription.number}")
+        self._clients.delivered(at, deliver, self.now, self.trace)
 
     def _replied(self, at: int, reply: Reply) -> None:
-        match reply.answer:
-            case Confirmed(name):
-                self.confirmations.setdefault(self._names[at, reply.client, name], self.now)
-            case Cancelled(name):
-                self.cancellations.append(self._names[at, reply.client, name])
-            case Refused():
-                self._refusals.append(reply.answer)
-            case Report():
-                assert self._optimiser is not None  # to whom alone reports go
-                made = self._optimiser.reported(reply.answer)
-                if made is not None:
-                    self._announce(made)
+        if not isinstance(reply.answer, Report):
+            self._clients.replied(at, reply, self.now)
+        elif self._optimiser is not None:
+            made = self._optimiser.reported(reply.answer)
+            if made is not None:
+                self._announce(made)
 
     def _announce(self, made: AnnounceClient) -> None:
         """Let the maker of routing trees say something to its broker."""

@@ -1,7 +1,8 @@
 """`annotate`: the answer is attached to the event, so that whoever passes it on need not match again.
 
 Content is examined once, at the edge, and a Spark job is a very large edge. What the answer is written as is the
-`Header`'s to say: forwarding by header is the brokers' business, and they bring their own kinds.
+`Header`'s to say. For a broker it is a `BrokerHeader`: the job matches events against what that broker knew when it
+gave its `EntryTable`, and the broker need not look at their content when they come.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
+from palio.routing.forwarding.annotated import EntryTable
 from palio.spark.matching import needed_for
 from palio.spark.shared_index import SharedIndex
 from palio.spark.wants import OnError, Wants
@@ -51,6 +53,18 @@ class Subscribers:
         return lists(pairs[:, 0], pa.array(names[pairs[:, 1]], pa.string()), count)
 
 
+class BrokerHeader:
+    """Headers as brokers write them, for the one whose table it is; what a client sends along with the event."""
+
+    type = "binary"
+
+    def __init__(self, table: EntryTable) -> None:
+        self._writer = table.writer  # without the filters, which the workers have in the index
+
+    def write(self, found: Found, count: int, matcher: Matcher) -> pa.Array:
+        return self._writer.write(*found, count)
+
+
 def annotate(
     events: DataFrame,
     subscriptions: Any,
@@ -60,13 +74,21 @@ def annotate(
     json: Sequence[str] = (),
     on_error: OnError = "quarantine",
 ) -> DataFrame:
-    """The events with one more column: who wants each, written as a header says, by default as `Subscribers`."""
+    """The events with one more column: who wants each, written as a header says, by default as `Subscribers`.
+
+    With a broker's `EntryTable` for subscriptions the column has the headers that this broker would write.
+    """
     from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
     if name.lower() in (each.lower() for each in events.columns):
         raise PipelineError(f"the events have a column {name} already; choose another name=")
-    kind = header or Subscribers()
-    wants = Wants.read(events.sparkSession, subscriptions, on_error=on_error)
+    kind: Header
+    if isinstance(subscriptions, EntryTable):
+        kind = header or BrokerHeader(subscriptions)
+        wants = Wants(subscriptions.matcher())
+    else:
+        kind = header or Subscribers()
+        wants = Wants.read(events.sparkSession, subscriptions, on_error=on_error)
     needed = needed_for(events, wants.matcher, json)
     finder = Finder(wants.index or SharedIndex.publish(events.sparkSession, wants.matcher), needed.json)
     names = [*needed.attributes, *needed.json]

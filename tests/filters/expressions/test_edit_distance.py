@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.filters.expressions.edit_distance import MOST_PAIRS, levenshtein
+from tests.hangs import no_hang
 
 
 def by_table(left: str, right: str) -> int:
@@ -28,7 +27,6 @@ def test_the_distance_is_that_of_the_table(left: str, right: str, most: int) -> 
 
 def test_texts_that_are_too_long_have_none() -> None:
     side = int(MOST_PAIRS**0.5)
-    start = time.process_time()
-    assert levenshtein("ab" * (side // 2), "b" * side) == side // 2
-    assert time.process_time() - start < 1
+    with no_hang():
+        assert levenshtein("ab" * (side // 2), "b" * side) == side // 2
     assert levenshtein("a" * side, "a" * (side + 1)) is None

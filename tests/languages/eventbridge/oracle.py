@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
+from tests.nested_events import has_object
+
 
 def matches(pattern: dict[str, Any], event: dict[str, Any]) -> bool:
     """Whether an event matches a pattern that is valid."""
@@ -30,10 +32,10 @@ def _readings(value: Any, path: str) -> list[dict[str, list[Any]]]:
         return _together([_readings(inner, f"{path}.{name}" if path else name) for name, inner in value.items()])
     if not isinstance(value, list):
         return [{path: [value]}]
-    if not _has_object(value):
+    if not has_object(value):
         return [{path: found}] if (found := list(_values(value))) else [{}]
-    beside = [{path: list(_values([inner for inner in value if not _has_object(inner)]))}]
-    objects = [reading for inner in value if _has_object(inner) for reading in _readings(inner, path)]
+    beside = [{path: list(_values([inner for inner in value if not has_object(inner)]))}]
+    objects = [reading for inner in value if has_object(inner) for reading in _readings(inner, path)]
     return _together([beside, objects or [{}]])
 
 
@@ -47,19 +49,6 @@ def _together(parts: list[list[dict[str, list[Any]]]]) -> list[dict[str, list[An
             for other in part
         ]
     return found
-
-
-def _has_object(value: Any) -> bool:
-    """Whether a value is an object with something in it, or an array of such."""
-    if isinstance(value, dict):
-        return any(map(_says_something, value.values()))
-    return isinstance(value, list) and any(map(_has_object, value))
-
-
-def _says_something(value: Any) -> bool:
-    if isinstance(value, dict | list):
-        return any(map(_says_something, value.values() if isinstance(value, dict) else value))
-    return True
 
 
 def _values(value: Any) -> Iterator[Any]:

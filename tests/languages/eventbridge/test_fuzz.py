@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import Filter, PalioError
+from tests.hangs import no_hang
 from tests.languages.eventbridge.strategies import patterns
 
 WORDS = st.sampled_from(
@@ -80,9 +80,8 @@ LARGE: dict[str, Any] = {
 @pytest.mark.parametrize("name", LARGE)
 @pytest.mark.parametrize("strict", [True, False])
 def test_large_patterns_end(name: str, strict: bool) -> None:
-    started = monotonic()
-    found = read(LARGE[name], "eventbridge", strict=strict)
-    if found is not None:
-        found.matches({"a": "value-7", "b": "x"})
-        _ = ~found
-    assert monotonic() - started < 60  # to notice a hang, not to judge speed
+    with no_hang():
+        found = read(LARGE[name], "eventbridge", strict=strict)
+        if found is not None:
+            found.matches({"a": "value-7", "b": "x"})
+            _ = ~found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from time import process_time
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from palio.languages.jms.identifiers import is_identifier, write_name
 from palio.languages.jms.parser import ALL, parse_selector
 from palio.languages.jms.printing import write_selector
 from palio.languages.sql.cursor import DEEPEST
+from tests.hangs import no_hang
 
 
 def shown(expression: Expression) -> str:
@@ -224,12 +224,11 @@ def test_what_nests_deeply_is_refused_and_what_does_not_is_read(nest: Any) -> No
     ids=lambda selector: selector[:12],
 )
 def test_a_megabyte_takes_a_moment(selector: str) -> None:
-    started = process_time()
-    try:
-        parse(selector).matches({"x": 1})
-    except ParseError as error:
-        assert len(str(error)) < 1_000
-    assert process_time() - started < 20
+    with no_hang():
+        try:
+            parse(selector).matches({"x": 1})
+        except ParseError as error:
+            assert len(str(error)) < 1_000
 
 
 def test_more_than_two_million_characters_are_refused_at_once() -> None:

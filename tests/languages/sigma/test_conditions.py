@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import time
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from sigma.conditions import ConditionAND, ConditionFieldEqualsValueExpression, 
 from sigma.rule.detection import SigmaDetections
 
 from palio import Filter, ParseError
+from tests.hangs import no_hang
 from tests.languages.sigma.asking import rule
 from tests.languages.sigma.generate import conditions
 
@@ -148,10 +148,8 @@ def test_a_condition_is_text(condition: Any) -> None:
     ],
 )
 def test_no_condition_takes_long_or_too_deep(condition: str) -> None:
-    started = time.process_time()
-    with contextlib.suppress(ParseError):
+    with no_hang(), contextlib.suppress(ParseError):
         Filter.parse(rule(condition, sel_a={"x": "a"}, sel_b={"y": "b"}), language="sigma")
-    assert time.process_time() - started < 20
 
 
 @given(st.text(st.sampled_from("sel_ab()12 ofandtrhm*|&-'\n"), max_size=40))

@@ -22,7 +22,8 @@ from palio.languages.sql.templates import Template
 from palio.matching.columnar import text_kernels as kernels
 from palio.matching.columnar.conditions import ConditionsBuilder, Int64s
 from palio.matching.columnar.conjuncts import Conjuncts
-from palio.matching.columnar.filling import Alone, Common, Literals, alone, fill, fill_alone, fill_together
+from palio.matching.columnar.filling import Alone, Literals, alone, fill, fill_alone, fill_together
+from palio.matching.columnar.groups import Common
 from palio.matching.subscription import Subscriptions, Want
 
 _CHUNK: Final = 100_000

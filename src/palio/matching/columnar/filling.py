@@ -1,53 +1,32 @@
 """From the template of a shape and columns of literals to intervals: as `ConditionsBuilder.add`, by the thousand.
 
-A template's AND, OR and NOT are written out into few conjunctions once. In each, the conditions on one attribute are a
-*group*, and a group makes the intervals of all lines at once: comparisons with integers as arrays, equalities and lists
-once per distinct literal, anything else once per distinct combination of its literals, by way of the set of values that
-the template itself says. So there is one place where a condition gets its meaning, and short cuts only where the
-intervals of a set are plain from its literals.
+A template is a few conjunctions of groups, each of the conditions on one attribute. A group makes the intervals of all
+lines at once: comparisons with integers as arrays, equalities and lists once per distinct literal, anything else once
+per distinct combination of its literals, by way of the set of values that the template itself says. So there is one
+place where a condition gets its meaning, and short cuts only where the intervals of a set are plain from its literals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from palio.filters.comparisons import is_only_text, places_of
-from palio.filters.expressions.casting import to_boolean, to_date, to_double, to_integer, to_timestamp
-from palio.filters.kinds import HIGHEST_CUT, LOWEST_CUT, Kind, timestamp_at
+from palio.filters.comparisons import is_only_text
 from palio.filters.tree import Leaf
-from palio.filters.values import ValueSet, after_prefix, intersection_of
+from palio.filters.values import ValueSet, intersection_of
 from palio.languages.sql.literals import BadLiteral
-from palio.languages.sql.lowering import NEGATED, Ask, two_valued
-from palio.languages.sql.templates import (
-    INTEGER,
-    STRING,
-    Compared,
-    Condition,
-    Decided,
-    Joined,
-    Liked,
-    Listed,
-    Negated,
-    Simple,
-    Slot,
-    Template,
-)
+from palio.languages.sql.lowering import Ask
+from palio.languages.sql.templates import Compared, Slot, Template
 from palio.matching.columnar import text_kernels as kernels
-from palio.matching.columnar.conditions import MOST_CONJUNCTIONS, ConditionsBuilder, Int64s
-from palio.matching.columnar.encoding import Region
+from palio.matching.columnar.conditions import ConditionsBuilder, Int64s
+from palio.matching.columnar.groups import Common, Group, common_of, conjunctions, equalities_of, slots_of
+from palio.matching.columnar.short_cuts import short_cut
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
-Asked: TypeAlias = tuple[Simple, Ask]  # a condition, and whether it is wanted to be TRUE or FALSE
-Group: TypeAlias = list[Asked]  # on one attribute, all of which must hold for one value
-Common: TypeAlias = tuple[tuple[str, ...], tuple[Slot, ...]]  # comparisons with integers; without operators, equality
-
-_OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +146,7 @@ def alone(template: Template) -> Alone | None:
     if alternatives is None or len(alternatives) != 1 or len(alternatives[0]) != 1:
         return None
     name, group = alternatives[0][0]
-    return Alone(name, group, _common(group))
+    return Alone(name, group, common_of(group))
 
 
 def fill_alone(builder: ConditionsBuilder, count: int, asked: Alone, literals: Literals, zone: str) -> Handles:
@@ -182,58 +161,6 @@ def fill_together(
     return _Filling(builder, literals, zone, len(axis)).across(axis, common)
 
 
-# --- which conjunctions a template is ------------------------------------------------------------------------
-
-
-def conjunctions(condition: Condition) -> list[list[tuple[str, Group]]] | None:
-    """A condition as few conjunctions of groups; None where they are many, or one cannot be made so."""
-    alternatives = _alternatives(condition, Ask.TRUE)
-    if alternatives is None:
-        return None
-    found = []
-    for each in alternatives:
-        groups: dict[str, Group] = {}
-        for simple, ask in each:
-            if isinstance(simple, Liked) and ask in (Ask.NOT_TRUE, Ask.NOT_FALSE):
-                return None
-            groups.setdefault(simple.name, []).append((simple, ask))
-        found.append(list(groups.items()))
-    return found
-
-
-def _alternatives(condition: Condition, ask: Ask) -> list[list[Asked]] | None:
-    match condition:
-        case Negated(part):
-            return _alternatives(part, NEGATED[ask])
-        case Decided(positive, part):
-            return _alternatives(part, two_valued(positive, ask))
-        case Joined(is_and, parts):
-            each = [_alternatives(part, ask) for part in parts]
-            return _product(each) if is_and is (ask in (Ask.TRUE, Ask.NOT_FALSE)) else _sum(each)
-    return [[(condition, ask)]]
-
-
-def _sum(parts: Sequence[list[list[Asked]] | None]) -> list[list[Asked]] | None:
-    found: list[list[Asked]] = []
-    for part in parts:
-        if part is None or len(found) + len(part) > MOST_CONJUNCTIONS:
-            return None
-        found += part
-    return found
-
-
-def _product(parts: Sequence[list[list[Asked]] | None]) -> list[list[Asked]] | None:
-    found: list[list[Asked]] = [[]]
-    for part in parts:
-        if part is None or len(found) * len(part) > MOST_CONJUNCTIONS:
-            return None
-        found = [[*one, *other] for one in found for other in part]
-    return found
-
-
-# --- the intervals of a group --------------------------------------------------------------------------------
-
-
 class _Filling:
     """Makes the intervals of groups for the lines of one shape."""
 
@@ -244,18 +171,18 @@ class _Filling:
         self._count = count
 
     def handles(self, name: str, group: Group) -> Handles:
-        common = _common(group)
+        common = common_of(group)
         if common is not None:
             found = self.across(np.full(self._count, self._builder.axis((name, None)), np.int64), common)
             if found is not None:
                 return found
-        slots = _equalities(group)
+        slots = equalities_of(group)
         if slots is not None:
             which, texts = self._literals.distinct(slots)
             alone: Group = [(Compared(name, "=", slots[0]), Ask.TRUE)]
             choices = [self._either(name, alone, (slots[0],), [text]) for text in texts]
             return Handles.by_choice(which, choices, len(slots))
-        slots = tuple(slot for simple, _ in group for slot in _slots(simple))
+        slots = tuple(slot for simple, _ in group for slot in slots_of(simple))
         if len(slots) == 1:
             which, texts = self._literals.distinct(slots)
             return Handles.by_choice(which, [self._either(name, group, slots, [text]) for text in texts])
@@ -316,9 +243,9 @@ class _Filling:
             values = [slot.read(text, self._zone) for slot, text in zip(slots, texts, strict=True)]
         except BadLiteral:
             return None  # whose error is better told by the parser
-        short_cut = _short_cut(group)
-        if short_cut is not None:
-            found = short_cut(self._builder, name, group, values, self._zone)
+        short = short_cut(group)
+        if short is not None:
+            found = short(self._builder, name, group, values, self._zone)
             if found is not None:
                 return found
         given: list[Any] = [None] * (1 + max((slot.index for slot in slots), default=-1))
@@ -337,186 +264,3 @@ class _Filling:
 
 def _sides(like: Int64s, side: int) -> npt.NDArray[np.int8]:
     return np.full(len(like), side, np.int8)
-
-
-def _slots(simple: Simple) -> tuple[Slot, ...]:
-    match simple:
-        case Compared(_, _, operand) | Liked(_, _, operand):
-            return (operand,) if isinstance(operand, Slot) else ()
-        case Listed(_, operands):
-            return tuple(operand for operand in operands if isinstance(operand, Slot))
-    return ()
-
-
-def _operator(asked: Asked) -> str | None:
-    """The comparison that is wanted to hold; None where it is none, or takes NULL for a value."""
-    simple, ask = asked
-    if not isinstance(simple, Compared) or simple.operator not in _OPPOSITE or ask not in (Ask.TRUE, Ask.FALSE):
-        return None
-    return simple.operator if ask is Ask.TRUE else _OPPOSITE[simple.operator]
-
-
-def _bounds(group: Group) -> dict[str, Slot] | None:
-    """The comparisons of a group by operator, where it is one, or one from below and one from above."""
-    found: dict[str, Slot] = {}
-    for simple, ask in group:
-        operator = _operator((simple, ask))
-        if operator is None or not isinstance(simple, Compared) or not isinstance(simple.operand, Slot):
-            return None
-        found[operator] = simple.operand
-    if len(found) != len(group):
-        return None
-    if len(found) == 1 or (len(found) == 2 and len({*found} & {"<", "<="}) == 1 == len({*found} & {">", ">="})):
-        return found
-    return None
-
-
-def _common(group: Group) -> Common | None:
-    """What is asked, whatever the attribute, where it is compared with integers or equal to texts."""
-    bounds = _bounds(group)
-    if bounds is not None and all(slot.kind == INTEGER for slot in bounds.values()):
-        return tuple(bounds), tuple(bounds.values())
-    slots = _equalities(group)
-    return ((), slots) if slots is not None and slots[0].kind == STRING and not slots[0].before else None
-
-
-def _equalities(group: Group) -> tuple[Slot, ...] | None:
-    """The slots of a group that asks for one of them, all of one kind, so that each may be taken by itself."""
-    match group:
-        case [(Compared(_, "=", Slot() as slot), Ask.TRUE)]:
-            return (slot,)
-        case [(Listed(_, operands) as listed, Ask.TRUE)]:
-            slots = _slots(listed)
-            alike = len({(slot.kind, slot.before) for slot in slots}) == 1
-            return slots if alike and len(slots) == len(operands) else None
-    return None
-
-
-# --- short cuts ----------------------------------------------------------------------------------------------
-# Each gives None where it does not apply to the literals at hand, and the set of values is asked instead.
-
-ShortCut: TypeAlias = Callable[[ConditionsBuilder, str, Group, list[Any], str], list[int] | None]
-Bounds: TypeAlias = list[tuple[str, Any]]  # an operator, and what is compared with
-
-
-def _short_cut(group: Group) -> ShortCut | None:
-    bounds = _bounds(group)
-    if bounds is not None:
-        found = {_BY_KIND.get(slot.before if slot.kind == STRING else "number") for slot in bounds.values()}
-        return found.pop() if len(found) == 1 else None
-    match group:
-        case [(Liked(_, "like" | "startswith"), Ask.TRUE)]:
-            return _prefix
-        case [(Listed(), Ask.FALSE)]:
-            return _unlisted
-    return None
-
-
-def _numbers(builder: ConditionsBuilder, name: str, group: Group, values: list[Any], zone: str) -> list[int]:
-    """A comparison with a number means the same to every kind of number, and nothing to any other value."""
-    return _compared(builder, name, Region.NUMBER, _with_operators(group, values))
-
-
-def _texts(builder: ConditionsBuilder, name: str, group: Group, values: list[Any], zone: str) -> list[int] | None:
-    """What is only text is compared with strings alone; a whole number in quotes, if for equality, also as that."""
-    bounds = _with_operators(group, values)
-    if all(is_only_text(value, zone) for value in values):
-        return _compared(builder, name, Region.STRING, bounds)
-    return _equal_to_whole(builder, name, values[0], zone) if bounds[0][0] == "=" else None
-
-
-def _equal_to_whole(builder: ConditionsBuilder, name: str, text: str, zone: str) -> list[int] | None:
-    whole, number = to_integer(text), to_double(text)
-    if whole is None or whole != number or abs(whole) >= _SHORT or to_boolean(text) is not None:
-        return None
-    axes, axis = builder.axes, builder.axis((name, None))
-    found = [axes.equal(axis, Region.STRING, text), axes.equal(axis, Region.NUMBER, float(whole))]
-    day, moment = to_date(text), to_timestamp(text, zone)
-    if day is not None:
-        found.append(axes.equal(axis, Region.DATE, day))
-    if moment is not None:
-        found.append(axes.equal(axis, Region.TIMESTAMP, moment))
-    return found
-
-
-def _times(builder: ConditionsBuilder, name: str, group: Group, values: list[Any], zone: str) -> list[int] | None:
-    """A date meets a timestamp at midnight, and so stands somewhere among those, too."""
-    bounds = list(zip(map(_operator, group), (places_of(value, zone) for value in values), strict=True))
-    found: list[int] = []
-    axis = builder.axis((name, None))
-    for kind, region, value_at in _TIMES:
-        spans: list[tuple[Any, Any]] = [(None, None)]
-        for operator, places in bounds:
-            below, above = places[kind]
-            if operator == "<>":
-                spans = [(None, below), (above, None)]
-                continue
-            low, high = spans[0]
-            low = {"=": below, ">=": below, ">": above}.get(operator or "", low)
-            high = {"=": above, "<=": above, "<": below}.get(operator or "", high)
-            spans = [(low, high)]
-        for ends in spans:
-            if any(end is not None and not LOWEST_CUT[kind] < end < HIGHEST_CUT[kind] for end in ends):
-                return None  # outside the years there are
-            low, high = (None if end is None else (value_at(end), False) for end in ends)
-            found.append(builder.axes.between(axis, region, low, high))
-    return found
-
-
-def _compared(builder: ConditionsBuilder, name: str, region: Region, bounds: Bounds) -> list[int]:
-    axes, axis = builder.axes, builder.axis((name, None))
-    if bounds[0][0] == "=":
-        return [axes.equal(axis, region, bounds[0][1])]
-    if bounds[0][0] == "<>":
-        value = bounds[0][1]
-        return [axes.between(axis, region, None, (value, False)), axes.between(axis, region, (value, True), None)]
-    low = high = None
-    for operator, value in bounds:
-        if operator in (">", ">="):
-            low = (value, operator == ">")
-        else:
-            high = (value, operator == "<=")
-    return [axes.between(axis, region, low, high)]
-
-
-def _with_operators(group: Group, values: list[Any]) -> Bounds:
-    return [(_operator(asked) or "", value) for asked, value in zip(group, values, strict=True)]
-
-
-def _unlisted(builder: ConditionsBuilder, name: str, group: Group, values: list[Any], zone: str) -> list[int] | None:
-    """NOT IN, for texts that are only that: the strings between those listed."""
-    listed, _ = group[0]
-    if len(_slots(listed)) != len(getattr(listed, "operands", ())):
-        return None  # a NULL among them, say
-    if not all(type(value) is str and is_only_text(value, zone) for value in values):
-        return None
-    axis = builder.axis((name, None))
-    lows = [None, *((value, True) for value in sorted(set(values)))]
-    highs = [*((value, False) for value in sorted(set(values))), None]
-    return [builder.axes.between(axis, Region.STRING, *ends) for ends in zip(lows, highs, strict=True)]
-
-
-def _prefix(builder: ConditionsBuilder, name: str, group: Group, values: list[Any], zone: str) -> list[int] | None:
-    """The strings between a prefix and what comes behind all that have it."""
-    simple, _ = group[0]
-    assert isinstance(simple, Liked)
-    pattern = simple.pattern([*[None] * simple.operand.index, values[0]])
-    if pattern.shape == "exact":
-        return _compared(builder, name, Region.STRING, [("=", pattern.text)])
-    if pattern.shape != "prefix" or not pattern.text:
-        return None
-    end = after_prefix(pattern.text)
-    last = None if end is None else (end, False)
-    return [builder.axes.between(builder.axis((name, None)), Region.STRING, (pattern.text, False), last)]
-
-
-_SHORT: Final = 2**53
-_TIMES: Final = (
-    (Kind.DATE, Region.DATE, date.fromordinal),
-    (Kind.TIMESTAMP, Region.TIMESTAMP, timestamp_at),
-)
-_BY_KIND: Final[dict[str, ShortCut]] = {
-    "number": _numbers,
-    "": _texts,
-    **dict.fromkeys(("date", "timestamp", "timestamp_ltz", "timestamp_ntz"), _times),
-}

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,10 @@ import pyarrow as pa
 
 from palio.errors import WireError
 from palio.filters.filter import Filter
+from palio.matching.matcher import Matcher
 from palio.routing.constants import CONJUNCTION_LIMIT, TEXT
 from palio.routing.forwarding.headers import Header, decode, encode, register
+from palio.routing.forwarding.numbered import as_texts
 from palio.routing.forwarding.protocol import Arrival, Setting
 from palio.routing.messages import LOCAL
 
@@ -111,6 +113,19 @@ class EntryTable:
     entry: Entry
     filters: Sequence[Filter]
     writer: HeaderWriter
+
+    def matcher(self) -> Matcher:
+        """An index of the filters under their numbers, new, so that its own numbers are the same."""
+        made = Matcher()
+        made.add_subscriptions(as_texts((str(number), wanted) for number, wanted in enumerate(self.filters)))
+        return made
+
+
+@runtime_checkable
+class WrittenAhead(Protocol):
+    """A forwarding whose headers others may write."""
+
+    def entry_table(self) -> EntryTable: ...
 
 
 def joined(start: bytes, values: npt.NDArray[Any], starts: npt.NDArray[np.int64]) -> pa.BinaryArray:

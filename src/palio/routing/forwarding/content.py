@@ -1,17 +1,17 @@
-"""Forwarding by content: every broker asks its own index who wants an event (Jerzak §2.5.1, Shen's Never-Reuse §3.3).
+"""Forwarding by content: every broker asks its own index who wants an event (Jerzak §2.5.3, Shen's Never-Reuse §3.3).
 
 One look tells the links and the local keys alike, so that the broker need not look again for its own clients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from palio.filters.filter import Filter
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
-from palio.routing.messages import LOCAL, Key
-from palio.routing.wants import Wants
+from palio.routing.messages import Key
+from palio.routing.wants import Wanted, Wants
 
 
 class ContentForwarding:
@@ -38,16 +38,19 @@ class ContentForwarding:
     def announced(self, topic: str, version: int, data: bytes) -> None:
         pass
 
+    def work(self) -> Callable[[], object] | None:
+        return None if self._wants is None else self._wants.work()
+
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         if self._wants is None or not len(self._wants):
             return [_NOWHERE] * len(arrivals)
-        found = self._wants.places([each.event for each in arrivals])
-        return [_route(each.interface, places) for each, places in zip(arrivals, found, strict=True)]
+        found = self._wants.who([each.event for each in arrivals])
+        return [_route(each.interface, wanted) for each, wanted in zip(arrivals, found, strict=True)]
 
 
-def _route(came_by: int, places: dict[int, list[Key]]) -> Route:
-    links = tuple(sorted(each for each in places if each not in (came_by, LOCAL)))
-    return Route(((None, links),) if links else (), tuple(places.get(LOCAL, ())))
+def _route(came_by: int, wanted: Wanted) -> Route:
+    wanted.links.discard(came_by)
+    return Route(((None, tuple(sorted(wanted.links))),) if wanted.links else (), tuple(wanted.local))
 
 
 _NOWHERE: Final = Route((), ())

@@ -8,7 +8,7 @@ fraction of what each costs alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -94,16 +94,21 @@ class NumberedFilters:
             more = np.full(max(8, len(self._number_at)), _NOBODY, np.int32)
             self._number_at = np.concatenate([self._number_at, more])
         self._number_at[first : self._placed] = numbers
-        new = [Subscription(str(place), self[number]) for place, number in enumerate(numbers, first)]
-        if len(new) > _FEW:
-            self._matcher.add_subscriptions(new)
-        else:
-            for each in new:
-                self._matcher.add(each.id, each.where)
+        wanted = [(str(place), self[number]) for place, number in enumerate(numbers, first)]
         self._waiting.clear()
+        if len(wanted) > _FEW:
+            self._matcher.add_subscriptions(as_texts(wanted))
+            return
+        for id, filter in wanted:
+            self._matcher.add(id, filter)
 
     def _make_anew(self) -> None:
         """Have what is left filed again, in the order in which it came."""
         left = sorted(self._place_of, key=self._place_of.__getitem__)
         self._waiting = dict.fromkeys([*left, *self._waiting])
         self._place_of, self._placed, self._matcher = {}, 0, None
+
+
+def as_texts(filters: Iterable[tuple[str, Filter]]) -> list[Subscription]:
+    """Filters under ids as their texts: those of one shape are filed many at a time, in a tenth of the time."""
+    return [Subscription(id, str(filter), timezone=filter.timezone) for id, filter in filters]

@@ -7,9 +7,9 @@ link. Delivery is not its matter: the broker matches content for its own clients
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from palio.events import Event
 from palio.filters.filter import Filter
@@ -91,4 +91,13 @@ class Forwarding(Listener, Protocol):
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         """For each of a batch of events where it goes. Bodies are known to be readable only where asked for."""
+        ...
+
+
+@runtime_checkable
+class Working(Protocol):
+    """A forwarding that sometimes has work which can be done beside everything else, in a thread of its own say."""
+
+    def work(self) -> Callable[[], object] | None:
+        """What is to be done now, if anything; asked after each batch, and told only once."""
         ...

@@ -1,6 +1,6 @@
 """Reductions that reduce nothing, or everything.
 
-`Everything` is simple and identity routing (Jerzak §2.5.2, §2.5.4): which of the two, the keys decide, one for each
+`Everything` is simple and identity routing (Jerzak §2.5.3, §2.5.4): which of the two, the keys decide, one for each
 subscription or one for each filter. `Nothing` is flooding of events (Jerzak §2.5.1): no neighbour is told anything.
 """
 

@@ -35,7 +35,7 @@ def predicates_of(wanted: list[Filter]) -> list[Leaf]:
     return [leaf for each in wanted for conjunction in conjunctive(each, 64) for leaf in conjunction]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.lists(filters(depth=2), max_size=4), st.lists(attributes(), min_size=1, max_size=3))
 def test_the_matcher_makes_the_digests_that_the_poset_makes(wanted: list[Filter], events: list[dict[str, Any]]) -> None:
     predicates, poset = Predicates(BloomShape(256, 3)), Sbsposet()
@@ -49,7 +49,7 @@ def test_the_matcher_makes_the_digests_that_the_poset_makes(wanted: list[Filter]
     assert len(predicates) == 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from([{}, NARROW]), st.lists(filters(depth=2), max_size=5), attributes())
 def test_whoever_wants_an_event_has_it(
     seed: int, options: dict[str, Any], wanted: list[Filter], event: dict[str, Any]

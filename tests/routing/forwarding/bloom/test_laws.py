@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def satisfies(event: dict[str, Any], leaf: Leaf) -> bool:
     return holds(leaf, event)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(CONJUNCTIONS, max_size=6), attributes(["a", "b", "c"]))
 def test_no_filter_that_matches_is_left_out(conjunctions: list[list[Leaf]], event: dict[str, Any]) -> None:
     digest = poset_of(conjunctions).match(event)
@@ -101,7 +102,7 @@ def test_no_filter_that_matches_is_left_out(conjunctions: list[list[Leaf]], even
     assert matching <= table.match(digest)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(CONJUNCTIONS, max_size=6), attributes(["a", "b", "c"]))
 def test_a_digest_is_the_union_over_the_predicates_satisfied(
     conjunctions: list[list[Leaf]], event: dict[str, Any]
@@ -110,7 +111,7 @@ def test_a_digest_is_the_union_over_the_predicates_satisfied(
     assert poset_of(conjunctions).match(event) == digest_of(satisfied)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.lists(CONJUNCTIONS, max_size=6), attributes(["a", "b", "c"]))
 def test_more_pairs_set_more_bits_unless_somebody_asks_for_absence(
     conjunctions: list[list[Leaf]], event: dict[str, Any]
@@ -143,6 +144,7 @@ class ListedPoset:
         return union(found)
 
 
+@settings(max_examples=40)
 @given(st.lists(PREDICATES.map(lambda leaf: leaf.values), max_size=8, unique=True), attributes(["a"], most=1))
 def test_own_bits_of_all_satisfied_are_what_the_walk_of_the_source_gives(
     sets: list[ValueSet], event: dict[str, Any]
@@ -207,7 +209,8 @@ def test_a_batch_is_tested_as_its_digests_are_one_by_one(filed: list[tuple[int, 
         table.add(interface, bits)
         oracle.add(interface, None, bits)
     arrivals = [place % 6 or None for place in range(len(digests))]
-    starts = np.cumsum([0, *map(len, digests)])
-    found = table.match_batch(starts, np.array([bit for each in digests for bit in each], np.int32), arrivals)
+    starts = list(accumulate(map(len, digests), initial=0))
+    packed = np.array([bit for each in digests for bit in each], "<u2").tobytes()
+    found = table.match_batch(starts, packed, arrivals)
     wanted = [tuple(sorted(oracle.match(each) - {a})) for each, a in zip(digests, arrivals, strict=True)]
     assert found == wanted

@@ -18,7 +18,7 @@ from palio.filters.values import ValueSet
 from palio.routing.conjunctive import Conjunction
 from palio.routing.forwarding.prefix.comparison import wdiff
 from palio.routing.forwarding.prefix.extraction import Extraction
-from palio.routing.forwarding.prefix.placing import split
+from palio.routing.forwarding.prefix.placing import met, split
 from palio.routing.forwarding.prefix.routing_tree import Node, RoutingTree
 from palio.routing.forwarding.prefix.tags import Tags
 from palio.routing.forwarding.prefix.tree_codec import encode_tree
@@ -71,6 +71,16 @@ def test_the_parts_of_a_split_are_disjoint_and_together_the_whole(
     assert union == one
     assert inside is None or axis.covers(inside[0].values)
     assert outside is None or not axis.overlaps(outside[0].values)
+
+
+@given(plain_sets(), plain_sets())
+@settings(max_examples=40)
+def test_sets_meet_as_the_algebra_says(one: ValueSet, other: ValueSet) -> None:
+    for left, right in ((one, other), (one, one), (one, one.intersect(other)), (one.complement(), other)):
+        meeting = met(left, right)
+        assert (meeting is not None) == left.overlaps(right)
+        if meeting is not None:
+            assert meeting == (left.covers(right), right.covers(left))
 
 
 @given(filter_sets())

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from palio.routing.forwarding.annotated import Entry, joined, prefix
-from palio.routing.forwarding.bloom.header import BloomHeader, index_type
+from palio.routing.forwarding.bloom.header import BloomHeader
 from palio.routing.forwarding.bloom.predicates import gather
-from palio.routing.forwarding.bloom.shape import BloomShape
+from palio.routing.forwarding.bloom.shape import BloomShape, index_type
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Bloom filters: sets of elements as sets of bits, sparse, dense, and counting.
 
-Jerzak §5.2.1: an event satisfies few predicates, so the sorted indices of the bits that are set are smaller than a
+Jerzak §5.2.3: an event satisfies few predicates, so the sorted indices of the bits that are set are smaller than a
 bitmap as long as fewer than m / log2 m of them are. An empty filter then costs nothing at any width, and the width may
 be chosen generously. Structures in Palio work with `Bits`; a bitmap is for the wire, where it is the smaller one.
 """
@@ -34,10 +34,10 @@ def is_smaller_sparse(width: int, count: int) -> bool:
     return count < width / log2(width)
 
 
-def to_bitmap(width: int, bits: Bits) -> bytes:
+def to_bitmap(width: int, bits: Bits | npt.NDArray[np.int32]) -> bytes:
     """A byte for every eight bits, the lowest first."""
     flags = np.zeros(width, np.uint8)
-    flags[list(bits)] = 1
+    flags[np.asarray(bits, np.int64)] = 1
     return np.packbits(flags, bitorder="little").tobytes()
 
 

@@ -1,4 +1,4 @@
-"""The counting sbstree: from a digest to the interfaces, by counting down (Jerzak §5.4).
+"""The counting sbstree: from a digest to the interfaces, by counting down (Jerzak §5.5).
 
 Every bit has the list of filters that own it. A filter's counter starts at the number of its bits, each bit of a digest
 counts down whoever is in its list, and who arrives at nothing is wanted. The work is the length of the lists of the

@@ -1,4 +1,4 @@
-"""Forwarding by digest: the first broker looks at an event's content, all others at its bits (Jerzak §5.3).
+"""Forwarding by digest: the first broker looks at an event's content, all others at its bits (Jerzak §5.3, §5.4).
 
 The first broker finds the predicates that the event satisfies, of all filters there are, and writes their bits on it.
 Every broker compares the bits with those of its neighbours' filters. Simple and identity-based propagation bring every
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
@@ -25,7 +25,7 @@ from palio.routing.forwarding.bloom.annotating import BloomWriter
 from palio.routing.forwarding.bloom.bits import Bits, union
 from palio.routing.forwarding.bloom.header import BloomHeader
 from palio.routing.forwarding.bloom.predicates import Predicates, single
-from palio.routing.forwarding.bloom.shape import BloomShape
+from palio.routing.forwarding.bloom.shape import BloomShape, index_type
 from palio.routing.forwarding.bloom.table import DigestTable
 from palio.routing.forwarding.headers import Header
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
@@ -45,6 +45,7 @@ class BloomForwarding:
         self._filters: dict[int, dict[Key, tuple[Conjunction, ...]]] = {}
         self._predicates = Predicates(self.shape)
         self._table = DigestTable(self.shape.width)
+        self._size = index_type(self.shape.width).itemsize
 
     def opened(self, interface: int) -> None:
         self._filters.setdefault(interface, {})
@@ -81,7 +82,7 @@ class BloomForwarding:
             for at, place in enumerate(new):
                 headers[place] = BloomHeader.of(self.shape.width, bits[starts[at] : starts[at + 1]])
         known = [header for header in headers if header is not None]
-        links = self._table.match_batch(*_joined(known), [each.interface for each in arrivals])
+        links = self._table.match_batch(*_joined(known, self._size), [each.interface for each in arrivals])
         return [Route(((header, own),)) if own else _NOWHERE for header, own in zip(known, links, strict=True)]
 
     def entry_table(self) -> EntryTable:
@@ -123,8 +124,7 @@ def shape_of(options: Mapping[str, Any]) -> BloomShape:
     return BloomShape(options.get("m", usual.width), options.get("k", usual.hashes), key)
 
 
-def _joined(headers: Sequence[BloomHeader]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    indices = [header.indices for header in headers]
-    starts = np.zeros(len(indices) + 1, np.int64)
-    np.cumsum([len(each) for each in indices], out=starts[1:])
-    return starts, np.concatenate(indices).astype(np.int32) if indices else np.zeros(0, np.int32)
+def _joined(headers: Sequence[BloomHeader], size: int) -> tuple[list[int], bytes]:
+    """Where the bits of each digest start, and all bits, of so many bytes each."""
+    packed = [header.packed for header in headers]
+    return list(accumulate((len(each) // size for each in packed), initial=0)), b"".join(packed)

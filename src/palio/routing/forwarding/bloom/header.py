@@ -1,4 +1,4 @@
-"""The digest of an event as it travels: the indices of its bits, or a bitmap where that is shorter (Jerzak §5.2.1).
+"""The digest of an event as it travels: the indices of its bits, or a bitmap where that is shorter (Jerzak §5.2.3).
 
 The first byte says how wide the digest is, as a power of two, and which of the two follows. The bytes are the
 value itself: a broker that passes an event on writes what it read.
@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from palio.errors import WireError
-from palio.routing.forwarding.bloom.bits import Bits
-from palio.routing.forwarding.bloom.shape import SHORT
+from palio.routing.forwarding.bloom.bits import Bits, from_bitmap, to_bitmap
+from palio.routing.forwarding.bloom.shape import SHORT, index_type
 from palio.routing.forwarding.headers import register
 
 _IS_BITMAP: Final = 0x80
@@ -37,9 +37,7 @@ class BloomHeader:
         index = index_type(width)
         if len(bits) * index.itemsize <= (width + 7) // 8:
             return cls(bytes((power,)) + np.asarray(bits, index).tobytes())
-        flags = np.zeros(width, np.uint8)
-        flags[np.asarray(bits)] = 1
-        return cls(bytes((power | _IS_BITMAP,)) + np.packbits(flags, bitorder="little").tobytes())
+        return cls(bytes((power | _IS_BITMAP,)) + to_bitmap(width, bits))
 
     @property
     def width(self) -> int:
@@ -49,8 +47,15 @@ class BloomHeader:
     def indices(self) -> npt.NDArray[Any]:
         """The indices of the bits."""
         if self.data[0] & _IS_BITMAP:
-            return np.flatnonzero(np.unpackbits(np.frombuffer(self.data, np.uint8, offset=1), bitorder="little"))
+            return np.array(from_bitmap(self.data[1:]))
         return np.frombuffer(self.data, index_type(self.width), offset=1)
+
+    @property
+    def packed(self) -> bytes:
+        """The indices of the bits, as `index_type` has them."""
+        if self.data[0] & _IS_BITMAP:
+            return self.indices.astype(index_type(self.width)).tobytes()
+        return self.data[1:]
 
     @property
     def bits(self) -> Bits:
@@ -74,8 +79,3 @@ class BloomHeader:
         if made.width != SHORT and room and int(made.indices.max(initial=0)) >= made.width:
             raise WireError("an index of a digest is beyond its width")
         return made
-
-
-def index_type(width: int) -> np.dtype[Any]:
-    """How an index of a bit is written, in digests of a width."""
-    return np.dtype("<u2" if width <= SHORT else "<u4")

@@ -7,7 +7,19 @@ not for every popular predicate it has. The other bits are looked up in a bitmap
 
 from __future__ import annotations
 
-from palio.matching.columnar.native import compiled, i32_at, i64_at, lowest_bit, put_i32, put_i64, put_u8, u8_at
+from palio.matching.columnar.native import (
+    compiled,
+    i32_at,
+    i64_at,
+    inlined,
+    lowest_bit,
+    put_i32,
+    put_i64,
+    put_u8,
+    u8_at,
+    u16_at,
+    u32_at,
+)
 
 # What a table is to the kernels: addresses and sizes at these places.
 HEADS, MASK, LENGTHS, NEXT, BUCKETS, STARTS, COUNTS, SLOTS, BITS, FIELDS = range(10)
@@ -47,11 +59,19 @@ def unlink(table: int, entry: int) -> None:
     put_i32(following, before, i32_at(following, entry))
 
 
+@inlined
+def _index(bits: int, at: int, is_wide: int) -> int:
+    return u32_at(bits, at) if is_wide else u16_at(bits, at)
+
+
 @compiled
-def match_digests(table: int, bits: int, starts: int, rows: int, present: int, found: int, slots: int) -> int:
+def match_digests(
+    table: int, bits: int, is_wide: int, starts: int, rows: int, present: int, found: int, slots: int
+) -> int:
     """For each row of bits, mark the slots of the entries it satisfies; slots that are marked already are not tested.
 
-    `present` is a bitmap of zeros as wide as the digests, and is left so. Gives how many entries were tested.
+    Bits are of 32 bits each where they are wide, else of 16. `present` is a bitmap of zeros as wide as the digests, and
+    is left so. Gives how many entries were tested.
     """
     heads, mask, following = i64_at(table, HEADS), i64_at(table, MASK), i64_at(table, NEXT)
     own_starts, own_counts, own_bits = i64_at(table, STARTS), i64_at(table, COUNTS), i64_at(table, BITS)
@@ -60,10 +80,10 @@ def match_digests(table: int, bits: int, starts: int, rows: int, present: int, f
     for row in range(rows):
         low, high = i64_at(starts, row), i64_at(starts, row + 1)
         for at in range(low, high):
-            bit = i32_at(bits, at)
+            bit = _index(bits, at, is_wide)
             put_i64(present, bit >> 6, i64_at(present, bit >> 6) | (1 << (bit & 63)))
         for at in range(low, high):
-            entry = i32_at(heads, i32_at(bits, at) & mask)
+            entry = i32_at(heads, _index(bits, at, is_wide) & mask)
             while entry >= 0:
                 place = row * slots + i32_at(owners, entry)
                 if u8_at(found, place) == 0:
@@ -79,7 +99,7 @@ def match_digests(table: int, bits: int, starts: int, rows: int, present: int, f
                         put_u8(found, place, 1)
                 entry = i32_at(following, entry)
         for at in range(low, high):
-            put_i64(present, i32_at(bits, at) >> 6, 0)
+            put_i64(present, _index(bits, at, is_wide) >> 6, 0)
     return tests
 
 

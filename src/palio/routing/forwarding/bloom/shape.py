@@ -13,7 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import ceil, log2
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from palio.errors import InvalidArgument
 from palio.filters.kinds import KINDS
@@ -46,7 +48,7 @@ class BloomShape:
     def for_rate(cls, rate: float, satisfied: int, key: bytes = b"") -> BloomShape:
         """A shape in which a predicate that an event does not satisfy seems satisfied at most this often.
 
-        What counts is not how many predicates there are, as one might think (Jerzak §5.2 does), but how many of them
+        What counts is not how many predicates there are, as one might think (Jerzak §5.2.1 does), but how many of them
         one event satisfies: only those are in its digest. Every hash costs room in every header and work at every
         broker, and width costs nearly nothing; so there are as few hashes as indices of sixteen bits allow.
         """
@@ -92,5 +94,10 @@ def fill(width: int, elements: int, hashes: int) -> float:
 
 
 def false_positives(width: int, elements: int, hashes: int) -> float:
-    """How often an element that was never added seems to be there (Jerzak §5.2)."""
+    """How often an element that was never added seems to be there (Jerzak §5.2.1)."""
     return fill(width, elements, hashes) ** hashes
+
+
+def index_type(width: int) -> np.dtype[Any]:
+    """How an index of a bit is written, in digests of a width."""
+    return np.dtype("<u2" if width <= SHORT else "<u4")

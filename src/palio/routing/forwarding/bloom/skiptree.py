@@ -1,4 +1,4 @@
-"""skiptree: from a digest to the interfaces, by leaving out (Jerzak §5.5).
+"""skiptree: from a digest to the interfaces, by leaving out (Jerzak §5.6.1).
 
 A filter is wanted unless it owns a bit that the digest lacks. So all filters are candidates at first, and between two
 neighbouring bits of the digest everyone who owns a bit strictly in between goes. To take out a gap at once there are

@@ -10,6 +10,8 @@ the filters, and not with the width of the digests.
 
 from __future__ import annotations
 
+import threading
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
@@ -20,15 +22,33 @@ import numpy.typing as npt
 from palio.matching.columnar.axes import address_of
 from palio.routing.forwarding.bloom import kernels
 from palio.routing.forwarding.bloom.bits import Bits
+from palio.routing.forwarding.bloom.shape import SHORT, index_type
 
 Ints32 = npt.NDArray[np.int32]
-Ints64 = npt.NDArray[np.int64]
 
 _FIRST_ROOM: Final = 8
 _PER_ENTRY: Final = ("next", "bucket", "start", "count", "slot")
 _WANTED: Final = 1
 _NOT_ASKED: Final = 2
 _MOST_REMEMBERED: Final = 1024
+
+
+class _Scratch(threading.local):
+    """Bitmaps of zeros by width, one of each for a thread: a broker need not have its own."""
+
+    def __init__(self) -> None:
+        self._bitmaps: dict[int, tuple[array[int], int]] = {}
+
+    def bitmap(self, width: int) -> int:
+        """Where a bitmap is; who sets bits in it clears them again."""
+        known = self._bitmaps.get(width)
+        if known is None:
+            made = array("q", bytes((width + 63) // 64 * 8))
+            known = self._bitmaps[width] = made, made.buffer_info()[0]
+        return known[1]
+
+
+_scratch: Final = _Scratch()
 
 
 class DigestTable:
@@ -88,26 +108,37 @@ class DigestTable:
 
     def match(self, bits: Bits) -> set[int]:
         """The interfaces with a filter all of whose bits are set."""
-        starts = np.array([0, len(bits)], np.int64)
-        return set(self.match_batch(starts, np.array(bits, np.int32), [None])[0])
+        packed = np.array(bits, index_type(self._width)).tobytes()
+        return set(self.match_batch([0, len(bits)], packed, [None])[0])
 
-    def match_batch(self, starts: Ints64, bits: Ints32, arrivals: Sequence[int | None]) -> list[tuple[int, ...]]:
+    def match_batch(
+        self, starts: Sequence[int], packed: bytes, arrivals: Sequence[int | None]
+    ) -> list[tuple[int, ...]]:
         """The interfaces that want each of many digests, but for the one it came by, in order.
 
-        The bits of digest `i` are `bits[starts[i]:starts[i + 1]]`.
+        The bits of digest `i` are those from `starts[i]` up to `starts[i + 1]`, packed as headers have them.
         """
         rows, slots = len(arrivals), len(self._interfaces)
         if not slots:
             return [()] * rows
-        found = np.zeros((rows, slots), np.uint8)
+        # Not of NumPy, which takes microseconds to say where an array is.
+        found = array("B", bytes(rows * slots))
         for slot in self._always:
-            found[:, slot] = _WANTED
+            for row in range(rows):
+                found[row * slots + slot] = _WANTED
         for row, arrival in enumerate(arrivals):
             if arrival in self._slots:
-                found[row, self._slots[arrival]] = _NOT_ASKED
-        present = np.zeros((self._width + 63) // 64, np.int64)
+                found[row * slots + self._slots[arrival]] = _NOT_ASKED
+        bounds, bits = array("q", starts), array("B", packed)
         self.operations += kernels.match_digests(
-            self._address, address_of(bits), address_of(starts), rows, address_of(present), address_of(found), slots
+            self._address,
+            bits.buffer_info()[0],
+            int(self._width > SHORT),
+            bounds.buffer_info()[0],
+            rows,
+            _scratch.bitmap(self._width),
+            found.buffer_info()[0],
+            slots,
         )
         marks = found.tobytes()
         return [self._answer(marks[at : at + slots]) for at in range(0, rows * slots, slots)]

@@ -22,7 +22,7 @@ from palio.filters.kinds import KINDS, LOWEST_CUT, Kind, Position
 from palio.filters.tree import Leaf
 from palio.filters.values import ValueSet
 from palio.routing.conjunctive import Conjunction
-from palio.routing.forwarding.prefix.placing import place
+from palio.routing.forwarding.prefix.placing import Meeting, met, place
 
 _FEW: Final = 8  # siblings that are compared one by one
 
@@ -32,12 +32,12 @@ class Node:
 
     __slots__ = ("condition", "ends", "groups", "order", "parent")
 
-    def __init__(self, condition: Leaf | None, parent: Node | None) -> None:
+    def __init__(self, condition: Leaf | None, order: tuple[Any, ...], parent: Node | None) -> None:
         self.condition = condition
+        self.order = order
         self.parent = parent
         self.groups: dict[str, Siblings] = {}
         self.ends = 0  # how many conjunctions end here
-        self.order = () if condition is None else order_of(condition)
 
     @property
     def children(self) -> list[Node]:
@@ -78,12 +78,13 @@ class Siblings:
             for kind, span in _spans(node):
                 del self._spans[kind][bisect_left(self._spans[kind], span[0], key=_low)]
 
-    def meeting(self, values: ValueSet) -> Iterator[tuple[Node, ValueSet]]:
-        """Those that overlap a set, in their order, and their own values."""
+    def meeting(self, values: ValueSet) -> Iterator[tuple[Node, ValueSet, Meeting]]:
+        """Those that overlap a set, in their order, with their own values and how they meet it."""
         for node in self.nodes if len(self.nodes) <= _FEW else self._near(values):
             own = node.condition.values  # type: ignore[union-attr]
-            if own is values or own.overlaps(values):
-                yield node, own
+            meeting = met(own, values)
+            if meeting is not None:
+                yield node, own, meeting
 
     def _near(self, values: ValueSet) -> list[Node]:
         """Those that an interval of the set touches, found by their lower ends."""
@@ -107,9 +108,9 @@ class RoutingTree:
     """Conjunctions as a tree of conditions; each may be inserted any number of times."""
 
     def __init__(self) -> None:
-        self.root = Node(None, None)
+        self.root = Node(None, (), None)
         self._ends: dict[Conjunction, tuple[int, list[Node]]] = {}
-        self._conditions: dict[Leaf, Leaf] = {}  # equal ones are kept once
+        self._conditions: dict[Leaf, tuple[Leaf, tuple[Any, ...]]] = {}  # kept once, with the place in their order
 
     def __len__(self) -> int:
         """How many different conjunctions it holds."""
@@ -141,7 +142,10 @@ class RoutingTree:
     def _grown(self, node: Node, rest: Conjunction, covered: list[Node]) -> Node:
         """A path of new nodes for what is left of a conjunction; the first takes the covered children below it."""
         for condition in rest:
-            child = Node(self._conditions.setdefault(condition, condition), node)
+            known = self._conditions.get(condition)
+            if known is None:
+                known = self._conditions[condition] = condition, _order_of(condition)
+            child = Node(*known, node)
             for each in covered:
                 node.detach(each)
                 child.attach(each)
@@ -150,12 +154,12 @@ class RoutingTree:
         return node
 
 
-def order_of(condition: Leaf) -> tuple[Any, ...]:
+def _order_of(condition: Leaf) -> tuple[Any, ...]:
     """The order of conditions: by attribute, then by where the values begin. It needs only to be one for all."""
     return condition.attribute, tuple((part.inside, part.cuts) for part in condition.values.parts)
 
 
-def _meetings(node: Node, condition: Leaf) -> Iterator[tuple[Node, ValueSet]]:
+def _meetings(node: Node, condition: Leaf) -> Iterator[tuple[Node, ValueSet, Meeting]]:
     siblings = node.groups.get(condition.attribute)
     return iter(()) if siblings is None else siblings.meeting(condition.values)
 

@@ -8,6 +8,7 @@ interface may share a node: tags are counted, so that one that leaves does not t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -55,9 +56,9 @@ class Tags:
     def forward(self, trees: Sequence[ForwardingTree]) -> list[tuple[int, ...] | None]:
         """The interfaces along each forwarding tree; None for one that this routing tree cannot have made."""
         code = b"".join([tree.code for tree in trees])
-        starts = np.cumsum([0, *[len(tree.code) for tree in trees]])
-        heights = np.array([tree.height for tree in trees], np.int32)
-        if self._below is None and heights.any():
+        starts = np.array([0, *accumulate([len(tree.code) for tree in trees])], np.int64)
+        heights = [tree.height for tree in trees]
+        if self._below is None and any(heights):
             self._below = np.empty_like(self._words)
             kernels.gather_below(self._words, self._index.tree.parents, self._width, self._below)
         out = np.empty(len(trees) * self._width, np.uint64)
@@ -65,7 +66,7 @@ class Tags:
         kernels.forward(
             np.frombuffer(code, np.uint8),
             starts,
-            heights,
+            np.array(heights, np.int32),
             self._index.tree.children,
             self._words,
             self._words if self._below is None else self._below,

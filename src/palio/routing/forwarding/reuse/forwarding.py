@@ -6,7 +6,7 @@ A link that gets a key of an incomplete list needs no look; one that gets none d
 
 The source does not say how a broker knows that a list is complete. A look that finds fewer than `n` gives a complete
 one; a part of a complete list is complete for the link it is for; a part of an incomplete list is incomplete, however
-short it is. With covering or merging a broker upstream does not know all filters, so no list is complete (Shen §3.5).
+short it is. With covering or merging a broker upstream does not know all filters, so no list is complete (Shen §3.6).
 
 A key nobody knows belongs to a filter that is on its way out, and is passed over.
 """
@@ -35,7 +35,7 @@ _Sends = dict[int, ReuseHeader | None]
 
 @dataclass(slots=True)
 class Costs:
-    """What was done, as Shen §3.4 counts it: a look for each event and link, and a look-up for each key that came."""
+    """What was done, as Shen §3.5 counts it: a look for each event and link, and a look-up for each key that came."""
 
     looks: int = 0
     lookups: int = 0

@@ -1,0 +1,293 @@
+"""`palio simulate`: what do subscriptions and events cost in a network of brokers, by each strategy?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from palio.cli import terminal
+from palio.errors import IllegalCombination, InputError, InvalidArgument
+from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
+
+if TYPE_CHECKING:
+    from palio.simulation import Network, Topology
+
+_SHAPES: Final = ("line", "star", "tree", "random", "mesh", "transit-stub")
+_AT_ONCE: Final = 100  # events between two looks at the progress
+_WRONG: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one combination cost."""
+
+    propagation: str
+    forwarding: str
+    advertisements: bool
+    subscription_messages: int
+    subscription_bytes: int
+    event_messages: int
+    event_bytes: int
+    deliveries: int
+    unwanted: int
+    """Events that came to a broker for nothing."""
+    filters: int
+    """Filters that all brokers store for their neighbours, together."""
+    virtual_seconds: float
+    seconds: float
+    hash: str
+    verdict: str
+
+
+@click.command()
+@click.option("--topology", default="tree", show_default=True, metavar="SHAPE",
+              help=f"How brokers are linked: {', '.join(_SHAPES)}, or JSON with `nodes` and `edges`.")  # fmt: skip
+@click.option("--brokers", type=click.IntRange(1), default=27, show_default=True, metavar="N", help="How many brokers.")
+@click.option("--propagation", "propagations", multiple=True, type=click.Choice([*PROPAGATIONS, "all"]),
+              default=("identity",), show_default=True, help="How subscriptions spread; may be repeated.")  # fmt: skip
+@click.option("--forwarding", "forwardings", multiple=True, type=click.Choice([*FORWARDINGS, "all"]),
+              default=("content",), show_default=True, help="How events move; may be repeated.")  # fmt: skip
+@click.option("--advertisements", is_flag=True, help="Publishers advertise, and subscriptions go only towards them.")
+@click.option("--subscriptions", type=click.IntRange(0), default=200, show_default=True, metavar="N",
+              help="How many subscriptions to flights, made from real ones.")  # fmt: skip
+@click.option("--events", type=click.IntRange(0), default=500, show_default=True, metavar="N", help="How many flights.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="What chance decides; the same seed, the same run."
+)
+@click.option("--option", "options", multiple=True, metavar="NAME=VALUE",
+              help="loss=0.1, delay=0.02, mode=always, slack=0.2, …; may be repeated.")  # fmt: skip
+@click.option("--draw", type=click.Path(dir_okay=False, path_type=Path), default=Path("network.svg"), show_default=True,
+              metavar="FILE", help="Draw the network with its traffic, as .svg or .png.")  # fmt: skip
+@click.option("--no-draw", is_flag=True, help="Draw nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object for each combination, on a line each.")
+@click.pass_context
+def simulate(
+    ctx: click.Context,
+    topology: str,
+    brokers: int,
+    propagations: tuple[str, ...],
+    forwardings: tuple[str, ...],
+    advertisements: bool,
+    subscriptions: int,
+    events: int,
+    seed: int,
+    options: tuple[str, ...],
+    draw: Path,
+    no_draw: bool,
+    as_json: bool,
+) -> None:
+    """Simulate a network of brokers: what subscriptions and events cost, by each strategy.
+
+    Real flights are published, each airline's at a broker of its own; subscriptions to them are made at random
+    brokers. Every run is compared with what flooding would deliver.
+
+    For each strategy: the messages with which brokers told each other what is wanted, those with events, the events
+    that came to a broker in vain, the filters that brokers keep for their neighbours, and what was delivered.
+
+    \b
+    Examples:
+      palio simulate
+      palio simulate --topology random --brokers 100 --propagation all
+      palio simulate --propagation identity --forwarding all --subscriptions 2000
+      palio simulate --advertisements --option loss=0.1 --draw network.png
+      palio simulate --topology mesh --brokers 40 --json
+
+    Exit code 0: every delivery was right; 1: some were not; 2: choices that do not go together.
+    """
+    shape = _topology(topology, brokers, seed)
+    given = dict(_option(each) for each in options)
+    combinations = list(_combinations(propagations, forwardings, advertisements, given))
+    costs = []
+    network: Network | None = None
+    for propagation, forwarding in combinations:
+        network, cost = _run(shape, propagation, forwarding, advertisements, subscriptions, events, seed, given)
+        costs.append(cost)
+        if as_json:
+            terminal.print_json(asdict(cost), at_once=True)
+    if not as_json:
+        _print(costs, shape, network)
+    if network is not None and not no_draw:
+        network.draw(draw)
+        terminal.messages().print(f"The network of the last line is drawn in {draw}.", soft_wrap=True)
+    ctx.exit(0 if all(cost.verdict.startswith("right") for cost in costs) else _WRONG)
+
+
+def _topology(name: str, brokers: int, seed: int) -> Topology:
+    from random import Random
+
+    from palio.simulation import topologies
+
+    random = Random(seed)
+    match name:
+        case "line":
+            return topologies.line(brokers)
+        case "star":
+            return topologies.star(brokers)
+        case "tree":
+            return topologies.tree(brokers)
+        case "random":
+            return topologies.random_tree(brokers, random)
+        case "mesh":
+            return topologies.random_mesh(brokers, max(1, brokers // 2), random)
+        case "transit-stub":
+            return topologies.transit_stub(max(1, brokers // 10), 3, 3, random)
+    return _from_file(Path(name))
+
+
+def _from_file(path: Path) -> Topology:
+    import json
+
+    from palio.simulation.topologies import from_topohub
+
+    if path.suffix != ".json":
+        raise InvalidArgument(f"there is no topology {str(path)!r}; known are {', '.join(_SHAPES)} and files of JSON")
+    try:
+        return from_topohub(json.loads(path.read_bytes()))[0]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(str(path), f"not a network of nodes and edges: {error!r}") from None
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidArgument(f"an option is NAME=VALUE, not {text!r}")
+    for kind in (int, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    return name, {"true": True, "false": False}.get(value, value)
+
+
+def _combinations(
+    propagations: tuple[str, ...], forwardings: tuple[str, ...], advertisements: bool, options: dict[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Those that are asked for and legal; an illegal one is an error where it is the only one."""
+    from palio.routing.combinations import Combination
+
+    asked = [
+        (propagation, forwarding)
+        for propagation in (PROPAGATIONS if "all" in propagations else propagations)
+        for forwarding in (FORWARDINGS if "all" in forwardings else forwardings)
+    ]
+    for propagation, forwarding in asked:
+        try:
+            Combination(propagation, forwarding, advertisements, options=options)
+        except IllegalCombination as error:
+            if len(asked) == 1:
+                raise
+            terminal.messages().print(f"left out: {error}", soft_wrap=True)
+            continue
+        yield propagation, forwarding
+
+
+def _run(
+    shape: Topology,
+    propagation: str,
+    forwarding: str,
+    advertisements: bool,
+    subscriptions: int,
+    events: int,
+    seed: int,
+    options: dict[str, Any],
+) -> tuple[Network, Cost]:
+    from random import Random
+
+    from palio.simulation import Network
+    from palio.workloads.flights import SUBSCRIPTIONS, generated_subscriptions, sample
+
+    flights = sample().to_pylist()
+    random = Random(seed)
+    begun = time.perf_counter()
+    net = Network(
+        shape, propagation=propagation, forwarding=forwarding, advertisements=advertisements, seed=seed, options=options
+    )
+    airlines = sorted({flight["carrier"] for flight in flights})
+    home = {airline: random.randrange(shape.brokers) for airline in airlines}
+    if advertisements:
+        for airline, at in home.items():
+            net.advertise(at, f"carrier = '{airline}'")
+    for each in [*SUBSCRIPTIONS, *generated_subscriptions(subscriptions, seed)][:subscriptions]:
+        net.subscribe(random.randrange(shape.brokers), each.where)
+    net.run()
+    console = terminal.messages()
+    with terminal.progress(console, f"{propagation}, {forwarding}", events) as progress:
+        task = progress.add_task("", total=events, done="")
+        for number in range(events):
+            flight = flights[number % len(flights)]
+            net.publish(home[flight["carrier"]], {name: value for name, value in flight.items() if value is not None})
+            if number % _AT_ONCE == 0:
+                net.run()
+                progress.update(task, completed=number, done=terminal.plural(number, "event"))
+        net.run()
+    return net, _cost(net, time.perf_counter() - begun)
+
+
+def _cost(net: Network, seconds: float) -> Cost:
+    telling = ("subscribe", "unsubscribe", "advertise", "unadvertise")
+    return Cost(
+        propagation=net.combination.propagation,
+        forwarding=net.combination.forwarding,
+        advertisements=net.combination.advertisements,
+        subscription_messages=sum(map(net.traffic.messages, telling)),
+        subscription_bytes=sum(map(net.traffic.bytes, telling)),
+        event_messages=net.traffic.messages("publish"),
+        event_bytes=net.traffic.bytes("publish"),
+        deliveries=len(net.deliveries),
+        unwanted=net.drops.get("nobody wants it here", 0),
+        filters=sum(
+            len(filters)
+            for interfaces in net.tables.values()
+            for interface, filters in interfaces.items()
+            if interface != "clients"
+        ),
+        virtual_seconds=net.now,
+        seconds=seconds,
+        hash=net.trace.hash,
+        verdict=str(net.verdict()),
+    )
+
+
+def _print(costs: list[Cost], shape: Topology, network: Network | None) -> None:
+    from rich.table import Column
+
+    if network is None:
+        return
+    console = terminal.results()
+    linked = terminal.plural(len(shape.links), "link")
+    console.print(f"{terminal.plural(shape.brokers, 'broker')}, {linked}, seed {network.seed}", style="title")
+    console.print()
+    table = terminal.table(
+        Column("strategy", no_wrap=True),
+        *map(terminal.numbers, ("told", "KB", "events", "KB", "in vain", "filters", "delivered")),
+    )
+    for cost in costs:
+        table.add_row(
+            f"{cost.propagation}, {cost.forwarding}{', adv.' if cost.advertisements else ''}",
+            f"{cost.subscription_messages:,}",
+            f"{cost.subscription_bytes / 1000:,.0f}",
+            f"{cost.event_messages:,}",
+            f"{cost.event_bytes / 1000:,.0f}",
+            f"{cost.unwanted:,}",
+            f"{cost.filters:,}",
+            f"{cost.deliveries:,}",
+        )
+    console.print(table)
+    console.print()
+    wrong = [cost for cost in costs if not cost.verdict.startswith("right")]
+    for cost in wrong:
+        console.print(f"{cost.propagation}, {cost.forwarding}: {cost.verdict}", style="bad", soft_wrap=True)
+    if not wrong:
+        console.print("Every delivery is what flooding would have delivered.", style="good", soft_wrap=True)
+    done = network.hops
+    console.print(
+        f"{terminal.plural(done, 'message')} of the last line in {costs[-1].virtual_seconds:.3g} virtual seconds and "
+        f"{terminal.duration(costs[-1].seconds)} here; hash {costs[-1].hash[:12]}",
+        style="quiet",
+        soft_wrap=True,
+    )

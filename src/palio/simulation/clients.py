@@ -1,0 +1,97 @@
+"""Who are the clients of a simulated network, what did they ask for, and what came to them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.routing.clients import (
+    AdvertiseClient,
+    Cancelled,
+    ClientRequest,
+    Confirmed,
+    Refused,
+    SubscribeClient,
+    UnadvertiseClient,
+    UnsubscribeClient,
+)
+from palio.routing.codec import decode_event
+from palio.routing.effects import Deliver, Reply
+from palio.routing.messages import EventId
+from palio.simulation.history import Advertisement, Delivery, History, Subscription
+from palio.simulation.hosts import Host
+from palio.simulation.trace import Trace
+
+
+class Clients:
+    """All clients of all brokers."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.deliveries: list[Delivery] = []
+        self.confirmations: dict[Subscription, float] = {}
+        self.cancellations: list[Subscription] = []
+        self.refusals: list[Refused] = []
+        self._names: dict[tuple[int, str, str], Subscription] = {}
+        self._events: dict[EventId, Event] = {}
+        self._numbers = 0
+        self._published = 0
+
+    def subscription(self, at: int, wanted: Filter, client: str) -> Subscription:
+        """A new one, which begins now."""
+        self._numbers += 1
+        made = Subscription(self._numbers, at, wanted, client)
+        self._names[at, client, str(made.number)] = made
+        self.history.subscriptions[made] = self.history.begin()
+        return made
+
+    def advertisement(self, at: int, offered: Filter, client: str) -> Advertisement:
+        """A new one, which begins now."""
+        self._numbers += 1
+        made = Advertisement(self._numbers, at, offered, client)
+        self.history.advertisements[made] = self.history.begin()
+        return made
+
+    def event(self, given: Event | Mapping[str, Any] | str | bytes) -> Event:
+        """An event with an id that depends on nothing but the run; one that was given stays."""
+        if isinstance(given, Event):
+            return given
+        self._published += 1
+        id = f"event-{self._published}"
+        if isinstance(given, Mapping):
+            return Event.from_dict(given, id=id)
+        return Event.from_json(given, id=id)
+
+    def delivered(self, at: int, deliver: Deliver, now: float, trace: Trace) -> None:
+        id = deliver.event.id
+        event = self._events.get(id)
+        if event is None:
+            event = self._events[id] = decode_event(deliver.event.body)
+        for client, names in deliver.clients:
+            for name in names:
+                subscription = self._names[at, client, name]
+                self.deliveries.append(Delivery(subscription, event, at, now))
+                trace.did(now, at, "deliver", detail=f"{event.id} to {subscription.number}")
+
+    def replied(self, at: int, reply: Reply, now: float) -> None:
+        match reply.answer:
+            case Confirmed(name):
+                self.confirmations.setdefault(self._names[at, reply.client, name], now)
+            case Cancelled(name):
+                self.cancellations.append(self._names[at, reply.client, name])
+            case Refused():
+                self.refusals.append(reply.answer)
+
+    def unanswered(self, host: Host) -> Iterator[tuple[str, ClientRequest]]:
+        """What clients ask again after a crash: all that they asked for and the disk does not know."""
+        kept = {(client, request.name) for client, request in host.disk.read()}
+        for subscription, life in self.history.subscriptions.items():
+            name, client = str(subscription.number), subscription.client
+            if subscription.at == host.number and (life.ended is None) != ((client, name) in kept):
+                yield client, UnsubscribeClient(name) if life.ended else SubscribeClient(name, subscription.wanted)
+        for advertisement, life in self.history.advertisements.items():
+            name, client = str(advertisement.number), advertisement.client
+            if advertisement.at == host.number and (life.ended is None) != ((client, name) in kept):
+                yield client, UnadvertiseClient(name) if life.ended else AdvertiseClient(name, advertisement.offered)

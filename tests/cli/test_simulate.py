@@ -1,0 +1,95 @@
+"""`palio simulate`: the table of costs, the picture, the exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from palio.cli.main import palio
+
+SMALL = ["--brokers", "6", "--subscriptions", "20", "--events", "100"]
+
+
+def simulate(*arguments: str) -> Result:
+    command = ["simulate", *SMALL, *arguments]
+    if "--draw" not in arguments:
+        command.append("--no-draw")
+    return CliRunner(env={"COLUMNS": "120"}).invoke(palio, command)
+
+
+def test_a_table_with_a_line_for_each_strategy(tmp_path: Path) -> None:
+    answer = simulate("--propagation", "all")
+    assert answer.exit_code == 0
+    for propagation in ("flooding", "simple", "identity", "covering", "merging"):
+        assert f"{propagation}, content" in answer.stdout
+    assert "Every delivery is what flooding would have delivered." in answer.stdout
+    assert answer.stdout.startswith("6 brokers, 5 links, seed 0\n")
+
+
+def test_json_has_a_line_for_each_strategy_and_a_seed_gives_one_hash(tmp_path: Path) -> None:
+    answers = [simulate("--forwarding", "content", "--forwarding", "bloom", "--json", "--seed", "3") for _ in range(2)]
+    lines = [[json.loads(line) for line in answer.stdout.splitlines()] for answer in answers]
+    assert [each["forwarding"] for each in lines[0]] == ["content", "bloom"]
+    assert [each["hash"] for each in lines[0]] == [each["hash"] for each in lines[1]]
+    assert lines[0][0]["deliveries"] == lines[0][1]["deliveries"]
+    assert lines[0][0]["event_messages"] > 0
+
+
+@pytest.mark.parametrize("name", ["net.svg", "net.png"])
+def test_the_network_is_drawn(tmp_path: Path, name: str) -> None:
+    answer = simulate("--topology", "mesh", "--draw", str(tmp_path / name))
+    assert answer.exit_code == 0
+    assert f"drawn in {tmp_path / name}" in answer.stderr
+    picture = (tmp_path / name).read_bytes()
+    if name.endswith("png"):
+        assert picture.startswith(b"\x89PNG")
+    else:
+        assert picture.count(b"<line ") == 8
+        assert picture.count(b"<circle ") == 6
+        assert b"messages" in picture
+
+
+@pytest.mark.parametrize("shape", ["line", "star", "random", "transit-stub"])
+def test_shapes(tmp_path: Path, shape: str) -> None:
+    assert simulate("--topology", shape).exit_code == 0
+
+
+def test_a_network_from_a_file_with_advertisements_over_links_that_lose(tmp_path: Path) -> None:
+    file = tmp_path / "net.json"
+    nodes = [{"id": "a", "name": "Oslo"}, {"id": "b", "name": "Rome"}]
+    file.write_text(json.dumps({"nodes": nodes, "edges": [{"source": "a", "target": "b", "dist": 2000.0}]}))
+    answer = simulate("--topology", str(file), "--advertisements", "--option", "loss=0.2")
+    assert answer.exit_code == 0
+    assert "2 brokers, 1 link," in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--propagation", "covering", "--forwarding", "bloom"], "is not possible"),
+        (["--topology", "cube"], "there is no topology 'cube'"),
+        (["--option", "loss"], "an option is NAME=VALUE"),
+        (["--draw", "net.gif"], "ends with .svg or .png"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+    answer = simulate(*arguments)
+    assert answer.exit_code == 2
+    assert said in answer.stderr
+
+
+def test_a_file_that_is_no_network_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "net.json"
+    file.write_text("[]")
+    answer = simulate("--topology", str(file))
+    assert answer.exit_code == 2
+    assert "net.json" in answer.stderr
+
+
+def test_of_several_strategies_those_that_do_not_go_together_are_left_out(tmp_path: Path) -> None:
+    answer = simulate("--propagation", "flooding", "--forwarding", "all")
+    assert answer.exit_code == 0
+    assert answer.stderr.count("left out: ") == 3
