@@ -15,7 +15,10 @@ fewer events. What is compared:
   between it and the JVM: what the way of the events costs;
 - hash joins: subscriptions as a table with a column for each bound, joined on the rarest word each asks for, then the
   other bounds compared; those without a word by a nested loop;
-- nested loop: the same table, joined on all bounds.
+- nested loop: the same table, joined on all bounds;
+- explode and group: a row for each value of an event and each condition of a subscription, joined, the hits counted;
+- CASE: an expression for each subscription, in one SELECT;
+- pandas loop: a pandas function that asks one subscription after the other.
 
 Answers are compared on the events that all engines of a size have seen.
 """
@@ -37,6 +40,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from harness.engines import spark_sql
 from harness.report import figure, short
 from rich.console import Console
 from rich.table import Table
@@ -44,10 +48,9 @@ from rich.table import Table
 from palio import Matcher
 from palio.spark import Wants, match
 from palio.spark.session import open_session
-from palio.workloads import Workload, mix
-from palio.workloads.conditions import EQUALS, UNUSED, Conditions
+from palio.workloads import mix
 
-WORKLOAD = mix(attributes=10, conditions=(3, 5), present=(10, 10), vocabulary=300)
+WORKLOAD = mix(attributes=10, conditions=(3, 5), present=(10, 10), vocabulary=140)
 SIZES = {"100": 100, "1k": 1_000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000}
 # Events that an engine gets at each size, so that none takes long.
 EVENTS = {
@@ -58,8 +61,11 @@ EVENTS = {
     "Palio, files": {"100k": 300_000, "1M": 60_000},
     "hash joins": {"10k": 100_000, "100k": 10_000, "1M": 1_000},
     "nested loop": {"100": 200_000, "1k": 50_000, "10k": 4_000, "100k": 0, "1M": 0},
+    "explode and group": {"100": 50_000, "1k": 5_000, "10k": 500, "100k": 0, "1M": 0},
+    "pandas loop": {"100": 100_000, "1k": 20_000, "10k": 4_000, "100k": 0, "1M": 0},
+    "CASE": {"100": 200_000, "1k": 20_000, "10k": 0, "100k": 0, "1M": 0},
 }
-NUMBER = "number"
+NUMBER = spark_sql.NUMBER
 
 
 @dataclass
@@ -94,15 +100,15 @@ class Bench:
         if any(name.startswith("Palio") for name in engines):
             wants = self._wants(count)
         table = None
-        if any("loop" in name or "join" in name for name in engines):
-            table = subscription_table(self.spark, WORKLOAD, count, self._folder)
+        if any(name in ("hash joins", "nested loop", "explode and group") for name in engines):
+            table = spark_sql.subscription_table(self.spark, WORKLOAD, count, self._folder)
         checked: dict[str, tuple[int, Callable[[int], Any]]] = {}
         found: list[Line] = []
         for name in engines:
             events = min(self._events, EVENTS[name].get(size, self._events))
             if not events:
                 continue
-            job = self._job(name, wants, table)
+            job = self._job(name, wants, table, count)
             _say(f"{size} subscriptions: {name}, {events:,} events …")
             line = Line(name, size, events, self._best(lambda job=job, events=events: job(self._frame(events))))
             found.append(line)
@@ -140,7 +146,7 @@ class Bench:
         matcher.save(path)
         return Wants.read(self.spark, str(path))
 
-    def _job(self, name: str, wants: Wants | None, table: Any) -> Callable[[Any], Any]:
+    def _job(self, name: str, wants: Wants | None, table: Any, count: int) -> Callable[[Any], Any]:
         match name:
             case "pass-through":
                 return lambda events: events.mapInArrow(pass_through, f"{NUMBER} long")
@@ -153,8 +159,15 @@ class Bench:
             case "Palio, files":
                 return lambda events: read_in_python(events, wants)
             case "hash joins":
-                return lambda events: hash_joins(events, table)
-        return lambda events: nested_loop(events, table)
+                return lambda events: spark_sql.hash_joins(events, table, WORKLOAD)
+            case "nested loop":
+                return lambda events: spark_sql.nested_loop(events, table, WORKLOAD)
+            case "explode and group":
+                return lambda events: spark_sql.exploded(events, table, WORKLOAD)
+        wheres = WORKLOAD.subscriptions(count)["where"].to_pylist()
+        if name == "CASE":
+            return lambda events: spark_sql.case_expressions(events, wheres)
+        return lambda events: spark_sql.pandas_loop(events, wheres, WORKLOAD)
 
     def _compare(self, lines: list[Line], jobs: dict[str, tuple[int, Callable[[int], Any]]]) -> None:
         if not jobs:
@@ -208,71 +221,6 @@ def read_in_python(events: Any, wants: Wants | None) -> Any:
     paths = [(path,) for path in events.inputFiles()]
     handed = spark.createDataFrame(paths, "path string").repartition(len(paths))
     return handed.mapInArrow(run, f"{NUMBER} long, subscription_ids array<int>")
-
-
-def subscription_table(spark: Any, workload: Workload, count: int, folder: Path) -> Any:
-    """Subscriptions as rows: a word for a text attribute, two bounds for a number, NULL where nothing is asked."""
-    path = folder / f"subscriptions-{count}.parquet"
-    if not path.exists():
-        pq.write_table(_bounds(workload, workload.subscription_conditions(count)), path)
-    return spark.read.parquet(str(path))
-
-
-def _bounds(workload: Workload, conditions: Conditions) -> pa.Table:
-    count = len(conditions)
-    columns: dict[str, Any] = {"subscription": pa.array(np.arange(count))}
-    rarest = np.full(count, -1)
-    access = np.full(count, -1)
-    words = pa.array([f"v{number}" for number in range(workload.vocabulary)])
-    for place, name in enumerate(workload.names):
-        low, high = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
-        for position in range(conditions.kind.shape[1]):
-            here = (conditions.attribute[:, position] == place) & (conditions.kind[:, position] != UNUSED)
-            low[here], high[here] = conditions.low[here, position], conditions.high[here, position]
-            words_here = here & (conditions.kind[:, position] == EQUALS) & (name[0] == "s")
-            better = words_here & (conditions.low[:, position] > rarest)
-            rarest[better], access[better] = conditions.low[better, position], place
-        if name[0] == "s":
-            columns[f"s_{name}"] = words.take(pa.array(low, mask=low < 0))
-        else:
-            columns[f"s_{name}_low"] = pa.array(low, mask=low < 0)
-            columns[f"s_{name}_high"] = pa.array(high, mask=low < 0)
-    columns["access"] = pa.array(access)
-    return pa.table(columns)
-
-
-def _holds(names: list[str]) -> str:
-    """That an event is within the bounds of a subscription, of these attributes."""
-    texts = [f"(s_{name} IS NULL OR {name} = s_{name})" for name in names if name[0] == "s"]
-    numbers = [
-        f"(s_{name}_low IS NULL OR {name} BETWEEN s_{name}_low AND s_{name}_high)" for name in names if name[0] == "n"
-    ]
-    return " AND ".join([*texts, *numbers])
-
-
-def nested_loop(events: Any, table: Any) -> Any:
-    from pyspark.sql import functions as sql
-
-    return events.join(sql.broadcast(table), sql.expr(_holds(WORKLOAD.names))).select(NUMBER, "subscription")
-
-
-def hash_joins(events: Any, table: Any) -> Any:
-    from pyspark.sql import functions as sql
-
-    found = []
-    for place, name in [(-1, None), *((at, each) for at, each in enumerate(WORKLOAD.names) if each[0] == "s")]:
-        some = table.where(sql.col("access") == place)
-        if name is None:
-            joined = nested_loop(events, some)
-        else:
-            others = [each for each in WORKLOAD.names if each != name]
-            on = sql.expr(f"{name} = s_{name} AND {_holds(others)}")
-            joined = events.join(sql.broadcast(some), on).select(NUMBER, "subscription")
-        found.append(joined)
-    whole = found[0]
-    for each in found[1:]:
-        whole = whole.union(each)
-    return whole
 
 
 def digest(found: Any) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.connect_server import connect_session
 from tests.spark_session import open_session, spark_environment
 
 if TYPE_CHECKING:
@@ -51,9 +52,17 @@ def data_folder() -> Path:
     return folder
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--connect", action="store_true", help="run tests marked `connect` through Spark Connect")
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     """One Spark session for all tests of a process, see `tests/spark_session.py`."""
+    if request.config.getoption("--connect"):
+        with connect_session(tmp_path_factory.mktemp("spark")) as session:
+            yield session
+        return
     with pytest.MonkeyPatch.context() as environment:
         for name, value in spark_environment().items():
             environment.setenv(name, value)

@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PROJECT = Path(__file__).parent.parent
+SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
 
 
 def spark_environment() -> dict[str, str]:
@@ -43,19 +53,9 @@ def open_session(folder: Path) -> SparkSession:
             "-XX:+UseSerialGC",
         ]
     )
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("palio tests")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", java_options)
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .config("spark.local.dir", str(folder))
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .getOrCreate()
-    )
+    builder = SparkSession.builder.master("local[2]").appName("palio tests")
+    builder = builder.config("spark.driver.extraJavaOptions", java_options).config("spark.local.dir", str(folder))
+    builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

@@ -28,7 +28,7 @@ def test_a_machine_on_which_the_tests_run_is_fine() -> None:
     code, found = findings()
     assert code == 0, found
     assert {each["state"] for each in found.values()} <= {"fine", "absent"}
-    assert {"Python", "Palio", "matching", "Spark", "Java"} <= set(found)
+    assert {"Python", "Palio", "matching", "Spark", "Java", "Delta tables", "NATS JetStream"} <= set(found)
     assert sys.version.split()[0] in found["Python"]["seen"]
 
 

@@ -116,6 +116,8 @@ def test_a_log_that_is_not_there_is_not_made_by_looking() -> None:
         (["--exact"], "--exact needs a FILE"),
         (["--remove", "nobody"], "there is none with this id"),
         (["nowhere.jsonl"], "nowhere.jsonl"),
+        (["--list"], "there is no subscription log at"),
+        (["--id", "a", "--where", "x = 1", "--language", "latin"], "no condition language 'latin'"),
         (["--id", "a", "--where", "price >"], "where a value should stand"),
     ],
 )

@@ -77,7 +77,7 @@ def test_generate(tmp_path: Path) -> None:
         (["generate", "mix", "--out", "x"], "say how many"),
         (["generate", "mixed", "--events", "1", "--out", "x"], "there is no workload 'mixed'"),
         (["generate", "mix", "--events", "1", "--out", "x", "--set", "colour"], "NAME=VALUE"),
-        (["generate", "mix", "--events", "1", "--out", "x", "--set", "colour=red"], "colour"),
+        (["generate", "mix", "--events", "1", "--out", "x", "--set", "colour=red"], "it has profile, seed, attributes"),
     ],
 )
 def test_what_makes_no_sense_is_said_before_spark_starts(arguments: list[str], told: str) -> None:

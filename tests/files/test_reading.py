@@ -142,11 +142,18 @@ def test_a_format_overrides_the_name() -> None:
         ("a.csv", "a.b.csv", "there is no format 'a.b.csv'"),
     ],
 )
-def test_an_unknown_kind_is_refused_with_the_known_ones(path: str, format: str | None, reason: str) -> None:
+def test_an_unknown_kind_is_refused_with_the_known_ones(
+    path: str, format: str | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if path not in ("", "-"):
+        Path(path).touch()
     with pytest.raises(InputError, match=reason):
         read_events(path, format)
     with pytest.raises(InputError, match=reason):
         read_subscriptions(path, format)
+    with pytest.raises(InputError, match="there is no such file"):
+        read_subscriptions("nowhere", format)
 
 
 # Events from every kind of file.

@@ -105,7 +105,7 @@ def main(address: str, folder: Path, plan: str) -> None:
     from pyspark.sql import SparkSession
 
     from palio import Subscription
-    from palio.spark import match
+    from palio.spark import Rendezvous, match
 
     builder = SparkSession.builder.master(address).appName("palio tests")
     for name, value in {
@@ -123,7 +123,13 @@ def main(address: str, folder: Path, plan: str) -> None:
     )
     slow = rows.mapInArrow(partial(slowly, str(folder / "begun")), rows.schema)
     wants = [Subscription(id, where) for id, where in SUBSCRIPTIONS.items()]
-    found = match(slow, wants, plan=plan, columns=["id"])  # type: ignore[arg-type]
+    if plan != "per event":
+        found = match(slow, wants, plan=plan, columns=["id"])  # type: ignore[arg-type]
+    else:
+        # What comes out of a shuffle comes in another order when it is computed again.
+        shuffled = slow.repartition(8).mapInArrow(partial(slowly, str(folder / "begun")), rows.schema)
+        lists = match(shuffled, wants, plan=Rendezvous("key-space-split", 8), columns=["id"], per_event=True)
+        found = lists.selectExpr("id", "explode_outer(subscription_ids) AS subscription_id")
     found.write.parquet(str(folder / "hits"))
     spark.stop()
 

@@ -37,6 +37,7 @@ class Bits:
         return pa.array(bits, pa.int64())
 
 
+@pytest.mark.connect
 def test_each_event_has_its_subscribers_once_and_in_order(spark: SparkSession) -> None:
     events = spark.range(40).selectExpr("id", "id AS price", "IF(id % 3 = 0, 'A', 'B') AS symbol")
     rows = annotate(events, WANTS).collect()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from palio.filters.filter import Filter
 from palio.spark import covering
 from palio.workloads import mix
@@ -46,5 +48,6 @@ def test_chains_lead_to_their_end_and_what_cannot_be_read_is_left_out(spark: Spa
     assert found == {"x0": None, **{f"x{n}": "x0" for n in range(1, 30)}}
 
 
+@pytest.mark.connect
 def test_none_are_none(spark: SparkSession) -> None:
     assert covering(spark, []).collect() == []

@@ -39,6 +39,7 @@ def test_a_sample_bounds_the_rate(spark: SparkSession, archive: DataFrame) -> No
     assert estimate(archive, "price >= 90", sample=4_000, seed=3) == found
 
 
+@pytest.mark.connect
 def test_those_that_fire_with_it_are_told(spark: SparkSession, archive: DataFrame) -> None:
     others = [
         {"id": "new", "where": "price >= 80"},
@@ -57,6 +58,7 @@ def test_those_that_fire_with_it_are_told(spark: SparkSession, archive: DataFram
 def test_an_empty_archive_tells_nothing(spark: SparkSession, archive: DataFrame) -> None:
     found = estimate(archive.limit(0), "price > 1")
     assert (found.events, found.matches, found.expected) == (0, 0, 0)
+    assert (found.low, found.high) == (0.0, 1.0)
 
 
 def test_what_makes_no_sense_is_refused(spark: SparkSession, archive: DataFrame) -> None:

@@ -43,6 +43,7 @@ def expected(*, s: bool = True, price: bool = True) -> dict[int, set[str]]:
     }
 
 
+@pytest.mark.connect
 def test_all_columns_are_looked_at_where_none_is_named(events: DataFrame) -> None:
     assert answers(events.withColumn("who", matches(WANTS))) == expected()
 
@@ -54,6 +55,7 @@ def test_only_the_named_columns_are_looked_at(events: DataFrame) -> None:
     assert answers(events.withColumn("who", named)) == expected()
 
 
+@pytest.mark.connect
 def test_sql_may_call_it(spark: SparkSession, events: DataFrame) -> None:
     events.createOrReplaceTempView("palio_events")
     spark.udf.register("who_wants", matching_function(WANTS, "price", "s"))

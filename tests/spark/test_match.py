@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import palio.spark
 from palio import InvalidSubscription, Matcher, PalioError
 from palio.errors import PipelineError
 from palio.matching.subscription import Subscription
@@ -32,6 +33,8 @@ EVENTS = """
            cast(id AS DECIMAL(10, 2)) AS money, encode(cast(id AS STRING), 'UTF-8') AS raw,
            timestamp_seconds(id * 3600) AS at, cast(timestamp_seconds(id * 3600) AS TIMESTAMP_NTZ) AS local,
            array(array(id), array(id + 1)) AS nested, concat('{"x": ', id, ', "y": {"z": ["a", "b"]}}') AS payload,
+           if(id % 2 = 0, named_struct('x', nullif(id, -1)), NULL) AS half,
+           if(id % 3 = 0, map('x', nullif(id, -1)), NULL) AS whole,
            id AS `dot.ted`, INTERVAL '1' DAY AS span, cast(NULL AS STRING) AS nothing
     FROM range(24)
 """
@@ -68,6 +71,12 @@ CONDITIONS = {
     "m.k = 5": "m['k'] = 5",
     "m.`dot.ted` = 5": "m['dot.ted'] = 5",
     "m.none IS NULL": None,
+    "half IS NULL": None,
+    "half IS NOT NULL AND id < 5": None,
+    "half.x IS NULL": None,
+    "whole IS NULL": None,
+    "m IS NOT NULL AND id > 20": None,
+    "s.deep IS NOT NULL AND id > 21": None,
     "day >= DATE'2024-01-20'": None,
     "money = 3.00": None,
     "at > TIMESTAMP'1970-01-01 20:00:00'": None,
@@ -92,6 +101,7 @@ def expected(events: DataFrame) -> set[tuple[int, str]]:
     }
 
 
+@pytest.mark.connect
 @pytest.mark.parametrize(
     ("columns", "plan"),
     [
@@ -154,6 +164,55 @@ def test_texts_that_hold_json_are_read(spark: SparkSession, events: DataFrame) -
     # Names find these columns too without regard to case.
     written = wants("Payload.x = 3", "payload.x = 3")
     assert pairs(match(broken, written, json=["PAYLOAD"])) == {(3, "Payload.x = 3"), (3, "payload.x = 3")}
+
+
+OBJECTS = """
+    SELECT 1L AS id, array(named_struct('sku', 'a', 'size', 1, 'tags', map('t', 1), 'parts', array(
+        named_struct('n', 1, 'at', TIMESTAMP_NTZ'2024-01-01 00:00:00'), named_struct('n', 2, 'at', NULL)))) AS items
+    UNION ALL SELECT 2L, array(named_struct('sku', 'a', 'size', 1, 'tags', NULL, 'parts', NULL), NULL,
+                               named_struct('sku', 'b', 'size', 2, 'tags', map('t', 2), 'parts', array()))
+    UNION ALL SELECT 3L, array() UNION ALL SELECT 4L, NULL
+"""
+
+
+@pytest.mark.parametrize("plan", ["broadcast", *map(rendezvous, MAPPINGS)], ids=str)
+def test_conditions_on_the_objects_of_an_array_ask_for_one_of_them(spark: SparkSession, plan: Any) -> None:
+    events = spark.sql(f"SELECT id, items, struct(items) AS box, to_json(struct(items)) AS text FROM ({OBJECTS})")
+    # As Spark says it, of the objects in `items`.
+    asked = {
+        "{}.sku = 'a' AND {}.size = 1": "exists(items, i -> i.sku = 'a' AND i.size = 1)",
+        "{}.sku = 'a' AND {}.size = 2": "FALSE",
+        "{}.SKU = 'b' AND {}.Size = 2": "exists(items, i -> i.sku = 'b' AND i.size = 2)",
+        "{}.sku = 'a' AND {}.tags.t IS NULL": "exists(items, i -> i.sku = 'a' AND i.tags['t'] IS NULL)",
+        "{}.sku = 'a' AND {}.tags.t = 1": "exists(items, i -> i.sku = 'a' AND i.tags['t'] = 1)",
+        "{}.parts.n = 1 AND {}.parts.at > TIMESTAMP'2023-01-01 00:00:00'": "id = 1",
+        "{}.parts.n = 2 AND {}.parts.at > TIMESTAMP'2023-01-01 00:00:00'": "FALSE",
+    }
+    expected = {(row.id, said) for said, meant in asked.items() for row in events.where(meant).collect()}
+    for place in ("items", "box.items", "text.items"):
+        if place == "text.items":  # JSON is read as it is written
+            asked = {said: meant for said, meant in asked.items() if "SKU" not in said and "parts" not in said}
+            expected = {(id, said) for id, said in expected if said in asked}
+        wanted = [{"id": said, "where": said.replace("{}", place)} for said in asked]
+        assert pairs(match(events, wanted, json=["text"], columns=["id"], plan=plan)) == expected
+    nobody = palio.spark.matches([{"id": "x", "where": "items.sku = 'a' AND items.size = 2"}])
+    assert all(row.who == [] for row in events.withColumn("who", nobody).collect())
+
+
+def test_columns_that_conditions_cannot_look_at_are_named(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = spark.sql(
+        "SELECT 1L AS id, INTERVAL '1' DAY AS gap, parse_json('1') AS loose, 'A' COLLATE UTF8_LCASE AS soft, "
+        "TIMESTAMP'2024-01-01 00:00:00' AS at"
+    )
+    asked = wants("gap IS NULL", "loose IS NULL", "soft = 'A'", "at IS NOT NULL")
+    for _ in range(2):
+        assert len(pairs(match(row, asked, columns=["id"]))) == len(asked)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 3  # each once
+    for name, said in {"gap": "interval day", "loose": "variant", "soft": "compared by their bytes"}.items():
+        assert [message for message in told if f"column {name}," in message and said in message]
 
 
 def test_whole_events_are_searched(events: DataFrame) -> None:
@@ -241,6 +300,13 @@ def test_what_makes_no_sense_is_refused(events: DataFrame, options: dict[str, An
 def test_a_column_in_the_way_is_named(events: DataFrame) -> None:
     with pytest.raises(PipelineError, match="subscription_id already"):
         match(events.withColumnRenamed("price", "Subscription_ID"), wants("id = 1"))
+
+
+def test_two_columns_of_one_name_are_named(spark: SparkSession) -> None:
+    twice = spark.sql("SELECT 1L AS id, 2 AS price, 3 AS price")
+    with pytest.raises(PipelineError, match="two columns price"):
+        match(twice, wants("id = 1"))
+    assert pairs(match(twice, wants("id = 1"), columns=["id"])) == {(1, "id = 1")}
 
 
 def test_a_frame_without_what_makes_a_subscription_is_refused(spark: SparkSession, events: DataFrame) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from palio import Matcher
-from palio.spark.shared_index import SharedIndex
+from palio.spark.shared_index import SharedIndex, remove_left_behind
 
 
 @dataclass
@@ -55,3 +57,17 @@ def test_what_did_not_get_through_is_brought_again(matcher: Matcher) -> None:
     cluster.breaks = False
     SharedIndex.publish(cluster.session, matcher)
     assert len(cluster.carried) == 1
+
+
+def test_what_killed_processes_left_behind_is_removed(tmp_path: Path) -> None:
+    for name in ("dead", "alive", "new", "other"):
+        folder = tmp_path / f"palio-spark-{name}"
+        folder.mkdir()
+        (folder / "palio-1.palio").touch()
+        if name != "other":
+            (folder / "lock").touch()
+            os.utime(folder / "lock", (0, 0) if name != "new" else None)
+    with (tmp_path / "palio-spark-alive" / "lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        remove_left_behind(tmp_path)
+    assert {each.name for each in tmp_path.iterdir()} == {f"palio-spark-{name}" for name in ("alive", "new", "other")}

@@ -159,6 +159,21 @@ def _sigma() -> Iterator[Finding]:
         yield Finding("Sigma rules", "fine", f"pySigma {found}")
 
 
+def _around_streams() -> Iterator[Finding]:
+    """What a stream may read from, write to and keep its subscriptions in; each an extra of its own."""
+    for package, extra, what in (
+        ("deltalake", "delta", "Delta tables"),
+        ("nats-py", "nats", "NATS JetStream"),
+        ("obstore", "stores", "logs in object stores"),
+        ("grpcio", "connect", "Spark Connect"),
+    ):
+        found = _version_of(package)
+        if found is None:
+            yield Finding(what, "absent", f"{package} is not installed", f"pip install 'palio[{extra}]' brings it")
+        else:
+            yield Finding(what, "fine", f"{package} {found}")
+
+
 def _started_spark() -> Iterator[Finding]:
     from palio.errors import PalioError
     from palio.spark.session import open_session
@@ -189,4 +204,4 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
 
 
-_LOOKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (_python, _engine, _spark, _sigma)
+_LOOKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (_python, _engine, _spark, _around_streams, _sigma)

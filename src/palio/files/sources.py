@@ -88,6 +88,12 @@ class Source:
         self.close()
 
 
+def check_there(path: str | Path) -> None:
+    """Refuse a file that is not there, before its name is asked what it holds."""
+    if str(path) != STANDARD_INPUT and "://" not in str(path) and not Path(path).exists():
+        raise InputError(str(path), _explain(path, FileNotFoundError()))
+
+
 def _open(path: str | Path) -> BinaryIO:
     if str(path) == STANDARD_INPUT:
         return sys.stdin.buffer

@@ -18,7 +18,7 @@ from palio.events.values import type_name
 from palio.files.folders import is_of_conditions, read_conditions
 from palio.files.json_text import read_lines, read_values
 from palio.files.line import SubscriptionLine
-from palio.files.sources import STANDARD_INPUT, Kind, Source, kind_of
+from palio.files.sources import STANDARD_INPUT, Kind, Source, check_there, kind_of
 
 OnError: TypeAlias = Callable[[InputError], None]
 _Fault: TypeAlias = Callable[[int, str], None]
@@ -39,6 +39,7 @@ def read_subscriptions(
     """
     if format is None and str(path) != STANDARD_INPUT and is_of_conditions(path):
         return read_conditions(path, language, on_error or _raise)
+    check_there(path)
     kind = kind_of(path, format)
     return _subscriptions(Source(path, kind.compression), str(path), kind, on_error, limits)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from palio.events import Event
+from palio.events.groups import Element, Group, Grouped
 from palio.events.names import join_path, split_path
 from palio.matching.columnar.segment import Ints
 from palio.matching.flat_columns import is_within
@@ -41,7 +42,7 @@ class SingleEvents:
         if not self._paths or isinstance(piece, list):
             return events
         rename = _Renaming(piece.schema.names)
-        return ({rename[name]: value for name, value in attributes.items()} for attributes in events)
+        return (rename.all_in(attributes) for attributes in events)
 
     def some(self, rows: Ints, names: Collection[str] | None) -> Iterable[Mapping[str, Any]]:
         """The events of some rows, in that order; of their attributes at least those that are named."""
@@ -69,6 +70,18 @@ class _Renaming(dict[str, str]):
         first, *rest = split_path(attribute)
         self[attribute] = renamed = ".".join((first, join_path(rest)))
         return renamed
+
+    def all_in(self, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The same attributes by their other names; those that belong together still do."""
+        if isinstance(attributes, Grouped):
+            return Grouped(self.all_in(attributes.alone), self._groups(attributes.groups))
+        return {self[name]: value for name, value in attributes.items()}
+
+    def _groups(self, groups: tuple[Group, ...]) -> tuple[Group, ...]:
+        return tuple(
+            Group(self[path], tuple(Element(self.all_in(alone), self._groups(inner)) for alone, inner in elements))
+            for path, elements in groups
+        )
 
 
 def _columns_of(batch: pa.RecordBatch, names: Collection[str], paths: bool) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ from math import prod
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from palio.errors import PalioError
+from palio.events.groups import Grouped
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING, Kind
 from palio.filters.normal_form import covering_conjunction, expand
@@ -241,8 +242,9 @@ def _cells(scale: Scale, attributes: Attributes, name: str) -> list[int]:
     value = attributes.get(name, MISSING)
     if not isinstance(value, tuple):
         return [scale.cell(value)]
-    # An array without elements is as good as none.
-    return sorted({scale.cell(element) for element in value}) or [scale.cell(MISSING)]
+    # An array without elements is as good as none, and of several objects one may lack what another has.
+    elements = value if value and not isinstance(attributes, Grouped) else (*value, MISSING)
+    return sorted({scale.cell(element) for element in elements})
 
 
 def _present_cells(scale: Scale, attributes: Attributes, name: str) -> list[int]:

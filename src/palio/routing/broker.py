@@ -181,18 +181,6 @@ class Broker:
     def _begin(self, link: int, message: Begin) -> None:
         self._effects += self._neighbours.begin(link, message)
 
-    def _subscribe(self, link: int, message: messages.Subscribe) -> None:
-        self.tables.subscribed(link, message.key, message.wanted)
-
-    def _unsubscribe(self, link: int, message: messages.Unsubscribe) -> None:
-        self.tables.unsubscribed(link, message.key)
-
-    def _advertise(self, link: int, message: messages.Advertise) -> None:
-        self.tables.advertised(link, message.key, message.offered)
-
-    def _unadvertise(self, link: int, message: messages.Unadvertise) -> None:
-        self.tables.unadvertised(link, message.key)
-
     def _settle(self, link: int, message: messages.Settle) -> None:
         self._effects += self.tables.differences()
         self._effects += self._waves.asked(link, message.wave, self._neighbours.others(link))
@@ -306,10 +294,10 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
 }
 _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]] = {
     Begin: Broker._begin,
-    messages.Subscribe: Broker._subscribe,
-    messages.Unsubscribe: Broker._unsubscribe,
-    messages.Advertise: Broker._advertise,
-    messages.Unadvertise: Broker._unadvertise,
+    messages.Subscribe: lambda broker, link, said: broker.tables.subscribed(link, said.key, said.wanted),
+    messages.Unsubscribe: lambda broker, link, said: broker.tables.unsubscribed(link, said.key),
+    messages.Advertise: lambda broker, link, said: broker.tables.advertised(link, said.key, said.offered),
+    messages.Unadvertise: lambda broker, link, said: broker.tables.unadvertised(link, said.key),
     messages.Settle: Broker._settle,
     messages.Settled: Broker._settled,
     Announce: Broker._announce,

@@ -75,9 +75,12 @@ class Node:
         out = Out()
         touched: dict[int, Session] = {}
         for each in inputs:
-            kind = type(each)
-            if kind is Arrived or kind is Connected or kind is Disconnected or kind is TimerFired:
-                self._below(each, touched, out, now)
+            if type(each) is Arrived:
+                self._arrived(each.link, each.data, touched, out, now)
+            elif isinstance(each, Connected | Disconnected):
+                self._linked(each, touched, out, now)
+            elif isinstance(each, TimerFired) and each.name.startswith("link "):
+                self._fired(int(each.name.removeprefix("link ")), touched, out, now)
             else:
                 out.inputs.append(each)  # type: ignore[arg-type]
         effects = out.effects
@@ -91,40 +94,36 @@ class Node:
             session.settle(out)
         return effects
 
-    def _below(self, each: NodeInput, touched: dict[int, Session], out: Out, now: float) -> None:
-        """What happened to a link."""
-        match each:
-            case Arrived(link, data, _):
-                session = self._sessions.get(link)
-                if session is None:
-                    out.effects.append(Drop("link not connected"))
-                    return
-                try:
-                    frame = codec.decode(data)
-                except PalioError as error:
-                    out.effects.append(Close(link, str(error)))
-                    return
-                touched[link] = session
-                session.arrived(frame, out, now)
-            case Connected(link):
-                session = self._sessions.get(link)
-                if session is None:
-                    session = self._sessions[link] = self._make_session(link, self._identity)
-                touched[link] = session
-                session.connected(out, now)
-            case Disconnected(link):
-                session = self._sessions.get(link)
-                touched.pop(link, None)
-                if session is not None:
-                    session.disconnected(out)
-            case TimerFired(name) if name.startswith("link "):
-                link = int(name.removeprefix("link "))
-                session = self._sessions.get(link)
-                if session is not None:
-                    touched[link] = session
-                    session.fired(out, now)
-            case TimerFired():
-                out.inputs.append(each)
+    def _arrived(self, link: int, data: bytes, touched: dict[int, Session], out: Out, now: float) -> None:
+        session = self._sessions.get(link)
+        if session is None:
+            out.effects.append(Drop("link not connected"))
+            return
+        try:
+            frame = codec.decode(data)
+        except PalioError as error:
+            out.effects.append(Close(link, str(error)))
+            return
+        touched[link] = session
+        session.arrived(frame, out, now)
+
+    def _linked(self, each: Connected | Disconnected, touched: dict[int, Session], out: Out, now: float) -> None:
+        session = self._sessions.get(each.link)
+        if isinstance(each, Disconnected):
+            touched.pop(each.link, None)
+            if session is not None:
+                session.disconnected(out)
+            return
+        if session is None:
+            session = self._sessions[each.link] = self._make_session(each.link, self._identity)
+        touched[each.link] = session
+        session.connected(out, now)
+
+    def _fired(self, link: int, touched: dict[int, Session], out: Out, now: float) -> None:
+        session = self._sessions.get(link)
+        if session is not None:
+            touched[link] = session
+            session.fired(out, now)
 
     def _send(self, send: Send, touched: dict[int, Session], out: Out, now: float) -> None:
         """One message to several neighbours, written once."""

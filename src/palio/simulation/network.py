@@ -27,25 +27,21 @@ from palio.routing.clients import (
 from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
-from palio.routing.forwarding.annotated import EntryTable
 from palio.routing.forwarding.prefix.optimiser_client import OptimiserClient
 from palio.routing.messages import Report
 from palio.simulation import topologies
+from palio.simulation.brokers import Brokers
 from palio.simulation.clients import Clients
-from palio.simulation.history import Advertisement, History, Publication, Subscription
-from palio.simulation.hosts import Edge, Host
+from palio.simulation.history import Advertisement, Publication, Subscription
+from palio.simulation.hosts import Host
 from palio.simulation.oracle import Verdict, judge
 from palio.simulation.topologies import Topology
-from palio.simulation.trace import Trace
-from palio.simulation.traffic import Traffic
-from palio.simulation.views import components, links_in_use, tables
-from palio.simulation.world import World
 
 _EVERYBODY = "application"  # the client that acts where none is named
 _OPTIMISER = "optimiser"  # the client that makes routing trees
 
 
-class Network:
+class Network(Brokers):
     """Brokers and links. `Network.line`, `star`, `tree`, `random`, `mesh` and `from_graph` make the usual ones.
 
     >>> net = Network.line(3, propagation="covering")
@@ -75,18 +71,12 @@ class Network:
         `n` of reuse, `tree` of prefix (with `threshold` and, for the broker at which trees are made, `optimiser`).
         Where the links have circles, brokers agree on a spanning tree.
         """
-        self.topology = topology
         chosen = {**({"circles": True} if topology.has_circles else {}), **(options or {})}
-        self.combination = Combination(propagation, forwarding, advertisements, upkeep, chosen)
-        self.seed = seed
-        self.history = History(slow_disks=bool(self.combination.options.get("disk")))
+        super().__init__(topology, Combination(propagation, forwarding, advertisements, upkeep, chosen), seed)
         self._clients = Clients(self.history)
         self.deliveries = self._clients.deliveries
         self.confirmations = self._clients.confirmations
         self.cancellations = self._clients.cancellations
-        self._unsettled = True
-        self._parts: tuple[int, ...] | None = None
-        self._world = World(topology, self.combination, seed, self._delivered, self._replied, self._disturb)
         self._optimiser = OptimiserClient(self.combination.options) if self.combination.has_optimiser else None
         if self._optimiser is not None:
             self._announce(self._optimiser.announcement())
@@ -221,103 +211,17 @@ class Network:
             raise NotAdvertised(reason) if refused.unadvertised else PalioError(reason)
         return named
 
-    # What befalls a network
-
-    def run(self, seconds: float | None = None) -> None:
-        """Let time pass, until nothing is to come; or for so many virtual seconds."""
-        if self._world.run(None if seconds is None else self.now + seconds):
-            self.history.rests += 1
-            self._unsettled = False
-
-    def cut(self, link: tuple[int, int]) -> None:
-        """Break the link between two brokers; what is under way on it is lost."""
-        edge = self._edge(link)
-        if not edge.cut:
-            self._disturb()
-            edge.cut = True
-            self._world.disconnect(edge)
-
-    def mend(self, link: tuple[int, int]) -> None:
-        """Repair a link that was cut."""
-        edge = self._edge(link)
-        if edge.cut:
-            self._disturb()
-            edge.cut = False
-            self._world.connect(edge)
-
-    def crash(self, broker: int, after: int = 0) -> None:
-        """End a broker without a word: now, or after it has carried out so many more effects."""
-        host = self._host(broker)
-        self._disturb()
-        if after:
-            host.fuse = after
-        else:
-            self._world.stop(host)
-
     def restart(self, broker: int) -> None:
         """Begin a new life of a broker that crashed, with what it had written down.
 
         Clients ask again for what they were not answered.
         """
-        host = self._world.hosts[broker]
-        if host.node is not None:
-            raise InvalidArgument(f"broker {broker} is running")
-        self._disturb()
-        self._world.start(host)
+        super().restart(broker)
         if self._optimiser is not None and broker == self.combination.options.get("optimiser", 0):
             self._announce(self._optimiser.announcement())
+        host = self._host(broker)
         for client, request in list(self._clients.unanswered(host)):
             self._change(host, client, request)
-
-    # What can be seen
-
-    @property
-    def now(self) -> float:
-        """The virtual time, in seconds."""
-        return self._world.now
-
-    @property
-    def links(self) -> list[tuple[int, int]]:
-        """All links, also those that are cut."""
-        return list(self._world.edges)
-
-    @property
-    def traffic(self) -> Traffic:
-        """Messages and bytes per link and kind."""
-        return self._world.traffic
-
-    @property
-    def trace(self) -> Trace:
-        """What happened, step by step, and its hash."""
-        return self._world.trace
-
-    @property
-    def drops(self) -> dict[str, int]:
-        """What was thrown away or lost, by the reason; `nobody wants it here` counts false positives."""
-        return dict(sorted(self._world.drops.items()))
-
-    @property
-    def tree_links(self) -> list[tuple[int, int]]:
-        """The links that both ends use: all that are up, or those of the spanning tree."""
-        return links_in_use(self._world.hosts)
-
-    @property
-    def hops(self) -> int:
-        """All messages on all links."""
-        return self._world.hops
-
-    @property
-    def tables(self) -> dict[int, dict[int | str, list[Filter]]]:
-        """What each broker that runs stores: the filters it got from each neighbour, and from its own `clients`."""
-        return tables(self._world.hosts)
-
-    def entry_table(self, at: int) -> EntryTable:
-        """What a broker knows now, for a job that writes the headers of events in its stead."""
-        node = self._host(at).node
-        table = None if node is None else node.broker.entry_table()
-        if table is None:
-            raise InvalidArgument(f"{self.combination.forwarding} forwarding has no headers that others could write")
-        return table
 
     def verdict(self) -> Verdict:
         """What the flooding oracle says of all deliveries so far."""
@@ -331,35 +235,9 @@ class Network:
 
     # How it is done
 
-    def _host(self, at: int) -> Host:
-        if not 0 <= at < len(self._world.hosts):
-            raise InvalidArgument(f"there is no broker {at}; they are numbered from 0 to {len(self._world.hosts) - 1}")
-        host = self._world.hosts[at]
-        if host.node is None:
-            raise InvalidArgument(f"broker {at} has crashed; restart it first")
-        return host
-
-    def _edge(self, link: tuple[int, int]) -> Edge:
-        edge = self._world.edges.get((min(link), max(link)))
-        if edge is None:
-            raise InvalidArgument(f"there is no link between {link[0]} and {link[1]}")
-        return edge
-
     def _change(self, host: Host, client: str, request: ClientRequest) -> None:
         self._unsettled = True
         self._world.handle(host, [Requested(client, request, self.now)])
-
-    def _disturb(self) -> None:
-        self._unsettled = True
-        self._parts = None
-        self.history.next()
-        self.history.disturbed.add(self.history.rests)
-
-    def _components(self) -> tuple[int, ...]:
-        """Which brokers are joined; known until something breaks or is repaired."""
-        if self._parts is None:
-            self._parts = components(self._world.hosts, self._world.edges.values())
-        return self._parts
 
     def _delivered(self, at: int, deliver: Deliver) -> None:
         self._clients.delivered(at, deliver, self.now, self.trace)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from palio.spark.matching import match as match
     from palio.spark.reducing import covering as covering
     from palio.spark.rendezvous.sampling import Rendezvous as Rendezvous
+    from palio.spark.session import open_session as open_session
     from palio.spark.sinks import DeltaSink as DeltaSink
     from palio.spark.sinks import HttpSink as HttpSink
     from palio.spark.sinks import NatsSink as NatsSink
@@ -50,6 +51,7 @@ _HOMES = {
     "match": "palio.spark.matching",
     "matches": "palio.spark.functions",
     "matching_function": "palio.spark.functions",
+    "open_session": "palio.spark.session",
     "progress": "palio.spark.streaming.journal",
     "stream": "palio.spark.streaming.stream",
     "sweep": "palio.spark.sweeping",
@@ -74,6 +76,7 @@ __all__ = [
     "match",
     "matches",
     "matching_function",
+    "open_session",
     "progress",
     "stream",
     "sweep",

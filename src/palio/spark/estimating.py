@@ -86,7 +86,7 @@ def estimate(
     own, _ = counts.pop(new, (0, 0))
     low, high = interval(own, sampled, confidence)
     rate = own / sampled if sampled else 0.0
-    if whole:
+    if whole and sampled:
         low = high = rate
     overlaps = sorted(
         (_overlap(id, all, both, own) for id, (all, both) in counts.items() if both),

@@ -72,6 +72,13 @@ def find_java(environment: Mapping[str, str] | None = None) -> JavaHome:
     raise JavaNotFound(rejected)
 
 
+def without_warning(java: JavaHome, environment: Mapping[str, str] | None = None) -> Path:
+    """A `JAVA_HOME` for commands: Java warns of the module that Spark asks for, at every start, on the terminal."""
+    if not (java.path / "lib").exists():  # a launcher already
+        return java.path
+    return _home_with_launcher(java.path / "bin" / "java", os.environ)
+
+
 class _Unusable(Exception):
     """Why a place has no Java for Spark."""
 
@@ -170,7 +177,7 @@ def _write_launcher(home: Path, runtime: Path) -> None:
 
 def _launcher_script(runtime: Path) -> bytes:
     return f"""#!/bin/sh
-# Starts Java without the module {VECTOR_MODULE}, which it does not have and Spark asks for.
+# Starts Java without the module {VECTOR_MODULE}, which Spark asks for and can do without.
 for argument do
     shift
     [ "$argument" = "--add-modules={VECTOR_MODULE}" ] || set -- "$@" "$argument"

@@ -130,6 +130,9 @@ def _check_names(events: DataFrame, kept: Sequence[str], added: Sequence[str]) -
     unknown = [name for name in kept if name not in events.columns]
     if unknown:
         raise PipelineError(f"there is no column {unknown[0]} to keep; there are {', '.join(events.columns)}")
+    twice = [name for name in kept if events.columns.count(name) > 1]
+    if twice:
+        raise PipelineError(f"the events have two columns {twice[0]}; rename one, or say with columns= what to keep")
     taken = [name for name in added if name.lower() in {each.lower() for each in kept}]
     if taken:
         raise PipelineError(

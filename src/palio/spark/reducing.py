@@ -44,7 +44,8 @@ def covering(
     found = numbers.mapInArrow(palio_covering, "number long, by long").toArrow().sort_by("number")
     by = widest(found["by"].to_numpy()) if len(ids) else np.empty(0, np.int64)
     covered_by = ids.take(pa.array(by, mask=by < 0))
-    return spark.createDataFrame(pa.table({"id": ids, "covered_by": covered_by}))
+    rows = pa.table({"id": ids, "covered_by": covered_by})
+    return spark.createDataFrame(rows, "id string, covered_by string")
 
 
 def _search(matcher: Matcher) -> CoveringSearch:

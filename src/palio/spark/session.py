@@ -11,11 +11,12 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from palio.errors import PipelineError
-from palio.spark.java import find_java
+from palio.spark.java import find_java, without_warning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ def environment() -> dict[str, str]:
     import pyspark
 
     return {
-        "JAVA_HOME": str(find_java().path),
+        "JAVA_HOME": str(without_warning(find_java())),
         # Workers would take the `python3` of PATH, which has none of our modules.
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
@@ -62,6 +63,8 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
     where = master or LOCAL
     builder = SparkSession.builder.appName("palio")
     if where.startswith("sc://"):
+        if find_spec("grpc") is None:
+            raise PipelineError("Spark Connect needs packages that are not here; run: pip install 'palio[connect]'")
         builder = builder.remote(where)
     else:
         os.environ.update(environment())

@@ -8,10 +8,14 @@ copy. A worker keeps what it opened from one task, job and micro-batch to the ne
 from __future__ import annotations
 
 import atexit
+import fcntl
+import os
 import shutil
 import tempfile
 import threading
+import time
 from collections import Counter, OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
 
 _MOST_OPEN: Final = 4  # indexes that a worker keeps open
 _CHUNK: Final = 1 << 20
+_PREFIX: Final = "palio-spark-"
+_LOCK: Final = "lock"
+_SECONDS_TO_LOCK: Final = 60.0  # for a process that has made its folder, and has not come to lock it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +105,26 @@ _lock = threading.Lock()
 
 @cache
 def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="palio-spark-"))
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # until this process ends, however it does
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    remove_left_behind(folder.parent)
     return folder
+
+
+def remove_left_behind(parent: Path) -> None:
+    """Remove the folders of processes that were killed: those whose lock nobody holds."""
+    for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
+        with suppress(OSError):  # somebody else's, or removed meanwhile
+            descriptor = os.open(lock, os.O_RDWR)
+            try:
+                is_new = time.time() - os.fstat(descriptor).st_mtime < _SECONDS_TO_LOCK
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not is_new:
+                    shutil.rmtree(lock.parent, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 def _digest(path: Path) -> str:

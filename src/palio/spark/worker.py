@@ -13,8 +13,9 @@ import pyarrow as pa
 from palio.errors import EventError
 from palio.events import DEFAULT_LIMITS, Event
 from palio.events.flatten import flatten
+from palio.events.groups import Group, Grouped
 from palio.events.json import parse_value
-from palio.events.names import quote_segment
+from palio.events.names import quote_segment, split_path
 from palio.spark.columns import NOTHING
 from palio.spark.shared_index import SharedIndex
 
@@ -65,26 +66,60 @@ class Output:
         return found if self.subscriber is None else [*found, finder.subscribers().take(at)]
 
 
+def is_flat(batch: pa.RecordBatch, json: tuple[str, ...]) -> bool:
+    """Whether every column is an attribute, and none holds objects."""
+    return not json and not any(_holds_objects(field.type) for field in batch.schema)
+
+
+def _holds_objects(kind: pa.DataType) -> bool:
+    while pa.types.is_list(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_struct(kind))
+
+
 def read_events(batch: pa.RecordBatch, json: tuple[str, ...]) -> list[Event]:
-    """Rows whose last columns are texts that hold JSON: read one by one, what is no JSON object counting as missing."""
+    """Rows one by one: the last columns are texts that hold JSON, and what is no JSON object counts as missing."""
     plain = batch.num_columns - len(json)
     paths = batch.schema.names[:plain]
-    columns = [column.to_pylist() for column in batch.columns]
+    within = {
+        name: split_path(name)
+        for name, column in zip(paths, batch.columns, strict=False)
+        if _holds_objects(column.type)
+    }
     events = []
-    for row in zip(*columns, strict=True):
-        attributes = dict(zip(paths, row[:plain], strict=True))
-        for name, text in zip(json, row[plain:], strict=True):
-            attributes |= _read_json(name, text)
-        events.append(Event(attributes))
+    for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        alone = dict(zip(paths, row[:plain], strict=True))
+        objects = [_flat(path, alone.pop(name)) for name, path in within.items()]
+        objects += [_flat((name,), _parsed(text)) for name, text in zip(json, row[plain:], strict=True)]
+        groups: tuple[Group, ...] = ()
+        for each in objects:
+            if isinstance(each, Grouped):
+                groups += each.groups
+                each = each.alone
+            alone.update(each)
+        events.append(Event(Grouped(alone, groups) if groups else alone))
     return events
 
 
-def _read_json(name: str, text: str | None) -> Mapping[str, Any]:
+def _parsed(text: str | None) -> Any:
+    """The object that a text holds; None where it holds none."""
     if text is None:
-        return {}
+        return None
     try:
         value = parse_value(text, DEFAULT_LIMITS)
-        return flatten({name: value}, DEFAULT_LIMITS) if isinstance(value, dict) else {}
+    except EventError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _flat(path: tuple[str, ...], value: Any) -> Mapping[str, Any]:
+    """The attributes in a value that holds objects, by their whole names; none where it is too much for an event."""
+    if value is None:
+        return {}
+    for name in reversed(path):
+        value = {name: value}
+    try:
+        return flatten(value, DEFAULT_LIMITS)
     except EventError:
         return {}
 

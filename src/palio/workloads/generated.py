@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from inspect import signature
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -49,11 +50,15 @@ def workload(name: str, **parameters: Any) -> Generated:
     if name not in _HOMES:
         raise WorkloadError(f"there is no workload {name!r}; there are {', '.join(_HOMES)}")
     module, _, function = _HOMES[name].partition(":")
+    make: Callable[..., Generated] = getattr(import_module(module), function)
+    known = list(signature(type(make())).parameters)
+    unknown = [each for each in parameters if each not in known]
+    if unknown:
+        raise WorkloadError(f"{name} has no parameter {unknown[0]!r}; it has {', '.join(known)}")
     try:
-        made: Generated = getattr(import_module(module), function)(**parameters)
+        return make(**parameters)
     except TypeError as error:
         raise WorkloadError(f"{name}: {error}") from None
-    return made
 
 
 def table_of(texts: Iterator[tuple[int, pa.StringArray]]) -> pa.Table:

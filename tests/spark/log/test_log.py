@@ -416,3 +416,20 @@ def test_an_answer_that_got_lost_on_the_way_is_understood(tmp_path: Path, monkey
     assert Place(tmp_path).create("a", b"1")
     assert not Place(tmp_path).create("a", b"2")
     assert Place(tmp_path).read("a") == b"1"
+
+
+def test_a_change_keeps_whose_it_is_unless_told_otherwise(log: SubscriptionLog) -> None:
+    log.add("kept", "x = 1", subscriber="ada", metadata={"team": "blue"})
+    log.replace("kept", "x = 2")  # in the same version
+    log.commit()
+    log.replace("kept", "x = 3", metadata={"team": "red"})
+    log.commit()
+    other = SubscriptionLog(log.path)
+    found = other.at()["kept"]
+    assert (found.where, found.subscriber, dict(found.metadata)) == ("x = 3", "ada", {"team": "red"})
+    other.replace("kept", "x = 4", subscriber=None, metadata=None)
+    log.replace("kept", "x = 5", subscriber="bob")
+    other.commit()
+    log.commit()  # on top of the other's
+    found = log.at()["kept"]
+    assert (found.where, found.subscriber, dict(found.metadata)) == ("x = 5", "bob", {})

@@ -30,6 +30,7 @@ def flow(tmp_path: Path) -> Flow:
     return made
 
 
+@pytest.mark.connect
 def test_every_match_comes_once(spark: SparkSession, flow: Flow) -> None:
     log = write_log(flow, "price > 6", "symbol = 's1' AND price < 4", "TRUE")
     flow.run(spark, ParquetSink(flow.out))
@@ -341,6 +342,25 @@ def test_records_of_long_ago_are_removed(spark: SparkSession, flow: Flow, monkey
         (1, 0, None),
         (2, 3, [{"logOffset": 2}]),
     ]
+
+
+def test_marks_of_versions_that_the_log_has_forgotten_are_forgotten(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("palio.spark.streaming.journal.KEPT_BATCHES", 4)
+    log, journal = write_log(flow, "price > 6"), Journal(flow.checkpoint)
+    offsets = flow.checkpoint / "offsets"
+    offsets.mkdir(parents=True)
+    for batch in range(9):
+        (offsets / str(batch)).write_text(f"v1\n{{}}\n{batch}\n")
+        journal.begin(batch, log)
+        log.add(f"new {batch}", "price = 1")
+        log.commit()
+        if batch == 6:
+            log.compact(keep=timedelta(0))
+    assert log.oldest == 8
+    # One that is gone from the log says that there were any.
+    assert [mark.version for mark in journal.marks()] == [7, 8, 9]
 
 
 def test_damage_to_the_journal_is_named(flow: Flow) -> None:

@@ -11,7 +11,7 @@ import click
 
 from palio.cli import terminal
 from palio.cli.language import language_option
-from palio.errors import DuplicateSubscription, UnknownSubscription
+from palio.errors import DuplicateSubscription, PipelineError, UnknownSubscription
 
 if TYPE_CHECKING:
     from palio.matching.subscription import Subscription
@@ -85,6 +85,8 @@ def subscribe(
     if compact:
         target.compact()
     if list_them:
+        if not target.exists():
+            raise PipelineError(f"there is no subscription log at {target.path}")
         for each in target.at():
             terminal.print_json(_line(each))
     elif as_json:

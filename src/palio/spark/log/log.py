@@ -8,13 +8,14 @@ that snapshot.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack
 
 from palio.errors import (
     DuplicateSubscription,
@@ -49,6 +50,22 @@ _READINGS: Final = 5  # how often a reader starts again, each time after a compa
 _log = logging.getLogger("palio.spark")
 
 
+class Said(TypedDict, total=False):
+    """What may be said of a subscription beside its condition."""
+
+    language: str
+    subscriber: str | None
+    metadata: Mapping[str, Any] | None
+    timezone: str
+
+
+class _Staged(NamedTuple):
+    """A change to come, and what it keeps of the subscription as it is then."""
+
+    change: Change
+    kept: frozenset[str] = frozenset()
+
+
 class SubscriptionLog:
     """A log of subscriptions in a folder, by its path or address (`s3://…`); made by the first commit.
 
@@ -68,7 +85,7 @@ class SubscriptionLog:
 
     def __init__(self, path: str | Path) -> None:
         self._place = Place(path)
-        self._staged: list[Change] = []
+        self._staged: list[_Staged] = []
         self._latest = 0
         self._head = Head(0)
         self._ids: tuple[int, set[str]] | None = None  # the ids at a version, for those who write
@@ -84,37 +101,27 @@ class SubscriptionLog:
 
     # Writing
 
-    def add(
-        self,
-        id: str,
-        where: Any,
-        *,
-        language: str = "sql",
-        subscriber: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        timezone: str = "UTC",
-    ) -> None:
+    def add(self, id: str, where: Any, **said: Unpack[Said]) -> None:
         """Add a subscription with the next commit. A condition that cannot be read is refused now."""
-        made = _checked(Subscription(id, where, language, subscriber, metadata or {}, timezone))
-        self._staged.append(Change("add", id, made))
+        self._stage("add", id, where, said)
 
-    def replace(
-        self,
-        id: str,
-        where: Any,
-        *,
-        language: str = "sql",
-        subscriber: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        timezone: str = "UTC",
-    ) -> None:
-        """Change a subscription with the next commit."""
-        made = _checked(Subscription(id, where, language, subscriber, metadata or {}, timezone))
-        self._staged.append(Change("change", id, made))
+    def replace(self, id: str, where: Any, **said: Unpack[Said]) -> None:
+        """Change a subscription with the next commit.
+
+        Its subscriber and metadata stay what they are where they are not given; None takes them away.
+        """
+        self._stage("change", id, where, said)
+
+    def _stage(self, kind: Literal["add", "change"], id: str, where: Any, said: Said) -> None:
+        language, timezone = said.get("language", "sql"), said.get("timezone", "UTC")
+        metadata = said.get("metadata") or {}
+        made = _checked(Subscription(id, where, language, said.get("subscriber"), metadata, timezone))
+        kept = {"subscriber", "metadata"} - set(said) if kind == "change" else set[str]()
+        self._staged.append(_Staged(Change(kind, id, made), frozenset(kept)))
 
     def remove(self, id: str) -> None:
         """Remove a subscription with the next commit."""
-        self._staged.append(Change("remove", id))
+        self._staged.append(_Staged(Change("remove", id)))
 
     def extend(self, subscriptions: Iterable[Subscription]) -> tuple[Refused, ...]:
         """Add many with the next commit; those that cannot be used are left out, and told with the reason.
@@ -130,7 +137,7 @@ class SubscriptionLog:
             else:
                 given[each.id] = each
         wants = Wants.gather(given.values())
-        self._staged += [Change("add", id, given[id]) for id in wants.matcher]
+        self._staged += [_Staged(Change("add", id, given[id])) for id in wants.matcher]
         return (*refused, *wants.refused)
 
     def discard(self) -> None:
@@ -152,7 +159,7 @@ class SubscriptionLog:
             head = self.head(version)
             # Time does not run backwards in a log, whatever the clocks of its writers say.
             moment = datetime.now(UTC) if head.time is None else max(datetime.now(UTC), head.time)
-            data, made = write_version(version + 1, moment, head.digest, self._staged)
+            data, made = write_version(version + 1, moment, head.digest, self._changes(version))
             if self._place.create(_name(_CHANGES, made.number), data):
                 self._latest = made.number
                 self._head = Head(made.number, made.time, made.digest)
@@ -191,10 +198,24 @@ class SubscriptionLog:
         """Whether what was gathered can be done at a version."""
         known = self._ids_at(version)
         there: dict[str, bool] = {}  # what the changes before have made of an id
-        for change in self._staged:
+        for change, _ in self._staged:
             if there.get(change.id, change.id in known) == (change.kind == "add"):
                 raise (DuplicateSubscription if change.kind == "add" else UnknownSubscription)(change.id)
             there[change.id] = change.kind != "remove"
+
+    def _changes(self, version: int) -> list[Change]:
+        """What was gathered, where a change has what it leaves as it is at a version."""
+        before = self.at(version) if any(kept for _, kept in self._staged) else Snapshot.empty()
+        latest: dict[str, Subscription | None] = {}
+        changes = []
+        for change, kept in self._staged:
+            made = change.subscription
+            if made is not None and kept:
+                old = latest.get(change.id) or before[change.id]
+                made = dataclasses.replace(made, **{name: getattr(old, name) for name in kept})
+            latest[change.id] = made
+            changes.append(Change(change.kind, change.id, made))
+        return changes
 
     def _ids_at(self, version: int) -> set[str]:
         if self._ids is not None and self._ids[0] < version:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from palio.errors import IndexFileError
 from palio.matching.matcher import Matcher
 from palio.spark.rendezvous.placement import Int64s
 from palio.spark.rendezvous.rows import SCHEMA, read_rows
@@ -87,13 +88,13 @@ def open_index(rows: pa.Table) -> Matcher:
     if rows.num_rows < _WORTH_KEEPING:
         return _built(rows)
     place = _folder() / f"bucket-{_digest(rows)}.palio"
-    if not place.exists():
-        matcher = _built(rows)
-        _make_room(place.parent, most_bytes=_MOST_BYTES)
-        matcher.save(place)
-    with suppress(OSError):
+    with suppress(FileNotFoundError, IndexFileError):  # another worker may be making room meanwhile
         os.utime(place)
-    return Matcher.open(place)
+        return Matcher.open(place)
+    matcher = _built(rows)
+    _make_room(place.parent, most_bytes=_MOST_BYTES)
+    matcher.save(place)
+    return matcher
 
 
 def _built(rows: pa.Table) -> Matcher:

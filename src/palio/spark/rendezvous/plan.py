@@ -21,6 +21,7 @@ from palio.peers.mappings import alternatives
 from palio.spark.columns import Needed, column
 from palio.spark.counting import matches_counter
 from palio.spark.rendezvous.choosing import Choice
+from palio.spark.rendezvous.identity import digest
 from palio.spark.rendezvous.indexing import RANGES
 from palio.spark.rendezvous.keying import BatchKeys
 from palio.spark.rendezvous.meeting import (
@@ -32,7 +33,7 @@ from palio.spark.rendezvous.meeting import (
     palio_rendezvous_pairs,
 )
 from palio.spark.rendezvous.rows import SCHEMA, SubscriptionRows, read_rows
-from palio.spark.worker import Output, lists, named, read_events
+from palio.spark.worker import Output, is_flat, lists, named, read_events
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -74,17 +75,19 @@ def rendezvous(sides: Sides, output: Output, fields: Sequence[StructField], per_
 def _gathered(met: DataFrame, meeting: Meeting, answer: StructField) -> DataFrame:
     """What the buckets of an event found, together."""
     from pyspark.sql import functions as sql
-    from pyspark.sql.types import LongType, StructField, StructType
+    from pyspark.sql.types import StructType
 
-    keep = met.schema["keep"]
-    schema = StructType([StructField("row", LongType()), keep, answer])
+    schema = StructType([met.schema["row"], met.schema["keep"], answer])
     run = named(partial(palio_rendezvous_lists, meeting), "palio_rendezvous_lists")
+    # Of events with the same content each is kept, and each has found the same.
     found = met.mapInArrow(run, schema).groupBy("row").agg(
         sql.first("keep", ignorenulls=True).alias("keep"),
-        sql.flatten(sql.collect_list(answer.name)).alias(answer.name),
+        sql.count("keep").cast("int").alias("copies"),
+        sql.array_distinct(sql.flatten(sql.collect_list(answer.name))).alias(answer.name),
     )  # fmt: skip
+    each = found.select("keep", answer.name, sql.explode(sql.sequence(sql.lit(1), "copies")))
     kept = [sql.col(f"keep.k{place}").alias(name) for place, name in enumerate(meeting.columns.kept)]
-    return found.select(*kept, sql.col(answer.name))
+    return each.select(*kept, sql.col(answer.name))
 
 
 def _events(sides: Sides, per_event: bool) -> DataFrame:
@@ -94,13 +97,15 @@ def _events(sides: Sides, per_event: bool) -> DataFrame:
     events, needed = sides.events, sides.needed
     looked_at = [column.alias(f"c{place}") for place, column in enumerate(needed.all_columns)]
     kept = [column(name).alias(f"k{place}") for place, name in enumerate(sides.kept)]
+    keep = sql.struct(*kept, *([] if kept else [sql.lit(True).alias("nothing")]))
     keyed = events.select(
         sql.struct(*looked_at).alias("event"),
-        sql.struct(*kept, *([] if kept else [sql.lit(True).alias("nothing")])).alias("keep"),
-        (sql.monotonically_increasing_id() if per_event else sql.lit(0).cast("long")).alias("row"),
+        keep.alias("keep"),
         _bucket_function(sides, per_event)(*needed.all_columns).alias("buckets"),
     )
-    copied = keyed.select("*", sql.explode("buckets").alias("bucket"))
+    content = [(sql.col(name), keyed.schema[name].dataType) for name in ("event", "keep")]
+    row = digest(content) if per_event else sql.lit(0)
+    copied = keyed.select("*", row.alias("row"), sql.explode("buckets").alias("bucket"))
     keep = sql.col("keep")
     if per_event:
         # What is kept goes to the first bucket alone.
@@ -122,11 +127,11 @@ def _bucket_function(sides: Sides, per_event: bool) -> Any:
         if not made:
             made.append(BatchKeys(mapping))
         count = len(columns[0])
-        if json:
-            batch = pa.RecordBatch.from_arrays(list(columns), [*attributes, *json])
-            keyed = made[0].of_events(read_events(batch, json))
-        else:
+        batch = pa.RecordBatch.from_arrays(list(columns), [*attributes, *json])
+        if is_flat(batch, json):
             keyed = made[0].of_columns(dict(zip(attributes, columns, strict=True)), count)
+        else:
+            keyed = made[0].of_events(read_events(batch, json))
         rows, found = placement.of_events(keyed, count, all_somewhere=per_event)
         return lists(rows, pa.array(found), count)
 

@@ -16,7 +16,7 @@ from palio.spark.columns import Needed
 from palio.spark.rendezvous.choosing import Choice, Samples, choose
 from palio.spark.rendezvous.rows import SubscriptionRows
 from palio.spark.shared_index import is_connect
-from palio.spark.worker import read_events
+from palio.spark.worker import is_flat, read_events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -87,7 +87,7 @@ def sample(events: DataFrame, needed: Needed, subscriptions: SubscriptionRows) -
     taken = heads.orderBy(sql.rand(seed=1)).limit(_SAMPLED).toArrow()
     whole = [pa.concat_arrays([pa.array([], each.type), *each.chunks]) for each in taken.columns]
     batch = pa.RecordBatch.from_arrays(whole, [*needed.attributes, *needed.json])
-    read = read_events(batch, needed.json) if needed.json else None
+    read = None if is_flat(batch, needed.json) else read_events(batch, needed.json)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     return Samples(subscriptions.sample, columns, batch.num_rows, read)
 

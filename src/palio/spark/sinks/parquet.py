@@ -55,6 +55,8 @@ class ParquetSink:
             return None
         draft = self._drafts / f"{batch.key}.{secrets.token_hex(4)}"
         parts = write_parts(matches, str(draft))
+        if target.exists():
+            return None  # another run of the batch was faster, and has cleared away
         if parts:
             _settle(draft, parts)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -119,7 +119,8 @@ class Journal:
             head = log.head(log.version)
             made = Begun(batch, head.version, head.digest, datetime.now(UTC))
             begun = self.keep(numbered("begun", batch), made)
-        self._mark(begun)
+        if self._mark(begun) and batch % KEPT_BATCHES == 0:
+            self._forget_marks(log.oldest)
         return begun
 
     def begun(self, batch: int) -> Begun | None:
@@ -150,21 +151,31 @@ class Journal:
         """All of them, by version."""
         return self.records("marks", Mark)
 
-    def _mark(self, begun: Begun) -> None:
+    def _mark(self, begun: Begun) -> bool:
+        """Note the first batch with a version; whether this is it."""
         name = numbered("marks", begun.version)
         known = self._find(name, Mark)
         if known is not None:
             if known.digest != begun.digest:
                 raise self._another_log(begun.version)
-            return
-        latest = max(self._numbers("marks"), default=0)
+            return False
+        before = self.begun(begun.batch - 1) if begun.batch else None
+        latest = max(self._numbers("marks"), default=0) if before is None else before.version
         if latest > begun.version:
             raise PipelineError(
                 f"batch {begun.batch:,} of {self.checkpoint} would go back from version {latest:,} of the log to "
                 f"version {begun.version:,}; is this another log, or one that was brought back from a copy?"
             )
         mark = Mark(begun.version, begun.batch, self.offsets_before(begun.batch), begun.digest)
-        self._place.create(name, msgspec.json.encode(mark))
+        return self._place.create(name, msgspec.json.encode(mark))
+
+    def _forget_marks(self, oldest: int) -> None:
+        """Forget where versions came into use that the log has forgotten, but for the last of them.
+
+        That one tells a backfill that there were any.
+        """
+        for number in [each for each in self._numbers("marks") if each < oldest][:-1]:
+            self._place.remove(numbered("marks", number))
 
     def _another_log(self, version: int) -> PipelineError:
         return PipelineError(

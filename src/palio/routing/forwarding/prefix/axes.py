@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from palio.filters.kinds import KINDS, Position, Value, kind_of, position_of
 from palio.filters.values import ValueSet
 
-MISSING_SLOT = 0  # of the first kind, which no condition cuts
-
 
 class Axis:
     """The slots of one attribute."""

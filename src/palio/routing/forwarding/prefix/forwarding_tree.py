@@ -81,23 +81,30 @@ class ForwardingTree:
         return root
 
 
-def _covers(wide: Places, height: int, narrow: Places, other_height: int, depth: int = 0) -> bool:
-    if depth and depth == height:  # it stands for all below it
-        return True
-    if depth and depth == other_height:
-        return False
-    return all(
-        place in wide and _covers(wide[place], height, below, other_height, depth + 1)
-        for place, below in narrow.items()
-    )
+# Loops, no recursion: a tree of nested conditions is as deep as there are conditions.
+def _covers(wide: Places, height: int, narrow: Places, other_height: int) -> bool:
+    level, depth = [(wide, narrow)], 0
+    while level:
+        if depth and depth == height:  # nodes stand for all below them
+            return True
+        if depth and depth == other_height:
+            return False
+        if any(place not in places for places, others in level for place in others):
+            return False
+        level = [(places[place], below) for places, others in level for place, below in others.items()]
+        depth += 1
+    return True
 
 
-def _leaves(places: Places, above: Branch = ()) -> Iterator[Branch]:
-    for place, below in places.items():
-        if below:
-            yield from _leaves(below, (*above, place))
-        else:
-            yield (*above, place)
+def _leaves(root: Places) -> Iterator[Branch]:
+    open_: list[tuple[Branch, Places]] = [((), root)]
+    while open_:
+        above, places = open_.pop()
+        for place, below in places.items():
+            if below:
+                open_.append(((*above, place), below))
+            else:
+                yield (*above, place)
 
 
 def _number(number: int) -> bytes:

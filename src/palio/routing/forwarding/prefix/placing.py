@@ -14,13 +14,40 @@ splits. The complement of a predicate is the difference of two sets, which exist
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from palio.filters.tree import Leaf
 from palio.filters.values import ValueSet
 from palio.routing.conjunctive import Conjunction
 
 N = TypeVar("N")
+
+
+class Meeting(NamedTuple):
+    """How a set that overlaps another lies to it; both, where they are equal."""
+
+    covers: bool
+    is_covered: bool
+
+
+_MEETINGS: Final = {(wide, narrow): Meeting(wide, narrow) for wide in (False, True) for narrow in (False, True)}
+
+
+def met(own: ValueSet, other: ValueSet) -> Meeting | None:
+    """How two sets without tests meet; None where they do not. One pass, which ends where nothing is left to find."""
+    covers = is_covered = True
+    overlaps = False
+    for mine, theirs in zip(own.parts, other.parts, strict=True):
+        if mine is theirs:
+            overlaps = overlaps or not mine.is_empty
+            continue
+        shared = mine.intersect(theirs)
+        overlaps = overlaps or not shared.is_empty
+        covers = covers and shared == theirs
+        is_covered = is_covered and shared == mine
+        if overlaps and not covers and not is_covered:
+            break
+    return _MEETINGS[covers, is_covered] if overlaps else None
 
 
 def split(conjunction: Conjunction, axis: Leaf) -> tuple[Conjunction | None, Conjunction | None]:
@@ -34,13 +61,13 @@ def split(conjunction: Conjunction, axis: Leaf) -> tuple[Conjunction | None, Con
 
 
 def place(
-    conjunction: Conjunction, root: N, meetings: Callable[[N, Leaf], Iterable[tuple[N, ValueSet, ValueSet]]]
+    conjunction: Conjunction, root: N, meetings: Callable[[N, Leaf], Iterable[tuple[N, ValueSet, Meeting]]]
 ) -> Iterator[tuple[N, Conjunction, list[N]]]:
     """The nodes to which the parts of a conjunction lead.
 
     With each comes what is left of its part, nothing where it ends at the node; then the children of the node that
     the next condition covers. `meetings` gives the children of a node that overlap a condition, with their values and
-    those that they share with it; the children exclude each other.
+    how they meet it; the children exclude each other.
     """
     parts = [(root, conjunction)]
     while parts:
@@ -49,11 +76,11 @@ def place(
             yield node, rest, []
             continue
         covered: list[tuple[N, ValueSet]] = []
-        for child, values, shared in meetings(node, rest[0]):
-            if shared == rest[0].values:  # the child covers it, or is the same
-                parts.append((child, rest[1:] if values == shared else rest))
+        for child, values, meeting in meetings(node, rest[0]):
+            if meeting.covers:
+                parts.append((child, rest[1:] if meeting.is_covered else rest))
                 break
-            if shared == values:
+            if meeting.is_covered:
                 covered.append((child, values))
                 continue
             inside, outside = split(rest, Leaf(rest[0].attribute, values))

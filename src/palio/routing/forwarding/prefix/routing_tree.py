@@ -22,7 +22,7 @@ from palio.filters.kinds import KINDS, LOWEST_CUT, Kind, Position
 from palio.filters.tree import Leaf
 from palio.filters.values import ValueSet
 from palio.routing.conjunctive import Conjunction
-from palio.routing.forwarding.prefix.placing import place
+from palio.routing.forwarding.prefix.placing import Meeting, met, place
 
 _FEW: Final = 8  # siblings that are compared one by one
 
@@ -78,13 +78,13 @@ class Siblings:
             for kind, span in _spans(node):
                 del self._spans[kind][bisect_left(self._spans[kind], span[0], key=_low)]
 
-    def meeting(self, values: ValueSet) -> Iterator[tuple[Node, ValueSet, ValueSet]]:
-        """Those that overlap a set, in their order, with their own values and those that they share with it."""
+    def meeting(self, values: ValueSet) -> Iterator[tuple[Node, ValueSet, Meeting]]:
+        """Those that overlap a set, in their order, with their own values and how they meet it."""
         for node in self.nodes if len(self.nodes) <= _FEW else self._near(values):
             own = node.condition.values  # type: ignore[union-attr]
-            shared = own.intersect(values)
-            if not shared.is_empty:
-                yield node, own, shared
+            meeting = met(own, values)
+            if meeting is not None:
+                yield node, own, meeting
 
     def _near(self, values: ValueSet) -> list[Node]:
         """Those that an interval of the set touches, found by their lower ends."""
@@ -159,7 +159,7 @@ def _order_of(condition: Leaf) -> tuple[Any, ...]:
     return condition.attribute, tuple((part.inside, part.cuts) for part in condition.values.parts)
 
 
-def _meetings(node: Node, condition: Leaf) -> Iterator[tuple[Node, ValueSet, ValueSet]]:
+def _meetings(node: Node, condition: Leaf) -> Iterator[tuple[Node, ValueSet, Meeting]]:
     siblings = node.groups.get(condition.attribute)
     return iter(()) if siblings is None else siblings.meeting(condition.values)
 

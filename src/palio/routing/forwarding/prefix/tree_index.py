@@ -17,12 +17,11 @@ from palio.filters.tree import Leaf
 from palio.filters.values import ValueSet
 from palio.routing.conjunctive import Conjunction
 from palio.routing.forwarding.prefix.axes import Axis
-from palio.routing.forwarding.prefix.placing import place
+from palio.routing.forwarding.prefix.placing import Meeting, met, place
 from palio.routing.forwarding.prefix.tree_version import ROOT, TreeVersion
 
 Numbers = npt.NDArray[np.int32]
 _FEW: Final = 8  # children that are compared one by one
-_MISSING_ONLY: Final[tuple[Value, ...]] = (MISSING,)
 
 
 class TreeIndex:
@@ -91,7 +90,7 @@ class TreeIndex:
         """
         return [node for node, _, _ in place(conjunction, ROOT, self._meetings)]
 
-    def _meetings(self, node: int, condition: Leaf) -> Iterator[tuple[int, ValueSet, ValueSet]]:
+    def _meetings(self, node: int, condition: Leaf) -> Iterator[tuple[int, ValueSet, Meeting]]:
         number = self._attributes.get(condition.attribute)
         if number is None:
             return
@@ -104,9 +103,9 @@ class TreeIndex:
             candidates = self._near(node, number, condition.values)
         for child in candidates:
             values = tree.conditions[tree.condition_of[child]].values
-            shared = values.intersect(condition.values)
-            if not shared.is_empty:
-                yield child, values, shared
+            meeting = met(values, condition.values)
+            if meeting is not None:
+                yield child, values, meeting
 
     def _near(self, node: int, number: int, values: ValueSet) -> Sequence[int]:
         """The children on an attribute that have slots which a set touches."""
