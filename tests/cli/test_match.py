@@ -226,7 +226,7 @@ def test_bad_events_are_reported_by_line_and_skipped() -> None:
     assert "events.jsonl:2: skipped: not JSON" in answer.stderr
     assert "events.jsonl:4: skipped: an event is a JSON object" in answer.stderr
     assert "4 events, 3 matches" in answer.stderr
-    assert "2 skipped" in answer.stderr
+    assert "2 events skipped" in answer.stderr
     assert "skipped  2 events" in match("wants.jsonl", "events.jsonl").stdout
 
 

@@ -47,9 +47,7 @@ def test_the_network_is_drawn(tmp_path: Path, name: str) -> None:
     if name.endswith("png"):
         assert picture.startswith(b"\x89PNG")
     else:
-        assert picture.count(b"<line ") == 8
-        assert picture.count(b"<circle ") == 6
-        assert b"messages" in picture
+        assert b"messages over 8 links" in picture
 
 
 @pytest.mark.parametrize("shape", ["line", "star", "random", "transit-stub"])

@@ -270,3 +270,16 @@ def test_conjunctions_of_many_shapes_need_no_filter(monkeypatch: pytest.MonkeyPa
     matcher = Matcher()
     matcher.add_many([str(at) for at in range(len(wheres))], wheres)
     assert len(matcher) == len(wheres)
+
+
+@pytest.mark.parametrize("mark", ["\1", "\2", "\3", "\4", "\5"])
+def test_names_may_contain_what_stands_for_a_literal(mark: str) -> None:
+    name, other = f"level {mark}", "level 3"
+    many, one = Matcher(), Matcher()
+    texts = [f"`{name}` = {number}" for number in range(12)] + [f"`{other}` = {number}" for number in range(12)]
+    many.add_many([str(at) for at in range(24)], texts)
+    for at, text in enumerate(texts):
+        one.add(str(at), text)
+    for matcher in (many, one):
+        assert matcher.match({name: 5}) == {"5"}
+        assert matcher.match({other: 5}) == {"17"}

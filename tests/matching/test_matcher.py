@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import polars
 import pyarrow as pa
 import pytest
 
@@ -171,3 +172,22 @@ def test_new_conditions_that_are_all_asked_together_are_indexed_sooner_than_thos
     assert apart.statistics().segments == 0
     assert together.match({"price": 3, "symbol": "ACME"}) == {"0", "1", "2"}
     assert apart.match({"price": 3, "symbol": "s2"}) == {"2"}
+
+
+def test_one_element_of_an_array_satisfies_all_conditions_on_it_before_and_after_indexing() -> None:
+    wants = Matcher()
+    for number in range(3):
+        wants.add(str(number), f"temperature BETWEEN {20 + number} AND 30 AND status <> 'off' AND NOT muted")
+    for temperature, expected in (([5, 40], set()), ([5, 21, 40], {"0", "1"})):
+        event = {"temperature": temperature, "status": "on", "muted": False, "tags": ["a", "b"]}
+        assert wants.match(event) == expected
+        assert set(wants.match_batch([event])["subscription"].to_pylist()) == expected
+        assert wants.match(event) == expected
+
+
+def test_batches_of_whatever_exports_an_arrow_stream() -> None:
+    wants = Matcher()
+    wants.add("a", "x > 1")
+    table = pa.table({"x": [1, 2, 3]})
+    for batch in (table, table.to_reader(), polars.from_arrow(table)):
+        assert wants.match_batch(batch)["row"].to_pylist() == [1, 2]

@@ -106,9 +106,13 @@ class Conditions(Writer):
     def _equal_null(self, depth: int) -> Expr:
         return self.call("equal_null", BOOLEAN, *self.comparable(depth - 1))
 
+    def bound(self, value: Expr, depth: int) -> Expr:
+        """One end of a BETWEEN."""
+        return self.beside(value, depth)
+
     def _between(self, depth: int) -> Expr:
         value = self.operand(depth)
-        low, high = self.beside(value, depth), self.beside(value, depth)
+        low, high = self.bound(value, depth), self.bound(value, depth)
         text = " ".join(
             [
                 self.within(value, COMPARISON + 1),

@@ -124,6 +124,10 @@ class SharedGenerator(Generator):
             return self.constant(f"'{VALUES['moderate date'](self.random).isoformat()}'", STRING)
         return self.value(kind, depth - 1) if self.chance(0.35) else self.literal(kind)
 
+    def bound(self, value: Expr, depth: int) -> Expr:
+        # Of the value's own type: DuckDB brings all three to one, Spark compares each pair in its own.
+        return self.value(value.type, depth - 1) if self.chance(0.35) else self.literal(value.type)
+
     def listed(self, value: Expr, depth: int) -> Expr:
         # All of one type: DuckDB has its own way to bring a list to one.
         return self.null() if self.chance(0.03) else self.literal(value.type)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tarfile
 from pathlib import Path
 from random import Random
@@ -10,8 +11,8 @@ from random import Random
 import pytest
 
 from palio import InvalidArgument
+from palio.errors import MissingExtra
 from palio.simulation import Network, Topology, topologies
-from palio.simulation.drawing import to_png, to_svg
 from palio.simulation.layout import positions
 
 
@@ -75,13 +76,35 @@ def test_every_broker_has_a_place_of_its_own(topology: Topology) -> None:
     assert all(-1.001 <= coordinate <= 1.001 for place in places for coordinate in place)
 
 
-def test_pictures_show_links_and_brokers() -> None:
+def test_pictures_show_links_and_brokers(tmp_path: Path) -> None:
     net = Network.star(5)
     net.subscribe(1, "x > 1")
     net.publish(2, {"x": 2})
     net.run()
-    assert "0 – 1: 6 messages" in to_svg(net)
-    assert "broker 0: 1 filters" in to_svg(net)
-    assert to_png(net).endswith(b"IEND\xaeB`\x82")
+    net.draw(tmp_path / "net.svg")
+    net.draw(tmp_path / "again.svg")
+    picture = (tmp_path / "net.svg").read_text()
+    assert picture == (tmp_path / "again.svg").read_text()
+    for text in (
+        "content forwarding",
+        "messages over 4 links",
+        ">6<",
+        "a broker with subscribers",
+    ):
+        assert text in picture
+    net.draw(tmp_path / "net.png")
+    assert (tmp_path / "net.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InvalidArgument, match=r"not '\.gif'"):
         net.draw("net.gif")
+
+
+def test_a_network_of_one_broker_and_a_large_one_are_drawn(tmp_path: Path) -> None:
+    for brokers in (1, 300):
+        Network.tree(brokers).draw(tmp_path / f"{brokers}.png")
+        assert (tmp_path / f"{brokers}.png").stat().st_size > 1000
+
+
+def test_without_a_library_to_draw_with_an_error_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'palio\[draw\]'"):
+        Network.line(2).draw("net.png")

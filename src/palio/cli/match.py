@@ -340,13 +340,18 @@ class _Faults:
             self._console.print(more, soft_wrap=True, style="quiet")
 
 
+def _skipped(tally: Tally) -> str:
+    faulty = [(tally.faulty_events, "event"), (tally.faulty_subscriptions, "subscription")]
+    return " and ".join(terminal.plural(count, noun) for count, noun in faulty if count)
+
+
 def _print_line(tally: Tally) -> None:
     """One line on standard error, where somebody sees it or should."""
-    skipped = tally.faulty_events + tally.faulty_subscriptions
+    skipped = _skipped(tally)
     if sys.stderr.isatty() or skipped or tally.interrupted:
         matches = terminal.plural(tally.matches, "match", "matches")
         said = f"{terminal.plural(tally.events, 'event')}, {matches} in {terminal.duration(tally.elapsed)}"
-        said += f", {skipped:,} skipped" if skipped else ""
+        said += f", {skipped} skipped" if skipped else ""
         said += ", ended by Ctrl-C" if tally.interrupted else ""
         terminal.messages().print(said, soft_wrap=True, style="quiet")
 
@@ -391,8 +396,7 @@ def _facts(tally: Tally, events: str, out: str | None) -> Iterator[tuple[str, st
         few = sorted(tally.unseen)[:_MOST_NAMED]
         more = f" and {len(tally.unseen) - _MOST_NAMED:,} more" if len(tally.unseen) > _MOST_NAMED else ""
         yield "in no event", f"{', '.join(few)}{more}, which subscriptions ask about"
-    if tally.faulty_events or tally.faulty_subscriptions:
-        faulty = [(tally.faulty_events, "event"), (tally.faulty_subscriptions, "subscription")]
-        yield "skipped", " and ".join(terminal.plural(count, noun) for count, noun in faulty if count)
+    if skipped := _skipped(tally):
+        yield "skipped", skipped
     if tally.interrupted:
         yield "ended", "by Ctrl-C; this is what was done until then"

@@ -62,7 +62,7 @@ class Cost:
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE",
               help="loss=0.1, delay=0.02, mode=always, slack=0.2, …; may be repeated.")  # fmt: skip
 @click.option("--draw", type=click.Path(dir_okay=False, path_type=Path), default=Path("network.svg"), show_default=True,
-              metavar="FILE", help="Draw the network with its traffic, as .svg or .png.")  # fmt: skip
+              metavar="FILE", help="Draw the network and its traffic, as .svg or .png (extra `draw`).")  # fmt: skip
 @click.option("--no-draw", is_flag=True, help="Draw nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each combination, on a line each.")
 @click.pass_context
@@ -99,6 +99,10 @@ def simulate(
 
     Exit code 0: every delivery was right; 1: some were not; 2: choices that do not go together.
     """
+    from palio.simulation.drawing import check_drawing
+
+    if not no_draw:
+        check_drawing(draw)
     shape = _topology(topology, brokers, seed)
     given = dict(_option(each) for each in options)
     combinations = list(_combinations(propagations, forwardings, advertisements, given))

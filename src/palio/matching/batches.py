@@ -67,6 +67,8 @@ def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
         return
     if isinstance(events, pa.RecordBatch):
         events = pa.Table.from_batches([events])
+    elif not isinstance(events, pa.Table) and hasattr(events, "__arrow_c_stream__"):
+        events = pa.table(events)  # a DataFrame of Polars, a reader of batches
     if isinstance(events, pa.Table):
         yield from events.to_batches(max_chunksize=_ROWS)
         return

@@ -34,6 +34,7 @@ class LiveSubscriptions:
         self._by_name: dict[str, list[int]] = {}
         self._asked_always: list[int] = []
         self._crowded = 0
+        self._trees: dict[int, Node] = {}  # of conditions that were asked about several values of an attribute
         self._removed: frozenset[int] = frozenset()  # replaced whole, so that a reader's copy does not change
 
     def __len__(self) -> int:
@@ -99,18 +100,23 @@ class LiveSubscriptions:
                 for each in value if type(value) is tuple else (value,):
                     if type(each) is str:
                         candidates += self._by_string.get((name, each), ())
-        has_arrays = tuple in map(type, attributes.values())
+        arrays = {name for name, value in attributes.items() if type(value) is tuple}
         return [
             number
             for number in dict.fromkeys(candidates)
-            if number not in removed and _holds(self._conditions[number], attributes, has_arrays)
+            if number not in removed and self._holds(number, attributes, arrays)
         ]
 
-
-def _holds(condition: Condition, attributes: Attributes, has_arrays: bool) -> bool:
-    if isinstance(condition, Filter):
-        return holds(condition.tree, attributes)
-    return holds(condition.node(), attributes) if has_arrays else condition.holds(attributes)
+    def _holds(self, number: int, attributes: Attributes, arrays: set[str]) -> bool:
+        condition = self._conditions[number]
+        if isinstance(condition, Filter):
+            return holds(condition.tree, attributes)
+        if not arrays or arrays.isdisjoint(condition.names):
+            return condition.holds(attributes)
+        tree = self._trees.get(number)
+        if tree is None:
+            tree = self._trees[number] = condition.tree()
+        return holds(tree, attributes)
 
 
 def _pivots(condition: Condition) -> Iterator[list[Pivot]]:

@@ -15,6 +15,8 @@ from typing import Final
 
 from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, STRING, Cut
 
+MARKS: Final = (INTEGER, DECIMAL, DOUBLE, STRING)
+
 LONGEST: Final = 20_000
 """Characters of a condition that is looked at for its shape."""
 LONGEST_INTEGER: Final = 18
@@ -31,6 +33,8 @@ def cut(text: str) -> tuple[str, list[str]] | None:
     if len(text) > LONGEST:
         return None
     pieces = LITERAL.split(text)
+    if any(mark in text for mark in MARKS) and any(mark in gap for gap in pieces[::2] for mark in MARKS):
+        return None  # it has what stands for a literal in a shape
     literals = pieces[1::2]
     for at, literal in enumerate(literals):
         kind = literal[0]
@@ -51,6 +55,6 @@ def cut(text: str) -> tuple[str, list[str]] | None:
 def find_literals(text: str) -> list[Cut]:
     """The kind, begin and end of every literal that is cut out."""
     found = cut(text)
-    kinds = [mark for mark in found[0] if mark in (INTEGER, DECIMAL, DOUBLE, STRING)] if found else []
+    kinds = [mark for mark in found[0] if mark in MARKS] if found else []
     spans = [each.span() for each in LITERAL.finditer(text)]
     return [(kind, *span) for kind, span in zip(kinds, spans, strict=True)] if len(kinds) == len(spans) else []

@@ -120,9 +120,14 @@ class Shaped:
             return None
         return parts[0] if conjuncts is None else Conjoined(conjuncts, literals, timezone)
 
-    def node(self) -> Node:
-        """A tree for the condition, not always canonical, but cheap."""
-        return self.template.quick_tree(self.given, self.timezone)
+    def tree(self) -> Node:
+        """The canonical tree of the condition."""
+        return self.template.tree(self.given, self.timezone)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All attributes that are asked about."""
+        return self.template.names
 
     def holds(self, event: Mapping[str, Any]) -> bool:
         """Whether the condition is TRUE for an event of which no attribute has several values; makes no tree."""
@@ -144,7 +149,7 @@ class Shaped:
     def filter(self) -> Filter:
         """The same filter that parsing gives."""
         return Filter.of_canonical(
-            self.template.tree(self.given, self.timezone),
+            self.tree(),
             lambda: self.template.node(self.given, self.timezone, Ask.FALSE),
             lambda: self.template.node(self.given, self.timezone),
         )
@@ -181,8 +186,12 @@ class Conjoined:
             self._parts = _read(self._templates, self._literals, self._timezone)
         return self._parts
 
-    def node(self) -> Node:
-        return self._whole().node()
+    def tree(self) -> Node:
+        return self._whole().tree()
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*[template.names for template in self._templates])
 
     def holds(self, event: Mapping[str, Any]) -> bool:
         for part in self.parts:

@@ -8,7 +8,7 @@ Whatever else a condition may have, arithmetic, two attributes, a function, has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias
@@ -205,7 +205,7 @@ Condition: TypeAlias = Simple | Joined | Negated | Decided
 class Template:
     """The conditions of one shape, but for their literals."""
 
-    __slots__ = ("_by_name", "condition", "equalities", "needed", "slots", "test")
+    __slots__ = ("_by_name", "condition", "equalities", "names", "needed", "slots", "test")
 
     def __init__(self, condition: Condition, slots: Sequence[Slot]) -> None:
         self.condition = condition
@@ -215,6 +215,8 @@ class Template:
         """The condition as a function, once somebody has asked for it."""
         self.equalities = _equalities(condition)
         """Attributes that must be one of some strings, with the places of these."""
+        self.names = frozenset(_names(condition))
+        """All attributes that are asked about."""
         self.needed = _needed(condition)
         """Attributes without which an event does not match."""
 
@@ -224,13 +226,8 @@ class Template:
 
     def tree(self, given: Given, timezone: str) -> Node:
         """The canonical tree of a condition with these literals."""
-        found = self.quick_tree(given, timezone)
-        return found if self._by_name is not None else normal(found)
-
-    def quick_tree(self, given: Given, timezone: str) -> Node:
-        """A tree of a condition with these literals, canonical only where that costs nothing."""
         if self._by_name is None:
-            return self.node(given, timezone)
+            return normal(self.node(given, timezone))
         # What `normal` makes of a conjunction, without looking for anything else.
         leaves: list[Node] = []
         for name, parts in self._by_name:
@@ -298,6 +295,17 @@ def _by_name(condition: Condition) -> _Conjuncts | None:
             return None
         names.setdefault(name, []).append(part)
     return [(name, names[name]) for name in sorted(names)]
+
+
+def _names(condition: Condition) -> Iterator[str]:
+    match condition:
+        case Joined(_, parts):
+            for part in parts:
+                yield from _names(part)
+        case Negated(part) | Decided(_, part):
+            yield from _names(part)
+        case _:
+            yield condition.name
 
 
 def _needed(condition: Condition) -> tuple[str, ...]:

@@ -138,6 +138,7 @@ def cut_lines(
                     break
             elif (
                 c >= 128
+                or c <= STRING  # what stands for a literal
                 or c == _BACKSLASH
                 or (c == _MINUS and text[at + 1] == _MINUS)
                 or (c == _SLASH and text[at + 1] == _STAR)

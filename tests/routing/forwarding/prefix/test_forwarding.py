@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.errors import IllegalCombination, InvalidArgument, WireError
@@ -23,7 +23,7 @@ from palio.routing.forwarding.protocol import Setting
 from palio.routing.reports import TREES
 from tests.nested_events import NAMES, nested_events
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree
-from tests.routing.forwarding.prefix.trees import close_events, close_filters
+from tests.routing.forwarding.prefix.trees import SOME, close_events, close_filters
 from tests.strategies import filters
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]
@@ -56,7 +56,7 @@ class Optimiser:
                 self.network.forwardings[node].announced(TREES, self._version, encode_tree(tree))
 
 
-@settings(max_examples=40)
+@SOME
 @given(st.integers(0, 2**32), heights, st.lists(filters(depth=2) | close_filters(), max_size=5), close_events())
 def test_whoever_wants_an_event_has_it_by_trees_that_each_builds(
     seed: int, height: int, wanted: list[Filter], event: dict[str, Any]
@@ -77,7 +77,7 @@ def test_whoever_wants_an_event_has_it_by_trees_that_each_builds(
             network.unsubscribe("s0")
 
 
-@settings(max_examples=40)
+@SOME
 @given(st.integers(0, 2**32), heights, st.lists(close_filters() | filters(depth=1), max_size=7), close_events())
 def test_whoever_wants_an_event_has_it_by_the_optimisers_trees(
     seed: int, height: int, wanted: list[Filter], event: dict[str, Any]
@@ -98,7 +98,7 @@ def test_whoever_wants_an_event_has_it_by_the_optimisers_trees(
         assert len(walk.links) == len(walk.sent)
 
 
-@settings(max_examples=20)
+@SOME
 @given(st.lists(filters(names=NAMES, depth=2), max_size=3), nested_events(), st.sampled_from(["local", "optimiser"]))
 def test_events_with_objects_in_arrays_arrive_too(wanted: list[Filter], event: Any, tree: str) -> None:
     network = LittleNetwork([(0, 1), (1, 2)], PrefixForwarding, "simple", tree=tree)

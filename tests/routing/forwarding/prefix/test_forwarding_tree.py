@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.routing.forwarding.prefix.extraction import Extraction
 from palio.routing.forwarding.prefix.forwarding_tree import Branch, ForwardingTree
 from palio.routing.forwarding.prefix.tags import Tags
-from tests.routing.forwarding.prefix.trees import close_events, close_filters, conjunctions_of, index_of, tree_of
+from tests.routing.forwarding.prefix.trees import SOME, close_events, close_filters, conjunctions_of, index_of, tree_of
 
 _branches = st.lists(
     st.lists(st.integers(0, 3) | st.integers(0, 70_000), min_size=1, max_size=5).map(tuple), max_size=6
@@ -53,7 +53,7 @@ def test_a_node_at_the_height_stands_for_all_below_it(
 
 
 @given(st.lists(close_filters(), max_size=6), st.lists(close_events(), max_size=4))
-@settings(max_examples=50)
+@SOME
 def test_what_is_extracted_is_written_as_the_branches_are(wanted: list, happened: list) -> None:  # type: ignore[type-arg]
     for found in Extraction(index_of(tree_of(conjunctions_of(wanted)))).extract(happened):
         assert ForwardingTree.of(found.branches) == found

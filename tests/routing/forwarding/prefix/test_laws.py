@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from palio.filters.filter import Filter
@@ -27,6 +27,7 @@ from palio.routing.forwarding.prefix.tree_version import TreeVersion
 from tests.filters.value_sets import plain_sets
 from tests.routing.admitting import admits
 from tests.routing.forwarding.prefix.trees import (
+    SOME,
     close_filters,
     conjunctions_of,
     events,
@@ -55,7 +56,7 @@ def _admitting(wanted: Sets, event: dict[str, Any]) -> set[int]:
 
 
 @given(plain_sets(), plain_sets(), plain_sets())
-@settings(max_examples=40)
+@SOME
 def test_the_parts_of_a_split_are_disjoint_and_together_the_whole(
     one: ValueSet, axis: ValueSet, other: ValueSet
 ) -> None:
@@ -74,7 +75,7 @@ def test_the_parts_of_a_split_are_disjoint_and_together_the_whole(
 
 
 @given(plain_sets(), plain_sets())
-@settings(max_examples=40)
+@SOME
 def test_sets_meet_as_the_algebra_says(one: ValueSet, other: ValueSet) -> None:
     for left, right in ((one, other), (one, one), (one, one.intersect(other)), (one.complement(), other)):
         meeting = met(left, right)
@@ -84,7 +85,7 @@ def test_sets_meet_as_the_algebra_says(one: ValueSet, other: ValueSet) -> None:
 
 
 @given(filter_sets())
-@settings(max_examples=40)
+@SOME
 def test_children_on_one_attribute_exclude_each_other_and_lie_within_their_parent(wanted: list[Filter]) -> None:
     for node in nodes_of(tree_of(conjunctions_of(wanted))):
         for siblings in node.groups.values():
@@ -97,7 +98,7 @@ def test_children_on_one_attribute_exclude_each_other_and_lie_within_their_paren
 
 
 @given(filter_sets(), st.lists(events(), max_size=4))
-@settings(max_examples=40)
+@SOME
 def test_events_go_where_something_admits_them(wanted: list[Filter], happened: list[dict[str, Any]]) -> None:
     """Nowhere else, unless an event has several values, which may satisfy several parts of a filter between them."""
     entered = conjunctions_of(wanted)
@@ -112,7 +113,7 @@ def test_events_go_where_something_admits_them(wanted: list[Filter], happened: l
 
 
 @given(filter_sets(), st.lists(close_filters(), max_size=4), st.lists(events(), max_size=4), st.integers(0, 4))
-@settings(max_examples=40)
+@SOME
 def test_a_cut_tree_or_one_of_other_filters_sends_further_never_less_far(
     known: list[Filter], others: list[Filter], happened: list[dict[str, Any]], height: int
 ) -> None:
@@ -125,7 +126,7 @@ def test_a_cut_tree_or_one_of_other_filters_sends_further_never_less_far(
 
 
 @given(filter_sets(), st.lists(events(), max_size=3), st.integers(0, 3))
-@settings(max_examples=40)
+@SOME
 def test_extraction_and_forwarding_do_what_the_listings_do(
     wanted: list[Filter], happened: list[dict[str, Any]], height: int
 ) -> None:
@@ -148,7 +149,7 @@ def test_extraction_and_forwarding_do_what_the_listings_do(
 
 
 @given(filter_sets(), st.lists(events(), max_size=3))
-@settings(max_examples=40)
+@SOME
 def test_paths_that_lead_to_no_filter_are_left_out_where_nobody_can_have_tags_there(
     wanted: list[Filter], happened: list[dict[str, Any]]
 ) -> None:
@@ -164,7 +165,7 @@ def test_paths_that_lead_to_no_filter_are_left_out_where_nobody_can_have_tags_th
 
 
 @given(filter_sets(), st.lists(events(), max_size=3), st.integers(1, 3))
-@settings(max_examples=40)
+@SOME
 def test_a_cut_forwarding_tree_is_the_beginning_of_the_whole_one(
     wanted: list[Filter], happened: list[dict[str, Any]], height: int
 ) -> None:
@@ -176,7 +177,7 @@ def test_a_cut_forwarding_tree_is_the_beginning_of_the_whole_one(
 
 
 @given(filter_sets())
-@settings(max_examples=40)
+@SOME
 def test_tagging_finds_the_nodes_at_which_inserting_ended(wanted: list[Filter]) -> None:
     entered = conjunctions_of(wanted)
     tree = tree_of(entered)
@@ -188,7 +189,7 @@ def test_tagging_finds_the_nodes_at_which_inserting_ended(wanted: list[Filter]) 
 
 
 @given(filter_sets(), st.lists(events(), max_size=3))
-@settings(max_examples=40)
+@SOME
 def test_the_same_filters_in_the_same_order_make_the_same_tree(
     wanted: list[Filter], happened: list[dict[str, Any]]
 ) -> None:
@@ -201,7 +202,7 @@ def test_the_same_filters_in_the_same_order_make_the_same_tree(
 
 
 @given(filter_sets(), filter_sets())
-@settings(max_examples=40)
+@SOME
 def test_the_difference_of_trees_is_symmetric_and_none_only_between_equal_ones(
     first: list[Filter], second: list[Filter]
 ) -> None:
@@ -214,7 +215,7 @@ def test_the_difference_of_trees_is_symmetric_and_none_only_between_equal_ones(
 
 
 @given(filter_sets(), filter_sets(), st.data())
-@settings(max_examples=40)
+@SOME
 def test_filters_that_leave_take_their_nodes_along(staying: list[Filter], leaving: list[Filter], data: Any) -> None:
     wanted = conjunctions_of([*staying, *leaving])
     order = data.draw(st.permutations(range(len(wanted))))
@@ -239,11 +240,13 @@ def test_filters_that_leave_take_their_nodes_along(staying: list[Filter], leavin
         for conjunction in conjunctions:
             tree.remove(conjunction)
     assert nodes_of(tree) == [tree.root]
+    assert not tree._conditions
+    assert not tree._uses
     assert tree.root.ends == 0
 
 
 @given(filter_sets(), filter_sets(), st.lists(events(), max_size=3))
-@settings(max_examples=40)
+@SOME
 def test_tags_that_leave_take_nobody_elses_along(
     staying: list[Filter], leaving: list[Filter], happened: list[dict[str, Any]]
 ) -> None:

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
+import zlib
 from contextlib import suppress
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.routing.forwarding.prefix.tree_codec import decode_tree, encode_tree, version_of
 from palio.routing.forwarding.prefix.tree_version import TreeVersion
-from tests.routing.forwarding.prefix.trees import conjunctions_of, filter_sets, tree_of
+from tests.routing.forwarding.prefix.trees import SOME, conjunctions_of, filter_sets, tree_of
 
 
 def _encoded(wanted: list[Filter]) -> bytes:
@@ -19,7 +20,7 @@ def _encoded(wanted: list[Filter]) -> bytes:
 
 
 @given(filter_sets())
-@settings(max_examples=50)
+@SOME
 def test_a_tree_is_read_as_it_was_written(wanted: list[Filter]) -> None:
     data = _encoded(wanted)
     tree = decode_tree(data)
@@ -29,7 +30,7 @@ def test_a_tree_is_read_as_it_was_written(wanted: list[Filter]) -> None:
 
 
 @given(filter_sets(), st.data())
-@settings(max_examples=100)
+@SOME
 def test_damaged_bytes_are_another_tree_or_none(wanted: list[Filter], data: st.DataObject) -> None:
     written = bytearray(_encoded(wanted))
     written[data.draw(st.integers(0, len(written) - 1))] = data.draw(st.integers(0, 255))
@@ -63,4 +64,9 @@ _POINT = ["x", [[3, False, [5, 6]]]]
 )
 def test_what_is_no_tree_is_refused(content: object) -> None:
     with pytest.raises(InvalidArgument, match="no routing tree"):
-        decode_tree(msgspec.msgpack.encode(content))
+        decode_tree(zlib.compress(msgspec.msgpack.encode(content)))
+
+
+def test_bytes_that_were_not_compressed_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="no routing tree"):
+        decode_tree(b"no tree")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from palio.filters.filter import Filter
@@ -17,6 +18,7 @@ from palio.routing.forwarding.prefix.tree_version import TreeVersion
 from tests.strategies import attributes, filters
 
 LIMIT = 8
+SOME = settings(max_examples=settings().max_examples // 3)  # a tree costs more than most examples do
 NAMES = ("x", "y", "z")
 _operators = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
 _conditions = st.one_of(
