@@ -53,7 +53,7 @@ GRAPHS: dict[str, Callable[[], RelationGraph]] = {
 }
 PARENTS = (1, 2, 3, 5, 10)
 SHARES = (0.0, 0.05, 0.2, 0.5)
-_WARM = 300  # operations that compile the kernels before anything is measured
+_WARM = 600  # operations that compile the kernels, those of trees too, before anything is measured
 
 
 @dataclass

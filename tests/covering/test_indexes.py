@@ -93,6 +93,11 @@ def test_filters_that_no_number_tells_apart(make: Make) -> None:
         graph.insert(each)
     assert len(graph.forwarded) == 80
     assert graph.insert(Filter.parse("x < y")).retract == tuple(patterns)
+    graph = FlatGraph(index=make)
+    computed = [Filter.parse(f"x + y > {number}") for number in range(20)]
+    for each in computed:
+        graph.insert(each)
+    assert list(graph.forwarded) == computed
 
 
 def test_a_tree_leaves_most_points_alone() -> None:

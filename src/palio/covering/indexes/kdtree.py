@@ -19,6 +19,7 @@ from palio.covering.indexes.kernels import BEFORE, BEYOND, LEAF, build_tree, fin
 from palio.covering.interests import Interest
 
 MOST_AXES: Final = 8  # attributes in a tree, those that most of its filters constrain
+_NO_AXIS: Final = ""  # along which everything reaches everywhere
 _ROOM: Final = 64
 _MORE: Final = 8  # times as many are asked for, where so many were not enough
 
@@ -29,7 +30,7 @@ class _Tree:
     def __init__(self, interests: list[Interest]) -> None:
         uses = Counter(axis for each in interests for axis in each.extent)
         # In the order of names, so that trees of the same axes ask for the same corner.
-        self._axes = tuple(sorted(axis for axis, _ in uses.most_common(MOST_AXES)))
+        self._axes = tuple(sorted(axis for axis, _ in uses.most_common(MOST_AXES))) or (_NO_AXIS,)
         points = np.array([each.corner(self._axes) for each in interests])
         leaves = 1
         while leaves * LEAF < len(interests):

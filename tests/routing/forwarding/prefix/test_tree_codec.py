@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import zlib
 from contextlib import suppress
 
 import msgspec
@@ -63,4 +64,9 @@ _POINT = ["x", [[3, False, [5, 6]]]]
 )
 def test_what_is_no_tree_is_refused(content: object) -> None:
     with pytest.raises(InvalidArgument, match="no routing tree"):
-        decode_tree(msgspec.msgpack.encode(content))
+        decode_tree(zlib.compress(msgspec.msgpack.encode(content)))
+
+
+def test_bytes_that_were_not_compressed_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="no routing tree"):
+        decode_tree(b"no tree")

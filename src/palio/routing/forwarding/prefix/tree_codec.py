@@ -6,10 +6,11 @@ as well leave filters out, and brokers take it only from who is of their network
 
 from __future__ import annotations
 
+import zlib
 from fractions import Fraction
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -21,6 +22,9 @@ from palio.filters.tree import Leaf
 from palio.filters.values import ValueSet
 from palio.routing.forwarding.prefix.tree_version import TreeVersion
 
+_QUICKLY: Final = 1  # how hard to compress: the bytes are mostly small numbers, and a third as many will do
+_LARGEST: Final = 512 * 1024 * 1024  # bytes that a tree may have before it is compressed
+_decoder: Final = msgspec.msgpack.Decoder(tuple[list[tuple[str, Any]], bytes, bytes])
 _TYPES: dict[Kind, type] = {Kind.STRING: str, Kind.BYTES: bytes}  # positions of other kinds are integers
 
 
@@ -30,19 +34,19 @@ def version_of(data: bytes) -> bytes:
 
 
 def encode_tree(tree: TreeVersion) -> bytes:
-    return msgspec.msgpack.encode(
-        (
-            [(leaf.attribute, _written(leaf.values)) for leaf in tree.conditions],
-            tree.condition_of[1:].astype("<i4").tobytes(),
-            np.diff(tree.children).astype("<i4").tobytes(),
-        )
+    content = (
+        [(leaf.attribute, _written(leaf.values)) for leaf in tree.conditions],
+        tree.condition_of[1:].astype("<i4").tobytes(),
+        np.diff(tree.children).astype("<i4").tobytes(),
     )
+    return zlib.compress(msgspec.msgpack.encode(content), _QUICKLY)
 
 
 def decode_tree(data: bytes) -> TreeVersion:
     """The tree that was encoded; `InvalidArgument` for other bytes."""
     try:
-        conditions, condition_of, counts = msgspec.msgpack.decode(data, type=tuple[list[tuple[str, Any]], bytes, bytes])
+        content = zlib.decompressobj().decompress(data, _LARGEST)
+        conditions, condition_of, counts = _decoder.decode(content)
         return _checked(
             TreeVersion(
                 version_of(data),
@@ -51,7 +55,7 @@ def decode_tree(data: bytes) -> TreeVersion:
                 np.cumsum(np.concatenate(([1], np.frombuffer(counts, "<i4")))).astype(np.int32),
             )
         )
-    except (msgspec.DecodeError, ValueError, TypeError, ArithmeticError, LookupError) as problem:
+    except (zlib.error, msgspec.DecodeError, ValueError, TypeError, ArithmeticError, LookupError) as problem:
         raise InvalidArgument(f"these bytes are no routing tree: {problem}") from None
 
 
