@@ -105,6 +105,6 @@ def _is_advertised(history: History, publication: Publication) -> bool:
     settled = [
         offered
         for offered, life in lives.items()
-        if life.made_after < publication.after and (life.ended_after is None or life.ended_after >= publication.after)
+        if life.made_after < publication.after and (life.ended is None or life.ended > publication.operation)
     ]
     return not history.advertisements or is_advertised(settled, publication.event.attributes)
