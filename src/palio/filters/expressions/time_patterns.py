@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from palio.filters.expressions.values import in_utc, moment_of, zone_named
 
@@ -157,6 +157,10 @@ class _Offset:
         end = at + len(self.zero)
         if text[at:end].lower() == self.zero.lower():
             return end if _keep(fields, "offset", 0) else -1
+        return self.read_distance(text, at, fields)
+
+    def read_distance(self, text: str, at: int, fields: Fields) -> int:
+        """Read what has a sign."""
         sign = {"+": 1, "-": -1}.get(text[at : at + 1])
         if sign is None:
             return -1
@@ -172,6 +176,27 @@ class _Offset:
             end = after if seconds is not None else end
         total = sign * (hours * 3600 + (minutes or 0) * 60 + (seconds or 0))
         return end if _keep(fields, "offset", total) else -1
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedOffset:
+    """The distance from UTC behind its name: GMT, GMT+09:00."""
+
+    offset: ClassVar[_Offset] = _Offset("+HH:MM:ss", "")
+
+    def write(self, clock: datetime) -> str:
+        return _GMT + self.offset.write(clock)
+
+    def read(self, text: str, at: int, fields: Fields) -> int:
+        end = at + len(_GMT)
+        if text[at:end].upper() != _GMT:
+            return -1
+        if text[end : end + 1] in ("+", "-"):
+            return self.offset.read_distance(text, end, fields)
+        return end if _keep(fields, "offset", 0) else -1
+
+
+_GMT: Final = "GMT"
 
 
 def _two_digits(text: str, at: int, colon: str) -> tuple[int | None, int]:
@@ -201,7 +226,7 @@ class _Optional:
         return end
 
 
-_Part: TypeAlias = _Text | _Number | _Name | _Fraction | _Offset | _Optional
+_Part: TypeAlias = _Text | _Number | _Name | _Fraction | _Offset | _NamedOffset | _Optional
 
 
 def _read(parts: Sequence[_Part], text: str, at: int, fields: Fields) -> int:
@@ -268,6 +293,17 @@ def _hour(fields: Fields) -> int | None:
     return hour if half is None or half == hour // 12 else None
 
 
+def _offset(count: int, zero: str) -> _Offset | None:
+    forms = {1: "+HHmm", 2: "+HHMM", 3: "+HH:MM", 4: "+HHMMss", 5: "+HH:MM:ss"}
+    return _Offset(forms[count], zero) if count in forms else None
+
+
+def _universal_offset(count: int) -> _Offset | _NamedOffset | None:
+    if count < 4:
+        return _Offset("+HHMM", "+0000")
+    return _NamedOffset() if count == 4 else _offset(5, "Z") if count == 5 else None
+
+
 def _letters() -> dict[str, Callable[[int], _Part | None]]:
     """What a letter means, so many times in a row; None where Spark knows no such pattern."""
 
@@ -315,10 +351,6 @@ def _letters() -> dict[str, Callable[[int], _Part | None]]:
     def fraction(count: int) -> _Part | None:
         return _Fraction(count) if count <= 9 else None
 
-    def offset(count: int, zero: str) -> _Part | None:
-        forms = {1: "+HHmm", 2: "+HHMM", 3: "+HH:MM", 4: "+HHMMss", 5: "+HH:MM:ss"}
-        return _Offset(forms[count], zero) if count in forms else None
-
     return {
         "y": year,
         "M": month,
@@ -336,9 +368,9 @@ def _letters() -> dict[str, Callable[[int], _Part | None]]:
         "m": number("minute", lambda clock: clock.minute),
         "s": number("second", lambda clock: clock.second),
         "S": fraction,
-        "X": lambda count: offset(count, "Z"),
-        "x": lambda count: offset(count, "+00" if count == 1 else "+0000" if count % 2 == 0 else "+00:00"),
-        "Z": lambda count: _Offset("+HHMM", "+0000") if count < 4 else offset(count, "Z") if count == 5 else None,
+        "X": lambda count: _offset(count, "Z"),
+        "x": lambda count: _offset(count, "+00" if count == 1 else "+0000" if count % 2 == 0 else "+00:00"),
+        "Z": _universal_offset,
     }
 
 
