@@ -81,3 +81,15 @@ def test_nobody_must_hear_across_a_network_that_is_torn() -> None:
     net.run()
     verdict = net.verdict()
     assert (verdict.is_right, verdict.required, verdict.lost) == (True, 0, 1)
+
+
+def test_what_a_slow_disk_lets_a_client_take_back_first_is_not_published() -> None:
+    net = Network.line(2, advertisements=True, options={"disk": 0.1})
+    net.subscribe(0, "TRUE")
+    offer = net.advertise(1, "TRUE")
+    net.run()
+    net.unadvertise(offer)
+    net.publish(1, {}, settled=False)  # which waits for that, and is refused when it is its turn
+    net.run()
+    assert net.deliveries == []
+    assert net.verdict().is_right
