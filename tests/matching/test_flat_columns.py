@@ -173,3 +173,14 @@ def test_choices_have_the_rows_they_are_of() -> None:
     expected = {(row, k, a, b) for row, (k, several) in elements.items() for a in several for b in (4, 5)}
     assert len(made) == len(expected)
     assert set(made) == expected
+
+
+def test_columns_named_by_paths_may_hold_objects_that_belong_together() -> None:
+    matcher, _ = of_conditions("a.b.x = 1 AND a.b.y = 2 AND k = 1", "a.b.x = 1 AND a.b.parts.z = 3", "a.b.x = 1")
+    rows = [
+        [{"x": 1, "y": 1, "parts": [{"z": 4}]}, {"x": 2, "y": 2, "parts": [{"z": 3}]}],
+        [{"x": 1, "y": 2, "parts": [{"z": 4}, {"z": 3}]}],
+        [],
+    ]
+    row, number = matcher.match_columns(pa.record_batch({"a.b": rows, "k": [1, 1, 1]}))
+    assert set(zip(row.tolist(), number.tolist(), strict=True)) == {(0, 2), (1, 0), (1, 1), (1, 2)}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palio.events import Event
 from palio.filters.filter import Filter
 from palio.filters.tree import Leaf, leaves
 from palio.peers.mappings import (
@@ -73,6 +74,25 @@ def test_an_event_meets_every_subscription_that_it_matches(
                 assert meet(arcs, keys), (mapping.name, str(wanted), event)
                 if isinstance(mapping, AttributeSplit):
                     assert all(meet(arcs, mapping.event_keys(event, turn)) for turn in range(len(scales)))
+
+
+OBJECTS = st.lists(st.dictionaries(st.sampled_from("xy"), st.integers(0, 3), max_size=2), max_size=3)
+OF_OBJECTS = [
+    Filter.parse(where)
+    for where in ("a.x = 1 AND a.y IS NULL", "a.x IS NULL", "a.x < 2 AND a.y > 1", "a.x IS NULL OR a.y = 3")
+]
+
+
+@given(OBJECTS, st.integers(1, 4))
+def test_events_with_objects_in_arrays_meet_those_that_ask_for_what_an_object_lacks(
+    objects: list[dict[str, int]], cells: int
+) -> None:
+    event = Event.read({"a": objects}).attributes
+    scales = {name: Scale.of([0, 1, 2, 3], cells) for name in ("a.x", "a.y")}
+    for wanted in OF_OBJECTS:
+        for mapping in mappings(scales):
+            if wanted.matches_attributes(event):
+                assert meet(mapping.subscription_keys(alternatives(wanted)), mapping.event_keys(event))
 
 
 @given(st.data())

@@ -176,10 +176,13 @@ def test_what_is_said_before_a_neighbour_begins_is_dropped() -> None:
     broker.asks(SubscribeClient("a", wanted("y > 1")))
     effects = sends(broker.says(2, Begin()))
     assert effects == [
-        ((2,), Begin()),
+        ((2,), Begin(answers=True)),
         ((2,), subscription("y > 1")),
         ((1,), Unsubscribe(wanted("x > 1").digest)),
     ]
+    # One that answers has not, or the two would go on for ever.
+    broker.says(2, subscription("z > 1"))
+    assert sends(broker.says(2, Begin(answers=True))) == [((1,), Unsubscribe(wanted("z > 1").digest))]
 
 
 def test_events_wait_for_credit_and_control_does_not() -> None:

@@ -185,11 +185,21 @@ def test_after_long_silence_a_link_is_taken_for_broken_and_greeted_again() -> No
     assert [type(each) for each in channel.ends[1].heard] == [LinkUp, LinkDown, LinkUp]
 
 
+def test_a_timer_that_runs_out_just_when_the_link_breaks_greets_nobody() -> None:
+    session, out = datagram(1), Out()
+    session.connected(out, 0.0)
+    session.disconnected(out)
+    out = Out()
+    session.fired(out, 0.25)
+    assert (out.inputs, out.effects) == ([], [])
+
+
 @pytest.mark.parametrize("session", [StreamSession, DatagramSession])
 def test_a_neighbour_with_other_constants_is_refused_by_name(session: Any) -> None:
     ours = session(1, Identity(1, 1, CONSTANTS))
     theirs = session(1, Identity(2, 1, Constants.of(Combination("identity"))))
     out = Out()
+    ours.connected(Out(), 0.0)
     theirs.connected(out, 0.0)
     [hello] = [codec.decode(each.data) for each in out.effects if isinstance(each, Transmit)]
     out = Out()

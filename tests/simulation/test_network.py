@@ -147,6 +147,37 @@ def test_a_crash_forgets_nothing_that_was_confirmed() -> None:
     assert received(net) == [(desk.number, "event-1")]
 
 
+def test_what_a_crash_kept_from_the_disk_is_asked_for_again() -> None:
+    net = Network.line(2, advertisements=True, options={"disk": 0.1})
+    kept = net.subscribe(0, "x > 1")
+    offer = net.advertise(1, "TRUE")
+    net.run()
+    net.subscribe(0, "x > 2")
+    net.unsubscribe(kept)
+    net.unadvertise(offer)
+    net.advertise(1, "x > 0")
+    for broker in (0, 1):
+        net.crash(broker)
+        net.restart(broker)
+    net.publish(1, '{"x": 3}')
+    net.run()
+    assert [each.subscription.number for each in net.deliveries] == [3]
+    assert net.verdict().is_right
+
+
+def test_neighbours_that_begin_at_once_and_again_come_to_rest() -> None:
+    for seed in range(6):
+        net = Network.line(2, propagation="covering", seed=seed, options={"jitter": 0.01} if seed % 2 else {})
+        net.subscribe(0, "x > 1")
+        net.subscribe(1, "y > 1")
+        for broker in (0, 1, 0, 1)[seed // 2 :]:
+            net.crash(broker)
+            net.restart(broker)
+        net.run()
+        assert net.traffic.messages("begin") < 20
+        assert [len(net.tables[broker]) for broker in (0, 1)] == [2, 2]
+
+
 @pytest.mark.parametrize("after", range(1, 12))
 def test_a_crash_between_any_two_effects_is_recovered_from(after: int) -> None:
     net = Network.star(5, propagation="covering")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -143,12 +144,20 @@ def _settings() -> Iterator[Finding]:
         yield Finding(
             "PYSPARK_PYTHON", "broken", python, f"workers would miss what is installed here: set it to {sys.executable}"
         )
+    elif not python and (found := shutil.which("python3")) is not None and not _is_beside_us(found):
+        advice = f"scripts that make a session of their own need PYSPARK_PYTHON={sys.executable}"
+        yield Finding("Python of Spark's workers", "absent", f"{found} is not the one that runs this", advice)
     home = os.environ.get("SPARK_HOME")
     if home:
         import pyspark
 
         if os.path.realpath(home) != os.path.realpath(os.path.dirname(pyspark.__file__)):
             yield Finding("SPARK_HOME", "broken", home, "another Spark would be started than pyspark's: unset it")
+
+
+def _is_beside_us(python: str) -> bool:
+    """Whether this is the Python of the same environment; the programs of several may be one file."""
+    return os.path.dirname(os.path.abspath(python)) == os.path.dirname(os.path.abspath(sys.executable))
 
 
 def _sigma() -> Iterator[Finding]:

@@ -97,7 +97,7 @@ class Broker:
         self._forwarding = _forwarding(node, incarnation, combination)
         self._outbox = Outbox(int(combination.options.get("queue", _QUEUE)))
         spanning = Spanning(node, incarnation, random) if combination.has_circles else None
-        self._neighbours = Neighbours(spanning, self._use, self._disuse)
+        self._neighbours = Neighbours(spanning, self._use, self._disuse, self._forget)
         self._events = EventPath(self._forwarding, self._outbox, may_circle=combination.has_circles)
         self._reports = Reports(node, self._events) if combination.has_optimiser else None
         self.tables = Tables(node, combination, self._reports or self._events)
@@ -177,6 +177,9 @@ class Broker:
         """A link is given up: all that came by it is withdrawn."""
         self.tables.closed(link)
         return self._waves.closed(link, self._neighbours.in_use)
+
+    def _forget(self, link: int) -> None:
+        self.tables.forget(link)
 
     def _begin(self, link: int, message: Begin) -> None:
         self._effects += self._neighbours.begin(link, message)

@@ -74,6 +74,7 @@ class DatagramSession:
         "_granted",
         "_identity",
         "_interval",
+        "_is_connected",
         "_lanes",
         "_link",
         "_neighbour",
@@ -86,6 +87,7 @@ class DatagramSession:
         self._link = link
         self._identity = identity
         self._connection = 0
+        self._is_connected = False
         self._begin_connection()
 
     def _begin_connection(self) -> None:
@@ -105,16 +107,20 @@ class DatagramSession:
         return (self._identity.incarnation << 32) + self._connection
 
     def connected(self, out: Out, now: float) -> None:
+        self._is_connected = True
         self._greet(out, answers=False)
         self._wait(out)
 
     def disconnected(self, out: Out) -> None:
         if self.is_up:
             out.inputs.append(LinkDown(self._link))
+        self._is_connected = False
         self._begin_connection()
         out.effects.append(CancelTimer(f"link {self._link}"))
 
     def arrived(self, frame: Message | Frame, out: Out, now: float) -> None:
+        if not self._is_connected:
+            return
         if type(frame) is Hello:
             self._greeted(frame, out)
         elif type(frame) is Packet and frame.to == self._name and frame.by == self._other:
@@ -177,6 +183,8 @@ class DatagramSession:
 
     def fired(self, out: Out, now: float) -> None:
         self._due = False
+        if not self._is_connected:
+            return  # the timer ran out just when the link broke
         if not self.is_up:
             self._greet(out, answers=False)
             self._slow_down(out)

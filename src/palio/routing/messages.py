@@ -33,11 +33,13 @@ class Begin(Struct, frozen=True, array_like=True, tag=1):
     """What follows on this link replaces everything that was said on it before.
 
     In a spanning tree a link is used for as long as either end chose the other as its parent, and each choice has a
-    number: what follows holds for these two choices, the sender's and the receiver's, and no others.
+    number: what follows holds for these two choices, the sender's and the receiver's, and no others. `answers` is set
+    where the other end began again and is told again: it need not repeat itself for that.
     """
 
     mine: int = 0
     yours: int = 0
+    answers: bool = False
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=2):

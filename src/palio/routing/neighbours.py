@@ -15,21 +15,24 @@ from palio.routing.spanning import TIMER, Spanning
 
 
 class Neighbours:
-    """The links of one broker. `use` and `disuse` are called when one is taken into use and given up."""
+    """The links of one broker. `use` and `disuse` are called when one is taken into use and given up, and `forget` when
+    what came by it is about to come again."""
 
-    __slots__ = ("_disuse", "_pairs", "_use", "in_use", "spanning")
+    __slots__ = ("_disuse", "_forget", "_pairs", "_use", "in_use", "spanning")
 
     def __init__(
         self,
         spanning: Spanning | None,
         use: Callable[[int], list[Effect]],
         disuse: Callable[[int], list[Effect]],
+        forget: Callable[[int], None],
     ) -> None:
         self.spanning = spanning
         self.in_use: dict[int, bool] = {}  # with whether the neighbour has begun to tell
         self._pairs: dict[int, tuple[int, int]] = {}
         self._use = use
         self._disuse = disuse
+        self._forget = forget
 
     def up(self, link: int, neighbour: int) -> list[Effect]:
         if self.spanning is None:
@@ -60,10 +63,14 @@ class Neighbours:
         pair = message.yours, message.mine
         if self._pairs.get(link) != pair:
             return []
-        again = self._give_up(link) + self._take_up(link, pair) if self.in_use[link] else []
-        # One that begins again has forgotten what it was told.
+        effects: list[Effect] = []
+        if self.in_use[link] and message.answers:
+            self._forget(link)
+        elif self.in_use[link]:
+            # It begins again, and has forgotten what it was told.
+            effects = self._give_up(link) + self._take_up(link, pair, answers=True)
         self.in_use[link] = True
-        return again
+        return effects
 
     def may_tell(self, link: int, message: Message) -> bool:
         """Whether what a neighbour says counts."""
@@ -82,10 +89,10 @@ class Neighbours:
                 effects += self._take_up(link, pair) if pair is not None else []
         return effects
 
-    def _take_up(self, link: int, pair: tuple[int, int]) -> list[Effect]:
+    def _take_up(self, link: int, pair: tuple[int, int], answers: bool = False) -> list[Effect]:
         self.in_use[link] = False
         self._pairs[link] = pair
-        return [Send((link,), Begin(*pair)), *self._use(link)]
+        return [Send((link,), Begin(*pair, answers)), *self._use(link)]
 
     def _give_up(self, link: int) -> list[Effect]:
         del self.in_use[link], self._pairs[link]

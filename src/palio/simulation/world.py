@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -48,7 +49,7 @@ class World:
         seed: int,
         delivered: Callable[[int, Deliver], None],
         replied: Callable[[int, Reply], None],
-        crashed: Callable[[], None],
+        crashed: Callable[[int], None],
     ) -> None:
         self.combination = combination
         self.constants = Constants.of(combination)
@@ -68,7 +69,7 @@ class World:
         self.edges: dict[tuple[int, int], Edge] = {}
         model = LinkModel.of(combination.options)
         for a, b, delay in topology.links:
-            self._lay(a, b, model if delay is None else _with_delay(model, delay))
+            self._lay(a, b, model if delay is None else replace(model, delay=delay))
         for host in self.hosts:
             self.start(host)
 
@@ -191,7 +192,7 @@ class World:
                 if host.fuse is not None:
                     if host.fuse == 0:
                         self.stop(host)
-                        self._crashed()
+                        self._crashed(host.number)
                         return
                     host.fuse -= 1
                 answer = self._carry_out(host, effect)
@@ -291,12 +292,6 @@ class World:
 
     def _drop(self, host: Host, effect: Drop) -> None:
         self.drops[effect.reason] += 1
-
-
-def _with_delay(model: LinkModel, delay: float) -> LinkModel:
-    from dataclasses import replace
-
-    return replace(model, delay=delay)
 
 
 _CARRY_OUT: Final[dict[type, Callable[[World, Host, Any], NodeInput | None]]] = {

@@ -240,6 +240,8 @@ def test_filters_that_leave_take_their_nodes_along(staying: list[Filter], leavin
         for conjunction in conjunctions:
             tree.remove(conjunction)
     assert nodes_of(tree) == [tree.root]
+    assert not tree._conditions
+    assert not tree._uses
     assert tree.root.ends == 0
 
 

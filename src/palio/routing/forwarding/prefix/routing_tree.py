@@ -2,7 +2,7 @@
 
 A node is one condition, a path from the root the conjunction of its conditions; children of one node on one attribute
 exclude each other, so that a value leads to at most one of them (Jerzak §4.2.2). The tree knows conditions alone. Who
-wants what is lies with each broker (`tags`), which is why one node of the network can make the tree for all.
+wants what, each broker keeps for itself (`tags`), which is why one node of the network can make the tree for all.
 
 As printed, inserting moves one covered child below a new node where there may be several, and how a filter leaves is
 not said. Here a tree remembers the nodes at which a conjunction ends; they stay where they are, relative to those
@@ -111,6 +111,7 @@ class RoutingTree:
         self.root = Node(None, (), None)
         self._ends: dict[Conjunction, tuple[int, list[Node]]] = {}
         self._conditions: dict[Leaf, tuple[Leaf, tuple[Any, ...]]] = {}  # kept once, with the place in their order
+        self._uses: dict[int, int] = {}  # how many nodes have each of these
 
     def __len__(self) -> int:
         """How many different conjunctions it holds."""
@@ -133,7 +134,7 @@ class RoutingTree:
             del self._ends[conjunction]
         for node in ends:
             node.ends -= 1
-            _prune(node)
+            self._prune(node)
 
     def ends(self, conjunction: Conjunction) -> list[Node]:
         """The nodes at which the parts of an inserted conjunction end."""
@@ -145,6 +146,7 @@ class RoutingTree:
             known = self._conditions.get(condition)
             if known is None:
                 known = self._conditions[condition] = condition, _order_of(condition)
+            self._uses[id(known[0])] = self._uses.get(id(known[0]), 0) + 1
             child = Node(*known, node)
             for each in covered:
                 node.detach(each)
@@ -152,6 +154,17 @@ class RoutingTree:
             node.attach(child)
             node, covered = child, []
         return node
+
+    def _prune(self, node: Node) -> None:
+        while node.parent is not None and not node.ends and not node.groups:
+            assert node.condition is not None  # it is not the root
+            node.parent.detach(node)
+            left = self._uses[id(node.condition)] - 1
+            if left:
+                self._uses[id(node.condition)] = left
+            else:
+                del self._uses[id(node.condition)], self._conditions[node.condition]
+            node = node.parent
 
 
 def _order_of(condition: Leaf) -> tuple[Any, ...]:
@@ -162,12 +175,6 @@ def _order_of(condition: Leaf) -> tuple[Any, ...]:
 def _meetings(node: Node, condition: Leaf) -> Iterator[tuple[Node, ValueSet, Meeting]]:
     siblings = node.groups.get(condition.attribute)
     return iter(()) if siblings is None else siblings.meeting(condition.values)
-
-
-def _prune(node: Node) -> None:
-    while node.parent is not None and not node.ends and not node.groups:
-        node.parent.detach(node)
-        node = node.parent
 
 
 def _spans(node: Node) -> Iterator[tuple[Kind, tuple[Position, Node]]]:

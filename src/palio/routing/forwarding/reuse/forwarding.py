@@ -171,14 +171,20 @@ class ReuseForwarding:
         self.costs.lookups += len(keys)
         divided: dict[int, list[int]] = {}
         own: list[Key] = []
+        places = self._places
         for key in keys:
-            for interface in self._places.get(key, ()):
-                if interface == LOCAL:
+            for interface in places.get(key, ()):
+                if interface in divided:
+                    divided[interface].append(key)
+                elif interface == LOCAL:
                     own += self._local[key]
                 else:
-                    divided.setdefault(interface, []).append(key)
+                    divided[interface] = [key]
         known = header.known if self._may_be_complete else Known.SOME
-        parts: _Sends = {interface: ReuseHeader.of(part, known) for interface, part in divided.items()}
+        parts: _Sends = {
+            interface: header if len(part) == len(keys) and known == header.known else ReuseHeader.of(part, known)
+            for interface, part in divided.items()
+        }
         return parts, tuple(own) if known is Known.ALL else None
 
     def _look(self, interface: int, rows: list[int], arrivals: Sequence[Arrival], sends: list[_Sends]) -> None:

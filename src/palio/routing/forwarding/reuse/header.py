@@ -51,7 +51,7 @@ class ReuseHeader:
 
     @property
     def known(self) -> Known:
-        return Known(self.data[0])
+        return _KNOWN[self.data[0]]
 
     @property
     def complete(self) -> bool:
@@ -76,3 +76,4 @@ class ReuseHeader:
 
 
 _SWAPPED: Final = array("H", [1]).tobytes()[0] == 0
+_KNOWN: Final = tuple(Known)
