@@ -283,3 +283,24 @@ def test_names_may_contain_what_stands_for_a_literal(mark: str) -> None:
     for matcher in (many, one):
         assert matcher.match({name: 5}) == {"5"}
         assert matcher.match({other: 5}) == {"17"}
+
+
+small = st.integers(0, 4)
+simple = st.builds("{} {} {}".format, st.sampled_from("ab"), st.sampled_from(["=", "<>", "<", ">="]), small)
+between = st.builds("{} BETWEEN {} AND {}".format, st.sampled_from("ab"), small, small)
+parts = (
+    simple | between | st.builds("NOT {}".format, simple | between) | st.builds("({} OR {})".format, simple, between)
+)
+arrays = st.dictionaries(st.sampled_from("abc"), small | st.lists(small, max_size=3))
+
+
+@given(st.lists(st.lists(parts, min_size=1, max_size=3).map(" AND ".join), min_size=1, max_size=4), st.lists(arrays))
+def test_arrays_mean_the_same_to_the_new_and_to_the_indexed(wheres: list[str], some: list[dict[str, Any]]) -> None:
+    new, indexed = Matcher(), Matcher()
+    for at, where in enumerate(wheres * 3):  # their shapes are known from the second on
+        new.add(str(at), where)
+    indexed.add_many([str(at) for at in range(3 * len(wheres))], wheres * 3)
+    for event in map(Event, some):
+        expected = {str(at) for at, where in enumerate(wheres * 3) if Filter.parse(where).matches(event)}
+        assert new.match(event) == expected
+        assert indexed.match(event) == expected

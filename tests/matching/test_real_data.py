@@ -13,6 +13,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from palio.events import Event
@@ -77,7 +78,7 @@ class TestPadres:
             batch = quotes_batch(piece)
             found = matcher.match_batch(batch)
             assert found.equals(opened.match_batch(batch))
-            by_row = ids_by_row(found, len(piece))
+            by_row = ids_by_row(found.filter(pa.array(found["row"].to_numpy() % 97 == 0)), len(piece))
             for row in range(0, len(piece), 97):
                 assert by_row[row] == matcher.match(piece[row])
 

@@ -97,7 +97,8 @@ class Catalogue:
         self._unpacked: OrderedDict[int, list[Record]] = OrderedDict()
         self._listed: dict[int, list[str]] = {}  # ids of blocks as Python strings, for single events
         self._filters = RememberedFilters()
-        self._names = self._sealed = self._subscribers = pa.array([], pa.string())
+        # Not pa.array([]), which imports pandas where that is installed.
+        self._names = self._sealed = self._subscribers = pa.nulls(0, pa.string())
 
     def __len__(self) -> int:
         """How many numbers have been given out."""

@@ -111,7 +111,7 @@ class LiveSubscriptions:
         condition = self._conditions[number]
         if isinstance(condition, Filter):
             return holds(condition.tree, attributes)
-        if not arrays or arrays.isdisjoint(condition.names):
+        if not arrays or not condition.mentions(arrays):
             return condition.holds(attributes)
         tree = self._trees.get(number)
         if tree is None:

@@ -283,6 +283,7 @@ class Matcher:
         """
         from palio.matching.batches import match_piece
 
+        self._settle(batch.num_rows)
         state = self._state
         return match_piece(batch, state.segments, state.live, state.catalogue, paths=True)
 

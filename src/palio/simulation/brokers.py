@@ -26,7 +26,7 @@ class Brokers:
         self.history = History(slow_disks=bool(combination.options.get("disk")))
         self._unsettled = True
         self._parts: tuple[int, ...] | None = None
-        self._world = World(topology, combination, seed, self._delivered, self._replied, self._disturb)
+        self._world = World(topology, combination, seed, self._delivered, self._replied, self._crashed)
 
     def run(self, seconds: float | None = None) -> None:
         """Let time pass, until nothing is to come; or for so many virtual seconds."""
@@ -58,6 +58,7 @@ class Brokers:
             host.fuse = after
         else:
             self._world.stop(host)
+            self._crashed(broker)
 
     def restart(self, broker: int) -> None:
         """Begin a new life of a broker that crashed, with what it had written down."""
@@ -138,6 +139,10 @@ class Brokers:
         if edge is None:
             raise InvalidArgument(f"there is no link between {link[0]} and {link[1]}")
         return edge
+
+    def _crashed(self, broker: int) -> None:
+        self._disturb()
+        self.history.crashed.add((self.history.rests, broker))
 
     def _disturb(self) -> None:
         self._unsettled = True

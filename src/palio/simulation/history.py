@@ -78,6 +78,8 @@ class History:
     publications: list[Publication] = field(default_factory=list)
     disturbed: set[int] = field(default_factory=set)
     """The rests after which links or brokers came or went before the next one."""
+    crashed: set[tuple[int, int]] = field(default_factory=set)
+    """The brokers that crashed, with the rests after which they did."""
 
     def next(self) -> int:
         self.operations += 1

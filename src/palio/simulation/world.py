@@ -49,7 +49,7 @@ class World:
         seed: int,
         delivered: Callable[[int, Deliver], None],
         replied: Callable[[int, Reply], None],
-        crashed: Callable[[], None],
+        crashed: Callable[[int], None],
     ) -> None:
         self.combination = combination
         self.constants = Constants.of(combination)
@@ -192,7 +192,7 @@ class World:
                 if host.fuse is not None:
                     if host.fuse == 0:
                         self.stop(host)
-                        self._crashed()
+                        self._crashed(host.number)
                         return
                     host.fuse -= 1
                 answer = self._carry_out(host, effect)

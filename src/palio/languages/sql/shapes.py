@@ -5,7 +5,7 @@ For a shape that was seen before, the literals are filled into its template and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 from palio.errors import ParseError
@@ -124,10 +124,9 @@ class Shaped:
         """The canonical tree of the condition."""
         return self.template.tree(self.given, self.timezone)
 
-    @property
-    def names(self) -> frozenset[str]:
-        """All attributes that are asked about."""
-        return self.template.names
+    def mentions(self, names: Set[str]) -> bool:
+        """Whether one of these attributes is asked about."""
+        return not self.template.names.isdisjoint(names)
 
     def holds(self, event: Mapping[str, Any]) -> bool:
         """Whether the condition is TRUE for an event of which no attribute has several values; makes no tree."""
@@ -189,9 +188,11 @@ class Conjoined:
     def tree(self) -> Node:
         return self._whole().tree()
 
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset().union(*[template.names for template in self._templates])
+    def mentions(self, names: Set[str]) -> bool:
+        for template in self._templates:
+            if not template.names.isdisjoint(names):
+                return True
+        return False
 
     def holds(self, event: Mapping[str, Any]) -> bool:
         for part in self.parts:
