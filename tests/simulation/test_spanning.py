@@ -102,6 +102,16 @@ def test_events_go_by_the_tree_and_are_delivered_once(combination: Combination) 
         assert verdict.is_right, f"seed {seed}\n{verdict}"
 
 
+def test_a_request_that_met_a_broker_without_a_way_to_the_root_is_passed_on_when_it_finds_one() -> None:
+    net = Network(Topology(4, ((0, 1, None), (1, 2, None), (0, 3, None), (2, 3, None))))
+    net.run()
+    net.crash(1)
+    net.cut((0, 3))  # 3 asks 2, which has lost its own way
+    net.restart(1)
+    net.run()
+    assert_tree(net, set(), {(0, 3)}, "")
+
+
 def test_what_is_lost_while_the_tree_changes_is_counted() -> None:
     ring = Topology(6, tuple((each, (each + 1) % 6, None) for each in range(6)))
     net = Network(ring)

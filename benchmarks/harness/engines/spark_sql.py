@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,14 +121,14 @@ def case_expressions(events: Any, wheres: list[str]) -> Any:
 
 def pandas_loop(events: Any, wheres: list[str], workload: Workload) -> Any:
     """A pandas function that asks each subscription in turn, for all rows of a batch at once."""
+    import pandas as pd
+    from pyspark import cloudpickle
     from pyspark.sql import functions as sql
     from pyspark.sql.functions import pandas_udf
 
     conditions = [_in_python(where) for where in wheres]
 
     def ask(columns: Any) -> Any:
-        import pandas as pd
-
         values = {name: columns[name].to_numpy() for name in columns}
         found: list[list[int]] = [[] for _ in range(len(columns))]
         for number, condition in enumerate(compiled(tuple(conditions))):
@@ -135,6 +136,9 @@ def pandas_loop(events: Any, wheres: list[str], workload: Workload) -> Any:
                 found[row].append(number)
         return pd.Series(found)
 
+    # Spark looks at the types themselves, and its workers do not have this module.
+    ask.__annotations__ = {"columns": pd.DataFrame, "return": pd.Series}
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     asked = pandas_udf(ask, "array<int>")(sql.struct(*workload.names))
     return events.select(NUMBER, sql.explode(asked).alias("subscription"))
 

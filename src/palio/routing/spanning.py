@@ -100,9 +100,7 @@ class Spanning:
             if self._own_epoch <= request.epoch:
                 self._own_epoch = request.epoch + 1
             return self._decide()
-        if request.epoch <= self._wanted.get(request.root, -1):
-            return []
-        self._wanted[request.root] = request.epoch
+        self._wanted[request.root] = max(request.epoch, self._wanted.get(request.root, -1))
         return self._pass_on()
 
     def fired(self) -> list[Effect]:
@@ -122,7 +120,7 @@ class Spanning:
 
     def _decide(self) -> list[Effect]:
         """Choose the best of what is offered, and say what changed."""
-        before = self.parent
+        before, root_before = self.parent, self.root
         self.root, self.epoch, self.distance, self.parent = self._node, self._own_epoch, 0, None
         admissible = [
             (offer.root, offer.distance, link != before, self._links[link], link)
@@ -137,7 +135,7 @@ class Spanning:
         if self.parent != before and self.parent is not None:
             self._choice += 1
         effects = self._say()
-        if self.parent != before:
+        if (self.parent, self.root) != (before, root_before):
             effects += self._pass_on()
         return effects + self._ask()
 
