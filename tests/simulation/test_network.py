@@ -378,3 +378,13 @@ def test_the_trace_can_be_read() -> None:
 def test_what_cannot_be_done_says_why(wrong: Any, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         wrong(Network.line(3))
+
+
+def test_traffic_shows_what_it_counts() -> None:
+    net = Network.line(3)
+    assert repr(net.traffic) == "<Traffic over 0 links: nothing>"
+    net.subscribe(at=0, where="x > 1")
+    net.publish(at=2, event={"x": 2})
+    net.run()
+    assert "over 2 links" in repr(net.traffic)
+    assert "2 publish, 2 subscribe" in repr(net.traffic)

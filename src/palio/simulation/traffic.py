@@ -52,6 +52,10 @@ class Traffic:
         """The kinds there were."""
         return sorted({flow.kind for flow in self})
 
+    def __repr__(self) -> str:
+        told = ", ".join(f"{self.messages(kind):,} {kind}" for kind in self.kinds())
+        return f"<Traffic over {len(self._counts):,} links: {told or 'nothing'}>"
+
     def _chosen(self, kind: str | None, link: tuple[int, int] | None) -> Iterator[Flow]:
         wanted = None if link is None else (min(link), max(link))
         return (flow for flow in self if kind in (None, flow.kind) and wanted in (None, flow.link))
