@@ -70,6 +70,9 @@ def test_a_network_from_a_file_with_advertisements_over_links_that_lose(tmp_path
         (["--propagation", "covering", "--forwarding", "bloom"], "is not possible"),
         (["--topology", "cube"], "there is no topology 'cube'"),
         (["--option", "loss"], "an option is NAME=VALUE"),
+        (["--option", "loss=9"], "loss is a share from 0 to below 1, not 9"),
+        (["--option", "delay=abc"], "delay of a link is a number, not 'abc'"),
+        (["--option", "jitter=nan"], "jitter of a link is a number, not nan"),
         (["--draw", "net.gif"], "ends with .svg or .png"),
     ],
 )
@@ -91,3 +94,12 @@ def test_of_several_strategies_those_that_do_not_go_together_are_left_out(tmp_pa
     answer = simulate("--propagation", "flooding", "--forwarding", "all")
     assert answer.exit_code == 0
     assert answer.stderr.count("left out: ") == 3
+
+
+@pytest.mark.parametrize("content", ["", "[1, 2]", "{}", '{"nodes": [{"id": 1}], "edges": [{"source": 1}]}'])
+def test_a_file_that_is_no_network_is_refused_and_told_what_one_is(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "net.json"
+    file.write_text(content)
+    answer = simulate("--topology", str(file))
+    assert answer.exit_code != 0
+    assert 'it is a JSON object with a list of "nodes"' in " ".join(answer.stderr.split())

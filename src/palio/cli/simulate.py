@@ -143,6 +143,12 @@ def _topology(name: str, brokers: int, seed: int) -> Topology:
     return _from_file(Path(name))
 
 
+_NO_NETWORK: Final = (
+    'not a network: it is a JSON object with a list of "nodes", each with an "id", and a list of "edges", each with '
+    'a "source" and a "target"'
+)
+
+
 def _from_file(path: Path) -> Topology:
     import json
 
@@ -152,8 +158,8 @@ def _from_file(path: Path) -> Topology:
         raise InvalidArgument(f"there is no topology {str(path)!r}; known are {', '.join(_SHAPES)} and files of JSON")
     try:
         return from_topohub(json.loads(path.read_bytes()))[0]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(str(path), f"not a network of nodes and edges: {error!r}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(str(path), _NO_NETWORK) from None
 
 
 def _option(text: str) -> tuple[str, Any]:
