@@ -71,8 +71,10 @@ def test_a_network_from_a_file_with_advertisements_over_links_that_lose(tmp_path
         (["--topology", "cube"], "there is no topology 'cube'"),
         (["--option", "loss"], "an option is NAME=VALUE"),
         (["--option", "loss=9"], "loss is a share from 0 to below 1, not 9"),
-        (["--option", "delay=abc"], "delay of a link is a number, not 'abc'"),
-        (["--option", "jitter=nan"], "jitter of a link is a number, not nan"),
+        (["--option", "delay=abc"], "delay is a number, not 'abc'"),
+        (["--option", "queue=abc"], "queue is a whole number, not 'abc'"),
+        (["--option", "los=0.1"], "there is no option 'los' of a network; did you mean loss?"),
+        (["--option", "jitter=nan"], "jitter is a number, not nan"),
         (["--draw", "net.gif"], "ends with .svg or .png"),
     ],
 )

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from palio.errors import IllegalCombination, InvalidArgument
+from palio.routing.options import check_options
 
 PROPAGATIONS: Final = ("flooding", "simple", "identity", "covering", "merging")
 FORWARDINGS: Final = ("content", "reuse", "prefix", "bloom")
@@ -43,6 +44,7 @@ class Combination:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_options(self.options)
         _one_of("propagation", self.propagation, PROPAGATIONS)
         _one_of("forwarding", self.forwarding, FORWARDINGS)
         _one_of("upkeep", self.upkeep, UPKEEPS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from math import isfinite
 from random import Random
 from typing import Any
 
@@ -30,10 +29,6 @@ class LinkModel:
     """Bytes a second; None is no bound."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is not each.default and (type(value) not in (int, float) or not isfinite(value)):
-                raise InvalidArgument(f"{each.name} of a link is a number, not {value!r}")
         for name in ("loss", "duplication", "reordering"):
             if not 0 <= getattr(self, name) < 1:
                 raise InvalidArgument(f"{name} is a share from 0 to below 1, not {getattr(self, name)!r}")

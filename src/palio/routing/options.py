@@ -1,0 +1,38 @@
+"""Which options does a network have, and what may each be? A name that nobody knows would be ignored without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any, Final
+
+from palio.errors import InvalidArgument
+
+_KINDS: Final[dict[str, str]] = {
+    **dict.fromkeys("delay jitter loss duplication reordering bandwidth disk drift".split(), "a number"),
+    **dict.fromkeys("slack threshold patience rate".split(), "a number"),
+    **dict.fromkeys("queue n m k satisfied height optimiser".split(), "a whole number"),
+    **dict.fromkeys("mode tree key".split(), "a text"),
+    **dict.fromkeys("session circles".split(), "true or false"),
+}
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "a number": (int, float),
+    "a whole number": (int,),
+    "a text": (str, int),  # digits on a command line are read as a number
+    "true or false": (bool, int),
+}
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse an option that there is not, or a value that it cannot have."""
+    for name, value in options.items():
+        kind = _KINDS.get(name)
+        if kind is None:
+            close = get_close_matches(str(name), _KINDS, 1)
+            known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(_KINDS))}"
+            raise InvalidArgument(f"there is no option {name!r} of a network; {known}")
+        if value is None and name == "bandwidth":
+            continue
+        if type(value) not in _TYPES[kind] or (type(value) is float and not isfinite(value)):
+            raise InvalidArgument(f"{name} is {kind}, not {value!r}")
