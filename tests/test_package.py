@@ -50,6 +50,10 @@ PUBLIC_NAMES = {
     "UnknownSubscription",
     "VersionNotKept",
     "WireError",
+    "ConnectionFailed",
+    "Refused",
+    "connect",
+    "connect_blocking",
 }
 
 

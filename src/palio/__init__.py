@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from palio.errors import (
         BrokenLanguage,
+        ConnectionFailed,
         DuplicateSubscription,
         EventError,
         ExpiredOffset,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         ParseError,
         PipelineError,
         QueueFull,
+        Refused,
         StoreError,
         StoreFull,
         StoreInUse,
@@ -71,11 +73,16 @@ _HOMES = {
     "UnknownSubscription": "palio.errors",
     "ValueSet": "palio.filters.values",
     "VersionNotKept": "palio.errors",
+    "ConnectionFailed": "palio.errors",
+    "Refused": "palio.errors",
+    "connect": "palio.network.client.connecting",
+    "connect_blocking": "palio.network.client.blocking",
     "WireError": "palio.errors",
 }
 
 __all__ = [
     "BrokenLanguage",
+    "ConnectionFailed",
     "DuplicateSubscription",
     "Event",
     "EventError",
@@ -93,6 +100,7 @@ __all__ = [
     "ParseError",
     "PipelineError",
     "QueueFull",
+    "Refused",
     "StoreError",
     "StoreFull",
     "StoreInUse",
@@ -105,6 +113,8 @@ __all__ = [
     "VersionNotKept",
     "WireError",
     "__version__",
+    "connect",
+    "connect_blocking",
 ]
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from palio.errors import PalioError
 from palio.routing import messages
 from palio.routing.clients import (
+    Accepted,
     AdvertiseClient,
     AnnounceClient,
     ClientRequest,
@@ -262,13 +263,15 @@ class Broker:
         try:
             attributes = arrival.event.attributes
         except PalioError as error:
-            self._effects.append(Reply(client, Refused(str(error))))
+            self._effects.append(Reply(client, Refused(str(error), number=request.number)))
             return
         if self.combination.advertisements and not is_advertised(self.tables.offers.filters(client), attributes):
             reason = "its publisher has not advertised events like this one"
-            self._effects.append(Reply(client, Refused(reason, unadvertised=True)))
+            self._effects.append(Reply(client, Refused(reason, unadvertised=True, number=request.number)))
             return
         self._sequence += 1
+        if request.confirm:
+            self._effects.append(Reply(client, Accepted(request.number)))
         self._take(arrival)
 
     def _take(self, arrival: Arrival) -> None:
