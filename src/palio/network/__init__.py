@@ -1,1 +1,1 @@
-"""Brokers in real time: sockets, clocks, disks and people around the broker that has none of them."""
+"""Real time: what a broker needs to run on a machine, with sockets, clocks, disks and people."""
