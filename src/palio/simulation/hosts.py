@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Client, Record
+from palio.routing.effects import Client, Entry, Record
 from palio.routing.node import Node
 from palio.simulation.links import Direction
 
@@ -18,16 +18,16 @@ class Disk:
     def __init__(self) -> None:
         self._kept: dict[tuple[Client, str, str], SubscribeClient | AdvertiseClient] = {}
 
-    def write(self, record: Record) -> None:
-        match record.request:
-            case SubscribeClient():
-                self._kept[record.client, "wants", record.request.name] = record.request
-            case AdvertiseClient():
-                self._kept[record.client, "offers", record.request.name] = record.request
-            case UnsubscribeClient():
-                self._kept.pop((record.client, "wants", record.request.name), None)
-            case UnadvertiseClient():
-                self._kept.pop((record.client, "offers", record.request.name), None)
+    def write(self, entry: Entry) -> None:
+        match entry:
+            case Record(client, SubscribeClient() as request):
+                self._kept[client, "wants", request.name] = request
+            case Record(client, AdvertiseClient() as request):
+                self._kept[client, "offers", request.name] = request
+            case Record(client, UnsubscribeClient() as request):
+                self._kept.pop((client, "wants", request.name), None)
+            case Record(client, UnadvertiseClient() as request):
+                self._kept.pop((client, "offers", request.name), None)
 
     def read(self) -> Iterator[tuple[Client, SubscribeClient | AdvertiseClient]]:
         """All that was not taken back."""

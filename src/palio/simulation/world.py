@@ -209,8 +209,9 @@ class World:
     def _write(self, host: Host, effect: Persist) -> None:
         for record in effect.records:
             host.disk.write(record)
-            detail = str(getattr(record.request, "wanted", getattr(record.request, "offered", "")))
-            self.trace.did(self.now, host.number, type(record.request).__name__, detail=detail)
+            what = record.request if isinstance(record, Record) else record
+            detail = str(getattr(what, "wanted", getattr(what, "offered", "")))
+            self.trace.did(self.now, host.number, type(what).__name__, detail=detail)
 
     def _set_timer(self, host: Host, effect: SetTimer) -> None:
         setting = host.timers[effect.name] = host.timers.get(effect.name, 0) + 1
