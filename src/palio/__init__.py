@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from palio.errors import (
+        AuthenticationFailed,
         BrokenLanguage,
         ConnectionFailed,
         DuplicateSubscription,
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
         InputError,
         InvalidArgument,
         InvalidSubscription,
+        LimitReached,
         MissingExtra,
         NotAdvertised,
+        NotPermitted,
         PalioError,
         ParseError,
         PipelineError,
@@ -45,6 +48,7 @@ __version__ = "0.1.0"
 # Where each public name lives. Names are imported when first used: a program that only parses conditions should
 # not wait for Arrow and a compiler.
 _HOMES = {
+    "AuthenticationFailed": "palio.errors",
     "BrokenLanguage": "palio.errors",
     "DuplicateSubscription": "palio.errors",
     "Event": "palio.events",
@@ -57,8 +61,10 @@ _HOMES = {
     "InvalidArgument": "palio.errors",
     "InvalidSubscription": "palio.errors",
     "Matcher": "palio.matching.matcher",
+    "LimitReached": "palio.errors",
     "MissingExtra": "palio.errors",
     "NotAdvertised": "palio.errors",
+    "NotPermitted": "palio.errors",
     "PalioError": "palio.errors",
     "ParseError": "palio.errors",
     "PipelineError": "palio.errors",
@@ -81,6 +87,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AuthenticationFailed",
     "BrokenLanguage",
     "ConnectionFailed",
     "DuplicateSubscription",
@@ -93,9 +100,11 @@ __all__ = [
     "InputError",
     "InvalidArgument",
     "InvalidSubscription",
+    "LimitReached",
     "Matcher",
     "MissingExtra",
     "NotAdvertised",
+    "NotPermitted",
     "PalioError",
     "ParseError",
     "PipelineError",
