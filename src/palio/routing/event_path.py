@@ -78,14 +78,14 @@ class EventPath:
             sent = Publish(
                 came.id,
                 came.body,
-                headers.encode(header),
+                b"" if header is None else headers.encode(header),
                 came.hops + 1,
                 came.useless,
                 came.epoch,
                 came.publisher,
                 came.stamps,
             )
-            effects += self._outbox.send(links, sent)
+            self._outbox.send(links, sent, effects)
         if keys and self._clients is not None:
             effects.append(Deliver(self._clients.recipients(keys), came))
         elif not route.sends and arrival.interface != LOCAL:
