@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
 from palio.routing import codec
-from palio.routing.clients import Accepted, Answer
+from palio.routing.clients import Accepted, Answer, PublishClient
 from palio.routing.effects import (
     CancelTimer,
     Client,
@@ -25,13 +25,14 @@ from palio.routing.effects import (
     Persist,
     Persisted,
     Reply,
+    Requested,
     SetTimer,
     TimerFired,
     Work,
     WorkDone,
 )
 from palio.routing.messages import Publish
-from palio.routing.node import Node, NodeInput
+from palio.routing.node import Arrived, Node, NodeInput
 from palio.routing.session import Transmit
 
 _AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
@@ -117,7 +118,7 @@ class Host:
             self._is_due = True
             self._loop.call_soon(self._run)
         self.counts["batches"] += 1
-        self.counts["inputs"] += len(inputs)
+        self.counts["in"] += sum(_is_event(each) for each in inputs)
         for effect in self.node.handle_batch(inputs, self.now()):
             _CARRY_OUT[type(effect)](self, effect)
         touched, self._touched = self._touched, {}
@@ -159,6 +160,7 @@ class Host:
 
     def _deliver(self, effect: Deliver) -> None:
         event = effect.event
+        self.counts["out"] += len(effect.clients)
         for client, names in effect.clients:
             end = self.clients.get(client)
             if end is None:
@@ -207,6 +209,12 @@ class Host:
 
     def _drop(self, effect: Drop) -> None:
         self.drops[effect.reason] += 1
+
+
+def _is_event(input: NodeInput) -> bool:
+    if type(input) is Arrived:
+        return codec.kind_of(input.data) == codec.PUBLISH
+    return type(input) is Requested and type(input.request) is PublishClient
 
 
 _CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {
