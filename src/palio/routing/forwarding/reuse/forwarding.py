@@ -142,7 +142,8 @@ class ReuseForwarding:
     def _understood(self, arrival: Arrival) -> ReuseHeader | None:
         """The list that an event came with: from a neighbour, or from a client that looked for keys for this broker."""
         if arrival.interface != LOCAL:
-            return arrival.header if isinstance(arrival.header, ReuseHeader) else None
+            header = arrival.header
+            return header if isinstance(header, ReuseHeader) else None
         annotated = believed(arrival, self._entry)
         if annotated is None or not isinstance(annotated.inner, ReuseHeader):
             return None
@@ -207,6 +208,8 @@ class ReuseForwarding:
 
 def _route(sends: _Sends, local: tuple[Key, ...] | None) -> Route:
     """Links by header: those of one header are one sending."""
+    if len(sends) < 2:
+        return Route(tuple((header, (link,)) for link, header in sends.items()), local)
     by_header: dict[ReuseHeader | None, list[int]] = {}
     for interface in sorted(sends):
         by_header.setdefault(sends[interface], []).append(interface)
