@@ -39,7 +39,7 @@ def value(sql: str, timezone: str = "UTC", **event: Any) -> Any:
         ("'yes' AND y", {"y": True}, True),  # a literal is
         ("x <=> y", {}, True),
         ("x <=> y", {"x": 1}, False),
-        ("x <=> 'a'", {"x": 1}, None),
+        ("x <=> 'a'", {"x": 1}, False),
         ("x IS TRUE", {}, False),
         ("x BETWEEN 1 AND y", {"x": 0}, False),
         ("x BETWEEN 1 AND y", {"x": 5}, None),
