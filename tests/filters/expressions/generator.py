@@ -182,10 +182,11 @@ _GROUPED = (
     "(.{2})(.)",
 )
 _REPLACEMENTS = ("", "-", "$1", "[$0]", "$1$1", "\\$", "<$1>", "$10", "é")
+# Not six or seven digits of a second: read as a year, which Spark does, zeros are one before all that Palio has.
 _WRITTEN = (
     *("yyyy", "yyyy-MM-dd", "yyyyMMdd", "dd/MM/yy", "d.M.yyyy H:mm", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "hh:mm:ss a"),
     *("EEE, d MMM yyyy", "EEEE MMMM", "'year' yyyy", "''yy''", "[yyyy]", "yyyyy", "M/d", "HHmmss"),
-    *words("D DDD Q QQQ QQQQ k K h S SSSSSS SSSSSSSSS Z x xxx X XXX XXXXX ZZZZZ L LLLL y"),
+    *words("D DDD Q QQQ QQQQ k K h S SSSSSSSS SSSSSSSSS Z x xxx X XXX XXXXX ZZZZZ L LLLL y"),
 )
 _READ = (
     *("yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd HH:mm:ss.S", "yyyy-MM-dd[ HH:mm:ss]", "yyyy-MM-dd'T'HH"),

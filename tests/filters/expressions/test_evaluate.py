@@ -105,6 +105,8 @@ def test_a_day_begins_at_midnight_in_the_zone_of_the_condition() -> None:
         ("x / y", {"x": 1, "y": 0}, None),
         ("x / 2D", {"x": Decimal(1)}, 0.5),
         ("x % y", {"x": -7, "y": 3}, -1),
+        ("pmod(x, y)", {"x": -(2**31), "y": -(2**63)}, 2**63 - 2**31),
+        ("conv(x, 36, 10)", {"x": "ß"}, "0"),
         ("x + 1", {"x": "41"}, 42),
         ("x + 1", {"x": "4.1"}, None),
         ("x + 1", {"x": True}, None),
