@@ -21,13 +21,21 @@ import palio.errors
 # What a user may rely on. Adding a name here is a decision; removing one breaks somebody.
 PUBLIC_NAMES = {
     "__version__",
+    "AuthenticationFailed",
     "Event",
     "Filter",
     "Matcher",
+    "LimitReached",
     "MissingExtra",
     "NotAdvertised",
+    "NotPermitted",
     "ValueSet",
     "PalioError",
+    "ExpiredOffset",
+    "QueueFull",
+    "StoreError",
+    "StoreFull",
+    "StoreInUse",
     "BrokenLanguage",
     "DuplicateSubscription",
     "EventError",
@@ -45,6 +53,10 @@ PUBLIC_NAMES = {
     "UnknownSubscription",
     "VersionNotKept",
     "WireError",
+    "ConnectionFailed",
+    "Refused",
+    "connect",
+    "connect_blocking",
 }
 
 

@@ -185,3 +185,79 @@ class NotAdvertised(PalioError):
 
 class WireError(PalioError):
     """Bytes that are no message of this version of Palio."""
+
+
+class AuthenticationFailed(PalioError):
+    """Nobody known: no token or certificate, an unknown one, or one that has expired. Which it is stays unsaid."""
+
+
+class NotPermitted(PalioError):
+    """Something that whoever asked for it may not do; `reason` says what would have to be granted."""
+
+    def __init__(self, who: str, what: str, reason: str) -> None:
+        self.who = who
+        self.what = what
+        self.reason = reason
+        super().__init__(f"{who} may not {what}: {reason}")
+
+
+class LimitReached(PalioError):
+    """More than a broker takes; `limit` names the limit, `most` is what it admits."""
+
+    def __init__(self, limit: str, most: float, reason: str) -> None:
+        self.limit = limit
+        self.most = most
+        self.reason = reason
+        super().__init__(f"{reason} ({limit} = {most:,})")
+
+
+class StoreError(PalioError):
+    """The store of a broker cannot be opened, read or written: damaged, of another version, or not a store."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path}: {reason}")
+
+
+class StoreInUse(StoreError):
+    """Another broker has this directory open."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "another broker is using this directory; give each its own with --data")
+
+
+class StoreFull(StoreError):
+    """There is no room for what was to be written, and nothing of it was; the store goes on when there is."""
+
+
+class QueueFull(PalioError):
+    """A durable subscription has as many events waiting as it may; nothing of what was to be written with it was."""
+
+    def __init__(self, client: str, name: str, waiting: int) -> None:
+        self.client = client
+        self.name = name
+        self.waiting = waiting
+        super().__init__(f"{waiting:,} events wait for {name!r} of {client!r}, and no more may")
+
+
+class ExpiredOffset(PalioError):
+    """Events of a log that are not kept any more; `oldest` is the first offset that is."""
+
+    def __init__(self, offset: int, oldest: int) -> None:
+        self.offset = offset
+        self.oldest = oldest
+        super().__init__(f"the log has let go of offset {offset:,}; the oldest that it keeps is {oldest:,}")
+
+
+class ConnectionFailed(PalioError, ConnectionError):
+    """No connection to a broker, or none any more; `address` is where it was tried."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address = address
+        self.reason = reason
+        super().__init__(f"{address}: {reason}")
+
+
+class Refused(PalioError):
+    """Something that a broker did not carry out, and why."""

@@ -36,6 +36,8 @@ class Cost:
     deliveries: int
     unwanted: int
     """Events that came to a broker for nothing."""
+    useless_hops: int
+    """Links that they went over, each since it was last of use."""
     filters: int
     """Filters that all brokers store for their neighbours, together."""
     virtual_seconds: float
@@ -249,7 +251,8 @@ def _cost(net: Network, seconds: float) -> Cost:
         event_messages=net.traffic.messages("publish"),
         event_bytes=net.traffic.bytes("publish"),
         deliveries=len(net.deliveries),
-        unwanted=net.drops.get("nobody wants it here", 0),
+        unwanted=net.traffic.false_positives(),
+        useless_hops=net.traffic.useless_hops,
         filters=sum(
             len(filters)
             for interfaces in net.tables.values()

@@ -8,7 +8,7 @@ and needs no lock.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from palio.matching.subscription import Subscription, Subscriptions
 
 _FEW_LIVE: Final = 16  # so few are left as they are however long nothing is added
 _QUIET_MATCHES: Final = 64  # after so many matches without an addition the new ones become a segment
+_QUIET_WITHOUT_THREADS: Final = 8  # the same where somebody else finds the time for it, and however few they are
 _MERGE_FACTOR: Final = 8  # segments of one size class before they are merged into one of the next
 _MANY_DEAD: Final = 4096  # removed subscriptions that are worth renumbering the others for
 
@@ -56,12 +57,14 @@ class State:
 class Holdings:
     """The present state, and all that changes it. Who changes holds `lock`; who reads takes `state` once."""
 
-    def __init__(self) -> None:
+    def __init__(self, background: bool) -> None:
         self.state = State((), LiveSubscriptions(), Catalogue(), np.zeros(64, np.uint8))
         self.removed = 0  # numbers of the catalogue that are dead
         self.lock = threading.RLock()
         self._quiet = 0
         self._merging: threading.Thread | None = None
+        self._background = background
+        self._is_due = False
 
     # Coming and going
 
@@ -124,6 +127,12 @@ class Holdings:
 
     def settle(self, matches: int = 1) -> None:
         """Make a segment of the new ones when matching goes on and adding does not."""
+        if not len(self.state.live):
+            return
+        if not self._background:
+            before, self._quiet = self._quiet, self._quiet + matches
+            self._is_due = self._is_due or before < _QUIET_WITHOUT_THREADS <= self._quiet
+            return
         if len(self.state.live) <= _FEW_LIVE:
             return
         self._quiet += matches
@@ -196,8 +205,22 @@ class Holdings:
         if _mergeable(self.state.segments):
             self._start_merging()
 
+    def work(self) -> Callable[[], None] | None:
+        """What is worth doing now where there is no background; each thing is told once."""
+        if not self._is_due:
+            return None
+        self._is_due = False
+        return self._catch_up
+
+    def _catch_up(self) -> None:
+        with self.lock:
+            self.seal()
+        self._merge_some()
+
     def _start_merging(self) -> None:
-        if self._merging is None or not self._merging.is_alive():
+        if not self._background:
+            self._is_due = True
+        elif self._merging is None or not self._merging.is_alive():
             self._merging = threading.Thread(target=self._merge_some, name="palio-merge", daemon=True)
             self._merging.start()
 

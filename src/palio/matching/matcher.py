@@ -7,7 +7,7 @@ What it holds, and how that changes while readers read, is told in `holdings`: a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
@@ -22,7 +22,7 @@ from palio.languages.sql.shapes import Shaped
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.segment import Segment
 from palio.matching.event_rows import segment_candidates
-from palio.matching.holdings import Holdings
+from palio.matching.holdings import Holdings, State
 from palio.matching.live import Condition, LiveSubscriptions
 from palio.matching.subscription import Subscription, Subscriptions
 
@@ -50,14 +50,17 @@ class Statistics:
 class Matcher:
     """Holds subscriptions and tells which of them want an event. Safe to use from many threads.
 
+    With `background=False` it starts no thread of its own, for owners that must say themselves what is done when: they
+    ask for `work` now and then, and call what that returns.
+
     >>> wants = Matcher()
     >>> wants.add("desk", "symbol = 'ACME' AND price > 100")
     >>> wants.match({"symbol": "ACME", "price": 120})
     {'desk'}
     """
 
-    def __init__(self) -> None:
-        self._held = Holdings()
+    def __init__(self, *, background: bool = True) -> None:
+        self._held = Holdings(background)
         self._replaced = 0  # counts the beginnings and ends of replace(): odd while one is under way
 
     @property
@@ -183,15 +186,24 @@ class Matcher:
         self._held.settle()
         while True:
             state = self._held.state
-            found: list[int] = []
-            for segment in state.segments:
-                candidates = segment_candidates(segment, attributes, state.catalogue)
-                found += self._sure(segment, candidates, attributes, state.catalogue)
-            # After the segments, so that what replaces one of theirs while they are searched is found here.
-            if len(state.live):
-                found += state.live.match(attributes)
+            found = self._found(state, attributes)
             if self._held.state is state:
                 return set(state.catalogue.ids_of(found))
+
+    def match_event(self, event: Event) -> list[int]:
+        """As `match`, for those who know the ids of numbers apart: the numbers of all matches, in no promised order."""
+        self._held.settle()
+        return self._found(self._held.state, event.attributes)
+
+    def _found(self, state: State, attributes: Mapping[str, Any]) -> list[int]:
+        found: list[int] = []
+        for segment in state.segments:
+            candidates = segment_candidates(segment, attributes, state.catalogue)
+            found += self._sure(segment, candidates, attributes, state.catalogue)
+        # After the segments, so that what replaces one of theirs while they are searched is found here.
+        if len(state.live):
+            found += state.live.match(attributes)
+        return found
 
     def match_batch(self, events: Any) -> pa.Table:
         """All matches of a batch, as a table of `row` (int64) and `subscription` (dictionary of ids), by row.
@@ -352,6 +364,11 @@ class Matcher:
         Where most were removed, nothing of them is kept: those that are left get new numbers.
         """
         self._held.merge()
+
+    def work(self) -> Callable[[], None] | None:
+        """What is worth doing now, beside matching and adding, where there is no background; it may be done in any
+        thread. Each thing is told once."""
+        return self._held.work()
 
 
 def _condition(subscription: Subscription) -> Condition:

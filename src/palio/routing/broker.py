@@ -12,7 +12,9 @@ from typing import Any, Final
 
 from palio.errors import PalioError
 from palio.routing import messages
+from palio.routing.announcing import Announcing
 from palio.routing.clients import (
+    Accepted,
     AdvertiseClient,
     AnnounceClient,
     ClientRequest,
@@ -38,7 +40,6 @@ from palio.routing.effects import (
     Record,
     Reply,
     Requested,
-    Send,
     TimerFired,
     Work,
     WorkDone,
@@ -52,7 +53,7 @@ from palio.routing.messages import LOCAL, Announce, Begin, EventId, Offer, Publi
 from palio.routing.neighbours import Neighbours
 from palio.routing.outbox import Outbox
 from palio.routing.propagation.advertisements import is_advertised
-from palio.routing.reports import TREES, Reports
+from palio.routing.reports import Reports
 from palio.routing.requests import Requests
 from palio.routing.spanning import Spanning, no_chance
 from palio.routing.tables import Tables
@@ -65,15 +66,14 @@ class Broker:
     """One broker. `recovered` is what its last life wrote down and did not take back; `random` is its only chance."""
 
     __slots__ = (
-        "_announced",
-        "_announcer",
+        "_announcing",
         "_effects",
         "_events",
         "_forwarding",
         "_jobs",
         "_neighbours",
         "_outbox",
-        "_reports",
+        "_published",
         "_requests",
         "_sequence",
         "_waves",
@@ -99,14 +99,14 @@ class Broker:
         spanning = Spanning(node, incarnation, random) if combination.has_circles else None
         self._neighbours = Neighbours(spanning, self._use, self._disuse, self._forget)
         self._events = EventPath(self._forwarding, self._outbox, may_circle=combination.has_circles)
-        self._reports = Reports(node, self._events) if combination.has_optimiser else None
-        self.tables = Tables(node, combination, self._reports or self._events)
+        reports = Reports(node, self._events) if combination.has_optimiser else None
+        self._announcing = Announcing(self._forwarding, reports)
+        self.tables = Tables(node, combination, reports or self._events)
         self._events.serve(self.tables.wants)
         self._requests = Requests(self._carry_out)
         self._waves = Waves(node, incarnation)
-        self._announced: dict[str, Announce] = {}
-        self._announcer: Client = ""  # who made the trees, where it is a client of this broker
         self._sequence = 0
+        self._published: dict[Client, int] = {}  # how many events of each client were let in
         self._jobs = 0
         self._effects: list[Effect] = []
         for client, request in recovered:
@@ -116,11 +116,14 @@ class Broker:
     def handle_batch(self, inputs: Sequence[Input], now: float) -> list[Effect]:
         """Everything that happened to this broker at a time, and what it wants done about it."""
         for each in inputs:
-            _HANDLERS[type(each)](self, each)
+            if type(each) is Received and type(each.message) is Publish:
+                dropped = self._events.take(Arrival(each.link, each.message))
+                if dropped is not None:
+                    self._effects.append(dropped)
+            else:
+                _HANDLERS[type(each)](self, each)
         self._effects += self.tables.differences()
-        report = None if self._reports is None else self._reports.report()
-        if report is not None:
-            self._report(LOCAL, report)
+        self._effects += self._announcing.report()
         written = self._requests.write()
         if written is not None:
             self._effects.append(written)
@@ -144,9 +147,7 @@ class Broker:
 
     def _received(self, received: Received) -> None:
         message = received.message
-        if type(message) is Publish:
-            self._take(Arrival(received.link, message))
-        elif type(message) is Offer or type(message) is Request:
+        if type(message) is Offer or type(message) is Request:
             self._effects += self._neighbours.span(received.link, message)
         elif self._neighbours.may_tell(received.link, message):
             _CONTROL[type(message)](self, received.link, message)
@@ -171,7 +172,7 @@ class Broker:
     def _use(self, link: int) -> list[Effect]:
         """A link is taken into use: what the neighbour should know follows with the differences."""
         self.tables.opened(link)
-        return [Send((link,), each) for each in self._announced.values()]
+        return self._announcing.tell(link)
 
     def _disuse(self, link: int) -> list[Effect]:
         """A link is given up: all that came by it is withdrawn."""
@@ -192,27 +193,10 @@ class Broker:
         self._effects += self._waves.answered(link, message, self._neighbours.in_use)
 
     def _announce(self, link: int, message: Announce) -> None:
-        known = self._announced.get(message.topic)
-        is_new = known is None or known.version < message.version
-        if self._reports is not None and message.topic == TREES and (is_new or self._reports.way is None):
-            self._reports.lead(link)
-        if not is_new:
-            return
-        self._announced[message.topic] = message
-        self._forwarding.announced(message.topic, message.version, message.data)
-        others = self._neighbours.others(link)
-        if others:
-            self._effects.append(Send(tuple(others), message))
+        self._effects += self._announcing.heard(link, message, self._neighbours.others(link))
 
     def _report(self, link: int, message: messages.Report) -> None:
-        """On towards whoever makes the trees, and never back."""
-        way = None if self._reports is None else self._reports.way
-        if way == LOCAL:
-            self._effects.append(Reply(self._announcer, message))
-        elif way is None or way == link:
-            self._effects.append(Drop("no way to who makes the trees", message))
-        else:
-            self._effects.append(Send((way,), message))
+        self._effects += self._announcing.reported(link, message)
 
     def _work_done(self, done: WorkDone) -> None:
         """Work changes how fast answers are found, never which; there is nothing to wait for."""
@@ -227,6 +211,7 @@ class Broker:
             self._requests.take(gone.client, UnsubscribeClient(name))
         for name in self.tables.offers.names(gone.client):
             self._requests.take(gone.client, UnadvertiseClient(name))
+        self._published.pop(gone.client, None)
 
     def _persisted(self, persisted: Persisted) -> None:
         self._requests.written(persisted.token)
@@ -245,8 +230,8 @@ class Broker:
             case PublishClient():
                 self._let_in(client, request)
             case AnnounceClient():
-                self._announcer = client
-                self._announce(LOCAL, Announce(request.topic, request.version, request.data))
+                said = Announce(request.topic, request.version, request.data)
+                self._effects += self._announcing.asked(client, said, self._neighbours.in_use)
 
     def _confirm(self, client: Client, request: SubscribeClient) -> None:
         if request.confirm == "edge":
@@ -258,23 +243,22 @@ class Broker:
     def _let_in(self, client: Client, request: PublishClient) -> None:
         id = EventId(self.node, self.incarnation, self._sequence + 1)
         epoch = self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
-        arrival = Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch))
+        number = self._published.get(client, 0) + 1
+        arrival = Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch, publisher=number))
         try:
             attributes = arrival.event.attributes
         except PalioError as error:
-            self._effects.append(Reply(client, Refused(str(error))))
+            self._effects.append(Reply(client, Refused(str(error), number=request.number)))
             return
         if self.combination.advertisements and not is_advertised(self.tables.offers.filters(client), attributes):
             reason = "its publisher has not advertised events like this one"
-            self._effects.append(Reply(client, Refused(reason, unadvertised=True)))
+            self._effects.append(Reply(client, Refused(reason, unadvertised=True, number=request.number)))
             return
         self._sequence += 1
-        self._take(arrival)
-
-    def _take(self, arrival: Arrival) -> None:
-        dropped = self._events.take(arrival)
-        if dropped is not None:
-            self._effects.append(dropped)
+        self._published[client] = number
+        if request.confirm:
+            self._effects.append(Reply(client, Accepted(request.number)))
+        self._events.take(arrival)
 
 
 def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwarding:

@@ -8,10 +8,10 @@ that asked for it: it comes out when `Persisted` goes in.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from palio.routing.clients import Answer, ClientRequest
-from palio.routing.messages import Message, Publish
+from palio.routing.messages import EventId, Message, Publish
 
 Client: TypeAlias = str
 Lane: TypeAlias = Literal["control", "events"]
@@ -117,10 +117,39 @@ class Record(NamedTuple):
     request: ClientRequest
 
 
+class Logged(NamedTuple):
+    """An event was let in here by a publisher who is to be told: it goes to the log, unfinished until `Finished`.
+
+    `key` is what duplicates of it are known by: remembered for a window of stated size, and not where it is empty.
+    """
+
+    event: Publish
+    publisher: Client
+    key: bytes = b""
+
+
+class Queued(NamedTuple):
+    """An event for durable subscriptions of a client; it is kept for each until the client acknowledges it."""
+
+    client: Client
+    names: tuple[str, ...]
+    event: Publish
+    key: bytes = b""
+
+
+class Finished(NamedTuple):
+    """A logged event has reached everyone that it is for, and need not be routed again after a crash."""
+
+    event: EventId
+
+
+Entry: TypeAlias = Record | Logged | Queued | Finished
+
+
 class Persist(NamedTuple):
     """Write records, then answer with the token."""
 
-    records: tuple[Record, ...]
+    records: tuple[Entry, ...]
     token: int
 
 
@@ -152,10 +181,17 @@ class Close(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Something was thrown away on purpose; whoever carries this out counts it."""
+    """Something was thrown away on purpose; whoever carries this out counts it.
+
+    With `UNWANTED` it is an event that came by a link for nothing, and `useless` of its envelope counts the links.
+    """
 
     reason: str
     message: Message | None = None
+    link: int | None = None
+
+
+UNWANTED: Final = "nobody wants it here"
 
 
 Effect: TypeAlias = Send | Deliver | Reply | Persist | SetTimer | CancelTimer | Work | Close | Drop

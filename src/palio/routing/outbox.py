@@ -28,10 +28,9 @@ class Outbox:
         self._credit.pop(link, None)
         return [Drop("link down", message) for message in self._waiting.pop(link, ())]
 
-    def send(self, links: tuple[int, ...], message: Publish) -> list[Effect]:
+    def send(self, links: tuple[int, ...], message: Publish, effects: list[Effect]) -> None:
         """To those that take it now; for the others it waits, or is dropped where too much waits already."""
         now: list[int] = []
-        effects: list[Effect] = []
         for link in links:
             credit = self._credit.get(link, 0)
             if credit > 0:
@@ -43,7 +42,6 @@ class Outbox:
                 effects.append(Drop("queue full", message))
         if now:
             effects.append(Send(links if len(now) == len(links) else tuple(now), message))
-        return effects
 
     def granted(self, link: int, events: int) -> list[Effect]:
         if link not in self._credit:

@@ -13,7 +13,7 @@ A key nobody knows belongs to a filter that is on its way out, and is passed ove
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -110,6 +110,10 @@ class ReuseForwarding:
     def announced(self, topic: str, version: int, data: bytes) -> None:
         pass
 
+    def work(self) -> Callable[[], object] | None:
+        jobs = (link.index.work() for link in self._links.values())
+        return next((job for job in jobs if job is not None), None)
+
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         sends: list[_Sends] = [{} for _ in arrivals]
         own: list[tuple[Key, ...] | None] = [None] * len(arrivals)
@@ -142,7 +146,8 @@ class ReuseForwarding:
     def _understood(self, arrival: Arrival) -> ReuseHeader | None:
         """The list that an event came with: from a neighbour, or from a client that looked for keys for this broker."""
         if arrival.interface != LOCAL:
-            return arrival.header if isinstance(arrival.header, ReuseHeader) else None
+            header = arrival.header
+            return header if isinstance(header, ReuseHeader) else None
         annotated = believed(arrival, self._entry)
         if annotated is None or not isinstance(annotated.inner, ReuseHeader):
             return None
@@ -207,6 +212,8 @@ class ReuseForwarding:
 
 def _route(sends: _Sends, local: tuple[Key, ...] | None) -> Route:
     """Links by header: those of one header are one sending."""
+    if len(sends) < 2:
+        return Route(tuple((header, (link,)) for link, header in sends.items()), local)
     by_header: dict[ReuseHeader | None, list[int]] = {}
     for interface in sorted(sends):
         by_header.setdefault(sends[interface], []).append(interface)

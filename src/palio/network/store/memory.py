@@ -1,0 +1,247 @@
+"""A store that forgets everything when it is closed: for brokers that need not remember, and for tests.
+
+It says in plain dictionaries what a store means; the one on disk is held to it.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Sequence
+from secrets import randbelow
+from threading import RLock
+from typing import Final
+
+from palio.errors import ExpiredOffset, PalioError, QueueFull
+from palio.network.store.interface import (
+    Acknowledged,
+    Answer,
+    Buried,
+    DeadLetter,
+    Exhumed,
+    Keeping,
+    LogEntry,
+    Recovered,
+    Size,
+    Writable,
+)
+from palio.routing import codec
+from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
+from palio.routing.effects import Client, Finished, Logged, Queued, Record
+from palio.routing.messages import EventId, Publish
+
+_NODES: Final = 2**32 - 1
+
+
+def new_node_number() -> int:
+    """A number that no other broker has; five bytes in an event's id."""
+    return 1 + randbelow(_NODES)
+
+
+class MemoryStore:
+    """Everything in dictionaries; writes are answered before `submit` returns."""
+
+    def __init__(self, keeping: Keeping | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._keeping = keeping or Keeping()
+        self._clock = clock
+        self._lock = RLock()
+        self._node = new_node_number()
+        self._incarnation = 0
+        self._records: dict[tuple[Client, str, str], Record] = {}
+        self._unfinished: dict[EventId, Logged] = {}
+        self._seen: deque[bytes] = deque(maxlen=self._keeping.duplicates)
+        self._queues: dict[tuple[Client, str], MemoryQueue] = {}
+        self._number = 0
+        self.log = MemoryLog()
+        self.dead_letters = MemoryDeadLetters(self._keeping.dead_letters)
+
+    def open(self) -> Recovered:
+        self._incarnation += 1
+        records, unfinished = tuple(self._records.values()), tuple(self._unfinished.values())
+        return Recovered(self._node, self._incarnation, records, unfinished, tuple(self._seen))
+
+    def submit(self, entries: Sequence[Writable], answer: Answer) -> None:
+        try:
+            self.write(entries)
+        except PalioError as error:
+            answer(error)
+        else:
+            answer(None)
+
+    def write(self, entries: Sequence[Writable]) -> None:
+        with self._lock:
+            if self._keeping.queue_overflow == "refuse":
+                self._check_room(entries)
+            for each in entries:
+                self._write(each)
+            self.retain()
+
+    def queue(self, client: Client, name: str) -> MemoryQueue:
+        return self._queues.get((client, name), MemoryQueue())
+
+    def retain(self) -> None:
+        with self._lock:
+            self.log.retain(self._clock(), self._keeping)
+
+    def close(self) -> None:
+        """There is nothing to be done."""
+
+    def _check_room(self, entries: Sequence[Writable]) -> None:
+        """Refuse before anything is changed; what the same entries acknowledge makes no room for them."""
+        more: dict[tuple[Client, str], Size] = {}
+        for each in entries:
+            if not isinstance(each, Queued):
+                continue
+            length = len(codec.encode(each.event))
+            for name in dict.fromkeys(each.names):
+                key = (each.client, name)
+                waiting = more.get(key) or self.queue(*key).size()
+                if waiting.events >= self._keeping.queue_events or waiting.bytes + length > self._keeping.queue_bytes:
+                    raise QueueFull(*key, waiting.events)
+                more[key] = Size(waiting.events + 1, waiting.bytes + length)
+
+    def _write(self, entry: Writable) -> None:
+        match entry:
+            case Record():
+                self._record(entry)
+            case Logged(event, publisher, key):
+                self.log.add(self._clock(), publisher, event)
+                self._unfinished[event.id] = entry
+                self._see(key)
+            case Queued(client, names, event, key):
+                for name in dict.fromkeys(names):
+                    self._number += 1
+                    queue = self._queues.setdefault((client, name), MemoryQueue())
+                    queue.add(self._number, event, self._keeping)
+                self._see(key)
+            case Finished(id):
+                self._unfinished.pop(id, None)
+            case Acknowledged(client, name, numbers):
+                self.queue(client, name).remove(numbers)
+            case Buried():
+                self.dead_letters.add(self._clock(), entry)
+            case Exhumed(numbers):
+                self.dead_letters.remove(numbers)
+
+    def _record(self, record: Record) -> None:
+        client, request = record
+        match request:
+            case SubscribeClient(name=name):
+                self._records[client, "wants", name] = record
+            case AdvertiseClient(name=name):
+                self._records[client, "offers", name] = record
+            case UnsubscribeClient(name=name):
+                self._records.pop((client, "wants", name), None)
+                self._queues.pop((client, name), None)
+            case UnadvertiseClient(name=name):
+                self._records.pop((client, "offers", name), None)
+
+    def _see(self, key: bytes) -> None:
+        if key:
+            self._seen.append(key)
+
+
+class MemoryQueue:
+    """What waits for one subscription."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, Publish] = {}
+        self._bytes = 0
+        self._dropped = 0
+
+    def read(self, after: int, limit: int) -> list[tuple[int, Publish]]:
+        return [each for each in self._waiting.items() if each[0] > after][:limit]
+
+    def size(self) -> Size:
+        return Size(len(self._waiting), self._bytes, self._dropped)
+
+    def add(self, number: int, event: Publish, keeping: Keeping) -> None:
+        """Put an event at the end, and make room by the rule."""
+        length = len(codec.encode(event))
+        if keeping.queue_overflow == "drop_newest" and not self._has_room(length, keeping):
+            self._dropped += 1
+            return
+        while self._waiting and not self._has_room(length, keeping):
+            self.remove((next(iter(self._waiting)),))
+            self._dropped += 1
+        self._waiting[number] = event
+        self._bytes += length
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            event = self._waiting.pop(number, None)
+            if event is not None:
+                self._bytes -= len(codec.encode(event))
+
+    def _has_room(self, length: int, keeping: Keeping) -> bool:
+        return len(self._waiting) < keeping.queue_events and self._bytes + length <= keeping.queue_bytes
+
+
+class MemoryLog:
+    """What was let in here."""
+
+    def __init__(self) -> None:
+        self._entries: list[LogEntry] = []
+        self._next = 1
+        self._bytes = 0
+
+    def bounds(self) -> tuple[int, int]:
+        return self._next - len(self._entries), self._next
+
+    def read(self, start: int, limit: int) -> list[LogEntry]:
+        oldest, _ = self.bounds()
+        if start < oldest:
+            raise ExpiredOffset(start, oldest)
+        return self._entries[start - oldest : start - oldest + limit]
+
+    def find(self, time: float) -> int:
+        return self.bounds()[0] + bisect_left(self._entries, time, key=lambda entry: entry.time)
+
+    def size(self) -> Size:
+        return Size(len(self._entries), self._bytes)
+
+    def add(self, now: float, publisher: Client, event: Publish) -> None:
+        """A clock that is set back does not set the log back."""
+        at = max(now, self._entries[-1].time) if self._entries else now
+        self._entries.append(LogEntry(self._next, at, publisher, event))
+        self._next += 1
+        self._bytes += len(codec.encode(event))
+
+    def retain(self, now: float, keeping: Keeping) -> None:
+        gone = 0
+        for entry in self._entries:
+            too_old = keeping.log_seconds is not None and entry.time < now - keeping.log_seconds
+            too_much = keeping.log_bytes is not None and self._bytes > keeping.log_bytes
+            if not (too_old or too_much):
+                break
+            self._bytes -= len(codec.encode(entry.event))
+            gone += 1
+        del self._entries[:gone]
+
+
+class MemoryDeadLetters:
+    """What was buried, the last so many."""
+
+    def __init__(self, most: int) -> None:
+        self._letters: dict[int, DeadLetter] = {}
+        self._most = most
+        self._number = 0
+        self._dropped = 0
+
+    def read(self, after: int, limit: int) -> list[DeadLetter]:
+        return [letter for number, letter in self._letters.items() if number > after][:limit]
+
+    def size(self) -> Size:
+        return Size(len(self._letters), sum(len(each.data) for each in self._letters.values()), self._dropped)
+
+    def add(self, now: float, buried: Buried) -> None:
+        self._number += 1
+        self._letters[self._number] = DeadLetter(self._number, now, *buried)
+        if len(self._letters) > self._most:
+            del self._letters[next(iter(self._letters))]
+            self._dropped += 1
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self._letters.pop(number, None)
