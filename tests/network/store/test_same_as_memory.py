@@ -70,6 +70,7 @@ class Stores(RuleBasedStateMachine):
                 answers.append(None)
         assert answers[0] == answers[1]
         self.disk.retain()
+        self.memory.retain()
 
     def waiting(self, client: str, name: str) -> list[int]:
         return [number for number, _ in self.memory.queue(client, name).read(0, 100)]
