@@ -121,6 +121,11 @@ class Host:
         self.counts["in"] += sum(_is_event(each) for each in inputs)
         for effect in self.node.handle_batch(inputs, self.now()):
             _CARRY_OUT[type(effect)](self, effect)
+        if self._held and not self._blocking:
+            self._release()
+        self._settle()
+
+    def _settle(self) -> None:
         touched, self._touched = self._touched, {}
         for client in touched:
             client.settle()
@@ -134,12 +139,16 @@ class Host:
     def unblock(self, who: object) -> None:
         self._blocking.discard(who)
         if not self._blocking and self._held:
-            held, self._held = self._held, []
-            for effect in held:
-                _CARRY_OUT[type(effect)](self, effect)
-            touched, self._touched = self._touched, {}
-            for client in touched:
-                client.settle()
+            self._release()
+            self._settle()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for effect in held:
+            if isinstance(effect, Reply):
+                self._tell(effect)
+            else:
+                self._transmit(effect)
 
     @property
     def is_blocked(self) -> bool:
@@ -170,9 +179,13 @@ class Host:
             self._touched[end] = None
 
     def _reply(self, effect: Reply) -> None:
-        if self._blocking and type(effect.answer) is Accepted:
+        if type(effect.answer) is Accepted:
+            # At the end of the batch it is known whether its events have filled a queue.
             self._held.append(effect)
-            return
+        else:
+            self._tell(effect)
+
+    def _tell(self, effect: Reply) -> None:
         end = self.clients.get(effect.client)
         if end is not None:
             end.answer(effect.answer)
