@@ -14,6 +14,7 @@ from palio.errors import PalioError
 from palio.routing import messages
 from palio.routing.announcing import Announcing
 from palio.routing.clients import (
+    Accepted,
     AdvertiseClient,
     AnnounceClient,
     ClientRequest,
@@ -247,14 +248,16 @@ class Broker:
         try:
             attributes = arrival.event.attributes
         except PalioError as error:
-            self._effects.append(Reply(client, Refused(str(error))))
+            self._effects.append(Reply(client, Refused(str(error), number=request.number)))
             return
         if self.combination.advertisements and not is_advertised(self.tables.offers.filters(client), attributes):
             reason = "its publisher has not advertised events like this one"
-            self._effects.append(Reply(client, Refused(reason, unadvertised=True)))
+            self._effects.append(Reply(client, Refused(reason, unadvertised=True, number=request.number)))
             return
         self._sequence += 1
         self._published[client] = number
+        if request.confirm:
+            self._effects.append(Reply(client, Accepted(request.number)))
         self._events.take(arrival)
 
 

@@ -43,10 +43,15 @@ class UnadvertiseClient(Struct, frozen=True, array_like=True, tag=35):
 
 
 class PublishClient(Struct, frozen=True, array_like=True, tag=36):
-    """An event, encoded; a header where the client, a Spark job say, has looked at its content already."""
+    """An event, encoded; a header where the client, a Spark job say, has looked at its content already.
+
+    `number` is the client's own, and the answer repeats it: `Refused`, or `Accepted` where `confirm` asks for it.
+    """
 
     body: bytes
     header: bytes = b""
+    number: int = 0
+    confirm: bool = False
 
 
 class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):
@@ -74,9 +79,16 @@ class Refused(Struct, frozen=True, array_like=True, tag=50):
 
     reason: str
     unadvertised: bool = False
+    number: int = 0
+
+
+class Accepted(Struct, frozen=True, array_like=True, tag=51):
+    """An event is let in."""
+
+    number: int
 
 
 ClientRequest: TypeAlias = (
     SubscribeClient | UnsubscribeClient | AdvertiseClient | UnadvertiseClient | PublishClient | AnnounceClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Refused | Report
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Report

@@ -29,8 +29,8 @@ class Transaction:
         self.counts = replace(ledger.counts)
         self._letters = replace(ledger.letters)
         # A clock that is set back does not set the log back.
-        self._now = self.counts.log_time = max(now, self.counts.log_time)
-        self._clock = now
+        self._log_time = max(now, self.counts.log_time)
+        self._now = now
         self._queues: dict[QueueKey, Waiting | None] = {}
         self._orphans: list[int] = []
         self._unfinished: dict[EventId, tuple[int, int]] = {}
@@ -113,7 +113,8 @@ class Transaction:
         offset = self.counts.log_next
         self.counts.log_next += 1
         self.counts.log_bytes += len(data)
-        self._log_rows.append((offset, self._now, logged.publisher, data))
+        self.counts.log_time = self._log_time
+        self._log_rows.append((offset, self._log_time, logged.publisher, data))
         self._unfinished_rows[offset] = logged.key
         self._unfinished[logged.event.id] = (offset, len(data))
         self._see(logged.key)
@@ -258,7 +259,7 @@ class Transaction:
     # Dead letters
 
     def _bury(self, buried: Buried) -> None:
-        row = (self.counts.letter_next, self._clock, *buried)
+        row = (self.counts.letter_next, self._now, *buried)
         self._connection.execute("INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?)", row)
         self.counts.letter_next += 1
         self._letters.events += 1
