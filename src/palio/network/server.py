@@ -12,11 +12,12 @@ import asyncio
 import logging
 import ssl
 import time
+from collections import Counter
 from itertools import count
 from random import Random
-from typing import Any
+from typing import Any, Final
 
-from palio.errors import ConnectionFailed, LimitReached, PalioError
+from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, PalioError
 from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.disk import PASSING, StoreDisk
@@ -24,16 +25,21 @@ from palio.network.greeting import FIRST_FRAME, Greeter
 from palio.network.host import Host
 from palio.network.links.connector import Connector
 from palio.network.links.tcp import TcpLink
-from palio.network.security.principals import ANYONE, Principal
+from palio.network.security.door import Door
+from palio.network.security.exposure import check_exposure
+from palio.network.security.principals import Principal
+from palio.network.security.tls import names_in
 from palio.network.sessions import Session
 from palio.network.settings import Settings
 from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
+from palio.network.store.sqlite import SqliteStore
 from palio.routing import codec
 from palio.routing.constants import Constants
 from palio.routing.frames import Hello
 from palio.routing.node import Node
 
+_WATCH: Final = 2.0  # seconds between two looks at who is let in, and at what was counted
 log = logging.getLogger("palio.server")
 
 
@@ -47,7 +53,11 @@ class Server:
 
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
         self.settings = settings
-        self.store: Store = store or MemoryStore()
+        self.door = Door(settings.data)
+        for address in settings.listen:
+            tls = address.is_secure
+            check_exposure(address.host, tls=tls, tokens=not self.door.is_open, insecure=settings.insecure)
+        self.store: Store = store or _store(settings)
         self.addresses: tuple[Address, ...] = ()
         self.sessions: set[Session] = set()
         self.names: dict[Session, str] = {}
@@ -59,7 +69,10 @@ class Server:
         self._accepted: dict[int, int] = {}  # the link of each neighbour that connected, by the neighbour's number
         self._link_numbers = count(1)
         self._session_numbers = count(1)
+        self.rates = {"in": 0.0, "out": 0.0}  # events a second, from anybody and to clients
+        self._counted: Counter[str] = Counter()
         self._random = Random()
+        self._watching: asyncio.Task[None] | None = None
         self.since = time.time()
 
     async def start(self) -> None:
@@ -77,10 +90,13 @@ class Server:
             raise
         for address in self.settings.connect:
             self._connect(address)
+        self._watching = self.loop.create_task(self._watch(), name="palio watch")
         log.info("started", extra={"node": self.node, "addresses": [str(each) for each in self.addresses]})
 
     async def stop(self) -> None:
         """Say goodbye to everyone, and leave everything as a next life should find it."""
+        if self._watching is not None:
+            self._watching.cancel()
         for listener in self._listeners:
             listener.close()
         await asyncio.gather(*(each.stop() for each in self._connectors.values()))
@@ -116,7 +132,16 @@ class Server:
 
     def authenticate(self, token: str, channel: Channel | None = None) -> Principal:
         """Who says this; `AuthenticationFailed` where nobody known does."""
-        return ANYONE
+        return self.door.authenticate(token, () if channel is None else names_in(channel.extra("peercert")))
+
+    async def _watch(self) -> None:
+        """What a principal may do can change while it is here, and rates are measured now and then."""
+        while True:
+            await asyncio.sleep(_WATCH)
+            self._measure()
+            for name, principal in self.door.changes().items():
+                for session in [each for each in self.sessions if each.principal.name == name]:
+                    session.revise(principal)
 
     # Links
 
@@ -206,13 +231,21 @@ class Server:
         return Address(host, port, address.scheme)
 
     def _server_tls(self) -> ssl.SSLContext:
-        raise PalioError("no certificate")
+        if self.settings.tls is None:
+            raise InvalidArgument("to listen with TLS a certificate and its key are needed (--tls)")
+        return self.settings.tls.context()
 
     def _client_tls(self) -> ssl.SSLContext:
-        return ssl.create_default_context()
+        return self.settings.trust.context()
 
     def _store_failed(self, error: PalioError) -> None:
         log.error("not written", extra={"reason": str(error)})
+
+    def _measure(self) -> None:
+        counts = self.host.counts
+        for name in self.rates:
+            self.rates[name] = (counts[name] - self._counted[name]) / _WATCH
+            self._counted[name] = counts[name]
 
     def neighbours(self) -> list[dict[str, Any]]:
         """The links, those that are up and those that should be."""
@@ -233,3 +266,9 @@ class Server:
         from palio.network.status import status_of
 
         return status_of(self)
+
+
+def _store(settings: Settings) -> Store:
+    if settings.data is None:
+        return MemoryStore(settings.keeping)
+    return SqliteStore(settings.data, settings.keeping, safety=settings.safety)

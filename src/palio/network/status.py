@@ -30,6 +30,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "subscriptions": sum(len(session.outlets) for session in server.sessions),
         "queued": sum(len(outlet.waiting) for session in server.sessions for outlet in session.outlets.values()),
         "is_blocked": host.is_blocked,
+        "rates": server.rates,
         "counts": dict(host.counts),
         "drops": dict(host.drops),
     }

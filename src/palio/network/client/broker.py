@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from palio.errors import PalioError
 from palio.events import Event
@@ -26,6 +27,9 @@ from palio.network.protocol import (
 )
 from palio.routing import codec
 from palio.routing.clients import Confirm
+
+_Item = TypeVar("_Item")
+_Event: TypeAlias = Event | Mapping[str, Any] | str | bytes
 
 
 class Broker:
@@ -86,7 +90,7 @@ class Broker:
             overflow,
         )
 
-    async def publish(self, event: Event | Mapping[str, Any] | str | bytes, *, confirm: bool = False) -> None:
+    async def publish(self, event: _Event, *, confirm: bool = False) -> None:
         """Publish an event: an `Event`, a mapping, or the text of a JSON object.
 
         With `confirm` this waits until the broker has written it down, so that nothing but its disk can lose it.
@@ -102,6 +106,39 @@ class Broker:
         assert self._window is not None
         async with self._window:
             await self._connection.ask(lambda number: Publish(number, body))
+
+    async def publish_all(
+        self,
+        events: Iterable[_Event] | AsyncIterable[_Event],
+        *,
+        confirm: bool = False,
+        show: Callable[[int], None] = lambda done: None,
+    ) -> int:
+        """Publish events one after the other, and say how many; confirmations are not waited for one by one.
+
+        `show` is called with how many are done.
+        """
+        waiting: deque[asyncio.Task[None]] = deque()
+        done = 0
+        try:
+            async for event in _each(events):
+                if confirm:
+                    waiting.append(asyncio.ensure_future(self.publish(event, confirm=True)))
+                else:
+                    await self.publish(event)
+                while (waiting and waiting[0].done()) or len(waiting) >= self._connection.window:
+                    await waiting.popleft()
+                    done += 1
+                done += not confirm
+                show(done)
+            while waiting:
+                await waiting.popleft()
+                done += 1
+                show(done)
+        finally:
+            for each in waiting:
+                each.cancel()
+        return done
 
     async def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
         """Say what this program is going to publish."""
@@ -146,3 +183,12 @@ class Broker:
     def _failed(self, error: PalioError) -> None:
         for subscription in self._subscriptions.values():
             subscription.fail(error)
+
+
+async def _each(items: Iterable[_Item] | AsyncIterable[_Item]) -> AsyncIterator[_Item]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item
