@@ -320,7 +320,7 @@ class Matcher:
 
     def subscriptions(self) -> Subscriptions:
         """All of them as columns, in the order in which they were added: some microseconds each."""
-        state = self._state
+        state = self._held.state
         return state.catalogue.many(state.alive(np.arange(len(state.catalogue))).tolist())
 
     def __repr__(self) -> str:
