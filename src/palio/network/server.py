@@ -15,12 +15,13 @@ import time
 from collections import Counter
 from itertools import count
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, PalioError
+from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, MissingExtra, PalioError
 from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.disk import PASSING, StoreDisk
+from palio.network.gateway.settings import HttpSettings
 from palio.network.greeting import FIRST_FRAME, Greeter
 from palio.network.host import Host
 from palio.network.links.connector import Connector
@@ -38,6 +39,9 @@ from palio.routing import codec
 from palio.routing.constants import Constants
 from palio.routing.frames import Hello
 from palio.routing.node import Node
+
+if TYPE_CHECKING:
+    from palio.network.gateway.app import Gateway
 
 _WATCH: Final = 2.0  # seconds between two looks at who is let in, and at what was counted
 log = logging.getLogger("palio.server")
@@ -57,8 +61,12 @@ class Server:
         for address in settings.listen:
             tls = address.is_secure
             check_exposure(address.host, tls=tls, tokens=not self.door.is_open, insecure=settings.insecure)
+        if settings.http is not None:
+            tls = settings.tls is not None
+            check_exposure(settings.http.host, tls=tls, tokens=not self.door.is_open, insecure=settings.insecure)
         self.store: Store = store or _store(settings)
         self.addresses: tuple[Address, ...] = ()
+        self.gateway: Gateway | None = None
         self.sessions: set[Session] = set()
         self.names: dict[Session, str] = {}
         self.unknown: set[Channel] = set()
@@ -85,6 +93,8 @@ class Server:
         self.host = Host(node, StoreDisk(self.store, self._store_failed))
         try:
             self.addresses = tuple([await self._listen(address) for address in self.settings.listen])
+            if self.settings.http is not None:
+                self.gateway = await self._listen_http(self.settings.http)
         except BaseException:
             await self.stop()
             raise
@@ -97,6 +107,8 @@ class Server:
         """Say goodbye to everyone, and leave everything as a next life should find it."""
         if self._watching is not None:
             self._watching.cancel()
+        if self.gateway is not None:
+            await self.gateway.stop()
         for listener in self._listeners:
             listener.close()
         await asyncio.gather(*(each.stop() for each in self._connectors.values()))
@@ -229,6 +241,20 @@ class Server:
         self._listeners.append(listener)
         host, port = listener.sockets[0].getsockname()[:2]
         return Address(host, port, address.scheme)
+
+    async def _listen_http(self, settings: HttpSettings) -> Gateway | None:
+        try:
+            from palio.network.gateway.app import Gateway
+
+            gateway = Gateway(self, settings, tls=self._server_tls() if self.settings.tls is not None else None)
+            await gateway.start()
+        except (ImportError, InvalidArgument) as error:
+            reason = MissingExtra("HTTP and WebSocket", "http") if isinstance(error, ImportError) else error
+            if not settings.is_optional:
+                raise reason from None
+            log.warning("no http", extra={"reason": str(reason)})
+            return None
+        return gateway
 
     def _server_tls(self) -> ssl.SSLContext:
         if self.settings.tls is None:
