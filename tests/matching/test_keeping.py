@@ -122,6 +122,7 @@ DEEP.append(DEEP)
         ({"subscriber": ("a", "b")}, "a subscriber is text, not tuple"),
         ({"subscriber": "\ud800"}, "subscriber: text has a lone surrogate"),
         ({"id": "a\ud800"}, "id: text has a lone surrogate"),
+        ({"id": ""}, "an id is empty"),
         ({"id": 5}, "an id is text, not int"),
         ({"language": 5}, "a language is text, not int"),
         ({"timezone": None}, "a time zone is text, not NoneType"),
