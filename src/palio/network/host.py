@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Protocol
 
 from palio.routing import codec
-from palio.routing.clients import Accepted, Answer
+from palio.routing.clients import Accepted, Answer, PublishClient
 from palio.routing.effects import (
     CancelTimer,
     Client,
@@ -25,13 +25,14 @@ from palio.routing.effects import (
     Persist,
     Persisted,
     Reply,
+    Requested,
     SetTimer,
     TimerFired,
     Work,
     WorkDone,
 )
 from palio.routing.messages import Publish
-from palio.routing.node import Node, NodeInput
+from palio.routing.node import Arrived, Node, NodeInput
 from palio.routing.session import Transmit
 
 _AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
@@ -117,9 +118,14 @@ class Host:
             self._is_due = True
             self._loop.call_soon(self._run)
         self.counts["batches"] += 1
-        self.counts["inputs"] += len(inputs)
+        self.counts["in"] += sum(_is_event(each) for each in inputs)
         for effect in self.node.handle_batch(inputs, self.now()):
             _CARRY_OUT[type(effect)](self, effect)
+        if self._held and not self._blocking:
+            self._release()
+        self._settle()
+
+    def _settle(self) -> None:
         touched, self._touched = self._touched, {}
         for client in touched:
             client.settle()
@@ -133,12 +139,16 @@ class Host:
     def unblock(self, who: object) -> None:
         self._blocking.discard(who)
         if not self._blocking and self._held:
-            held, self._held = self._held, []
-            for effect in held:
-                _CARRY_OUT[type(effect)](self, effect)
-            touched, self._touched = self._touched, {}
-            for client in touched:
-                client.settle()
+            self._release()
+            self._settle()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for effect in held:
+            if isinstance(effect, Reply):
+                self._tell(effect)
+            else:
+                self._transmit(effect)
 
     @property
     def is_blocked(self) -> bool:
@@ -159,6 +169,7 @@ class Host:
 
     def _deliver(self, effect: Deliver) -> None:
         event = effect.event
+        self.counts["out"] += len(effect.clients)
         for client, names in effect.clients:
             end = self.clients.get(client)
             if end is None:
@@ -168,9 +179,13 @@ class Host:
             self._touched[end] = None
 
     def _reply(self, effect: Reply) -> None:
-        if self._blocking and type(effect.answer) is Accepted:
+        if type(effect.answer) is Accepted:
+            # At the end of the batch it is known whether its events have filled a queue.
             self._held.append(effect)
-            return
+        else:
+            self._tell(effect)
+
+    def _tell(self, effect: Reply) -> None:
         end = self.clients.get(effect.client)
         if end is not None:
             end.answer(effect.answer)
@@ -207,6 +222,12 @@ class Host:
 
     def _drop(self, effect: Drop) -> None:
         self.drops[effect.reason] += 1
+
+
+def _is_event(input: NodeInput) -> bool:
+    if type(input) is Arrived:
+        return codec.kind_of(input.data) == codec.PUBLISH
+    return type(input) is Requested and type(input.request) is PublishClient
 
 
 _CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {

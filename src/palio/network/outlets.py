@@ -66,6 +66,10 @@ class Outlet:
         next_one: Callable[[], Publish] = self.waiting.popleft
         return [next_one() for _ in range(count)]
 
+    def keep(self, may_stay: Callable[[Publish], bool]) -> None:
+        """Throw away what may not be handed over any more."""
+        self.waiting = deque(event for event in self.waiting if may_stay(event))
+
     @property
     def has_room(self) -> bool:
         """Whether a blocked publisher may go on: not before half of the queue is empty."""

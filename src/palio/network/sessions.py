@@ -14,7 +14,7 @@ from palio.errors import LimitReached, NotAdvertised, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
-from palio.network.security.grants import check_annotation, effective, published_by
+from palio.network.security.grants import check_annotation, effective, published_by, revised
 from palio.network.security.limits import Limits, check_filter
 from palio.network.security.principals import ANY_SOURCE, Principal
 from palio.routing import clients, codec
@@ -59,8 +59,8 @@ class Session:
         self._host = host
         self._limits = limits
         self._flow = flow
-        all_of = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
-        self._may_all = all_of and principal.may_annotate
+        self._may_all = _may_all(principal)
+        self._wanted: dict[str, Filter] = {}
         self._numbers = 0
         self._confirming: dict[str, Answered] = {}
         self._publishing: dict[int, Answered] = {}
@@ -90,6 +90,7 @@ class Session:
         granted = check_filter(effective(wanted, self.principal), self._limits)
         limit = min(queue or self._flow.queue, self._flow.longest_queue)
         self.outlets[name] = Outlet(name, limit, overflow or self._flow.overflow, credit)
+        self._wanted[name] = wanted
         self._confirming[name] = answered
         # At least the edge confirms always: it is how this session knows that the subscription stands.
         self._ask(clients.SubscribeClient(name, granted, "network" if confirm == "network" else "edge"))
@@ -98,6 +99,7 @@ class Session:
         outlet = self.outlets.pop(name, None)
         if outlet is None:
             raise Refused(f"there is no subscription {name!r}")
+        del self._wanted[name]
         self._confirming.pop(name, None)
         self._host.unblock(outlet)
         self._ask(clients.UnsubscribeClient(name))
@@ -129,7 +131,22 @@ class Session:
             raise LimitReached("window", self._flow.window, "too many events wait for their confirmation")
         self._numbers += 1
         self._publishing[self._numbers] = answered
-        self._ask(clients.PublishClient(body, header, self._numbers, True))
+        self._ask(clients.PublishClient(body, header, number=self._numbers, confirm=True))
+
+    def revise(self, principal: Principal | None) -> None:
+        """The grants of this client changed, or it is not known any more: what it may not hear now, it gets no more."""
+        revision = revised(self.principal, principal, self._wanted)
+        if revision.principal is None:
+            self.end("you are not let in any more")
+            return
+        self.principal = revision.principal
+        self._may_all = _may_all(revision.principal)
+        for name in revision.remove:
+            self.request_unsubscription(name)
+        for name, granted in revision.replace.items():
+            self._ask(clients.SubscribeClient(name, granted))
+        for outlet in self.outlets.values():
+            outlet.keep(lambda event: revision.keeps(codec.decode_event(event.body)))
 
     def more(self, name: str, events: int) -> None:
         """The client takes so many more events of a subscription."""
@@ -240,9 +257,9 @@ class Session:
         match answer:
             case clients.Accepted(number):
                 self._publishing.pop(number, _ignore)(None)
-            case clients.Refused(reason, unadvertised, number):
-                error = NotAdvertised(reason) if unadvertised else Refused(reason)
-                self._publishing.pop(number, self._unasked)(error)
+            case clients.Refused():
+                error = NotAdvertised(answer.reason) if answer.unadvertised else Refused(answer.reason)
+                self._publishing.pop(answer.number, self._unasked)(error)
             case clients.Confirmed(name):
                 self._confirming.pop(name, _ignore)(None)
             case clients.Cancelled(name):
@@ -292,3 +309,9 @@ def _waiter() -> tuple[asyncio.Future[None], Answered]:
 
 def _ignore(error: PalioError | None) -> None:
     pass
+
+
+def _may_all(principal: Principal) -> bool:
+    """Whether nothing that it publishes need be looked at."""
+    is_free = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
+    return is_free and principal.may_annotate
