@@ -43,7 +43,7 @@ values = st.recursive(
 metadata = st.dictionaries(st.text(max_size=4), values, max_size=4)
 
 
-@given(st.text(), st.none() | st.text(), metadata)
+@given(st.text(min_size=1), st.none() | st.text(), metadata)
 def test_it_comes_back_as_it_was(id: str, subscriber: str | None, kept: dict[str, Any]) -> None:
     matcher = Matcher()
     matcher.add(id, "x = 1", subscriber=subscriber, metadata=kept)
