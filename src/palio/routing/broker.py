@@ -7,7 +7,7 @@ brought up to date before the events of a batch are routed, and all events of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from palio.errors import PalioError
@@ -35,7 +35,7 @@ from palio.routing.effects import (
     LinkUp,
     Persisted,
     Received,
-    Record,
+    Remembered,
     Reply,
     Requested,
     Send,
@@ -58,11 +58,12 @@ from palio.routing.spanning import Spanning, no_chance
 from palio.routing.tables import Tables
 from palio.routing.waves import Waves
 
+_NOTHING: Final = Remembered()
 _QUEUE: Final = 10_000  # events that may wait for a link
 
 
 class Broker:
-    """One broker. `recovered` is what its last life wrote down and did not take back; `random` is its only chance."""
+    """One broker. `remembered` is what its last life wrote down and did not take back; `random` is its only chance."""
 
     __slots__ = (
         "_announced",
@@ -88,7 +89,7 @@ class Broker:
         node: int,
         incarnation: int,
         combination: Combination,
-        recovered: Iterable[Record] = (),
+        remembered: Remembered = _NOTHING,
         random: Callable[[], float] = no_chance,
     ) -> None:
         self.node = node
@@ -109,7 +110,7 @@ class Broker:
         self._sequence = 0
         self._jobs = 0
         self._effects: list[Effect] = []
-        for client, request in recovered:
+        for client, request in remembered.records:
             self._carry_out(client, request)
         self._effects = []
 

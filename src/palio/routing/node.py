@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from palio.errors import PalioError
@@ -17,7 +17,9 @@ from palio.routing.effects import (
     Drop,
     Lane,
     Persisted,
-    Record,
+    QueueFree,
+    QueueFull,
+    Remembered,
     Requested,
     Send,
     TimerFired,
@@ -46,7 +48,21 @@ class Arrived(NamedTuple):
     at: float
 
 
-NodeInput: TypeAlias = Connected | Disconnected | Arrived | Requested | TimerFired | ClientGone | Persisted | WorkDone
+NodeInput: TypeAlias = (
+    Connected
+    | Disconnected
+    | Arrived
+    | Requested
+    | TimerFired
+    | ClientGone
+    | Persisted
+    | WorkDone
+    | QueueFull
+    | QueueFree
+)
+
+
+_NOTHING = Remembered()
 
 
 class Node:
@@ -60,10 +76,10 @@ class Node:
         incarnation: int,
         combination: Combination,
         constants: Constants,
-        recovered: Iterable[Record] = (),
+        remembered: Remembered = _NOTHING,
         random: Callable[[], float] = no_chance,
     ) -> None:
-        self.broker = Broker(node, incarnation, combination, recovered, random)
+        self.broker = Broker(node, incarnation, combination, remembered, random)
         self._identity = Identity(node, incarnation, constants)
         self._make_session: Callable[[int, Identity], Session] = (
             DatagramSession if combination.has_session else StreamSession

@@ -21,6 +21,7 @@ from palio.routing.effects import (
     Persist,
     Persisted,
     Record,
+    Remembered,
     Reply,
     SetTimer,
     TimerFired,
@@ -90,9 +91,9 @@ class World:
         host.incarnation += 1
         host.timers = {}
         host.fuse = None
-        recovered = map(Record._make, host.disk.read())
+        remembered = Remembered(tuple(map(Record._make, host.disk.read())))
         chance = self.random.random
-        host.node = Node(host.number, host.incarnation, self.combination, self.constants, recovered, chance)
+        host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance)
         for edge in host.edges:
             self.connect(edge)
 
