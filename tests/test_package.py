@@ -21,11 +21,14 @@ import palio.errors
 # What a user may rely on. Adding a name here is a decision; removing one breaks somebody.
 PUBLIC_NAMES = {
     "__version__",
+    "AuthenticationFailed",
     "Event",
     "Filter",
     "Matcher",
+    "LimitReached",
     "MissingExtra",
     "NotAdvertised",
+    "NotPermitted",
     "ValueSet",
     "PalioError",
     "ExpiredOffset",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from palio.errors import (
+        AuthenticationFailed,
         BrokenLanguage,
         DuplicateSubscription,
         EventError,
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
         InputError,
         InvalidArgument,
         InvalidSubscription,
+        LimitReached,
         MissingExtra,
         NotAdvertised,
+        NotPermitted,
         PalioError,
         ParseError,
         PipelineError,
@@ -43,6 +46,7 @@ __version__ = "0.1.0"
 # Where each public name lives. Names are imported when first used: a program that only parses conditions should
 # not wait for Arrow and a compiler.
 _HOMES = {
+    "AuthenticationFailed": "palio.errors",
     "BrokenLanguage": "palio.errors",
     "DuplicateSubscription": "palio.errors",
     "Event": "palio.events",
@@ -55,8 +59,10 @@ _HOMES = {
     "InvalidArgument": "palio.errors",
     "InvalidSubscription": "palio.errors",
     "Matcher": "palio.matching.matcher",
+    "LimitReached": "palio.errors",
     "MissingExtra": "palio.errors",
     "NotAdvertised": "palio.errors",
+    "NotPermitted": "palio.errors",
     "PalioError": "palio.errors",
     "ParseError": "palio.errors",
     "PipelineError": "palio.errors",
@@ -75,6 +81,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AuthenticationFailed",
     "BrokenLanguage",
     "DuplicateSubscription",
     "Event",
@@ -86,9 +93,11 @@ __all__ = [
     "InputError",
     "InvalidArgument",
     "InvalidSubscription",
+    "LimitReached",
     "Matcher",
     "MissingExtra",
     "NotAdvertised",
+    "NotPermitted",
     "PalioError",
     "ParseError",
     "PipelineError",

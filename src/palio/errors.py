@@ -187,6 +187,30 @@ class WireError(PalioError):
     """Bytes that are no message of this version of Palio."""
 
 
+class AuthenticationFailed(PalioError):
+    """Nobody known: no token or certificate, an unknown one, or one that has expired. Which it is stays unsaid."""
+
+
+class NotPermitted(PalioError):
+    """Something that whoever asked for it may not do; `reason` says what would have to be granted."""
+
+    def __init__(self, who: str, what: str, reason: str) -> None:
+        self.who = who
+        self.what = what
+        self.reason = reason
+        super().__init__(f"{who} may not {what}: {reason}")
+
+
+class LimitReached(PalioError):
+    """More than a broker takes; `limit` names the limit, `most` is what it admits."""
+
+    def __init__(self, limit: str, most: float, reason: str) -> None:
+        self.limit = limit
+        self.most = most
+        self.reason = reason
+        super().__init__(f"{reason} ({limit} = {most:,})")
+
+
 class StoreError(PalioError):
     """The store of a broker cannot be opened, read or written: damaged, of another version, or not a store."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from palio import Event, IllegalCombination, InvalidArgument, NotAdvertised
-from palio.routing.combinations import PROPAGATIONS
+from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
 from palio.simulation import Network
 from tests.simulation.scenarios import FAULTY_LINKS, Scenario, condition, topology
 
@@ -388,3 +389,23 @@ def test_traffic_shows_what_it_counts() -> None:
     net.run()
     assert "over 2 links" in repr(net.traffic)
     assert "2 publish, 2 subscribe" in repr(net.traffic)
+
+
+@pytest.mark.parametrize("forwarding", FORWARDINGS)
+def test_a_broker_starts_no_thread(forwarding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its indexes are merged where it says so, as work beside everything else."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise AssertionError(f"{thread.name} was started")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    net = Network.line(2, forwarding=forwarding)
+    wanted = [net.subscribe(number % 2, f"x BETWEEN {number} AND {number + 9}") for number in range(30)]
+    for group in range(10):
+        wanted += [net.subscribe(0, f"x = {20 * group + number}") for number in range(20)]
+        net.publish(1, {"x": 20 * group})
+    for each in wanted[::2]:
+        net.unsubscribe(each)
+    net.publish_all(1, [{"x": number} for number in range(200)])
+    net.run()
+    assert net.verdict().is_right

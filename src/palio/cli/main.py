@@ -29,6 +29,7 @@ _COMMANDS: Final = {
     "explain": "Say why a condition matches an event, or which part of it fails.",
     "convert": "Write subscriptions in another language.",
     "simulate": "Simulate a network of brokers: what subscriptions and events cost, by each strategy.",
+    "token": "Say who may talk to a broker, and what they may hear and say.",
     "spark": "The same on Spark: on all cores of this machine, or on a cluster.",
     "doctor": "Say whether Palio, and Spark under it, can run here, and what would help.",
     "demo": "See it work: real flights against thousands of subscriptions.",

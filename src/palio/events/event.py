@@ -176,6 +176,10 @@ class Event:
         """
         return write_json(self.to_dict())
 
+    def said_by(self, source: str) -> Event:
+        """The same event with another source."""
+        return _restored(self._attributes, self.id, source, self._time)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Event):
             return NotImplemented

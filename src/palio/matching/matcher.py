@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _FEW_LIVE: Final = 16  # so few are left as they are however long nothing is added
 _QUIET_MATCHES: Final = 64  # after so many matches without an addition the new ones become a segment
+_QUIET_WITHOUT_THREADS: Final = 8  # the same where somebody else finds the time for it, and however few they are
 _MERGE_FACTOR: Final = 8  # segments of one size class before they are merged into one of the next
 _MANY_DEAD: Final = 4096  # removed subscriptions that are worth renumbering the others for
 
@@ -84,19 +85,24 @@ class _State:
 class Matcher:
     """Holds subscriptions and tells which of them want an event. Safe to use from many threads.
 
+    With `background=False` it starts no thread of its own, for owners that must say themselves what is done when: they
+    ask for `work` now and then, and call what that returns.
+
     >>> wants = Matcher()
     >>> wants.add("desk", "symbol = 'ACME' AND price > 100")
     >>> wants.match({"symbol": "ACME", "price": 120})
     {'desk'}
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, background: bool = True) -> None:
         self._state = _State((), LiveSubscriptions(), Catalogue(), np.zeros(64, np.uint8))
         self._removed = 0  # numbers of the catalogue that are dead
         self._replaced = 0  # counts the beginnings and ends of replace(): odd while one is under way
         self._lock = threading.RLock()
         self._quiet = 0
         self._merging: threading.Thread | None = None
+        self._background = background
+        self._is_due = False
 
     @property
     def _catalogue(self) -> Catalogue:
@@ -241,15 +247,24 @@ class Matcher:
         self._settle()
         while True:
             state = self._state
-            found: list[int] = []
-            for segment in state.segments:
-                candidates = segment_candidates(segment, attributes, state.catalogue)
-                found += self._sure(segment, candidates, attributes, state.catalogue)
-            # After the segments, so that what replaces one of theirs while they are searched is found here.
-            if len(state.live):
-                found += state.live.match(attributes)
+            found = self._found(state, attributes)
             if self._state is state:
                 return set(state.catalogue.ids_of(found))
+
+    def match_event(self, event: Event) -> list[int]:
+        """As `match`, for those who know the ids of numbers apart: the numbers of all matches, in no promised order."""
+        self._settle()
+        return self._found(self._state, event.attributes)
+
+    def _found(self, state: _State, attributes: Mapping[str, Any]) -> list[int]:
+        found: list[int] = []
+        for segment in state.segments:
+            candidates = segment_candidates(segment, attributes, state.catalogue)
+            found += self._sure(segment, candidates, attributes, state.catalogue)
+        # After the segments, so that what replaces one of theirs while they are searched is found here.
+        if len(state.live):
+            found += state.live.match(attributes)
+        return found
 
     def match_batch(self, events: Any) -> pa.Table:
         """All matches of a batch, as a table of `row` (int64) and `subscription` (dictionary of ids), by row.
@@ -479,6 +494,12 @@ class Matcher:
 
     def _settle(self, matches: int = 1) -> None:
         """Make a segment of the new ones when matching goes on and adding does not."""
+        if not len(self._state.live):
+            return
+        if not self._background:
+            before, self._quiet = self._quiet, self._quiet + matches
+            self._is_due = self._is_due or before < _QUIET_WITHOUT_THREADS <= self._quiet
+            return
         if len(self._state.live) <= _FEW_LIVE:
             return
         self._quiet += matches
@@ -505,8 +526,23 @@ class Matcher:
         if self._is_mostly_dead(_MANY_DEAD):
             self._start_merging()
 
+    def work(self) -> Callable[[], None] | None:
+        """What is worth doing now, beside matching and adding, where there is no background; it may be done in any
+        thread. Each thing is told once."""
+        if not self._is_due:
+            return None
+        self._is_due = False
+        return self._catch_up
+
+    def _catch_up(self) -> None:
+        with self._lock:
+            self._seal()
+        self._merge_some()
+
     def _start_merging(self) -> None:
-        if self._merging is None or not self._merging.is_alive():
+        if not self._background:
+            self._is_due = True
+        elif self._merging is None or not self._merging.is_alive():
             self._merging = threading.Thread(target=self._merge_some, name="palio-merge", daemon=True)
             self._merging.start()
 

@@ -117,7 +117,12 @@ class Broker:
     def handle_batch(self, inputs: Sequence[Input], now: float) -> list[Effect]:
         """Everything that happened to this broker at a time, and what it wants done about it."""
         for each in inputs:
-            _HANDLERS[type(each)](self, each)
+            if type(each) is Received and type(each.message) is Publish:
+                dropped = self._events.take(Arrival(each.link, each.message))
+                if dropped is not None:
+                    self._effects.append(dropped)
+            else:
+                _HANDLERS[type(each)](self, each)
         self._effects += self.tables.differences()
         report = None if self._reports is None else self._reports.report()
         if report is not None:
@@ -145,9 +150,7 @@ class Broker:
 
     def _received(self, received: Received) -> None:
         message = received.message
-        if type(message) is Publish:
-            self._take(Arrival(received.link, message))
-        elif type(message) is Offer or type(message) is Request:
+        if type(message) is Offer or type(message) is Request:
             self._effects += self._neighbours.span(received.link, message)
         elif self._neighbours.may_tell(received.link, message):
             _CONTROL[type(message)](self, received.link, message)
@@ -270,12 +273,7 @@ class Broker:
             self._effects.append(Reply(client, Refused(reason, unadvertised=True)))
             return
         self._sequence += 1
-        self._take(arrival)
-
-    def _take(self, arrival: Arrival) -> None:
-        dropped = self._events.take(arrival)
-        if dropped is not None:
-            self._effects.append(dropped)
+        self._events.take(arrival)
 
 
 def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwarding:

@@ -25,7 +25,7 @@ VERSION: Final = 1  # of all that is written here; neighbours of another version
 _LONGEST_FRAME: Final = 32 * 1024 * 1024
 _LONGEST_FILTER: Final = 1024 * 1024
 _REMEMBERED_FILTERS: Final = 65_536
-_REMEMBERED_EVENTS: Final = 4_096
+_REMEMBERED_EVENTS: Final = 8_192
 _SMALL_EVENT: Final = 1024
 _DECIMAL, _DATE = 1, 2
 

@@ -64,6 +64,13 @@ class Persisted(NamedTuple):
     token: int
 
 
+class NotPersisted(NamedTuple):
+    """No record of a `Persist` is on disk, and none will be."""
+
+    token: int
+    reason: str
+
+
 class Credit(NamedTuple):
     """The neighbour takes so many more events."""
 
@@ -98,6 +105,7 @@ Input: TypeAlias = (
     | LinkDown
     | ClientGone
     | Persisted
+    | NotPersisted
     | Credit
     | WorkDone
     | QueueFull

@@ -16,6 +16,7 @@ from palio.routing.effects import (
     Close,
     Drop,
     Lane,
+    NotPersisted,
     Persisted,
     QueueFree,
     QueueFull,
@@ -56,6 +57,7 @@ NodeInput: TypeAlias = (
     | TimerFired
     | ClientGone
     | Persisted
+    | NotPersisted
     | WorkDone
     | QueueFull
     | QueueFree

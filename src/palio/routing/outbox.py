@@ -1,6 +1,7 @@
 """May an event be sent on a link now? A neighbour grants credit; what exceeds it waits, up to a bound.
 
-Control messages never ask: a neighbour must take them, or nothing it says would be true.
+Control messages never ask: a neighbour must take them, or nothing it says would be true. Kept events have no bound of
+their own here: whoever let them in bounds how many are under way (`keeping.log`).
 """
 
 from __future__ import annotations
@@ -28,22 +29,20 @@ class Outbox:
         self._credit.pop(link, None)
         return [Drop("link down", message) for message in self._waiting.pop(link, ())]
 
-    def send(self, links: tuple[int, ...], message: Publish) -> list[Effect]:
+    def send(self, links: tuple[int, ...], message: Publish, effects: list[Effect]) -> None:
         """To those that take it now; for the others it waits, or is dropped where too much waits already."""
         now: list[int] = []
-        effects: list[Effect] = []
         for link in links:
             credit = self._credit.get(link, 0)
             if credit > 0:
                 self._credit[link] = credit - 1
                 now.append(link)
-            elif len(waiting := self._waiting.setdefault(link, deque())) < self._bound:
-                waiting.append(message)
+            elif message.kept is not None or len(self._waiting.get(link, ())) < self._bound:
+                self._waiting.setdefault(link, deque()).append(message)
             else:
                 effects.append(Drop("queue full", message))
         if now:
             effects.append(Send(links if len(now) == len(links) else tuple(now), message))
-        return effects
 
     def granted(self, link: int, events: int) -> list[Effect]:
         if link not in self._credit:

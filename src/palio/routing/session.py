@@ -113,7 +113,11 @@ class StreamSession:
             out.inputs.append(LinkDown(self._link))
 
     def arrived(self, frame: Message | Frame, out: Out, now: float) -> None:
-        if type(frame) is Hello:
+        kind = type(frame)
+        if kind is Publish and self.is_up:
+            self._taken += 1
+            out.inputs.append(Received(self._link, frame, now))  # type: ignore[arg-type]
+        elif type(frame) is Hello:
             self._greeted(frame, out)
         elif not self.is_up:
             out.effects.append(Drop("no greeting yet"))
@@ -122,7 +126,6 @@ class StreamSession:
         elif isinstance(frame, Hello | Grant | Packet):
             out.effects.append(Close(self._link, "packets on a link that keeps order and loses nothing"))
         else:
-            self._taken += type(frame) is Publish
             out.inputs.append(Received(self._link, frame, now))
 
     def _greeted(self, hello: Hello, out: Out) -> None:

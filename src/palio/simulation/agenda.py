@@ -11,25 +11,30 @@ T = TypeVar("T")
 class Agenda(Generic[T]):
     """Things to come. Those that are only upkeep go on for ever; the others must come to an end."""
 
-    __slots__ = ("_at", "_times", "awaited", "now")
+    __slots__ = ("_at", "_times", "_upkeep", "awaited", "now")
 
     def __init__(self) -> None:
         self.now = 0.0
         self.awaited = 0  # things to come that are not only upkeep
         self._times: list[float] = []
-        self._at: dict[float, list[tuple[T, bool]]] = {}
+        self._at: dict[float, list[T]] = {}
+        self._upkeep: dict[float, int] = {}  # how many of those of a time are upkeep
 
     def plan(self, after: float, what: T, upkeep: bool = False) -> None:
-        self.plan_at(self.now + after, what, upkeep)
+        self.plan_at(self.now + after, what)
+        if upkeep:
+            time = self.now + after
+            self._upkeep[time] = self._upkeep.get(time, 0) + 1
+            self.awaited -= 1
 
-    def plan_at(self, time: float, what: T, upkeep: bool = False) -> None:
+    def plan_at(self, time: float, what: T) -> None:
         there = self._at.get(time)
         if there is None:
-            self._at[time] = [(what, upkeep)]
+            self._at[time] = [what]
             heappush(self._times, time)
         else:
-            there.append((what, upkeep))
-        self.awaited += not upkeep
+            there.append(what)
+        self.awaited += 1
 
     def next_time(self) -> float | None:
         return self._times[0] if self._times else None
@@ -38,6 +43,5 @@ class Agenda(Generic[T]):
         """Go to the next time, and all that happens then."""
         self.now = heappop(self._times)
         due = self._at.pop(self.now)
-        for _, upkeep in due:
-            self.awaited -= not upkeep
-        return [what for what, _ in due]
+        self.awaited -= len(due) - self._upkeep.pop(self.now, 0)
+        return due

@@ -8,7 +8,8 @@ from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply
 from palio.routing.forwarding.annotated import EntryTable
 from palio.simulation.history import History
-from palio.simulation.hosts import Edge, Host
+from palio.simulation.hosts import Host
+from palio.simulation.links import Edge
 from palio.simulation.topologies import Topology
 from palio.simulation.trace import Trace
 from palio.simulation.traffic import Traffic
@@ -78,12 +79,12 @@ class Brokers:
     @property
     def links(self) -> list[tuple[int, int]]:
         """All links, also those that are cut."""
-        return list(self._world.edges)
+        return list(self._world.wires.edges)
 
     @property
     def traffic(self) -> Traffic:
         """Messages and bytes per link and kind."""
-        return self._world.traffic
+        return self._world.wires.traffic
 
     @property
     def trace(self) -> Trace:
@@ -103,7 +104,7 @@ class Brokers:
     @property
     def hops(self) -> int:
         """All messages on all links."""
-        return self._world.hops
+        return self._world.wires.hops
 
     @property
     def tables(self) -> dict[int, dict[int | str, list[Filter]]]:
@@ -135,7 +136,7 @@ class Brokers:
         return host
 
     def _edge(self, link: tuple[int, int]) -> Edge:
-        edge = self._world.edges.get((min(link), max(link)))
+        edge = self._world.wires.edges.get((min(link), max(link)))
         if edge is None:
             raise InvalidArgument(f"there is no link between {link[0]} and {link[1]}")
         return edge
@@ -153,5 +154,5 @@ class Brokers:
     def _components(self) -> tuple[int, ...]:
         """Which brokers are joined; known until something breaks or is repaired."""
         if self._parts is None:
-            self._parts = components(self._world.hosts, self._world.edges.values())
+            self._parts = components(self._world.hosts, self._world.wires.edges.values())
         return self._parts

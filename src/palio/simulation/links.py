@@ -35,6 +35,11 @@ class LinkModel:
         if self.delay < 0 or self.jitter < 0 or (self.bandwidth is not None and self.bandwidth <= 0):
             raise InvalidArgument("delay and jitter are not negative, and bandwidth is positive")
 
+    @property
+    def keeps_time(self) -> bool:
+        """Whether everything takes the delay, and nothing else happens to it."""
+        return not (self.jitter or self.loss or self.duplication or self.reordering or self.bandwidth)
+
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> LinkModel:
         """From the options of a network, of which it takes its own."""
@@ -42,23 +47,38 @@ class LinkModel:
 
 
 class Direction:
-    """One direction of a link: when what is put on it arrives."""
+    """One direction of a link: where it leads, and when what is put on it arrives."""
 
-    __slots__ = ("_last", "busy_until", "waiting")
+    __slots__ = ("_last", "busy_until", "edge", "link", "pair", "sender", "to", "waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, edge: Edge, sender: int, to: int, link: int) -> None:
+        self.edge = edge
+        self.sender = sender
+        self.to = to
+        self.link = link  # the number that the receiver has for it
+        self.pair = (min(sender, to), max(sender, to))
+        self.clear()
+
+    def clear(self) -> None:
+        """Nothing is under way."""
         self._last = 0.0
         self.busy_until = 0.0
-        self.waiting: tuple[deque[Any], deque[Any]] | None = None  # control and events, where bandwidth is bounded
+        self.waiting: tuple[deque[bytes], deque[bytes]] | None = None  # control, events: where bandwidth is bounded
 
-    def arrivals(self, model: LinkModel, now: float, random: Random) -> list[float]:
+    def arrival(self, now: float) -> float:
+        """When something that is sent now arrives, on a link that keeps time."""
+        self._last = time = max(now + self.edge.model.delay, self._last)
+        return time
+
+    def arrivals(self, now: float, random: Random) -> tuple[float, ...]:
         """The times at which something that is sent now arrives: none, one or several."""
+        model = self.edge.model
         if model.loss and random.random() < model.loss:
-            return []
-        times = [self._arrival(model, now, random)]
+            return ()
+        time = self._arrival(model, now, random)
         if model.duplication and random.random() < model.duplication:
-            times.append(self._arrival(model, now, random))
-        return times
+            return time, self._arrival(model, now, random)
+        return (time,)
 
     def _arrival(self, model: LinkModel, now: float, random: Random) -> float:
         time = now + model.delay
@@ -68,3 +88,24 @@ class Direction:
             return time + random.random() * 2 * (model.delay + model.jitter)
         self._last = time = max(time, self._last)
         return time
+
+
+class Edge:
+    """A link between two hosts. Its generation changes when it breaks, and what was under way is lost."""
+
+    __slots__ = ("a", "b", "cut", "directions", "ends", "generation", "keeps_time", "model")
+
+    def __init__(self, a: int, b: int, ends: tuple[int, int], model: LinkModel) -> None:
+        self.a = a
+        self.b = b
+        self.ends = ends  # the numbers of the link at either end
+        self.model = model
+        self.keeps_time = model.keeps_time
+        self.cut = False
+        self.generation = 0
+        self.directions = (Direction(self, a, b, ends[1]), Direction(self, b, a, ends[0]))
+
+    def break_off(self) -> None:
+        self.generation += 1
+        for direction in self.directions:
+            direction.clear()

@@ -6,16 +6,14 @@ from typing import NamedTuple, TypeAlias
 
 from palio.routing.effects import Persist
 from palio.routing.node import NodeInput
-from palio.simulation.hosts import Edge
+from palio.simulation.links import Direction
 
 
 class Frame(NamedTuple):
     """Bytes on their way to an end of a link."""
 
-    edge: Edge
+    way: Direction
     generation: int
-    to: int
-    link: int
     data: bytes
 
 
@@ -42,9 +40,8 @@ class Written(NamedTuple):
 class Free(NamedTuple):
     """A link with bounded bandwidth can take the next frame."""
 
-    edge: Edge
+    way: Direction
     generation: int
-    sender: int
 
 
 Planned: TypeAlias = Frame | Timer | Input | Written | Free

@@ -43,8 +43,7 @@ class Trace:
 
     def sent(self, time: float, broker: int, other: int, kind: int, data: bytes) -> None:
         """A broker put a message on a link."""
-        self._hash.update(_PACKED.pack(time, broker, other, kind))
-        self._hash.update(data)
+        self._hash.update(_PACKED.pack(time, broker, other, kind) + data)
         self._sent.append((time, broker, other, kind, len(data)))
 
     def did(self, time: float, broker: int, what: str, other: int = -1, detail: str = "") -> None:

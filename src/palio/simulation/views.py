@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from palio.filters.filter import Filter
-from palio.simulation.hosts import Edge, Host
+from palio.simulation.hosts import Host
+from palio.simulation.links import Edge
 from palio.simulation.topologies import component_labels
 
 
@@ -19,7 +20,7 @@ def tables(hosts: Iterable[Host]) -> dict[int, dict[int | str, list[Filter]]]:
             continue
         known = host.node.broker.tables
         here: dict[int | str, list[Filter]] = {
-            host.edges[link - 1].other(host.number)[0]: _in_order(wanted) for link, wanted in known.wanted.items()
+            host.ways[link - 1].to: _in_order(wanted) for link, wanted in known.wanted.items()
         }
         here["clients"] = _in_order(known.wants.keys())
         found[host.number] = {interface: filters for interface, filters in here.items() if filters}
@@ -31,7 +32,7 @@ def links_in_use(hosts: Iterable[Host]) -> list[tuple[int, int]]:
     uses: Counter[tuple[int, int]] = Counter()
     for host in hosts:
         for link in host.node.broker.links if host.node is not None else ():
-            other = host.edges[link - 1].other(host.number)[0]
+            other = host.ways[link - 1].to
             uses[min(host.number, other), max(host.number, other)] += 1
     return sorted(link for link, ends in uses.items() if ends == 2)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import gc
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
@@ -29,14 +28,14 @@ from palio.routing.effects import (
     WorkDone,
 )
 from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
-from palio.routing.session import NodeEffect, Transmit
+from palio.routing.session import Transmit
 from palio.simulation.agenda import Agenda
-from palio.simulation.hosts import Edge, Host
-from palio.simulation.links import Direction, LinkModel
+from palio.simulation.hosts import Host
+from palio.simulation.links import Edge
 from palio.simulation.plans import Frame, Free, Input, Planned, Timer, Written
 from palio.simulation.topologies import Topology
 from palio.simulation.trace import Trace
-from palio.simulation.traffic import Traffic
+from palio.simulation.wires import Wires
 
 
 class World:
@@ -57,9 +56,7 @@ class World:
         self.random = Random(seed)
         self.agenda: Agenda[Planned] = Agenda()
         self.trace = Trace()
-        self.traffic = Traffic()
         self.drops: Counter[str] = Counter()
-        self.hops = 0
         self._delivered = delivered
         self._replied = replied
         self._crashed = crashed
@@ -67,10 +64,8 @@ class World:
         drift = float(combination.options.get("drift", 0.0))
         rates = (1 + drift * self.random.uniform(-1, 1) if drift else 1.0 for _ in range(topology.brokers))
         self.hosts = [Host(number, rate) for number, rate in enumerate(rates)]
-        self.edges: dict[tuple[int, int], Edge] = {}
-        model = LinkModel.of(combination.options)
-        for a, b, delay in topology.links:
-            self._lay(a, b, model if delay is None else replace(model, delay=delay))
+        self.wires = Wires(self.hosts, self.agenda, self.trace, self.drops, self.random)
+        self.wires.lay(topology.links, combination.options)
         for host in self.hosts:
             self.start(host)
 
@@ -80,12 +75,6 @@ class World:
 
     # Hosts and links
 
-    def _lay(self, a: int, b: int, model: LinkModel) -> None:
-        edge = Edge(a, b, (len(self.hosts[a].edges) + 1, len(self.hosts[b].edges) + 1), model)
-        self.hosts[a].edges.append(edge)
-        self.hosts[b].edges.append(edge)
-        self.edges[min(a, b), max(a, b)] = edge
-
     def start(self, host: Host) -> None:
         """Begin a life; links to hosts that run are connected."""
         host.incarnation += 1
@@ -94,17 +83,17 @@ class World:
         remembered = Remembered(tuple(map(Record._make, host.disk.read())))
         chance = self.random.random
         host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance)
-        for edge in host.edges:
-            self.connect(edge)
+        for way in host.ways:
+            self.connect(way.edge)
 
     def stop(self, host: Host) -> None:
         """End a life without a word."""
         host.node = None
         host.fuse = None
         self.trace.did(self.now, host.number, "crash")
-        for edge in host.edges:
-            if not edge.cut and self.hosts[edge.other(host.number)[0]].node is not None:
-                self.disconnect(edge)
+        for way in host.ways:
+            if not way.edge.cut and self.hosts[way.to].node is not None:
+                self.disconnect(way.edge)
 
     def connect(self, edge: Edge) -> None:
         if edge.cut or self.hosts[edge.a].node is None or self.hosts[edge.b].node is None:
@@ -159,11 +148,12 @@ class World:
         now = self.agenda.now
         for each in due:
             if type(each) is Frame:
-                if each.generation == each.edge.generation:
-                    batch = batches.get(each.to)
+                way, generation, data = each
+                if generation == way.edge.generation:
+                    batch = batches.get(way.to)
                     if batch is None:
-                        batch = batches[each.to] = []
-                    batch.append(Arrived(each.link, each.data, now))
+                        batch = batches[way.to] = []
+                    batch.append(Arrived(way.link, data, now))
                 else:
                     self.drops["lost with its link"] += 1
             elif type(each) is Input:
@@ -177,8 +167,8 @@ class World:
                 if each.incarnation == host.incarnation and host.node is not None:
                     self._write(host, each.persist)
                     batches.setdefault(each.host, []).append(Persisted(each.persist.token))
-            elif type(each) is Free and each.generation == each.edge.generation:
-                self._send_next(each.edge, each.sender)
+            elif type(each) is Free and each.generation == each.way.edge.generation:
+                self.wires.send_next(each.way)
         for number, inputs in batches.items():
             self.handle(self.hosts[number], inputs)
 
@@ -196,62 +186,12 @@ class World:
                         self._crashed(host.number)
                         return
                     host.fuse -= 1
-                answer = self._carry_out(host, effect)
+                if type(effect) is Transmit:
+                    self.wires.carry(host, effect)
+                    continue
+                answer = _CARRY_OUT[type(effect)](self, host, effect)
                 if answer is not None:
                     waiting.append([answer])
-
-    def _carry_out(self, host: Host, effect: NodeEffect) -> NodeInput | None:
-        kind = type(effect)
-        if kind is Transmit:
-            self._transmit(host, effect)  # type: ignore[arg-type]
-            return None
-        return _CARRY_OUT[kind](self, host, effect)
-
-    def _transmit(self, host: Host, effect: Transmit) -> None:
-        number = host.number
-        for link in effect.links:
-            edge = host.edges[link - 1]
-            other, its_link = edge.other(number)
-            self.trace.sent(self.agenda.now, number, other, effect.kind, effect.data)
-            self.traffic.count((number, other) if number < other else (other, number), effect.kind, len(effect.data))
-            self.hops += 1
-            if edge.cut or self.hosts[other].node is None:
-                self.drops["lost with its link"] += 1
-                continue
-            frame = Frame(edge, edge.generation, other, its_link, effect.data)
-            if edge.model.bandwidth is None:
-                self._put(edge, edge.directions[number != edge.a], frame)
-            else:
-                self._queue(edge, number, frame, effect.lane == "events")
-
-    def _put(self, edge: Edge, direction: Direction, frame: Frame) -> None:
-        times = direction.arrivals(edge.model, self.agenda.now, self.random)
-        if not times:
-            self.drops["lost by a link"] += 1
-        for time in times:
-            self.agenda.plan_at(time, frame)
-
-    def _queue(self, edge: Edge, sender: int, frame: Frame, is_event: bool) -> None:
-        """On a link that is busy, control goes before events."""
-        direction = edge.directions[sender != edge.a]
-        if direction.waiting is None:
-            direction.waiting = deque(), deque()
-        idle = direction.busy_until <= self.now and not any(direction.waiting)
-        direction.waiting[is_event].append(frame)
-        if idle:
-            self._send_next(edge, sender)
-
-    def _send_next(self, edge: Edge, sender: int) -> None:
-        direction = edge.directions[sender != edge.a]
-        control, events = direction.waiting or (deque(), deque())
-        if not control and not events:
-            return
-        frame: Frame = (control or events).popleft()
-        direction.busy_until = self.now + len(frame.data) / (edge.model.bandwidth or 1.0)
-        # Its last byte leaves when the link is free again.
-        for time in direction.arrivals(edge.model, direction.busy_until, self.random):
-            self.agenda.plan_at(time, frame)
-        self.agenda.plan_at(direction.busy_until, Free(edge, edge.generation, sender))
 
     def _deliver(self, host: Host, effect: Deliver) -> None:
         self._delivered(host.number, effect)
@@ -286,11 +226,11 @@ class World:
         return WorkDone(effect.token, effect.job())
 
     def _close(self, host: Host, effect: Close) -> None:
-        edge = host.edges[effect.link - 1]
-        self.trace.did(self.now, host.number, "close", edge.other(host.number)[0], effect.reason)
+        way = host.ways[effect.link - 1]
+        self.trace.did(self.now, host.number, "close", way.to, effect.reason)
         self.drops[effect.reason] += 1
-        edge.cut = True
-        self.disconnect(edge)
+        way.edge.cut = True
+        self.disconnect(way.edge)
 
     def _drop(self, host: Host, effect: Drop) -> None:
         self.drops[effect.reason] += 1

@@ -8,7 +8,8 @@ fraction of what each costs alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -16,12 +17,12 @@ import numpy.typing as npt
 
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.matching.batches import FEWEST_TRANSPOSED
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
 
 _FEW: Final = 16  # filters that are added one by one
 _FEWEST_REMOVED: Final = 64  # for which it is worth making the matcher anew
-_NOBODY: Final = -1
 
 Ints64 = npt.NDArray[np.int64]
 Ints32 = npt.NDArray[np.int32]
@@ -35,7 +36,7 @@ class NumberedFilters:
         self._free: list[int] = []
         self._matcher: Matcher | None = None  # made when there is something to match: most brokers are idle
         self._place_of: dict[int, int] = {}  # from numbers to the matcher's own
-        self._number_at: Ints32 = np.zeros(0, np.int32)  # and back
+        self._number_at = array("i")  # and back
         self._placed = 0
         self._waiting: dict[int, None] = {}  # numbers whose filters the matcher has not yet
 
@@ -73,27 +74,41 @@ class NumberedFilters:
         elif self._matcher is not None:
             self._matcher.remove(str(place))
 
+    def work(self) -> Callable[[], object] | None:
+        """What is worth doing beside everything else: the matcher's segments."""
+        return None if self._matcher is None else self._matcher.work()
+
+    def find_each(self, events: Sequence[Event]) -> list[list[int]]:
+        """For each event the numbers of all filters that match it, in no order."""
+        self._file_waiting()
+        if self._matcher is None:
+            return [[] for _ in events]
+        if len(events) < FEWEST_TRANSPOSED:
+            number_at, match = self._number_at, self._matcher.match_event
+            return [[number_at[place] for place in match(event)] for event in events]
+        rows, numbers = self.find(events)
+        ends = np.cumsum(np.bincount(rows, minlength=len(events))).tolist()
+        found = numbers.tolist()
+        return [found[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
     def find(self, events: Sequence[Event]) -> tuple[Ints64, Ints32]:
         """Rows and numbers of all filters that match some events, by row."""
         self._file_waiting()
         if self._matcher is None:
             return np.zeros(0, np.int64), np.zeros(0, np.int32)
         rows, places = self._matcher.match_events(list(events))
-        return rows, self._number_at[places]
+        return rows, np.frombuffer(self._number_at, np.int32)[places]
 
     def _file_waiting(self) -> None:
         if not self._waiting:
             return
         if self._matcher is None:
-            self._matcher = Matcher()
+            self._matcher = Matcher(background=False)
         numbers = list(self._waiting)
         first = self._placed
         self._place_of.update({number: place for place, number in enumerate(numbers, first)})
         self._placed += len(numbers)
-        while self._placed > len(self._number_at):
-            more = np.full(max(8, len(self._number_at)), _NOBODY, np.int32)
-            self._number_at = np.concatenate([self._number_at, more])
-        self._number_at[first : self._placed] = numbers
+        self._number_at.extend(numbers)
         wanted = [(str(place), self[number]) for place, number in enumerate(numbers, first)]
         self._waiting.clear()
         if len(wanted) > _FEW:
@@ -106,7 +121,7 @@ class NumberedFilters:
         """Have what is left filed again, in the order in which it came."""
         left = sorted(self._place_of, key=self._place_of.__getitem__)
         self._waiting = dict.fromkeys([*left, *self._waiting])
-        self._place_of, self._placed, self._matcher = {}, 0, None
+        self._place_of, self._number_at, self._placed, self._matcher = {}, array("i"), 0, None
 
 
 def as_texts(filters: Iterable[tuple[str, Filter]]) -> list[Subscription]:

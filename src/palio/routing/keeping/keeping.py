@@ -296,8 +296,8 @@ class Keeping:
     def _show(self) -> list[Effect]:
         """This broker is reached by others where it is a home and can take what comes."""
         is_there = self._node in self._awaited and not self._queues.has_full
-        if is_there and self._node not in self._reachable:
+        if is_there and not self._reachable.is_behind(LOCAL, self._node):
             self._reachable.added(LOCAL, [(self._node, self._incarnation)])
-        elif not is_there and self._node in self._reachable:
+        elif not is_there:
             return self._reachable.removed(LOCAL, [self._node])
         return []

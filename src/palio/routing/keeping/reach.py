@@ -29,6 +29,9 @@ class Reachable:
     def __contains__(self, home: int) -> bool:
         return home in self._behind
 
+    def is_behind(self, link: int, home: int) -> bool:
+        return link in self._behind.get(home, ())
+
     def lives(self) -> dict[int, int]:
         """All homes that can be reached, with their lives."""
         return {home: max(links.values()) for home, links in self._behind.items()}

@@ -8,7 +8,7 @@ there, and the event then goes a way for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any
@@ -73,6 +73,9 @@ class BloomForwarding:
 
     def announced(self, topic: str, version: int, data: bytes) -> None:
         pass
+
+    def work(self) -> Callable[[], object] | None:
+        return self._predicates.work()
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         headers = [self._understood(each) for each in arrivals]

@@ -6,7 +6,7 @@ the digest is the union of their bits. `Sbsposet` is the same as the source has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +82,10 @@ class Predicates:
 
     def __iter__(self) -> Iterator[tuple[Leaf, Bits]]:
         return ((predicate, each.bits) for predicate, each in self._known.items())
+
+    def work(self) -> Callable[[], object] | None:
+        """What is worth doing beside everything else."""
+        return self._filters.work()
 
     def digests(self, events: Sequence[Event]) -> Digests:
         """The digests of many events."""

@@ -13,7 +13,7 @@ A key nobody knows belongs to a filter that is on its way out, and is passed ove
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -109,6 +109,10 @@ class ReuseForwarding:
 
     def announced(self, topic: str, version: int, data: bytes) -> None:
         pass
+
+    def work(self) -> Callable[[], object] | None:
+        jobs = (link.index.work() for link in self._links.values())
+        return next((job for job in jobs if job is not None), None)
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         sends: list[_Sends] = [{} for _ in arrivals]
@@ -207,6 +211,8 @@ class ReuseForwarding:
 
 def _route(sends: _Sends, local: tuple[Key, ...] | None) -> Route:
     """Links by header: those of one header are one sending."""
+    if len(sends) < 2:
+        return Route(tuple((header, (link,)) for link, header in sends.items()), local)
     by_header: dict[ReuseHeader | None, list[int]] = {}
     for interface in sorted(sends):
         by_header.setdefault(sends[interface], []).append(interface)

@@ -7,7 +7,7 @@ the lowest numbers, which depend on what came and went before and on nothing els
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,10 @@ class InterfaceIndex:
 
     def __getitem__(self, number: int) -> Filter:
         return self._filters[number]
+
+    def work(self) -> Callable[[], object] | None:
+        """What is worth doing beside everything else."""
+        return self._filters.work()
 
     def find_any(self, events: Sequence[Event]) -> list[bool]:
         """Whether each event matches something."""

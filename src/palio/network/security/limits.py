@@ -1,0 +1,134 @@
+"""How much may anybody ask of a broker? Everything that can grow has a bound, and each has a name.
+
+What is within a bound is served; what is not is refused with the name of the bound, before it costs more than looking
+at it. Nothing that comes in is ever decompressed: a compressed message is refused, so that its size is what it costs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+
+from palio.errors import InvalidArgument, LimitReached
+from palio.events import Limits as EventLimits
+from palio.filters.filter import Filter
+from palio.filters.normal_form import expand
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The bounds of a server; each is the largest value that is still accepted."""
+
+    connections: int = 20_000
+    """Connections of everybody together."""
+    connections_per_principal: int = 10_000
+    handshake_seconds: float = 10.0
+    """Until a connection has said who it is."""
+    subscriptions_per_principal: int = 1_000_000
+    filter_bytes: int = 64 * 1024
+    """Characters of a condition, as it was written and as it is kept."""
+    filter_conjunctions: int = 4_096
+    """Conjunctions that a subscription and its grant take together; a product of disjunctions grows fast."""
+    frame_bytes: int = 8 * 1024 * 1024
+    """Bytes of one frame, or of one request or message over HTTP."""
+    batch_events: int = 10_000
+    """Events of one request."""
+    events_per_second: float = 1_000_000.0
+    """Events that one principal publishes, on average."""
+    burst_events: float = 1_000_000.0
+    """Events that it may publish at once, after a while without any."""
+    event: EventLimits = field(default_factory=lambda: EventLimits(json_bytes=1024 * 1024))
+    """Size, depth and width of one event."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name != "event" and (type(value) not in (int, float) or not value > 0):
+                raise InvalidArgument(f"{each.name} must be a positive number, not {value!r}")
+
+
+def check_condition(text: str, limits: Limits) -> str:
+    """The text of a condition, before it is parsed; LimitReached where it is too long."""
+    if len(text) > limits.filter_bytes:
+        raise LimitReached("filter_bytes", limits.filter_bytes, f"a condition of {len(text):,} characters")
+    return text
+
+
+def check_filter(wanted: Filter, limits: Limits) -> Filter:
+    """A filter, as it would be kept; LimitReached where it is too long, or takes too many conjunctions.
+
+    Costs at most as much as the largest filter that is accepted.
+    """
+    check_condition(str(wanted), limits)
+    if expand(wanted.tree, limits.filter_conjunctions) is None:
+        most = limits.filter_conjunctions
+        raise LimitReached("filter_conjunctions", most, "a condition that is too many alternatives, written out")
+    return wanted
+
+
+class Rate:
+    """How often something may happen: a bucket that fills at a steady rate, and from which everything takes.
+
+    >>> rate = Rate(per_second=10, burst=2, now=0.0)
+    >>> [rate.take(1, now) for now in (0.0, 0.0, 0.0, 0.1)]
+    [True, True, False, True]
+    """
+
+    __slots__ = ("_at", "_burst", "_left", "_per_second")
+
+    def __init__(self, per_second: float, burst: float, now: float) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._left = burst
+        self._at = now
+
+    def take(self, amount: float, now: float) -> bool:
+        """Whether so many may happen now; if not, none is taken."""
+        self._left = min(self._burst, self._left + max(0.0, now - self._at) * self._per_second)
+        self._at = max(now, self._at)
+        if amount > self._left + 1e-9:  # what is a tenth of ten, added up, is a little less than one
+            return False
+        self._left -= amount
+        return True
+
+    def wait(self, amount: float, now: float) -> float:
+        """Seconds until so many could happen; infinite where they are more than a burst."""
+        if amount > self._burst:
+            return float("inf")
+        missing = amount - self._left - max(0.0, now - self._at) * self._per_second
+        return max(0.0, missing / self._per_second)
+
+
+class Places:
+    """So many places for everybody together, and so many for each."""
+
+    __slots__ = ("_each", "_limit", "_taken", "_total", "_what")
+
+    def __init__(self, limit: str, total: int, each: int, what: str) -> None:
+        """`limit` names the bound, `what` is what takes a place, in plural."""
+        self._limit = limit
+        self._total = total
+        self._each = each
+        self._what = what
+        self._taken: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return self._taken.total()
+
+    def of(self, who: str) -> int:
+        """How many places somebody has."""
+        return self._taken[who]
+
+    def take(self, who: str, amount: int = 1) -> None:
+        """Take places; LimitReached where there are no more."""
+        if self._taken[who] + amount > self._each:
+            raise LimitReached(f"{self._limit}_per_principal", self._each, f"{who} has enough {self._what}")
+        if len(self) + amount > self._total:
+            raise LimitReached(self._limit, self._total, f"there are enough {self._what}")
+        self._taken[who] += amount
+
+    def leave(self, who: str, amount: int = 1) -> None:
+        """Give places back."""
+        self._taken[who] -= amount
+        if self._taken[who] <= 0:
+            del self._taken[who]
