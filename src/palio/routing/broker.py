@@ -7,16 +7,17 @@ brought up to date before the events of a batch are routed, and all events of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any, Final
 
-from palio.errors import PalioError
 from palio.routing import messages
 from palio.routing.clients import (
     AdvertiseClient,
     AnnounceClient,
     ClientRequest,
     Confirmed,
+    ForgetClient,
     PublishClient,
     Refused,
     SubscribeClient,
@@ -33,7 +34,10 @@ from palio.routing.effects import (
     Input,
     LinkDown,
     LinkUp,
+    NotPersisted,
     Persisted,
+    QueueFree,
+    QueueFull,
     Received,
     Remembered,
     Reply,
@@ -43,15 +47,17 @@ from palio.routing.effects import (
     Work,
     WorkDone,
 )
+from palio.routing.entrance import Entrance
 from palio.routing.event_path import EventPath
 from palio.routing.forwarding.annotated import EntryTable, WrittenAhead
 from palio.routing.forwarding.flooding import FloodForwarding
 from palio.routing.forwarding.known import make_forwarding
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
+from palio.routing.keeping.keeping import SPILL, UNDER_WAY, Keeping
+from palio.routing.keeping.keeping import TIMER as KEEPING
 from palio.routing.messages import LOCAL, Announce, Begin, EventId, Offer, Publish, Request
 from palio.routing.neighbours import Neighbours
 from palio.routing.outbox import Outbox
-from palio.routing.propagation.advertisements import is_advertised
 from palio.routing.reports import TREES, Reports
 from palio.routing.requests import Requests
 from palio.routing.spanning import Spanning, no_chance
@@ -59,6 +65,7 @@ from palio.routing.tables import Tables
 from palio.routing.waves import Waves
 
 _NOTHING: Final = Remembered()
+_GONE: Final = "gone "  # with the number of a broker that is not coming back: a topic of announcements
 _QUEUE: Final = 10_000  # events that may wait for a link
 
 
@@ -69,14 +76,16 @@ class Broker:
         "_announced",
         "_announcer",
         "_effects",
+        "_entrance",
         "_events",
         "_forwarding",
         "_jobs",
+        "_keeping",
         "_neighbours",
         "_outbox",
         "_reports",
         "_requests",
-        "_sequence",
+        "_unanswered",
         "_waves",
         "combination",
         "incarnation",
@@ -99,15 +108,19 @@ class Broker:
         self._outbox = Outbox(int(combination.options.get("queue", _QUEUE)))
         spanning = Spanning(node, incarnation, random) if combination.has_circles else None
         self._neighbours = Neighbours(spanning, self._use, self._disuse, self._forget)
-        self._events = EventPath(self._forwarding, self._outbox, may_circle=combination.has_circles)
+        tokens = count(1)
+        self._keeping = _keeping(node, incarnation, combination, remembered, tokens)
+        self._events = EventPath(self._forwarding, self._outbox, self._keeping, may_circle=combination.has_circles)
         self._reports = Reports(node, self._events) if combination.has_optimiser else None
         self.tables = Tables(node, combination, self._reports or self._events)
         self._events.serve(self.tables.wants)
-        self._requests = Requests(self._carry_out)
+        offers = self.tables.offers if combination.advertisements else None
+        self._entrance = Entrance(node, incarnation, self._events, self._keeping, offers)
+        self._requests = Requests(self._carry_out, tokens)
         self._waves = Waves(node, incarnation)
         self._announced: dict[str, Announce] = {}
         self._announcer: Client = ""  # who made the trees, where it is a client of this broker
-        self._sequence = 0
+        self._unanswered: list[tuple[int, EventId]] = []  # questions that wait until homes are on disk
         self._jobs = 0
         self._effects: list[Effect] = []
         for client, request in remembered.records:
@@ -130,12 +143,30 @@ class Broker:
         written = self._requests.write()
         if written is not None:
             self._effects.append(written)
+        if self._keeping.stirs:
+            self._keep()
         self._effects += self._events.route()
+        if self._keeping.stirs:
+            self._effects += self._keeping.settle()
         for job in self._events.work():
             self._jobs += 1
             self._effects.append(Work(job, self._jobs))
         effects, self._effects = self._effects, []
         return effects
+
+    def _keep(self) -> None:
+        """Tell of homes behind this broker, after what is wanted there; then route what is to be routed of the log."""
+        self._effects += self._keeping.tell()
+        asked = self._keeping.asks()
+        if asked is not None:
+            self._effects += self._waves.sound(lambda: self._keeping.echoed(asked), self._neighbours.in_use)
+        for arrival in self._keeping.attempts():
+            self._events.take(arrival)
+
+    @property
+    def keeping(self) -> Keeping:
+        """What this broker does for events that are kept."""
+        return self._keeping
 
     @property
     def links(self) -> list[int]:
@@ -150,7 +181,10 @@ class Broker:
 
     def _received(self, received: Received) -> None:
         message = received.message
-        if type(message) is Offer or type(message) is Request:
+        if type(message) is messages.Acknowledge:
+            # It answers what was sent, whatever has become of the link since.
+            self._keeping.acknowledged(received.link, message)
+        elif type(message) is Offer or type(message) is Request:
             self._effects += self._neighbours.span(received.link, message)
         elif self._neighbours.may_tell(received.link, message):
             _CONTROL[type(message)](self, received.link, message)
@@ -164,10 +198,14 @@ class Broker:
 
     def _link_down(self, down: LinkDown) -> None:
         self._effects += self._outbox.closed(down.link)
+        self._keeping.lost(down.link)
         self._effects += self._neighbours.down(down.link)
 
     def _timer_fired(self, fired: TimerFired) -> None:
-        self._effects += self._neighbours.fired(fired.name)
+        if fired.name == KEEPING:
+            self._keeping.fired()
+        else:
+            self._effects += self._neighbours.fired(fired.name)
 
     def _credit(self, credit: Credit) -> None:
         self._effects += self._outbox.granted(credit.link, credit.events)
@@ -175,25 +213,35 @@ class Broker:
     def _use(self, link: int) -> list[Effect]:
         """A link is taken into use: what the neighbour should know follows with the differences."""
         self.tables.opened(link)
+        self._keeping.opened(link)
         return [Send((link,), each) for each in self._announced.values()]
 
     def _disuse(self, link: int) -> list[Effect]:
         """A link is given up: all that came by it is withdrawn."""
         self.tables.closed(link)
-        return self._waves.closed(link, self._neighbours.in_use)
+        return self._keeping.given_up(link) + self._waves.closed(link, self._neighbours.in_use)
 
     def _forget(self, link: int) -> None:
         self.tables.forget(link)
+        self._effects += self._keeping.forgot(link)
 
     def _begin(self, link: int, message: Begin) -> None:
         self._effects += self._neighbours.begin(link, message)
 
     def _settle(self, link: int, message: messages.Settle) -> None:
         self._effects += self.tables.differences()
-        self._effects += self._waves.asked(link, message.wave, self._neighbours.others(link))
+        self._effects += self._keeping.tell()
+        if self._keeping.is_learning:
+            # What is asked for behind this would be taken for known here, and forgotten by a crash.
+            self._unanswered.append((link, message.wave))
+        else:
+            self._effects += self._waves.asked(link, message.wave, self._neighbours.others(link))
 
     def _settled(self, link: int, message: messages.Settled) -> None:
         self._effects += self._waves.answered(link, message, self._neighbours.in_use)
+
+    def _reach(self, link: int, message: messages.Reach) -> None:
+        self._effects += self._keeping.reached(link, message)
 
     def _announce(self, link: int, message: Announce) -> None:
         known = self._announced.get(message.topic)
@@ -203,6 +251,8 @@ class Broker:
         if not is_new:
             return
         self._announced[message.topic] = message
+        if message.topic.startswith(_GONE) and message.topic[len(_GONE) :].isdecimal():
+            self._keeping.give_up(int(message.topic[len(_GONE) :]), message.version)
         self._forwarding.announced(message.topic, message.version, message.data)
         others = self._neighbours.others(link)
         if others:
@@ -228,52 +278,66 @@ class Broker:
 
     def _client_gone(self, gone: ClientGone) -> None:
         for name in self.tables.wants.names(gone.client):
+            if self._keeping.is_durable(gone.client, name):
+                continue
             self._requests.take(gone.client, UnsubscribeClient(name))
         for name in self.tables.offers.names(gone.client):
             self._requests.take(gone.client, UnadvertiseClient(name))
 
     def _persisted(self, persisted: Persisted) -> None:
         self._requests.written(persisted.token)
+        self._effects += self._keeping.written(persisted.token)
+        if self._unanswered and not self._keeping.is_learning:
+            asked, self._unanswered = self._unanswered, []
+            for link, wave in asked:
+                if link in self._neighbours.in_use:
+                    self._effects += self._waves.asked(link, wave, self._neighbours.others(link))
+
+    def _not_persisted(self, failed: NotPersisted) -> None:
+        self._effects += self._requests.failed(failed.token, failed.reason)
+        self._effects += self._keeping.failed(failed.token, failed.reason)
+
+    def _queue_full(self, full: QueueFull) -> None:
+        self._effects += self._keeping.filled(full)
+
+    def _queue_free(self, free: QueueFree) -> None:
+        self._effects += self._keeping.freed(free)
 
     def _carry_out(self, client: Client, request: ClientRequest) -> None:
         match request:
             case SubscribeClient():
                 self.tables.subscribe(client, request.name, request.wanted)
+                self._keeping.subscribed(client, request.name, request.durable)
                 self._confirm(client, request)
             case UnsubscribeClient():
                 self.tables.unsubscribe(client, request.name)
+                self._keeping.subscribed(client, request.name, durable=False)
             case AdvertiseClient():
                 self.tables.advertise(client, request.name, request.offered)
+                self._keeping.advertised()
             case UnadvertiseClient():
                 self.tables.unadvertise(client, request.name)
             case PublishClient():
-                self._let_in(client, request)
+                epoch = self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
+                self._effects += self._entrance.let_in(client, request, epoch)
             case AnnounceClient():
                 self._announcer = client
                 self._announce(LOCAL, Announce(request.topic, request.version, request.data))
+            case ForgetClient():
+                life = self._keeping.life_of(request.broker)
+                if life is None:
+                    reason = f"nobody waits for a broker {request.broker} that is away"
+                    self._effects.append(Reply(client, Refused(reason)))
+                else:
+                    self._announce(LOCAL, Announce(f"{_GONE}{request.broker}", life, b""))
 
     def _confirm(self, client: Client, request: SubscribeClient) -> None:
         if request.confirm == "edge":
             self._effects.append(Reply(client, Confirmed(request.name)))
         elif request.confirm == "network":
             self._effects += self.tables.differences()
+            self._effects += self._keeping.tell()
             self._effects += self._waves.ask(client, request.name, self._neighbours.in_use)
-
-    def _let_in(self, client: Client, request: PublishClient) -> None:
-        id = EventId(self.node, self.incarnation, self._sequence + 1)
-        epoch = self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
-        arrival = Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch))
-        try:
-            attributes = arrival.event.attributes
-        except PalioError as error:
-            self._effects.append(Reply(client, Refused(str(error))))
-            return
-        if self.combination.advertisements and not is_advertised(self.tables.offers.filters(client), attributes):
-            reason = "its publisher has not advertised events like this one"
-            self._effects.append(Reply(client, Refused(reason, unadvertised=True)))
-            return
-        self._sequence += 1
-        self._events.take(arrival)
 
 
 def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwarding:
@@ -283,6 +347,16 @@ def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwar
     return make_forwarding(combination.forwarding, setting)
 
 
+def _keeping(
+    node: int, incarnation: int, combination: Combination, remembered: Remembered, tokens: Iterator[int]
+) -> Keeping:
+    spill = int(combination.options.get("spill", SPILL))
+    under_way = int(combination.options.get("window", UNDER_WAY))
+    # Where subscriptions follow advertisements, one may come long after its broker is known to be there.
+    needs_echo = combination.advertisements and combination.propagation != "flooding"
+    return Keeping(node, incarnation, remembered, tokens, spill, under_way, needs_echo)
+
+
 _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
     Received: Broker._received,
     Requested: Broker._requested,
@@ -290,6 +364,9 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
     LinkDown: Broker._link_down,
     ClientGone: Broker._client_gone,
     Persisted: Broker._persisted,
+    NotPersisted: Broker._not_persisted,
+    QueueFull: Broker._queue_full,
+    QueueFree: Broker._queue_free,
     Credit: Broker._credit,
     TimerFired: Broker._timer_fired,
     WorkDone: Broker._work_done,
@@ -304,4 +381,5 @@ _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]
     messages.Settled: Broker._settled,
     Announce: Broker._announce,
     messages.Report: Broker._report,
+    messages.Reach: Broker._reach,
 }

@@ -50,6 +50,7 @@ class EventPath:
             # Each attempt with a kept event is one event.
             id = message.id if message.kept is None else (message.id, message.kept.attempt)
             if id in self._seen:
+                self._keeping.refuse(arrival)
                 return Drop("seen before", message)
             self._seen[id] = None
             if len(self._seen) > _REMEMBERED:

@@ -15,9 +15,9 @@ from palio.routing.effects import (
     Home,
     Logged,
     Persist,
+    Queued,
     QueueFree,
     QueueFull,
-    Queued,
     Recipient,
     Remembered,
     SetTimer,
@@ -203,7 +203,8 @@ class Keeping:
     def asks(self) -> int | None:
         """The state of the network for which all brokers are to be asked whether they know, if any is; see `echoed`."""
         now = self._reachable.grown
-        if not self._needs_echo or not len(self._log) or self._asked == now or not self._awaited.all_in(self._reachable):
+        is_due = self._needs_echo and len(self._log) > 0 and self._asked != now
+        if not is_due or not self._awaited.all_in(self._reachable):
             return None
         self._asked = now
         return now
@@ -289,9 +290,7 @@ class Keeping:
     @property
     def _is_whole(self) -> bool:
         """Whether an event that is routed now reaches everyone that it is for."""
-        return self._awaited.all_in(self._reachable) and (
-            not self._needs_echo or self._echoed == self._reachable.grown
-        )
+        return self._awaited.all_in(self._reachable) and (not self._needs_echo or self._echoed == self._reachable.grown)
 
     def _show(self) -> list[Effect]:
         """This broker is reached by others where it is a home and can take what comes."""

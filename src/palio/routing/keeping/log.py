@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from palio.routing.clients import Accepted, Proceed, Refused
 from palio.routing.effects import Client, Effect, Finished, Logged, Reply
 from palio.routing.keeping.window import Window, published
-from palio.routing.messages import EventId, Key, Kept, Publish
+from palio.routing.messages import EventId, Kept, Key, Publish
 
 
 class Log:

@@ -1,4 +1,4 @@
-"""What becomes of an event for durable subscriptions? It is written into their queues, once, before it is acknowledged."""
+"""What becomes of an event for durable subscriptions? It is written into their queues once, and then acknowledged."""
 
 from __future__ import annotations
 

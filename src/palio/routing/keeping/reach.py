@@ -1,10 +1,11 @@
 """Which durable subscriptions can be reached from here now, and who must be told so?
 
 "Nobody wants it" means nothing when it comes from a broker that has not been told yet, or not again, what is wanted. So
-brokers that have durable subscriptions, *homes*, are spoken of as such: each broker tells each neighbour which homes are
-behind it, after all that these want, and takes it back before anything else when it loses one. Whoever lets an event in
-remembers all homes that it was ever told of, on disk, and knows an event to be everywhere only when it could reach all.
-Brokers in between remember nothing: one that begins anew has no homes behind it until its neighbours have told it.
+brokers tell each other of those that have durable subscriptions, *homes*: each broker tells each neighbour which homes
+are behind it, after all that these want, and takes it back before anything else when it loses one. Whoever lets an
+event in remembers all homes that it was ever told of, on disk, and knows an event to be everywhere only when it could
+reach all. Brokers in between remember nothing: one that begins anew has no homes behind it until its neighbours have
+told it so.
 """
 
 from __future__ import annotations
