@@ -135,6 +135,7 @@ class Keeping:
         self._queues.subscribed(client, name, durable)
         self.has_durable = self._queues.has_any
         if durable:
+            self.stirs = True
             self._awaited.learn({self._node: self._incarnation})
         self._show()
 
@@ -212,11 +213,12 @@ class Keeping:
     def echoed(self, state: int) -> None:
         """All brokers know what they must for the events of this one to reach them."""
         self.stirs = True
-        self._echoed = state
+        self._echoed = max(self._echoed, state)  # one asked earlier may be answered later
         self._log.again()
 
     def advertised(self) -> None:
         """Somebody here says what will be published: subscriptions that it may be for have yet to come."""
+        self.stirs = True
         self._reachable.grown += 1
 
     def settle(self) -> list[Effect]:
