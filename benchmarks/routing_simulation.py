@@ -59,9 +59,11 @@ def speed(propagation: str, forwarding: str, brokers: int, subscriptions: int, e
     telling = process_time() - begun
     told = net.hops - told
     contents = [{"x": random.randrange(100), "y": random.randrange(20)} for _ in range(events)]
-    for _ in range(2):  # so that every broker has looked often enough for an index to be worth it, and has it
+    # So that every broker has looked often enough for an index to be worth it, a tree once for each filter, and has it.
+    enough = subscriptions if forwarding == "prefix" else 10
+    for _ in range(2):
         for at in range(brokers):
-            net.publish_all(at, contents[:10])
+            net.publish_all(at, contents[:enough])
         net.run()
     moved, begun = net.hops, process_time()
     for at in range(brokers):

@@ -53,6 +53,10 @@ PUBLIC_NAMES = {
     "UnknownSubscription",
     "VersionNotKept",
     "WireError",
+    "ConnectionFailed",
+    "Refused",
+    "connect",
+    "connect_blocking",
 }
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from palio.errors import (
         AuthenticationFailed,
         BrokenLanguage,
+        ConnectionFailed,
         DuplicateSubscription,
         EventError,
         ExpiredOffset,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         ParseError,
         PipelineError,
         QueueFull,
+        Refused,
         StoreError,
         StoreFull,
         StoreInUse,
@@ -77,12 +79,17 @@ _HOMES = {
     "UnknownSubscription": "palio.errors",
     "ValueSet": "palio.filters.values",
     "VersionNotKept": "palio.errors",
+    "ConnectionFailed": "palio.errors",
+    "Refused": "palio.errors",
+    "connect": "palio.network.client.connecting",
+    "connect_blocking": "palio.network.client.blocking",
     "WireError": "palio.errors",
 }
 
 __all__ = [
     "AuthenticationFailed",
     "BrokenLanguage",
+    "ConnectionFailed",
     "DuplicateSubscription",
     "Event",
     "EventError",
@@ -102,6 +109,7 @@ __all__ = [
     "ParseError",
     "PipelineError",
     "QueueFull",
+    "Refused",
     "StoreError",
     "StoreFull",
     "StoreInUse",
@@ -114,6 +122,8 @@ __all__ = [
     "VersionNotKept",
     "WireError",
     "__version__",
+    "connect",
+    "connect_blocking",
 ]
 
 

@@ -248,3 +248,16 @@ class ExpiredOffset(PalioError):
         self.offset = offset
         self.oldest = oldest
         super().__init__(f"the log has let go of offset {offset:,}; the oldest that it keeps is {oldest:,}")
+
+
+class ConnectionFailed(PalioError, ConnectionError):
+    """No connection to a broker, or none any more; `address` is where it was tried."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        self.address = address
+        self.reason = reason
+        super().__init__(f"{address}: {reason}")
+
+
+class Refused(PalioError):
+    """Something that a broker did not carry out, and why."""

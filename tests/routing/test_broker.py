@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from palio import Event, Filter
 from palio.routing.broker import Broker
 from palio.routing.clients import (
@@ -20,6 +22,7 @@ from palio.routing.clients import (
 from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
+    UNWANTED,
     ClientGone,
     Credit,
     Deliver,
@@ -205,8 +208,34 @@ def test_what_does_not_fit_the_queue_is_dropped_and_counted() -> None:
 
 def test_an_event_that_nobody_wants_here_is_counted() -> None:
     broker = Alone(links=1)
-    message = Publish(EventId(1, 1, 1), event(x=2))
-    assert broker.says(1, message) == [Drop("nobody wants it here", message)]
+    message = Publish(EventId(1, 1, 1), event(x=2), hops=3, useless=1)
+    assert broker.says(1, message) == [Drop(UNWANTED, replace(message, useless=2), 1)]
+
+
+def test_links_are_useless_since_an_event_was_delivered_or_went_more_than_one_way() -> None:
+    broker = Alone(links=4)
+    for link, condition in ((1, "x = 1 OR x = 3"), (2, "x = 1 OR x = 2"), (3, "x = 1")):
+        broker.says(link, subscription(condition))
+    broker.asks(SubscribeClient("a", wanted("x = 3")))
+
+    def useless(x: int) -> list[int]:
+        effects = broker.says(4, Publish(EventId(1, 1, x), event(x=x), hops=5, useless=2))
+        return [message.useless for _, message in sends(effects) if isinstance(message, Publish)]
+
+    assert (useless(1), useless(2), useless(3)) == ([0], [3], [0])
+    [(_, sent)] = sends(broker.asks(PublishClient(event(x=2))))
+    assert isinstance(sent, Publish)
+    assert sent.useless == 0
+
+
+def test_the_events_of_each_publisher_are_numbered_where_they_are_let_in() -> None:
+    broker = Alone(links=1)
+    broker.says(1, subscription("x > 1"))
+    publish = PublishClient(event(x=2))
+    effects = broker(*(Requested(each, publish, 0.0) for each in ("a", "b", "a")))
+    effects += broker(ClientGone("a"), Requested("a", publish, 0.0), Requested("b", publish, 0.0))
+    sent = [message for _, message in sends(effects) if isinstance(message, Publish)]
+    assert [(each.id.sequence, each.publisher) for each in sent] == [(1, 1), (2, 1), (3, 2), (4, 1), (5, 2)]
 
 
 def test_a_body_that_cannot_be_read_does_not_hold_up_the_others() -> None:

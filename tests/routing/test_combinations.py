@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from palio import IllegalCombination, InvalidArgument
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS, Combination, legal_combinations
+from palio.routing.options import KINDS_OF_OPTIONS
 
 OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "content": ("content", {}),
@@ -67,3 +70,10 @@ def test_what_there_is_not_is_refused_with_what_there_is() -> None:
         Combination("gossip")
     with pytest.raises(InvalidArgument, match="mode of reuse"):
         Combination("simple", "reuse", options={"mode": "sometimes"})
+
+
+def test_every_option_is_documented(project_folder: Path) -> None:
+    page = (project_folder / "docs" / "routing.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert set(KINDS_OF_OPTIONS) == documented - {"flooding", "simple", "identity", "covering", "merging"}

@@ -381,6 +381,23 @@ def test_what_cannot_be_done_says_why(wrong: Any, said: str) -> None:
         wrong(Network.line(3))
 
 
+def test_traffic_counts_what_came_for_nothing_and_over_how_many_links() -> None:
+    net = Network.line(5, propagation="flooding")
+    net.subscribe(1, "x > 1")
+    net.publish(0, {"x": 2})
+    net.publish(0, {"x": 1})
+    net.run()
+    # The first was of use at broker 1, and went over three links after it; the other one over all four.
+    assert (net.traffic.false_positives(), net.traffic.useless_hops) == (2, 3 + 4)
+    assert (net.traffic.false_positives((4, 3)), net.traffic.false_positives((0, 1))) == (2, 0)
+    content = Network.line(5)
+    content.subscribe(1, "x > 1")
+    content.publish(0, {"x": 2})
+    content.publish(0, {"x": 1})
+    content.run()
+    assert (content.traffic.false_positives(), content.traffic.useless_hops) == (0, 0)
+
+
 def test_traffic_shows_what_it_counts() -> None:
     net = Network.line(3)
     assert repr(net.traffic) == "<Traffic over 0 links: nothing>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -102,6 +102,10 @@ class Subscriptions:
 
     def between(self, start: int, end: int) -> Subscriptions:
         return Subscriptions(self.ids[start:end], self.wants[start:end])
+
+    def at(self, places: Iterable[int]) -> Subscriptions:
+        chosen = list(places)
+        return Subscriptions([self.ids[each] for each in chosen], [self.wants[each] for each in chosen])
 
 
 def _text(subscription: Subscription, field: str, what: str) -> str:

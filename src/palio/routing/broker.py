@@ -7,23 +7,13 @@ brought up to date before the events of a batch are routed, and all events of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Final
 
 from palio.routing import messages
-from palio.routing.clients import (
-    AdvertiseClient,
-    AnnounceClient,
-    ClientRequest,
-    Confirmed,
-    ForgetClient,
-    PublishClient,
-    Refused,
-    SubscribeClient,
-    UnadvertiseClient,
-    UnsubscribeClient,
-)
+from palio.routing.announcing import Announcing
+from palio.routing.clients import ClientRequest
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
     Client,
@@ -40,9 +30,7 @@ from palio.routing.effects import (
     QueueFull,
     Received,
     Remembered,
-    Reply,
     Requested,
-    Send,
     TimerFired,
     Work,
     WorkDone,
@@ -53,19 +41,20 @@ from palio.routing.forwarding.annotated import EntryTable, WrittenAhead
 from palio.routing.forwarding.flooding import FloodForwarding
 from palio.routing.forwarding.known import make_forwarding
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
-from palio.routing.keeping.keeping import SPILL, UNDER_WAY, Keeping
 from palio.routing.keeping.keeping import TIMER as KEEPING
-from palio.routing.messages import LOCAL, Announce, Begin, EventId, Offer, Publish, Request
+from palio.routing.keeping.keeping import Keeping
+from palio.routing.keeping.limits import Limits
+from palio.routing.messages import Announce, Begin, EventId, Offer, Publish, Request
 from palio.routing.neighbours import Neighbours
 from palio.routing.outbox import Outbox
-from palio.routing.reports import TREES, Reports
+from palio.routing.reports import Reports
 from palio.routing.requests import Requests
+from palio.routing.serving import Serving
 from palio.routing.spanning import Spanning, no_chance
 from palio.routing.tables import Tables
 from palio.routing.waves import Waves
 
 _NOTHING: Final = Remembered()
-_GONE: Final = "gone "  # with the number of a broker that is not coming back: a topic of announcements
 _QUEUE: Final = 10_000  # events that may wait for a link
 
 
@@ -73,18 +62,16 @@ class Broker:
     """One broker. `remembered` is what its last life wrote down and did not take back; `random` is its only chance."""
 
     __slots__ = (
-        "_announced",
-        "_announcer",
+        "_announcing",
         "_effects",
-        "_entrance",
         "_events",
         "_forwarding",
         "_jobs",
         "_keeping",
         "_neighbours",
         "_outbox",
-        "_reports",
         "_requests",
+        "_serving",
         "_unanswered",
         "_waves",
         "combination",
@@ -109,17 +96,17 @@ class Broker:
         spanning = Spanning(node, incarnation, random) if combination.has_circles else None
         self._neighbours = Neighbours(spanning, self._use, self._disuse, self._forget)
         tokens = count(1)
-        self._keeping = _keeping(node, incarnation, combination, remembered, tokens)
+        self._keeping = Keeping(node, incarnation, remembered, tokens, Limits.of(combination))
         self._events = EventPath(self._forwarding, self._outbox, self._keeping, may_circle=combination.has_circles)
-        self._reports = Reports(node, self._events) if combination.has_optimiser else None
-        self.tables = Tables(node, combination, self._reports or self._events)
+        reports = Reports(node, self._events) if combination.has_optimiser else None
+        self._announcing = Announcing(self._forwarding, reports)
+        self.tables = Tables(node, combination, reports or self._events)
         self._events.serve(self.tables.wants)
         offers = self.tables.offers if combination.advertisements else None
-        self._entrance = Entrance(node, incarnation, self._events, self._keeping, offers)
-        self._requests = Requests(self._carry_out, tokens)
+        entrance = Entrance(node, incarnation, self._events, self._keeping, offers)
         self._waves = Waves(node, incarnation)
-        self._announced: dict[str, Announce] = {}
-        self._announcer: Client = ""  # who made the trees, where it is a client of this broker
+        self._serving = Serving(self.tables, self._keeping, entrance, self._neighbours, self._waves, self._announcing)
+        self._requests = Requests(self._carry_out, tokens)
         self._unanswered: list[tuple[int, EventId]] = []  # questions that wait until homes are on disk
         self._jobs = 0
         self._effects: list[Effect] = []
@@ -137,9 +124,7 @@ class Broker:
             else:
                 _HANDLERS[type(each)](self, each)
         self._effects += self.tables.differences()
-        report = None if self._reports is None else self._reports.report()
-        if report is not None:
-            self._report(LOCAL, report)
+        self._effects += self._announcing.report()
         written = self._requests.write()
         if written is not None:
             self._effects.append(written)
@@ -214,7 +199,7 @@ class Broker:
         """A link is taken into use: what the neighbour should know follows with the differences."""
         self.tables.opened(link)
         self._keeping.opened(link)
-        return [Send((link,), each) for each in self._announced.values()]
+        return self._announcing.tell(link)
 
     def _disuse(self, link: int) -> list[Effect]:
         """A link is given up: all that came by it is withdrawn."""
@@ -231,11 +216,16 @@ class Broker:
     def _settle(self, link: int, message: messages.Settle) -> None:
         self._effects += self.tables.differences()
         self._effects += self._keeping.tell()
-        if self._keeping.is_learning:
-            # What is asked for behind this would be taken for known here, and forgotten by a crash.
-            self._unanswered.append((link, message.wave))
-        else:
-            self._effects += self._waves.asked(link, message.wave, self._neighbours.others(link))
+        self._unanswered.append((link, message.wave))
+        self._answer()
+
+    def _answer(self) -> None:
+        """Pass questions on, unless what was said before them would be forgotten by a crash of this broker."""
+        if self._unanswered and not self._keeping.is_learning:
+            asked, self._unanswered = self._unanswered, []
+            for link, wave in asked:
+                if link in self._neighbours.in_use:
+                    self._effects += self._waves.asked(link, wave, self._neighbours.others(link))
 
     def _settled(self, link: int, message: messages.Settled) -> None:
         self._effects += self._waves.answered(link, message, self._neighbours.in_use)
@@ -244,29 +234,10 @@ class Broker:
         self._effects += self._keeping.reached(link, message)
 
     def _announce(self, link: int, message: Announce) -> None:
-        known = self._announced.get(message.topic)
-        is_new = known is None or known.version < message.version
-        if self._reports is not None and message.topic == TREES and (is_new or self._reports.way is None):
-            self._reports.lead(link)
-        if not is_new:
-            return
-        self._announced[message.topic] = message
-        if message.topic.startswith(_GONE) and message.topic[len(_GONE) :].isdecimal():
-            self._keeping.give_up(int(message.topic[len(_GONE) :]), message.version)
-        self._forwarding.announced(message.topic, message.version, message.data)
-        others = self._neighbours.others(link)
-        if others:
-            self._effects.append(Send(tuple(others), message))
+        self._effects += self._serving.announced(link, message)
 
     def _report(self, link: int, message: messages.Report) -> None:
-        """On towards whoever makes the trees, and never back."""
-        way = None if self._reports is None else self._reports.way
-        if way == LOCAL:
-            self._effects.append(Reply(self._announcer, message))
-        elif way is None or way == link:
-            self._effects.append(Drop("no way to who makes the trees", message))
-        else:
-            self._effects.append(Send((way,), message))
+        self._effects += self._announcing.reported(link, message)
 
     def _work_done(self, done: WorkDone) -> None:
         """Work changes how fast answers are found, never which; there is nothing to wait for."""
@@ -277,67 +248,26 @@ class Broker:
         self._requests.take(requested.client, requested.request)
 
     def _client_gone(self, gone: ClientGone) -> None:
-        for name in self.tables.wants.names(gone.client):
-            if self._keeping.is_durable(gone.client, name):
-                continue
-            self._requests.take(gone.client, UnsubscribeClient(name))
-        for name in self.tables.offers.names(gone.client):
-            self._requests.take(gone.client, UnadvertiseClient(name))
+        for request in self._serving.gone(gone.client):
+            self._requests.take(gone.client, request)
 
     def _persisted(self, persisted: Persisted) -> None:
         self._requests.written(persisted.token)
         self._effects += self._keeping.written(persisted.token)
-        if self._unanswered and not self._keeping.is_learning:
-            asked, self._unanswered = self._unanswered, []
-            for link, wave in asked:
-                if link in self._neighbours.in_use:
-                    self._effects += self._waves.asked(link, wave, self._neighbours.others(link))
+        self._answer()
 
     def _not_persisted(self, failed: NotPersisted) -> None:
         self._effects += self._requests.failed(failed.token, failed.reason)
         self._effects += self._keeping.failed(failed.token, failed.reason)
 
-    def _queue_full(self, full: QueueFull) -> None:
+    def _queue_filled(self, full: QueueFull) -> None:
         self._effects += self._keeping.filled(full)
 
-    def _queue_free(self, free: QueueFree) -> None:
+    def _queue_freed(self, free: QueueFree) -> None:
         self._effects += self._keeping.freed(free)
 
     def _carry_out(self, client: Client, request: ClientRequest) -> None:
-        match request:
-            case SubscribeClient():
-                self.tables.subscribe(client, request.name, request.wanted)
-                self._keeping.subscribed(client, request.name, request.durable)
-                self._confirm(client, request)
-            case UnsubscribeClient():
-                self.tables.unsubscribe(client, request.name)
-                self._keeping.subscribed(client, request.name, durable=False)
-            case AdvertiseClient():
-                self.tables.advertise(client, request.name, request.offered)
-                self._keeping.advertised()
-            case UnadvertiseClient():
-                self.tables.unadvertise(client, request.name)
-            case PublishClient():
-                epoch = self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
-                self._effects += self._entrance.let_in(client, request, epoch)
-            case AnnounceClient():
-                self._announcer = client
-                self._announce(LOCAL, Announce(request.topic, request.version, request.data))
-            case ForgetClient():
-                life = self._keeping.life_of(request.broker)
-                if life is None:
-                    reason = f"nobody waits for a broker {request.broker} that is away"
-                    self._effects.append(Reply(client, Refused(reason)))
-                else:
-                    self._announce(LOCAL, Announce(f"{_GONE}{request.broker}", life, b""))
-
-    def _confirm(self, client: Client, request: SubscribeClient) -> None:
-        if request.confirm == "edge":
-            self._effects.append(Reply(client, Confirmed(request.name)))
-        elif request.confirm == "network":
-            self._effects += self.tables.differences()
-            self._effects += self._keeping.tell()
-            self._effects += self._waves.ask(client, request.name, self._neighbours.in_use)
+        self._effects += self._serving.carry_out(client, request)
 
 
 def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwarding:
@@ -345,16 +275,6 @@ def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwar
         return FloodForwarding()
     setting = Setting(node, incarnation, combination.propagation, combination.advertisements, combination.options)
     return make_forwarding(combination.forwarding, setting)
-
-
-def _keeping(
-    node: int, incarnation: int, combination: Combination, remembered: Remembered, tokens: Iterator[int]
-) -> Keeping:
-    spill = int(combination.options.get("spill", SPILL))
-    under_way = int(combination.options.get("window", UNDER_WAY))
-    # Where subscriptions follow advertisements, one may come long after its broker is known to be there.
-    needs_echo = combination.advertisements and combination.propagation != "flooding"
-    return Keeping(node, incarnation, remembered, tokens, spill, under_way, needs_echo)
 
 
 _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
@@ -365,8 +285,8 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
     ClientGone: Broker._client_gone,
     Persisted: Broker._persisted,
     NotPersisted: Broker._not_persisted,
-    QueueFull: Broker._queue_full,
-    QueueFree: Broker._queue_free,
+    QueueFull: Broker._queue_filled,
+    QueueFree: Broker._queue_freed,
     Credit: Broker._credit,
     TimerFired: Broker._timer_fired,
     WorkDone: Broker._work_done,

@@ -47,13 +47,13 @@ class UnadvertiseClient(Struct, frozen=True, array_like=True, tag=35):
 class PublishClient(Struct, frozen=True, array_like=True, tag=36):
     """An event, encoded; a header where the client, a Spark job say, has looked at its content already.
 
-    With `confirm` it is answered by `Accepted` or `Refused`, under a number that is the client's own.
+    `number` is the client's own, and the answer repeats it: `Refused`, or `Accepted` where `confirm` asks for it.
     """
 
     body: bytes
     header: bytes = b""
-    confirm: bool = False
     number: int = 0
+    confirm: bool = False
 
 
 class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):
@@ -87,8 +87,8 @@ class Refused(Struct, frozen=True, array_like=True, tag=50):
 
     reason: str
     unadvertised: bool = False
-    busy: bool = False
     number: int = 0
+    busy: bool = False
 
 
 class Accepted(Struct, frozen=True, array_like=True, tag=51):

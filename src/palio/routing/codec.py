@@ -7,12 +7,14 @@ nine kinds of value apart; MessagePack has no decimal and no date, they are exte
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, Final, get_args
 
 import msgspec
+from msgspec import Struct
 
 from palio.errors import EventError, WireError
 from palio.events import Event
@@ -30,9 +32,11 @@ _SMALL_EVENT: Final = 1024
 _DECIMAL, _DATE = 1, 2
 
 # What traffic is counted by: the kinds of messages by their tags.
-KINDS: Final = {each.__struct_config__.tag: each.__name__.lower() for each in (*get_args(Message), *get_args(Frame))}
-HELLO, GRANT, PACKET = (
-    next(tag for tag, name in KINDS.items() if name == kind) for kind in ("hello", "grant", "packet")
+KINDS: Final[dict[int, str]] = {
+    each.__struct_config__.tag: each.__name__.lower() for each in (*get_args(Message), *get_args(Frame))
+}
+HELLO, GRANT, PACKET, PUBLISH = (
+    next(tag for tag, name in KINDS.items() if name == kind) for kind in ("hello", "grant", "packet", "publish")
 )
 
 
@@ -63,6 +67,17 @@ def decode_answer(data: bytes) -> Answer:
     """What a broker answered its client."""
     answer: Answer = _read(_answers, data)
     return answer
+
+
+def encode_any(message: Struct) -> bytes:
+    """Anything that is said in this form elsewhere, as bytes."""
+    return _encoder.encode(message)
+
+
+def reader(kinds: Any) -> Callable[[bytes], Any]:
+    """A function that reads one of some kinds of messages, whoever says them; it raises `WireError` for others."""
+    decoder = msgspec.msgpack.Decoder(kinds, dec_hook=_filter)
+    return lambda data: _read(decoder, data)
 
 
 def kind_of(data: bytes) -> int:

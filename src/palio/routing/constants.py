@@ -18,7 +18,9 @@ CONJUNCTION_LIMIT: Final = 64  # conjunctions of one filter that enter trees, di
 TEXT: Final = 1  # version of the canonical text of filters and predicates, which digests are made of
 
 # Options that only matter inside one broker or one simulated link.
-_PRIVATE: Final = frozenset("delay jitter loss duplication reordering bandwidth session queue disk drift".split())
+_PRIVATE: Final = frozenset(
+    "delay jitter loss duplication reordering bandwidth session queue disk drift skew stamps".split()
+)
 
 
 class Constants(Struct, frozen=True, array_like=True):

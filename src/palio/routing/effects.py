@@ -8,7 +8,7 @@ that asked for it: it comes out when `Persisted` goes in.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from palio.routing.clients import Answer, ClientRequest
 from palio.routing.messages import EventId, Message, Publish
@@ -233,10 +233,17 @@ class Close(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Something was thrown away on purpose; whoever carries this out counts it."""
+    """Something was thrown away on purpose; whoever carries this out counts it.
+
+    With `UNWANTED` it is an event that came by a link for nothing, and `useless` of its envelope counts the links.
+    """
 
     reason: str
     message: Message | None = None
+    link: int | None = None
+
+
+UNWANTED: Final = "nobody wants it here"
 
 
 Effect: TypeAlias = Send | Deliver | Reply | Persist | SetTimer | CancelTimer | Work | Close | Drop

@@ -19,7 +19,7 @@ from palio.routing.propagation.advertisements import is_advertised
 class Entrance:
     """Lets events in at one broker, and numbers them."""
 
-    __slots__ = ("_events", "_incarnation", "_keeping", "_node", "_offers", "_sequence")
+    __slots__ = ("_events", "_incarnation", "_keeping", "_node", "_offers", "_published", "_sequence")
 
     def __init__(
         self, node: int, incarnation: int, events: EventPath, keeping: Keeping, offers: LocalTable | None
@@ -31,10 +31,15 @@ class Entrance:
         self._keeping = keeping
         self._offers = offers
         self._sequence = 0
+        self._published: dict[Client, int] = {}  # how many events of each client were let in
+
+    def gone(self, client: Client) -> None:
+        self._published.pop(client, None)
 
     def let_in(self, client: Client, request: PublishClient, epoch: int) -> list[Effect]:
         id = EventId(self._node, self._incarnation, self._sequence + 1)
-        arrival = Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch))
+        number = self._published.get(client, 0) + 1
+        arrival = Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch, publisher=number))
         try:
             content = arrival.event
             attributes = content.attributes
@@ -44,6 +49,7 @@ class Entrance:
             reason = "its publisher has not advertised events like this one"
             return [Reply(client, Refused(reason, unadvertised=True, number=request.number))]
         self._sequence += 1
+        self._published[client] = number
         if request.confirm:
             return self._keeping.publish(client, request.number, arrival.message, content)
         dropped = self._events.take(arrival)

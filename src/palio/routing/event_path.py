@@ -10,9 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from palio.errors import PalioError
 from palio.filters.filter import Filter
-from palio.routing.effects import Deliver, Drop, Effect
+from palio.routing.effects import UNWANTED, Deliver, Drop, Effect
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Route, Working
 from palio.routing.keeping.keeping import Keeping
@@ -80,13 +82,16 @@ class EventPath:
 
     def _carry_out(self, arrival: Arrival, route: Route, keys: Sequence[Key], effects: list[Effect]) -> None:
         came = arrival.message
-        for header, links in route.sends:
+        sends = route.sends
+        is_of_use = keys or arrival.interface == LOCAL or len(sends) > 1 or (sends and len(sends[0][1]) > 1)
+        useless = 0 if is_of_use else came.useless + 1
+        for header, links in sends:
             sent = Publish(
                 came.id,
                 came.body,
                 b"" if header is None else headers.encode(header),
                 came.hops + 1,
-                came.useless,
+                useless,
                 came.epoch,
                 came.publisher,
                 came.stamps,
@@ -98,8 +103,8 @@ class EventPath:
             effects += self._keeping.routed(arrival, [link for _, links in route.sends for link in links], recipients)
         elif keys and self._clients is not None:
             effects.append(Deliver(self._clients.recipients(keys), came))
-        if not keys and not route.sends and arrival.interface != LOCAL:
-            effects.append(Drop("nobody wants it here", came))
+        if not keys and not sends and arrival.interface != LOCAL:
+            effects.append(Drop(UNWANTED, replace(came, useless=useless), arrival.interface))
 
     def _local(self, arrivals: Sequence[Arrival], routes: Sequence[Route]) -> list[Sequence[Key]]:
         """For each event the keys of local clients that match."""

@@ -160,8 +160,10 @@ class Publish(Struct, frozen=True, array_like=True, tag=16):
     """An event under way: its body, encoded, and what brokers write on its envelope.
 
     `header` is what the last broker found out (`forwarding.headers`), empty where it is none. `hops` counts links,
-    `useless` those over which nobody wanted it; `epoch` is that of the spanning tree. `publisher` and `stamps` are room
-    for the publisher's own sequence number and for times. `kept` is there where every hop acknowledges (`keeping`).
+    `useless` those since it was last of use: since a broker that delivered it or sent it more than one way (Shen
+    §5.6). `epoch` is that of the spanning tree. `publisher` numbers the events of one publisher at the broker that
+    let them in. `stamps` are the times at which it passed links, where brokers have wall clocks (`stamps`). `kept` is
+    there where every hop acknowledges (`keeping`).
     """
 
     id: EventId

@@ -15,11 +15,13 @@ from palio.routing.effects import (
     ClientGone,
     Close,
     Drop,
+    Input,
     Lane,
     NotPersisted,
     Persisted,
     QueueFree,
     QueueFull,
+    Received,
     Remembered,
     Requested,
     Send,
@@ -29,6 +31,7 @@ from palio.routing.effects import (
 from palio.routing.messages import Publish
 from palio.routing.session import Identity, NodeEffect, Out, Session, StreamSession, Transmit
 from palio.routing.spanning import no_chance
+from palio.routing.stamps import stamp_read, stamp_written
 
 
 class Connected(NamedTuple):
@@ -70,7 +73,7 @@ _NOTHING = Remembered()
 class Node:
     """One broker and its links."""
 
-    __slots__ = ("_identity", "_make_session", "_sessions", "broker")
+    __slots__ = ("_identity", "_make_session", "_sessions", "_wall", "broker")
 
     def __init__(
         self,
@@ -80,13 +83,17 @@ class Node:
         constants: Constants,
         remembered: Remembered = _NOTHING,
         random: Callable[[], float] = no_chance,
+        wall: Callable[[], float] | None = None,
     ) -> None:
+        """`wall` is a clock apart from the one that goes in with each batch, in seconds since 1970, and may jump. With
+        it, events are stamped where they pass links."""
         self.broker = Broker(node, incarnation, combination, remembered, random)
         self._identity = Identity(node, incarnation, constants)
         self._make_session: Callable[[int, Identity], Session] = (
             DatagramSession if combination.has_session else StreamSession
         )
         self._sessions: dict[int, Session] = {}
+        self._wall = wall
 
     def handle_batch(self, inputs: Sequence[NodeInput], now: float) -> list[NodeEffect]:
         """Everything that happened at a time, and what is to be done about it, in order."""
@@ -103,6 +110,8 @@ class Node:
                 out.inputs.append(each)  # type: ignore[arg-type]
         effects = out.effects
         if out.inputs:
+            if self._wall is not None:
+                out.inputs = [_stamped(each, self._wall()) for each in out.inputs]
             for effect in self.broker.handle_batch(out.inputs, now):
                 if type(effect) is Send:
                     self._send(effect, touched, out, now)
@@ -145,8 +154,13 @@ class Node:
 
     def _send(self, send: Send, touched: dict[int, Session], out: Out, now: float) -> None:
         """One message to several neighbours, written once."""
-        data = codec.encode(send.message)
-        lane: Lane = "events" if type(send.message) is Publish else "control"
+        message = send.message
+        lane: Lane = "control"
+        if type(message) is Publish:
+            lane = "events"
+            if self._wall is not None:
+                message = stamp_written(message, self._identity.node, self._wall())
+        data = codec.encode(message)
         if self._make_session is StreamSession:
             out.effects.append(Transmit(send.links, data, lane, codec.kind_of(data)))
             return
@@ -155,3 +169,9 @@ class Node:
             if session is not None and session.is_up:
                 touched[link] = session
                 session.send(data, lane, out, now)
+
+
+def _stamped(input: Input, time: float) -> Input:
+    if type(input) is Received and type(input.message) is Publish:
+        return input._replace(message=stamp_read(input.message, time))
+    return input

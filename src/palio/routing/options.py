@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from palio.errors import InvalidArgument
 
-_KINDS: Final[dict[str, str]] = {
-    **dict.fromkeys("delay jitter loss duplication reordering bandwidth disk drift".split(), "a number"),
+KINDS_OF_OPTIONS: Final[dict[str, str]] = {
+    **dict.fromkeys("delay jitter loss duplication reordering bandwidth disk drift skew".split(), "a number"),
     **dict.fromkeys("slack threshold patience rate".split(), "a number"),
     **dict.fromkeys("queue spill window n m k satisfied height optimiser".split(), "a whole number"),
     **dict.fromkeys("mode tree key".split(), "a text"),
-    **dict.fromkeys("session circles".split(), "true or false"),
+    **dict.fromkeys("session circles stamps".split(), "true or false"),
 }
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "a number": (int, float),
@@ -27,10 +27,10 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuse an option that there is not, or a value that it cannot have."""
     for name, value in options.items():
-        kind = _KINDS.get(name)
+        kind = KINDS_OF_OPTIONS.get(name)
         if kind is None:
-            close = get_close_matches(str(name), _KINDS, 1)
-            known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(_KINDS))}"
+            close = get_close_matches(str(name), KINDS_OF_OPTIONS, 1)
+            known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(KINDS_OF_OPTIONS))}"
             raise InvalidArgument(f"there is no option {name!r} of a network; {known}")
         if value is None and name == "bandwidth":
             continue

@@ -100,7 +100,7 @@ class Brokers:
 
     @property
     def drops(self) -> dict[str, int]:
-        """What was thrown away or lost, by the reason; `nobody wants it here` counts false positives."""
+        """What was thrown away or lost, by the reason."""
         return dict(sorted(self._world.drops.items()))
 
     @property

@@ -86,7 +86,7 @@ class Clients:
         for client, names in deliver.clients:
             for name in names:
                 subscription = self._names[at, client, name]
-                self.deliveries.append(Delivery(subscription, event, at, now))
+                self.deliveries.append(Delivery(subscription, event, at, now, deliver.event))
                 trace.did(now, at, "deliver", detail=f"{event.id} to {subscription.number}")
 
     def replied(self, at: int, reply: Reply, now: float) -> None:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.messages import Publish
+from palio.routing.stamps import Stamp, stamps_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,12 +40,28 @@ class Advertisement:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event reached a subscriber: at which broker, and at what time."""
+    """An event reached a subscriber: at which broker, at what time, and in which envelope."""
 
     subscription: Subscription
     event: Event
     at: int
     time: float
+    envelope: Publish = field(repr=False)
+
+    @property
+    def hops(self) -> int:
+        """The links it came over."""
+        return self.envelope.hops
+
+    @property
+    def sequence(self) -> int:
+        """The how manieth it was of its publisher, at the broker that let it in."""
+        return self.envelope.publisher
+
+    @property
+    def stamps(self) -> tuple[Stamp, ...]:
+        """The times on the way, where the option `stamps` is set."""
+        return stamps_of(self.envelope)
 
 
 @dataclass(slots=True)

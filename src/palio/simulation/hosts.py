@@ -67,11 +67,12 @@ class Disk:
 class Host:
     """A machine; it is down where it runs no node."""
 
-    __slots__ = ("disk", "fuse", "incarnation", "node", "number", "rate", "timers", "ways")
+    __slots__ = ("disk", "fuse", "incarnation", "node", "number", "rate", "skew", "timers", "ways")
 
     def __init__(self, number: int, rate: float) -> None:
         self.number = number
         self.rate = rate  # how fast its clock runs
+        self.skew = 0.0  # by how much its wall clock is wrong
         self.node: Node | None = None
         self.incarnation = 0
         self.disk = Disk()

@@ -28,7 +28,7 @@ from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
 from palio.routing.forwarding.prefix.optimiser_client import OptimiserClient
 from palio.routing.messages import Report
-from palio.simulation import topologies
+from palio.simulation import measured, topologies
 from palio.simulation.brokers import Brokers
 from palio.simulation.clients import Clients
 from palio.simulation.history import Advertisement, Publication, Subscription
@@ -112,7 +112,13 @@ class Network(Brokers):
     def from_graph(cls, graph: Any, **choices: Any) -> Self:
         """The links of a networkx graph; `delay` of an edge, in seconds, is that of the link. Brokers are numbered in
         the order of the graph's nodes."""
-        return cls(topologies.from_graph(graph)[0], **choices)
+        return cls(measured.from_graph(graph)[0], **choices)
+
+    @classmethod
+    def from_file(cls, path: str | Path, hosts: int | None = None, **choices: Any) -> Self:
+        """A real network: JSON with `nodes` and `edges`, or a matrix of measured round-trip times in milliseconds, of
+        which the first so many hosts are taken."""
+        return cls(measured.from_file(path, hosts), **choices)
 
     # What clients do
 
@@ -129,7 +135,8 @@ class Network(Brokers):
         """Somebody at a broker wants events: text, JSON for JSON languages, or a Filter.
 
         With `confirm`, `confirmations` will have the time at which the broker had stored it (`edge`) or at which all
-        brokers knew (`network`). A `durable` one has a queue on the broker's disk, see `queue`.
+        brokers knew that it was joined to then (`network`); links come up when a network first runs. A `durable` one
+        has a queue on the broker's disk, see `queue`.
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)

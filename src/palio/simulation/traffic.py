@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -22,6 +23,10 @@ class Traffic:
 
     def __init__(self) -> None:
         self._counts: dict[tuple[int, int], dict[int, list[int]]] = {}
+        self._unwanted: Counter[tuple[int, int]] = Counter()
+        self.useless_hops = 0
+        """Links that events which came to nobody went over, each since it was last of use: since a broker that
+        delivered it or sent it more than one way."""
 
     def count(self, link: tuple[int, int], kind: int, size: int) -> None:
         kinds = self._counts.get(link)
@@ -33,6 +38,15 @@ class Traffic:
         else:
             counted[0] += 1
             counted[1] += size
+
+    def count_unwanted(self, link: tuple[int, int], useless: int) -> None:
+        """An event came over a link for nothing, and so over so many before it."""
+        self._unwanted[link] += 1
+        self.useless_hops += useless
+
+    def false_positives(self, link: tuple[int, int] | None = None) -> int:
+        """Events that were sent over a link, one or all together, and that nobody behind it wanted."""
+        return self._unwanted.total() if link is None else self._unwanted[min(link), max(link)]
 
     def __iter__(self) -> Iterator[Flow]:
         """Every link and kind, in order."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 import gc
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final
 
 from palio.routing.combinations import Combination
 from palio.routing.constants import Constants
 from palio.routing.effects import (
+    UNWANTED,
     CancelTimer,
     Close,
     Deliver,
@@ -28,6 +30,7 @@ from palio.routing.effects import (
     Work,
     WorkDone,
 )
+from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
 from palio.routing.session import Transmit
 from palio.simulation.agenda import Agenda
@@ -63,8 +66,13 @@ class World:
         self._crashed = crashed
         self._disk_delay = float(combination.options.get("disk", 0.0))
         drift = float(combination.options.get("drift", 0.0))
+        skew = float(combination.options.get("skew", 0.0))
+        self._stamps = bool(combination.options.get("stamps", False))
         rates = (1 + drift * self.random.uniform(-1, 1) if drift else 1.0 for _ in range(topology.brokers))
         self.hosts = [Host(number, rate) for number, rate in enumerate(rates)]
+        if skew:
+            for host in self.hosts:
+                host.skew = skew * self.random.uniform(-1, 1)
         self.wires = Wires(self.hosts, self.agenda, self.trace, self.drops, self.random)
         self.wires.lay(topology.links, combination.options)
         for host in self.hosts:
@@ -74,6 +82,10 @@ class World:
     def now(self) -> float:
         return self.agenda.now
 
+    def _wall(self, skew: float) -> float:
+        """The time on the wall of a host."""
+        return self.now + skew
+
     # Hosts and links
 
     def start(self, host: Host) -> None:
@@ -82,7 +94,8 @@ class World:
         host.timers = {}
         host.fuse = None
         chance, remembered = self.random.random, host.disk.remembered()
-        host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance)
+        wall = partial(self._wall, host.skew) if self._stamps else None
+        host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall)
         for way in host.ways:
             self.connect(way.edge)
 
@@ -238,6 +251,8 @@ class World:
 
     def _drop(self, host: Host, effect: Drop) -> None:
         self.drops[effect.reason] += 1
+        if effect.reason == UNWANTED and effect.link is not None and isinstance(effect.message, Publish):
+            self.wires.traffic.count_unwanted(host.ways[effect.link - 1].pair, effect.message.useless)
 
 
 _CARRY_OUT: Final[dict[type, Callable[[World, Host, Any], NodeInput | None]]] = {

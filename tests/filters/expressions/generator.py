@@ -182,10 +182,11 @@ _GROUPED = (
     "(.{2})(.)",
 )
 _REPLACEMENTS = ("", "-", "$1", "[$0]", "$1$1", "\\$", "<$1>", "$10", "é")
+# Not six or seven digits of a second: read as a year, which Spark does, zeros are one before all that Palio has.
 _WRITTEN = (
     *("yyyy", "yyyy-MM-dd", "yyyyMMdd", "dd/MM/yy", "d.M.yyyy H:mm", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX", "hh:mm:ss a"),
     *("EEE, d MMM yyyy", "EEEE MMMM", "'year' yyyy", "''yy''", "[yyyy]", "yyyyy", "M/d", "HHmmss"),
-    *words("D DDD Q QQQ QQQQ k K h S SSSSSS SSSSSSSSS Z x xxx X XXX XXXXX ZZZZZ L LLLL y"),
+    *words("D DDD Q QQQ QQQQ k K h S SSSSSSSS SSSSSSSSS Z x xxx X XXX XXXXX ZZZZZ L LLLL y"),
 )
 _READ = (
     *("yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd HH:mm:ss.S", "yyyy-MM-dd[ HH:mm:ss]", "yyyy-MM-dd'T'HH"),
@@ -230,6 +231,14 @@ class Generator:
 
     def number(self, depth: int) -> str:
         return self.make(self.random.choice(("integer", "double", "decimal")), depth)
+
+    def term(self, depth: int) -> str:
+        """A number to add or multiply: no quotient of decimals, of which Spark's declared types then drop digits."""
+        kind = self.random.choice(("integer", "double", "decimal"))
+        made = self.make(kind, depth)
+        while kind == "decimal" and " / " in made:
+            made = self.make(kind, depth)
+        return made
 
     def exact(self, depth: int) -> str:
         return self.make(self.random.choice(("integer", "decimal")), depth)
@@ -354,8 +363,8 @@ def _plus(g: Generator, depth: int) -> str:
     if form == 1:
         return _infix("+", *g.random.choice(((g.make("moment", depth), g.interval()), (g.interval(), "ts"))))
     if form == 2:
-        return _infix("+", g.number(depth), g.random.choice(("'5'", "w", "'2.5'")))
-    return _infix("+", g.number(depth), g.number(depth))
+        return _infix("+", g.term(depth), g.random.choice(("'5'", "w", "'2.5'")))
+    return _infix("+", g.term(depth), g.term(depth))
 
 
 def _minus(g: Generator, depth: int) -> str:
@@ -366,13 +375,13 @@ def _minus(g: Generator, depth: int) -> str:
         return _infix("-", g.make("moment", depth), g.interval())
     if form == 2:
         return _infix("-", g.random.choice(("t", "ts")), g.random.choice(("u", "us", "'2024-01-01'")))
-    return _infix("-", g.number(depth), g.number(depth))
+    return _infix("-", g.term(depth), g.term(depth))
 
 
 def _times(g: Generator, depth: int) -> str:
     if g.random.random() < 0.1:
         return _infix("*", g.interval(), g.random.choice(("n", "e", "2", "1.5", "0.1D")))
-    return _infix("*", g.number(depth), g.number(depth))
+    return _infix("*", g.term(depth), g.term(depth))
 
 
 def _divide(g: Generator, depth: int) -> str:

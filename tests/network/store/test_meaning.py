@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from palio import Filter
 from palio.errors import ExpiredOffset, QueueFull
-from palio.network.store import Acknowledged, Buried, Exhumed, Keeping, MemoryStore, Store
+from palio.network.store import Acknowledged, Buried, Exhumed, Keeping, MemoryStore, SqliteStore, Store
 from palio.routing import codec
 from palio.routing.clients import AdvertiseClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Finished, Record
+from palio.routing.effects import Finished, Home, Record
 from tests.network.store.making import event, logged, queued, subscribed
 
 Make = Callable[..., Store]
@@ -30,10 +31,13 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["memory"])
-def make(clock: Clock) -> Make:
-    def make(**keeping: object) -> Store:
-        store = MemoryStore(Keeping(**keeping), clock)  # type: ignore[arg-type]
+@pytest.fixture(params=["memory", "durable", "relaxed"])
+def make(request: pytest.FixtureRequest, clock: Clock, tmp_path: Path) -> Make:
+    def make(**options: object) -> Store:
+        keeping = Keeping(**options)  # type: ignore[arg-type]
+        store: Store = MemoryStore(keeping, clock)
+        if request.param != "memory":
+            store = SqliteStore(tmp_path / "data", keeping, safety=request.param, clock=clock)
         store.open()
         return store
 
@@ -46,7 +50,9 @@ def test_an_answer_comes_when_all_is_written(make: Make) -> None:
     store.submit([logged(1), logged(2)], answers.append)
     store.close()
     assert answers == [None]
+    store.open()
     assert [entry.event for entry in store.log.read(1, 10)] == [event(1), event(2)]
+    store.close()
 
 
 def test_the_node_stays_and_the_incarnation_grows(make: Make) -> None:
@@ -81,6 +87,14 @@ def test_what_is_not_finished_comes_back(make: Make) -> None:
     recovered = store.open()
     assert recovered.unfinished == (logged(1), logged(3))
     assert recovered.seen == (b"key 1", b"key 2", b"key 3")
+    store.close()
+
+
+def test_the_last_that_is_known_of_each_home_comes_back(make: Make) -> None:
+    store = make()
+    store.write([Home(7, 1), Home(9, 4), Home(7, 2), Home(8, 1, gone=True)])
+    store.close()
+    assert sorted(store.open().homes) == [Home(7, 2), Home(8, 1, gone=True), Home(9, 4)]
     store.close()
 
 

@@ -143,6 +143,16 @@ def test_what_a_client_says_never_decides_who_gets_an_event() -> None:
     assert walk.delivered == {}
 
 
+def test_what_a_client_leaves_out_of_a_digest_keeps_an_event_from_nobody_it_comes_by() -> None:
+    network = LittleNetwork([(0, 1), (1, 2)], BloomForwarding, "identity")
+    network.subscribe("far", 2, Filter.parse("x > 0"))
+    network.subscribe("between", 1, Filter.parse("y > 0"))
+    table = table_of(network, 0)
+    (only,) = [number for number, wanted in enumerate(table.filters) if str(wanted) == "x > 0"]
+    (header,) = table.writer.write(np.array([0]), np.array([only], np.int32), 1).to_pylist()
+    assert network.publish(0, Event.from_dict({"x": 1, "y": 1}), header).delivered == {"far": 1, "between": 1}
+
+
 @pytest.mark.parametrize("data", [b"", bytes(31), bytes(32), bytes(32) + b"\4" + bytes(40), bytes(32) + b"\1\7"])
 def test_bytes_that_are_no_annotated_header_are_refused(data: bytes) -> None:
     with pytest.raises(WireError):

@@ -288,9 +288,9 @@ def _null_safe_equal(compiler: _Compiler, call: Call, parts: list[_Part]) -> Com
         if first is None or second is None:
             return first is second
         try:
-            return compare(first, second)
+            return compare(first, second) is True  # unlike values are not the same: this is never NULL
         except _FAILURES:
-            return None
+            return False
 
     return run
 

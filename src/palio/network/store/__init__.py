@@ -12,6 +12,7 @@ from palio.network.store.interface import (
     Store,
 )
 from palio.network.store.memory import MemoryStore
+from palio.network.store.sqlite import SqliteStore
 
 __all__ = [
     "Acknowledged",
@@ -23,5 +24,6 @@ __all__ = [
     "MemoryStore",
     "Recovered",
     "Size",
+    "SqliteStore",
     "Store",
 ]

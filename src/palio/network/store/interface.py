@@ -29,6 +29,7 @@ class Keeping:
     queue_overflow: Overflow = "refuse"
     duplicates: int = 100_000  # the last so many keys by which duplicates are known
     dead_letters: int = 10_000
+    disk_bytes: int | None = None  # of the whole store on disk, but for what was written last
 
 
 class Recovered(NamedTuple):

@@ -114,9 +114,8 @@ class MemoryStore:
                 self._see(key)
             case Queued(client, names, event, key):
                 for name in dict.fromkeys(names):
-                    self._number += 1
                     queue = self._queues.setdefault((client, name), MemoryQueue())
-                    queue.add(self._number, event, self._keeping)
+                    self._number += queue.add(self._number + 1, event, self._keeping)
                 self._see(key)
             case Finished(id):
                 self._unfinished.pop(id, None)
@@ -161,17 +160,18 @@ class MemoryQueue:
     def size(self) -> Size:
         return Size(len(self._waiting), self._bytes, self._dropped)
 
-    def add(self, number: int, event: Publish, keeping: Keeping) -> None:
-        """Put an event at the end, and make room by the rule."""
+    def add(self, number: int, event: Publish, keeping: Keeping) -> bool:
+        """Put an event at the end, and make room by the rule; False where it is the one that is dropped."""
         length = len(codec.encode(event))
         if keeping.queue_overflow == "drop_newest" and not self._has_room(length, keeping):
             self._dropped += 1
-            return
+            return False
         while self._waiting and not self._has_room(length, keeping):
             self.remove((next(iter(self._waiting)),))
             self._dropped += 1
         self._waiting[number] = event
         self._bytes += length
+        return True
 
     def remove(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -190,6 +190,7 @@ class MemoryLog:
         self._entries: list[LogEntry] = []
         self._next = 1
         self._bytes = 0
+        self._latest = 0.0
 
     def bounds(self) -> tuple[int, int]:
         return self._next - len(self._entries), self._next
@@ -208,8 +209,8 @@ class MemoryLog:
 
     def add(self, now: float, publisher: Client, event: Publish) -> None:
         """A clock that is set back does not set the log back."""
-        at = max(now, self._entries[-1].time) if self._entries else now
-        self._entries.append(LogEntry(self._next, at, publisher, event))
+        self._latest = max(now, self._latest)
+        self._entries.append(LogEntry(self._next, self._latest, publisher, event))
         self._next += 1
         self._bytes += len(codec.encode(event))
 

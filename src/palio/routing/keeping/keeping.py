@@ -24,6 +24,7 @@ from palio.routing.effects import (
 )
 from palio.routing.forwarding.protocol import Arrival
 from palio.routing.keeping.attempts import Attempts
+from palio.routing.keeping.limits import Limits
 from palio.routing.keeping.log import Log
 from palio.routing.keeping.queues import Queues
 from palio.routing.keeping.reach import Awaited, Reachable
@@ -32,8 +33,6 @@ from palio.routing.messages import LOCAL, Acknowledge, Kept, Publish, Reach
 
 TIMER: Final = "keeping"
 _AGAIN: Final = 0.5  # seconds until something that did not reach everyone, and now may, is tried again
-SPILL: Final = 10_000  # events that may be unfinished at one broker
-UNDER_WAY: Final = 1_000  # those of them that may be under way
 
 
 class Keeping:
@@ -64,21 +63,18 @@ class Keeping:
         incarnation: int,
         remembered: Remembered,
         tokens: Iterator[int],
-        spill: int = SPILL,
-        under_way: int = UNDER_WAY,
-        needs_echo: bool = False,
+        limits: Limits,
     ) -> None:
-        """With `needs_echo` what is reachable counts only when all brokers have answered since it came."""
         self._node = node
         self._incarnation = incarnation
         self._tokens = tokens
         seen = Window(remembered.seen)
-        self._log = Log(incarnation, spill, under_way, seen, remembered.unfinished)
+        self._log = Log(incarnation, limits.spill, limits.under_way, seen, remembered.unfinished)
         self._queues = Queues(seen)
         self._attempts = Attempts(self._log.ended)
         self._reachable = Reachable()
         self._awaited = Awaited(remembered.homes)
-        self._needs_echo = needs_echo
+        self._needs_echo = limits.needs_echo
         self._grown = self._asked = self._echoed = 0
         self._is_timed = False
         self._writing: dict[int, list[Entry]] = {}

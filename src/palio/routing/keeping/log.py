@@ -100,7 +100,14 @@ class Log:
             identity = event.kept.identity if event.kept is not None else b""
             self._attempt += 1
             self._under_way.add(id)
-            yield Publish(id, event.body, event.header, epoch=event.epoch, kept=Kept(identity, self._attempt))
+            yield Publish(
+                id,
+                event.body,
+                event.header,
+                epoch=event.epoch,
+                publisher=event.publisher,
+                kept=Kept(identity, self._attempt),
+            )
 
     def ended(self, id: EventId, whole: bool) -> None:
         """An attempt is over."""

@@ -23,7 +23,8 @@ from palio.routing.forwarding.bloom.predicates import Predicates
 from palio.routing.forwarding.bloom.sbsposet import Sbsposet
 from palio.routing.forwarding.bloom.shape import BloomShape
 from palio.routing.forwarding.headers import decode
-from palio.routing.forwarding.protocol import Setting
+from palio.routing.forwarding.protocol import Arrival, Setting
+from palio.routing.messages import EventId, Publish
 from tests.nested_events import nested_events
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree
 from tests.strategies import NAMES, attributes, filters
@@ -127,6 +128,9 @@ def test_a_header_is_read_as_it_was_written(width: int, some: set[int]) -> None:
     header = BloomHeader.of(width, bits)
     again = BloomHeader.decode(header.encode())
     assert (again, again.bits, again.width) == (header, bits, width)
+    of_client = BloomHeader.decode(header.of_client().encode())
+    assert (of_client.bits, of_client.width) == (bits, width)
+    assert (of_client.is_of_client, again.is_of_client) == (True, False)
     index = 2 if width <= 1 << 16 else 4
     assert len(header.encode()) == 1 + min(len(bits) * index, (width + 7) // 8)
     assert BloomHeader.of(width, np.array(bits, np.int32)) == header
@@ -147,3 +151,31 @@ def test_options_name_the_shape() -> None:
         shape_of({"rate": 0.01, "m": 64})
     with pytest.raises(InvalidArgument):
         BloomForwarding(Setting(options={"m": 100}))
+
+
+def test_where_no_client_wants_an_event_a_broker_need_not_read_it() -> None:
+    network = LittleNetwork([(0, 1), (1, 2)], BloomForwarding, "identity")
+    network.subscribe("far", 2, Filter.parse("x > 1"))
+    network.subscribe("between", 1, Filter.parse("x > 5"))
+    passing, wanted = (network.publish(0, Event.from_dict({"x": value})) for value in (2, 6))
+    assert (passing.delivered, passing.looks) == ({"far": 1}, 2)  # at the first, and where it ends
+    assert (wanted.delivered, wanted.looks) == ({"far": 1, "between": 1}, 3)
+
+
+def test_of_too_many_clients_a_digest_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palio.routing.forwarding.bloom.forwarding._MOST_COMPARED", 2)
+    network = LittleNetwork([(0, 1)], BloomForwarding, "identity")
+    event = Event.from_dict({"x": 3})
+    for name in "abcd":
+        network.subscribe(name, 1, Filter.parse(f"x > 5 OR y = '{name}'"))
+    network.subscribe("e", 1, Filter.parse("x > 2"))
+    for name in "ecab":
+        walk = network.publish(0, event)
+        assert walk.delivered == network.matching(event)
+        network.unsubscribe(name)
+        network.subscribe(name, 1, Filter.parse("x = 3"))
+    for name in "abcde":
+        network.unsubscribe(name)
+    network.subscribe("f", 1, Filter.parse("x = 4"))
+    (route,) = network.forwardings[1].route([Arrival(1, Publish(EventId(0, 0, 0), b"", b"\3\x10"))])
+    assert route == ((), ())

@@ -123,6 +123,15 @@ def test_content_is_looked_at_once(tree: str) -> None:
     assert network.publish(0, Event.from_dict({"price": 120, "symbol": "OTHER"})).sent == []
 
 
+def test_where_no_client_wants_an_event_a_broker_that_built_its_tree_need_not_read_it() -> None:
+    network = LittleNetwork(CHAIN, PrefixForwarding, "identity", tree="local", patience=0)
+    network.subscribe("far", 3, Filter.parse("x > 1"))
+    network.subscribe("between", 1, Filter.parse("x > 5"))
+    passing, wanted = (network.publish(0, Event.from_dict({"x": value})) for value in (2, 6))
+    assert (passing.delivered, passing.looks) == ({"far": 1}, 1)
+    assert (wanted.delivered, wanted.looks) == ({"far": 1, "between": 1}, 2)
+
+
 def test_a_tree_is_not_built_before_it_is_worth_it() -> None:
     network = LittleNetwork([(0, 1)], PrefixForwarding, "simple", patience=0.15)
     for number in range(20):
@@ -180,8 +189,8 @@ def test_branches_that_cannot_be_are_not_understood() -> None:
     ((_, _, header),) = network.publish(0, event).sent
     wrong = decode(header)
     assert isinstance(wrong, PrefixHeader)
-    for tree in (ForwardingTree.of([(7,)]), ForwardingTree(b"\x80"), ForwardingTree(b"\x01\x00\x00")):
-        assert network.publish(0, event, encode(PrefixHeader(wrong.version, tree))).sent == [(0, 1, header)]
+    for tree in (ForwardingTree.of([(7,)]), ForwardingTree(b"\0\x80"), ForwardingTree(b"\0\x01\0\0")):
+        assert network.publish(0, event, encode(PrefixHeader.of(wrong.version, tree))).sent == [(0, 1, header)]
 
 
 @pytest.mark.parametrize("data", [b"", b"1234567", b"123456789"])
@@ -192,7 +201,7 @@ def test_bytes_that_are_no_header_are_refused(data: bytes) -> None:
 
 @given(st.binary(min_size=8, max_size=8), st.binary(min_size=1, max_size=5), st.integers(0, 255))
 def test_a_header_is_read_as_it_was_written(version: bytes, code: bytes, height: int) -> None:
-    header = PrefixHeader(version, ForwardingTree(code, height))
+    header = PrefixHeader.of(version, ForwardingTree(bytes((height,)) + code))
     assert decode(encode(header)) == header
 
 

@@ -62,6 +62,6 @@ def test_what_is_extracted_is_written_as_the_branches_are(wanted: list, happened
 @given(st.lists(close_filters(), max_size=6), st.binary(max_size=12), st.integers(0, 3))
 def test_bytes_that_are_no_tree_of_this_one_are_not_understood(wanted: list, code: bytes, height: int) -> None:  # type: ignore[type-arg]
     index = index_of(tree_of(conjunctions_of(wanted)))
-    (sent,) = Tags(index).forward([ForwardingTree(code, height)])
+    (sent,) = Tags(index).forward([ForwardingTree(bytes((height,)) + code)])
     assert sent in (None, ())
-    assert sent is None or ForwardingTree.of(ForwardingTree(code).branches).code == code or 0x80 in code
+    assert sent is None or ForwardingTree.of(ForwardingTree(b"\0" + code).branches).code == code or 0x80 in code

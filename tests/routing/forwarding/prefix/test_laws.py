@@ -135,7 +135,7 @@ def test_extraction_and_forwarding_do_what_the_listings_do(
     tags: dict[Node, set[int]] = {}
     for interface, conjunctions in enumerate(entered):
         for conjunction in conjunctions:
-            for node in tree.ends(conjunction):
+            for node in tree.ends()[conjunction]:
                 tags.setdefault(node, set()).add(interface)
     index = with_all_paths(tree)
     found = Extraction(index, height).extract(happened)
@@ -182,10 +182,10 @@ def test_tagging_finds_the_nodes_at_which_inserting_ended(wanted: list[Filter]) 
     entered = conjunctions_of(wanted)
     tree = tree_of(entered)
     numbers = {id(node): number for number, node in enumerate(nodes_of(tree))}
-    index = index_of(tree)
-    for conjunctions in entered:
-        for conjunction in conjunctions:
-            assert sorted(index.reached(conjunction)) == sorted(numbers[id(node)] for node in tree.ends(conjunction))
+    index, remembering = index_of(tree), TreeIndex(TreeVersion.built(tree, b"version"))
+    for conjunction, ends in tree.ends().items():
+        found = sorted(index.reached(conjunction))
+        assert found == sorted(numbers[id(node)] for node in ends) == sorted(remembering.reached(conjunction))
 
 
 @given(filter_sets(), st.lists(events(), max_size=3))

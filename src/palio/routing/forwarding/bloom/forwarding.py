@@ -4,6 +4,9 @@ The first broker finds the predicates that the event satisfies, of all filters t
 Every broker compares the bits with those of its neighbours' filters. Simple and identity-based propagation bring every
 filter to every broker, so nothing that somebody wants is missing from a digest; the bits of others may by chance be all
 there, and the event then goes a way for nothing.
+
+The filters of a broker's own clients are compared as those of a neighbour are, where they are not too many: an event
+that none of them wants is not read there at all.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,7 +28,7 @@ from palio.routing.forwarding.bloom.annotating import BloomWriter
 from palio.routing.forwarding.bloom.bits import Bits, union
 from palio.routing.forwarding.bloom.header import BloomHeader
 from palio.routing.forwarding.bloom.predicates import Predicates, single
-from palio.routing.forwarding.bloom.shape import BloomShape, index_type
+from palio.routing.forwarding.bloom.shape import BloomShape, index_type, predicate_text
 from palio.routing.forwarding.bloom.table import DigestTable
 from palio.routing.forwarding.headers import Header
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
@@ -46,6 +49,7 @@ class BloomForwarding:
         self._predicates = Predicates(self.shape)
         self._table = DigestTable(self.shape.width)
         self._size = index_type(self.shape.width).itemsize
+        self._not_compared: set[Key] = set()  # of local filters
 
     def opened(self, interface: int) -> None:
         self._filters.setdefault(interface, {})
@@ -57,6 +61,7 @@ class BloomForwarding:
 
     def added(self, interface: int, key: Key, wanted: Filter) -> None:
         if interface == LOCAL:
+            self._added_locally(key, wanted)
             return
         self._entry = replace(self._entry, version=self._entry.version + 1)
         conjunctions = conjunctive(wanted, CONJUNCTION_LIMIT)
@@ -65,11 +70,27 @@ class BloomForwarding:
             bits = [self._predicates.add(leaf, self._entry.version) for leaf in each]
             self._table.add(interface, union(bits))
 
-    def removed(self, interface: int, key: Key) -> None:
-        if interface == LOCAL:
+    def _added_locally(self, key: Key, wanted: Filter) -> None:
+        local = self._filters.setdefault(LOCAL, {})
+        if len(local) >= _MOST_COMPARED:
+            self._not_compared.add(key)
             return
-        for each in self._filters[interface].pop(key):
-            self._table.remove(interface, union([self._predicates.remove(leaf) for leaf in each]))
+        local[key] = conjunctive(wanted, CONJUNCTION_LIMIT)
+        for each in local[key]:
+            self._table.add(LOCAL, self._bits_of(each))
+
+    def removed(self, interface: int, key: Key) -> None:
+        if interface != LOCAL:
+            for each in self._filters[interface].pop(key):
+                self._table.remove(interface, union([self._predicates.remove(leaf) for leaf in each]))
+        elif key in self._not_compared:
+            self._not_compared.remove(key)
+        else:
+            for each in self._filters[LOCAL].pop(key):
+                self._table.remove(LOCAL, self._bits_of(each))
+
+    def _bits_of(self, conjunction: Conjunction) -> Bits:
+        return union([self.shape.bits_of(predicate_text(leaf)) for leaf in conjunction])
 
     def announced(self, topic: str, version: int, data: bytes) -> None:
         pass
@@ -79,14 +100,17 @@ class BloomForwarding:
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         headers = [self._understood(each) for each in arrivals]
+        # What is not in a digest that was made here are predicates of local clients alone, and a client may omit any.
+        compared = not self._not_compared
+        tell = [compared and header is not None and not header.is_of_client for header in headers]
         new = [place for place, header in enumerate(headers) if header is None]
         if new:
             starts, bits = self._predicates.digests([arrivals[place].event for place in new])
             for at, place in enumerate(new):
                 headers[place] = BloomHeader.of(self.shape.width, bits[starts[at] : starts[at + 1]])
         known = [header for header in headers if header is not None]
-        links = self._table.match_batch(*_joined(known, self._size), [each.interface for each in arrivals])
-        return [Route(((header, own),)) if own else _NOWHERE for header, own in zip(known, links, strict=True)]
+        found = self._table.match_batch(*_joined(known, self._size), [each.interface for each in arrivals])
+        return [_route(*each) for each in zip(known, found, tell, strict=True)]
 
     def entry_table(self) -> EntryTable:
         """What this broker knows now, for a job that makes digests in its stead."""
@@ -100,20 +124,30 @@ class BloomForwarding:
             return self._of_this_width(arrival.header)
         annotated = believed(arrival, self._entry)
         digest = None if annotated is None else self._of_this_width(annotated.inner)
-        if digest is None or annotated is None or annotated.entry.version == self._entry.version:
-            return digest
+        if digest is None or annotated is None:
+            return None
+        if annotated.entry.version == self._entry.version:
+            return digest.of_client()
         newer = self._predicates.since(annotated.entry.version, MOST_NEWER)
         if newer is None:
             return None
         attributes = arrival.event.attributes
         satisfied: list[Bits] = [bits for leaf, bits in newer if holds(leaf, attributes)]
-        return BloomHeader.of(self.shape.width, union([digest.bits, *satisfied])) if satisfied else digest
+        whole = BloomHeader.of(self.shape.width, union([digest.bits, *satisfied])) if satisfied else digest
+        return whole.of_client()
 
     def _of_this_width(self, header: Header | None) -> BloomHeader | None:
         return header if isinstance(header, BloomHeader) and header.width == self.shape.width else None
 
 
-_NOWHERE = Route()
+_MOST_COMPARED: Final = 4_096  # local filters: of more, nearly every event finds one that wants it
+
+
+def _route(header: BloomHeader, interfaces: tuple[int, ...], tells: bool) -> Route:
+    """Where an event goes, and that no local client wants it where the digest tells."""
+    if interfaces and interfaces[0] == LOCAL:
+        interfaces, tells = interfaces[1:], False
+    return Route(((header, interfaces),) if interfaces else (), () if tells else None)
 
 
 def shape_of(options: Mapping[str, Any]) -> BloomShape:

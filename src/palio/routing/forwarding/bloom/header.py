@@ -1,16 +1,16 @@
 """The digest of an event as it travels: the indices of its bits, or a bitmap where that is shorter (Jerzak §5.2.3).
 
-The first byte says how wide the digest is, as a power of two, and which of the two follows. The bytes are the
-value itself: a broker that passes an event on writes what it read.
+The first byte says how wide the digest is, as a power of two, which of the two follows, and whether a client made it
+instead of a broker. The bytes are the value itself: a broker that passes an event on writes what it read.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from palio.errors import WireError
 from palio.routing.forwarding.bloom.bits import Bits, from_bitmap, to_bitmap
@@ -18,13 +18,17 @@ from palio.routing.forwarding.bloom.shape import SHORT, index_type
 from palio.routing.forwarding.headers import register
 
 _IS_BITMAP: Final = 0x80
+_IS_OF_CLIENT: Final = 0x40
+_POWER: Final = 0x3F
 _LARGEST_POWER: Final = 30
+_SHORT_POWER: Final = SHORT.bit_length() - 1
+_SHORT_BYTES: Final = index_type(SHORT).itemsize
+_LONG_BYTES: Final = index_type(SHORT << 1).itemsize
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class BloomHeader:
-    """A digest. Equal digests have equal bytes."""
+class BloomHeader(Struct, frozen=True, gc=False):
+    """A digest. Equal digests of brokers have equal bytes."""
 
     kind: ClassVar[int] = 3
 
@@ -41,7 +45,16 @@ class BloomHeader:
 
     @property
     def width(self) -> int:
-        return 1 << (self.data[0] & ~_IS_BITMAP)
+        return 1 << (self.data[0] & _POWER)
+
+    @property
+    def is_of_client(self) -> bool:
+        """Whether it may leave out what it likes: it leads an event on its way, and says nothing where that ends."""
+        return bool(self.data[0] & _IS_OF_CLIENT)
+
+    def of_client(self) -> BloomHeader:
+        """The same digest as a client's word."""
+        return BloomHeader(bytes((self.data[0] | _IS_OF_CLIENT,)) + self.data[1:])
 
     @property
     def indices(self) -> npt.NDArray[Any]:
@@ -66,16 +79,16 @@ class BloomHeader:
 
     @classmethod
     def decode(cls, data: bytes) -> BloomHeader:
-        if not data or not 1 <= data[0] & ~_IS_BITMAP <= _LARGEST_POWER:
+        power = data[0] & _POWER if data else 0
+        if not 1 <= power <= _LARGEST_POWER:
             raise WireError("a digest begins with its width")
-        made = cls(data)
-        room = len(data) - 1
+        made, room = cls(data), len(data) - 1
         if data[0] & _IS_BITMAP:
-            if room != (made.width + 7) // 8:
+            if room != ((1 << power) + 7) // 8:
                 raise WireError("a bitmap that is not as long as it is wide")
-        elif room % index_type(made.width).itemsize:
+        elif room % (_SHORT_BYTES if power <= _SHORT_POWER else _LONG_BYTES):
             raise WireError("an index of a digest is cut short")
         # A kernel writes at these places: one beyond the width must never come to it.
-        if made.width != SHORT and room and int(made.indices.max(initial=0)) >= made.width:
+        if power != _SHORT_POWER and room and int(made.indices.max(initial=0)) >= made.width:
             raise WireError("an index of a digest is beyond its width")
         return made

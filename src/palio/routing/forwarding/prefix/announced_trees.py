@@ -25,7 +25,12 @@ _NO_CONDITION: Final = encode_tree(TreeVersion.of(RoutingTree(), b""))
 
 
 class AnnouncedTrees:
-    """The last few versions, the newest at the end."""
+    """The last few versions, the newest at the end.
+
+    What local clients want is not tagged: a broker may have very many, and would map them all onto every version.
+    """
+
+    has_local_tags = False
 
     def __init__(self, height: int) -> None:
         self._height = height

@@ -67,9 +67,9 @@ class Extraction:
                 self._octets,
                 ends,
             )
-            begin, octets = 0, self._octets.tobytes()
+            begin, octets, height = 0, self._octets.tobytes(), bytes((self._height,))
             for end in ends[:done].tolist():
-                trees.append(ForwardingTree(octets[begin:end], self._height))
+                trees.append(ForwardingTree(height + octets[begin:end]))
                 begin = end
             if len(trees) == len(starts) - 1:
                 return trees

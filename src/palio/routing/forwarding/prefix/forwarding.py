@@ -4,11 +4,15 @@ The first broker looks at content once and writes a forwarding tree on the event
 goes along it in its own copy of the tree and gathers the links that it has tagged there (Jerzak §4.3). Costs the size
 of the forwarding tree, whatever the number of filters. A broker that does not have the version of the tree, or was sent
 one that cannot be, looks at content anew and writes its own.
+
+Where a broker builds its tree itself, what its own clients want is in it. An event that leads to none of them is not
+read there at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final, Protocol
 
 from palio.errors import InvalidArgument
@@ -16,7 +20,8 @@ from palio.filters.filter import Filter
 from palio.routing.combinations import Combination
 from palio.routing.forwarding.content import ContentForwarding
 from palio.routing.forwarding.prefix.announced_trees import AnnouncedTrees
-from palio.routing.forwarding.prefix.header import GREATEST_HEIGHT, PrefixHeader
+from palio.routing.forwarding.prefix.forwarding_tree import GREATEST_HEIGHT
+from palio.routing.forwarding.prefix.header import PrefixHeader
 from palio.routing.forwarding.prefix.local_trees import LocalTrees
 from palio.routing.forwarding.prefix.tagged_tree import TaggedTree
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
@@ -24,10 +29,13 @@ from palio.routing.messages import LOCAL, Key
 from palio.routing.reports import TREES
 
 _PATIENCE: Final = 1.0
+_MOST_REMEMBERED: Final = 4096
 
 
 class Trees(Protocol):
-    """The versions of the tree that a broker has, with its tags."""
+    """The versions of the tree that a broker has, with its tags; also for what its own clients want, or not."""
+
+    has_local_tags: bool
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None: ...
 
@@ -81,14 +89,15 @@ class PrefixForwarding:
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         routes: list[Route | None] = [None] * len(arrivals)
-        by_tree: dict[int, tuple[TaggedTree, list[tuple[int, PrefixHeader]]]] = {}
+        by_version: dict[bytes, list[tuple[int, PrefixHeader]]] = {}
         for place, arrival in enumerate(arrivals):
             header = arrival.header
-            tree = self._trees.of_version(header.version) if isinstance(header, PrefixHeader) else None
+            if type(header) is PrefixHeader:
+                by_version.setdefault(header.version, []).append((place, header))
+        for version, headers in by_version.items():
+            tree = self._trees.of_version(version)
             if tree is not None:
-                by_tree.setdefault(id(tree), (tree, []))[1].append((place, header))  # type: ignore[arg-type]
-        for tree, headers in by_tree.values():
-            _go(tree, headers, arrivals, routes)
+                self._go(tree, headers, arrivals, routes)
         new = [place for place, route in enumerate(routes) if route is None]
         if new:
             self._look_at_content(new, arrivals, routes)
@@ -98,22 +107,31 @@ class PrefixForwarding:
         tree = self._trees.current(len(new))
         if tree is not None:
             written = tree.headers([arrivals[place].event.attributes for place in new])
-            _go(tree, list(zip(new, written, strict=True)), arrivals, routes)
+            self._go(tree, list(zip(new, written, strict=True)), arrivals, routes)
         elif self._content is not None:
             for place, route in zip(new, self._content.route([arrivals[place] for place in new]), strict=True):
                 routes[place] = route
 
+    def _go(
+        self,
+        tree: TaggedTree,
+        headers: list[tuple[int, PrefixHeader]],
+        arrivals: Sequence[Arrival],
+        routes: list[Route | None],
+    ) -> None:
+        """Fill in the routes of some arrivals, but for headers that this tree cannot have made."""
+        found = tree.interfaces([header for _, header in headers])
+        knows_local = self._trees.has_local_tags
+        for (place, header), interfaces in zip(headers, found, strict=True):
+            if interfaces is not None:
+                links, local = _ways(interfaces, arrivals[place].interface, knows_local)
+                routes[place] = Route(((header, links),) if links else (), local)
 
-def _go(
-    tree: TaggedTree, headers: list[tuple[int, PrefixHeader]], arrivals: Sequence[Arrival], routes: list[Route | None]
-) -> None:
-    """Fill in the routes of some arrivals, but for headers that this tree cannot have made."""
-    found = tree.interfaces([header for _, header in headers])
-    for (place, header), interfaces in zip(headers, found, strict=True):
-        if interfaces is not None:
-            came_by = arrivals[place].interface
-            links = tuple(sorted(each for each in interfaces if each not in (came_by, LOCAL)))
-            routes[place] = Route(((header, links),)) if links else _NOWHERE
 
-
-_NOWHERE: Final = Route()
+@lru_cache(_MOST_REMEMBERED)
+def _ways(
+    interfaces: tuple[int, ...], came_by: int, knows_local: bool
+) -> tuple[tuple[int, ...], tuple[Key, ...] | None]:
+    """Links, and the local keys that match where it is known that none does: few sets of neighbours occur."""
+    links = tuple(each for each in interfaces if each not in (came_by, LOCAL))
+    return links, () if knows_local and LOCAL not in interfaces else None

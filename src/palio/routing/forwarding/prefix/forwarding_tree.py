@@ -8,24 +8,32 @@ below it, which sends an event further than need be, never less far (Jerzak §4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 Branch: TypeAlias = tuple[int, ...]
 Places: TypeAlias = "dict[int, Places]"
+GREATEST_HEIGHT: Final = 255
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardingTree:
-    """Branches in the bytes that travel (`kernels` says how they are written); 0 is no height.
+class ForwardingTree(Struct, frozen=True, gc=False):
+    """Branches in the bytes that travel: the height, 0 for none, and a code (`kernels` says how that is written).
 
     >>> found = ForwardingTree.of([(0, 0, 0, 0), (2,)])
     >>> found.code.hex(), found.branches
     ('020102010101010100', ((0, 0, 0, 0), (2,)))
     """
 
-    code: bytes
-    height: int = 0
+    data: bytes
+
+    @property
+    def height(self) -> int:
+        return self.data[0]
+
+    @property
+    def code(self) -> bytes:
+        return self.data[1:]
 
     @classmethod
     def of(cls, branches: Iterable[Branch], height: int = 0) -> ForwardingTree:
@@ -45,7 +53,7 @@ class ForwardingTree:
                 before = place
                 if below:
                     level.append(below)
-        return cls(bytes(code), height)
+        return cls(bytes((height,)) + code)
 
     @property
     def branches(self) -> tuple[Branch, ...]:

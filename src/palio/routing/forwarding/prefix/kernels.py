@@ -145,7 +145,7 @@ def extract(
 def forward(
     octets: Octets,
     starts: Places,
-    heights: Numbers,
+    skipped: int,
     children: Numbers,
     tags: Words,
     below: Words,
@@ -156,11 +156,14 @@ def forward(
 ) -> None:
     """Gather the tags along some forwarding trees, each from `starts[i]` to `starts[i + 1]`.
 
-    Tags are so many words to a node; `below` has those of a node and of all below it, which is what a node at a tree's
-    height stands for. A tree that names a child that is not there, or has the wrong length, is not understood.
+    Before the height and the branches of a tree so many bytes are skipped. Tags are so many words to a node; `below`
+    has those of a node and of all below it, which is what a node at a tree's height stands for. A tree that names a
+    child that is not there, or has the wrong length, is not understood.
     """
     for tree in range(len(starts) - 1):
-        at, stop = starts[tree], starts[tree + 1]
+        at, stop = starts[tree] + skipped, starts[tree + 1]
+        height = int(octets[at]) if at < stop else 0
+        at += 1
         for word in range(width):
             out[tree * width + word] = tags[word]
         queue[0] = 0
@@ -194,7 +197,7 @@ def forward(
                 if child >= children[node + 1]:
                     fine = False
                     break
-                if depth + 1 == heights[tree]:
+                if depth + 1 == height:
                     for word in range(width):
                         out[tree * width + word] |= below[child * width + word]
                 else:

@@ -26,6 +26,8 @@ from palio.routing.messages import Key
 class LocalTrees:
     """The tree of all filters, once they have been the same for a while."""
 
+    has_local_tags = True
+
     def __init__(self, height: int, patience: float) -> None:
         self._height = height
         self._patience = patience
@@ -67,7 +69,7 @@ class LocalTrees:
             for conjunctions in entered.values():
                 for conjunction in conjunctions:
                     tree.insert(conjunction)
-            return TreeVersion.of(tree, version)
+            return TreeVersion.built(tree, version)
 
         return TaggedTree(
             shared_index(version, made),

@@ -136,9 +136,9 @@ class RoutingTree:
             node.ends -= 1
             self._prune(node)
 
-    def ends(self, conjunction: Conjunction) -> list[Node]:
-        """The nodes at which the parts of an inserted conjunction end."""
-        return self._ends[conjunction][1]
+    def ends(self) -> dict[Conjunction, list[Node]]:
+        """The nodes at which the parts of each conjunction end."""
+        return {conjunction: ends for conjunction, (_, ends) in self._ends.items()}
 
     def _grown(self, node: Node, rest: Conjunction, covered: list[Node]) -> Node:
         """A path of new nodes for what is left of a conjunction; the first takes the covered children below it."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from palio.filters.tree import Attributes
 from palio.routing.conjunctive import Conjunction
 from palio.routing.forwarding.prefix.extraction import Extraction
-from palio.routing.forwarding.prefix.header import PrefixHeader
+from palio.routing.forwarding.prefix.header import VERSION_BYTES, PrefixHeader
 from palio.routing.forwarding.prefix.tags import Tags
 from palio.routing.forwarding.prefix.tree_index import TreeIndex
 
@@ -33,8 +33,8 @@ class TaggedTree:
 
     def headers(self, events: Sequence[Attributes]) -> list[PrefixHeader]:
         """What each event satisfies."""
-        return [PrefixHeader(self.version, tree) for tree in self._extraction.extract(events)]
+        return [PrefixHeader.of(self.version, tree) for tree in self._extraction.extract(events)]
 
     def interfaces(self, headers: Sequence[PrefixHeader]) -> list[tuple[int, ...] | None]:
         """Where headers of this version lead; None for one that it cannot have made."""
-        return self.tags.forward([header.tree for header in headers])
+        return self.tags.gather([header.data for header in headers], VERSION_BYTES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from palio.routing.conjunctive import Conjunction
 from palio.routing.forwarding.prefix import kernels
 from palio.routing.forwarding.prefix.forwarding_tree import ForwardingTree
 from palio.routing.forwarding.prefix.tree_index import TreeIndex
+
+_MOST_REMEMBERED: Final = 1024
 
 
 class Tags:
@@ -29,6 +32,7 @@ class Tags:
         self._width = 1  # words to a node
         self._words = np.zeros(len(index.tree), np.uint64)
         self._below: kernels.Words | None = None
+        self._names: dict[bytes, tuple[int, ...]] = {}
         self._queue = np.empty(len(index.tree) + 1, np.int32)
 
     def add(self, interface: int, conjunctions: Iterable[Conjunction]) -> None:
@@ -55,18 +59,21 @@ class Tags:
 
     def forward(self, trees: Sequence[ForwardingTree]) -> list[tuple[int, ...] | None]:
         """The interfaces along each forwarding tree; None for one that this routing tree cannot have made."""
-        code = b"".join([tree.code for tree in trees])
-        starts = np.array([0, *accumulate([len(tree.code) for tree in trees])], np.int64)
-        heights = [tree.height for tree in trees]
-        if self._below is None and any(heights):
+        return self.gather([tree.data for tree in trees], 0)
+
+    def gather(self, written: Sequence[bytes], skipped: int) -> list[tuple[int, ...] | None]:
+        """The same from the bytes of trees, of which so many are something else."""
+        octets = np.frombuffer(b"".join(written), np.uint8)
+        starts = np.array([0, *accumulate(map(len, written))], np.int64)
+        if self._below is None and octets[starts[:-1] + skipped].any():
             self._below = np.empty_like(self._words)
             kernels.gather_below(self._words, self._index.tree.parents, self._width, self._below)
-        out = np.empty(len(trees) * self._width, np.uint64)
-        understood = np.empty(len(trees), np.bool_)
+        out = np.empty(len(written) * self._width, np.uint64)
+        understood = np.empty(len(written), np.bool_)
         kernels.forward(
-            np.frombuffer(code, np.uint8),
+            octets,
             starts,
-            np.array(heights, np.int32),
+            skipped,
             self._index.tree.children,
             self._words,
             self._words if self._below is None else self._below,
@@ -75,25 +82,29 @@ class Tags:
             out,
             understood,
         )
-        words = out.tolist()
+        words, size = out.tobytes(), 8 * self._width
         return [
-            self._named(words[place * self._width : (place + 1) * self._width]) if fine else None
-            for place, fine in enumerate(understood.tolist())
+            self._named(words[place : place + size]) if fine else None
+            for place, fine in zip(range(0, len(words), size), understood.tolist(), strict=True)
         ]
 
-    def _named(self, words: list[int]) -> tuple[int, ...]:
-        found = []
-        for number, word in enumerate(words):
-            while word:
-                lowest = word & -word
-                found.append(self._interfaces[(number << 6) + lowest.bit_length() - 1])
-                word ^= lowest
-        return tuple(found)
+    def _named(self, words: bytes) -> tuple[int, ...]:
+        """The interfaces of bits: few sets of neighbours occur, so they are remembered."""
+        known = self._names.get(words)
+        if known is None:
+            octets = np.frombuffer(words, np.uint64).astype("<u8").view(np.uint8)
+            bits = np.flatnonzero(np.unpackbits(octets, bitorder="little"))
+            known = tuple(sorted(self._interfaces[bit] for bit in bits.tolist()))
+            if len(self._names) >= _MOST_REMEMBERED:
+                self._names.clear()
+            self._names[words] = known
+        return known
 
     def _bit(self, interface: int) -> int:
         if interface not in self._bits:
             self._bits[interface] = len(self._interfaces)
             self._interfaces.append(interface)
+            self._names.clear()
             if len(self._interfaces) > 64 * self._width:
                 wider = np.zeros((len(self._index.tree), self._width + 1), np.uint64)
                 wider[:, :-1] = self._words.reshape(-1, self._width)

@@ -82,13 +82,14 @@ class TreeIndex:
         found.sort()
         return found
 
-    def reached(self, conjunction: Conjunction) -> list[int]:
+    def reached(self, conjunction: Conjunction) -> Sequence[int]:
         """The nodes at which a broker tags a conjunction: where its parts end, or where the tree has no node for more.
 
         This is `insertR` (Jerzak §4.4.2). As printed it stops at a split, and then a filter that the tree itself
         split is tagged at the root. Going on with both parts, it finds just the nodes at which inserting ends.
         """
-        return [node for node, _, _ in place(conjunction, ROOT, self._meetings)]
+        known = self.tree.ends.get(conjunction)
+        return [node for node, _, _ in place(conjunction, ROOT, self._meetings)] if known is None else known
 
     def _meetings(self, node: int, condition: Leaf) -> Iterator[tuple[int, ValueSet, Meeting]]:
         number = self._attributes.get(condition.attribute)

@@ -11,14 +11,17 @@ event is lost between two brokers that have the same tree (Jerzak §4.4.2).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from palio.filters.tree import Leaf
-from palio.routing.forwarding.prefix.routing_tree import RoutingTree
+from palio.routing.conjunctive import Conjunction
+from palio.routing.forwarding.prefix.routing_tree import Node, RoutingTree
 
 Numbers = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
@@ -29,7 +32,8 @@ class TreeVersion:
     """The conditions of a tree, in order; of each node its condition, and where its children begin.
 
     `final` says at which nodes a broker's tags may be; a path to no such node need not be told. Where brokers map their
-    filters onto a tree that somebody else made, that is all of them.
+    filters onto a tree that somebody else made, that is all of them. `ends` are the nodes at which conjunctions are
+    known to end, for who builds the tree and tags the same ones.
     """
 
     def __init__(
@@ -39,20 +43,19 @@ class TreeVersion:
         condition_of: Numbers,
         children: Numbers,
         final: Flags | None = None,
+        ends: Mapping[Conjunction, Sequence[int]] = MappingProxyType({}),
     ) -> None:
         self.version = version
         self.conditions = conditions
         self.condition_of = condition_of  # of the root, -1
         self.children = children  # those of node n are children[n] up to children[n + 1]
         self.final = np.ones(len(condition_of), np.bool_) if final is None else final
+        self.ends = ends
 
     @classmethod
     def of(cls, tree: RoutingTree, version: bytes) -> TreeVersion:
         """What a tree is now. Tags are where its conjunctions end."""
-        nodes, children = [tree.root], [1]
-        for node in nodes:  # which grows meanwhile: level by level
-            nodes.extend(node.children)
-            children.append(len(nodes))
+        nodes, children = _by_level(tree)
         ordered = sorted({id(node.condition): node for node in nodes[1:]}.values(), key=lambda node: node.order)
         number = {id(node.condition): place for place, node in enumerate(ordered)}
         return cls(
@@ -62,6 +65,14 @@ class TreeVersion:
             np.array(children, np.int32),
             np.array([node.ends > 0 for node in nodes], np.bool_),
         )
+
+    @classmethod
+    def built(cls, tree: RoutingTree, version: bytes) -> TreeVersion:
+        """What a tree is now, for who tags the conjunctions that it was built from."""
+        made = cls.of(tree, version)
+        number = {id(node): place for place, node in enumerate(_by_level(tree)[0])}
+        made.ends = {conjunction: [number[id(node)] for node in ends] for conjunction, ends in tree.ends().items()}
+        return made
 
     def __len__(self) -> int:
         """The number of nodes, the root among them."""
@@ -99,3 +110,12 @@ class TreeVersion:
             found.append(node - int(self.children[above]))
             node = above
         return tuple(reversed(found))
+
+
+def _by_level(tree: RoutingTree) -> tuple[list[Node], list[int]]:
+    """The nodes of a tree, and for each where its children begin among them."""
+    nodes, children = [tree.root], [1]
+    for node in nodes:  # which grows meanwhile
+        nodes.extend(node.children)
+        children.append(len(nodes))
+    return nodes, children

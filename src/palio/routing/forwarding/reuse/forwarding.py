@@ -146,7 +146,8 @@ class ReuseForwarding:
     def _understood(self, arrival: Arrival) -> ReuseHeader | None:
         """The list that an event came with: from a neighbour, or from a client that looked for keys for this broker."""
         if arrival.interface != LOCAL:
-            return arrival.header if isinstance(arrival.header, ReuseHeader) else None
+            header = arrival.header
+            return header if isinstance(header, ReuseHeader) else None
         annotated = believed(arrival, self._entry)
         if annotated is None or not isinstance(annotated.inner, ReuseHeader):
             return None

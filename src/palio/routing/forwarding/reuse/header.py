@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from hashlib import blake2b
 from typing import ClassVar, Final
+
+from msgspec import Struct
 
 from palio.errors import WireError
 from palio.routing.forwarding.headers import register
@@ -34,8 +35,7 @@ class Known(IntEnum):
 
 
 @register
-@dataclass(frozen=True, slots=True)
-class ReuseHeader:
+class ReuseHeader(Struct, frozen=True, gc=False):
     """Keys of filters that match, and what is known of all others behind the link."""
 
     kind: ClassVar[int] = 1

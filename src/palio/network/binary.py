@@ -1,0 +1,198 @@
+"""A client that speaks the binary protocol, as the server sees it: frames in, frames out, a session behind.
+
+Nothing is made for a single event but its frame: events are taken from the session in batches for as long as the
+connection takes them, and confirmations of one batch leave together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from palio.errors import (
+    AuthenticationFailed,
+    LimitReached,
+    NotAdvertised,
+    NotPermitted,
+    PalioError,
+    StoreError,
+    WireError,
+)
+from palio.network import protocol
+from palio.network.channel import Channel
+from palio.network.protocol import (
+    Acknowledge,
+    Advertise,
+    Cancelled,
+    ClientHello,
+    Delivery,
+    Done,
+    Dropped,
+    Failed,
+    Failure,
+    More,
+    Publish,
+    StatusAnswer,
+    StatusQuery,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    Welcome,
+)
+from palio.network.security.grants import check_status
+from palio.network.sessions import Session
+
+if TYPE_CHECKING:
+    from palio.network.server import Server
+
+_AT_ONCE: Final = 256  # events between two looks at whether the connection takes more
+_KINDS: Final[tuple[tuple[type[PalioError], Failure], ...]] = (
+    (AuthenticationFailed, "not authenticated"),
+    (NotPermitted, "not permitted"),
+    (NotAdvertised, "not advertised"),
+    (LimitReached, "limit"),
+    (StoreError, "full"),
+    (WireError, "wire"),
+)
+
+
+def kind_of(error: PalioError) -> Failure:
+    """The name of a failure on the wire."""
+    return next((kind for error_type, kind in _KINDS if isinstance(error, error_type)), "refused")
+
+
+class BinaryClient:
+    """One connection of a client."""
+
+    def __init__(self, server: Server, channel: Channel, hello: ClientHello, session: Session) -> None:
+        self.session = session
+        self._server = server
+        self._channel = channel
+        self._done: list[int] = []
+        channel.receiver = self
+        session.woken = self._pump
+        session.ended = self._ended
+        session.cancelled = self._cancelled
+        session.unasked = partial(self._answered, 0)
+        welcome = Welcome(
+            protocol.VERSION,
+            server.node,
+            server.incarnation,
+            server.settings.limits.frame_bytes,
+            server.settings.flow.window,
+            server.settings.heartbeat,
+        )
+        channel.send(protocol.encode(welcome))
+
+    # What the connection tells
+
+    def opened(self, channel: Channel) -> None:
+        pass
+
+    def received(self, channel: Channel, frames: list[bytes]) -> None:
+        for frame in frames:
+            said = protocol.decode_from_client(frame)
+            handle = _HANDLERS.get(type(said))
+            if handle is None:
+                raise WireError(f"{type(said).__name__} is not for now")
+            try:
+                handle(self, said)
+            except PalioError as error:
+                self._answered(getattr(said, "request", 0), error)
+
+    def writable(self, channel: Channel) -> None:
+        self._pump()
+
+    def lost(self, channel: Channel, reason: str) -> None:
+        self._server.left(self.session, reason)
+
+    # What the client says
+
+    def _subscribe(self, said: Subscribe) -> None:
+        self.session.request_subscription(
+            said.name,
+            said.wanted,
+            partial(self._answered, said.request),
+            durable=said.durable,
+            confirm=said.confirm,
+            queue=max(0, said.queue),
+            overflow=said.overflow or None,
+            credit=max(0, said.credit),
+        )
+
+    def _unsubscribe(self, said: Unsubscribe) -> None:
+        self.session.request_unsubscription(said.name)
+        self._answered(said.request, None)
+
+    def _advertise(self, said: Advertise) -> None:
+        self.session.advertise(said.name, said.offered)
+        self._answered(said.request, None)
+
+    def _unadvertise(self, said: Unadvertise) -> None:
+        self.session.unadvertise(said.name)
+        self._answered(said.request, None)
+
+    def _publish(self, said: Publish) -> None:
+        answered = partial(self._answered, said.request) if said.request else None
+        self.session.submit(said.body, said.header, answered)
+
+    def _more(self, said: More) -> None:
+        self.session.more(said.name, max(0, said.events))
+
+    def _acknowledge(self, said: Acknowledge) -> None:
+        self.session.ack(said.name, said.numbers)
+
+    def _status(self, said: StatusQuery) -> None:
+        check_status(self.session.principal)
+        self._channel.send(protocol.encode(StatusAnswer(said.request, self._server.status())))
+
+    # What it is told
+
+    def _answered(self, request: int, error: PalioError | None) -> None:
+        if error is not None:
+            self._channel.send(protocol.encode(Failed(request, kind_of(error), str(error))))
+        elif self._done:
+            self._done.append(request)
+        else:
+            self._done.append(request)
+            self._server.loop.call_soon(self._confirm)
+
+    def _confirm(self) -> None:
+        done, self._done = self._done, []
+        if done and not self._channel.is_closing:
+            self._channel.send(protocol.encode(Done(tuple(done))))
+
+    def _cancelled(self, name: str) -> None:
+        self._channel.send(protocol.encode(Cancelled(name)))
+
+    def _ended(self, error: PalioError) -> None:
+        self._channel.close(kind_of(error), str(error))
+
+    def _pump(self) -> None:
+        """Send what waits, for as long as the connection takes it."""
+        channel = self._channel
+        encode = protocol.encode
+        while not channel.is_full and not channel.is_closing:
+            batch = self.session.take(_AT_ONCE)
+            for name, event, number in batch:
+                channel.send(encode(Delivery(name, event.body, number)))
+            if len(batch) < _AT_ONCE:
+                break
+            channel.flush()
+        for outlet in self.session.outlets.values():
+            if outlet.dropped != outlet.told and not channel.is_full:
+                outlet.told = outlet.dropped
+                channel.send(encode(Dropped(outlet.name, outlet.dropped)))
+
+
+_HANDLERS: Final[dict[type, Callable[[BinaryClient, Any], None]]] = {
+    Publish: BinaryClient._publish,
+    Subscribe: BinaryClient._subscribe,
+    Unsubscribe: BinaryClient._unsubscribe,
+    Advertise: BinaryClient._advertise,
+    Unadvertise: BinaryClient._unadvertise,
+    More: BinaryClient._more,
+    Acknowledge: BinaryClient._acknowledge,
+    StatusQuery: BinaryClient._status,
+}

@@ -1,0 +1,173 @@
+"""Frames over one connection, whoever is at its two ends.
+
+What is sent while the loop is at work goes out in one write when it is done. Either end says something at least once in
+a heartbeat; one that is silent for three is taken for gone, whatever the operating system believes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+from palio.errors import PalioError
+from palio.network import protocol
+from palio.network.framing import LONGEST_FRAME, FrameReader, length_of
+from palio.network.protocol import PING, Failure, Goodbye, Ping
+
+_PATIENCE: Final = 3  # heartbeats of silence
+_LAST_WORDS: Final = 2.0  # seconds in which what was written before the end may still leave
+_HIGH_WATER: Final = 256 * 1024  # bytes that may wait in one connection before events wait outside of it
+
+
+class Receiver(Protocol):
+    """Whoever is behind a channel."""
+
+    def received(self, channel: Channel, frames: list[bytes]) -> None:
+        """Frames came, in order; those of the channel itself are left out."""
+
+    def writable(self, channel: Channel) -> None:
+        """What had piled up is gone."""
+
+    def lost(self, channel: Channel, reason: str) -> None:
+        """The connection is over; called once, and never before `opened`."""
+
+    def opened(self, channel: Channel) -> None:
+        """There is a connection."""
+
+
+class Channel(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, receiver: Receiver, heartbeat: float, limit: int = LONGEST_FRAME) -> None:
+        self.receiver = receiver
+        self.heartbeat = heartbeat
+        self.is_full = False
+        self.is_closing = False
+        self.sent_bytes = 0
+        self.received_bytes = 0
+        self._reader = FrameReader(limit)
+        self._loop = asyncio.get_running_loop()
+        self._out: list[bytes] = []
+        self._flushing = False
+        self._reason = ""
+        self._said = self._loop.time()
+        self._silent = 0  # heartbeats since something was heard: not seconds, in which this end may have been busy
+        self._timer: asyncio.TimerHandle | None = None
+        self._transport: Any = None
+
+    @property
+    def peer(self) -> str:
+        """Who is there, as host and port."""
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "somewhere"
+
+    def extra(self, name: str) -> Any:
+        """What the transport knows beside, such as its TLS certificate."""
+        return self._transport.get_extra_info(name)
+
+    def limit_frames(self, limit: int) -> None:
+        self._reader.limit = limit
+
+    # Sending
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame with all others that are sent before the loop looks at its sockets again."""
+        self._out += (length_of(len(frame)), frame)
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what was sent until now, at once."""
+        self._flushing = False
+        if not self._out or self._transport is None:
+            return
+        data = b"".join(self._out)
+        self._out = []
+        self._said = self._loop.time()
+        self.sent_bytes += len(data)
+        self._transport.write(data)
+
+    def close(self, kind: Failure, reason: str) -> None:
+        """Say why, then end the connection."""
+        if self.is_closing or self._transport is None:
+            return
+        self._reason = self._reason or reason
+        self.is_closing = True
+        self.send(protocol.encode(Goodbye(kind, reason)))
+        self.flush()
+        self._transport.close()
+        self._loop.call_later(_LAST_WORDS, self._transport.abort)
+
+    def abort(self, reason: str) -> None:
+        """End it without a word."""
+        self._reason = self._reason or reason
+        self.is_closing = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What asyncio tells
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_HIGH_WATER)
+        self._timer = self._loop.call_later(self.heartbeat, self._beat)
+        self.receiver.opened(self)
+        self.flush()
+
+    def data_received(self, data: bytes) -> None:
+        self._silent = 0
+        self.received_bytes += len(data)
+        if self.is_closing:
+            return
+        try:
+            frames = self._reader.feed(data)
+            if any(frame[1] in _OWN for frame in frames):
+                frames = self._own(frames)
+            if frames:
+                self.receiver.received(self, frames)
+        except PalioError as error:
+            self.close("wire", str(error))
+
+    def _own(self, frames: list[bytes]) -> list[bytes]:
+        """Take out what is said to the channel; what follows a goodbye is not heard."""
+        others = []
+        for frame in frames:
+            if frame[1] == protocol.GOODBYE and len(frame) > 2:
+                said = protocol.decode_goodbye(frame)
+                self._reason = f"{said.reason} (said by the other end)"
+                self.said = said
+                break
+            if frame[1] != PING:
+                others.append(frame)
+        return others
+
+    said: Goodbye | None = None  # why the other end closes, where it said so
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+        self.receiver.writable(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.receiver.lost(self, self._reason or (f"the connection broke: {exc}" if exc else "the other end closed it"))
+
+    def _beat(self) -> None:
+        self._silent += 1
+        if self._silent > _PATIENCE:
+            self.abort(f"nothing was heard for {_PATIENCE * self.heartbeat:g} seconds")
+            return
+        if self._loop.time() - self._said >= self.heartbeat / 2:
+            self.send(_PING)
+        self._timer = self._loop.call_later(self.heartbeat, self._beat)
+
+
+_OWN: Final = frozenset((PING, protocol.GOODBYE))
+_PING: Final = protocol.encode(Ping())
+ChannelFactory = Callable[[], Channel]

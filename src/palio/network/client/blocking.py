@@ -1,0 +1,213 @@
+"""The same client for scripts and notebooks: every call waits. A loop of its own runs in a thread of its own.
+
+with palio.connect_blocking("palio://localhost:7420") as broker:
+    with broker.subscribe("price > 100") as events:
+        for event in events: ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine, Mapping
+from threading import Thread
+from types import TracebackType
+from typing import Any, TypeVar
+
+from palio.errors import InvalidArgument
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.network.client.broker import Broker
+from palio.network.client.connecting import connect
+from palio.network.client.received import ReceivedEvent
+from palio.network.client.subscription import Subscription
+from palio.network.protocol import Overflow
+from palio.routing.clients import Confirm
+
+_Answer = TypeVar("_Answer")
+
+
+class _Loop:
+    """A loop in a thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="palio client", daemon=True)
+        self._thread.start()
+
+    def wait(self, doing: Coroutine[Any, Any, _Answer], timeout: float | None = None) -> _Answer:
+        """Do something there, and wait for it; an interrupt ends it."""
+        future = asyncio.run_coroutine_threadsafe(doing, self._loop)
+        try:
+            return future.result(timeout)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class BlockingEvent(Event):
+    """An event that came by a subscription."""
+
+    __slots__ = ("_loop", "_received")
+
+    _loop: _Loop
+    _received: ReceivedEvent
+
+    def ack(self) -> None:
+        """The event is dealt with; a durable subscription will not deliver it again."""
+        self._loop.wait(self._received.ack())
+
+
+def _blocking(received: ReceivedEvent, loop: _Loop) -> BlockingEvent:
+    event: BlockingEvent = object.__new__(BlockingEvent)
+    event._attributes = received._attributes
+    event._identify(received.id, received.source, received.time)
+    event._loop = loop
+    event._received = received
+    return event
+
+
+class BlockingSubscription:
+    """Events that match: a context manager, and an iterator that waits for the next."""
+
+    def __init__(self, subscription: Subscription, loop: _Loop) -> None:
+        self._subscription = subscription
+        self._loop = loop
+
+    @property
+    def name(self) -> str:
+        return self._subscription.name
+
+    @property
+    def dropped(self) -> int:
+        return self._subscription.dropped
+
+    def __enter__(self) -> BlockingSubscription:
+        self._loop.wait(self._subscription.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.wait(self._subscription.__aexit__(kind, error, trace))
+
+    def __iter__(self) -> BlockingSubscription:
+        return self
+
+    def __next__(self) -> BlockingEvent:
+        event = self.get()
+        if event is None:
+            raise StopIteration
+        return event
+
+    def get(self, timeout: float | None = None) -> BlockingEvent | None:
+        """The next event; None when the subscription is over, or after so many seconds."""
+        try:
+            received = self._loop.wait(self._next(timeout))
+        except TimeoutError:
+            return None
+        return None if received is None else _blocking(received, self._loop)
+
+    async def _next(self, timeout: float | None) -> ReceivedEvent | None:
+        async with asyncio.timeout(timeout):
+            return await anext(self._subscription, None)
+
+    def unsubscribe(self) -> None:
+        """Forget a durable subscription for good."""
+        self._loop.wait(self._subscription.unsubscribe())
+
+
+class BlockingBroker:
+    """A broker, for code that waits; see `Broker` for what each call means."""
+
+    def __init__(self, broker: Broker, loop: _Loop) -> None:
+        self._broker = broker
+        self._loop = loop
+
+    def subscribe(
+        self,
+        where: str | Filter,
+        *,
+        durable: str | None = None,
+        on_cancel: Callable[[Subscription], None] | None = None,
+        name: str | None = None,
+        language: str = "sql",
+        confirm: Confirm = "edge",
+        queue: int = 0,
+        overflow: Overflow | None = None,
+    ) -> BlockingSubscription:
+        async def subscribe() -> Subscription:
+            return self._broker.subscribe(
+                where,
+                durable=durable,
+                on_cancel=on_cancel,
+                name=name,
+                language=language,
+                confirm=confirm,
+                queue=queue,
+                overflow=overflow,
+            )
+
+        return BlockingSubscription(self._loop.wait(subscribe()), self._loop)
+
+    def publish(self, event: Event | Mapping[str, Any] | str | bytes, *, confirm: bool = False) -> None:
+        self._loop.wait(self._broker.publish(event, confirm=confirm))
+
+    def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
+        self._loop.wait(self._broker.advertise(where, language=language))
+
+    def unadvertise(self, where: str | Filter, *, language: str = "sql") -> None:
+        self._loop.wait(self._broker.unadvertise(where, language=language))
+
+    def status(self) -> dict[str, Any]:
+        return self._loop.wait(self._broker.status())
+
+
+class BlockingConnecting:
+    """A broker that is connected to when this is entered."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._arguments = arguments
+        self._loop: _Loop | None = None
+
+    def __enter__(self) -> BlockingBroker:
+        if self._loop is not None:
+            raise InvalidArgument("a connection is entered once; make another one")
+        self._loop = _Loop()
+        try:
+            return BlockingBroker(self._loop.wait(self._open()), self._loop)
+        except BaseException:
+            self._loop.stop()
+            raise
+
+    async def _open(self) -> Broker:
+        self._connecting = connect(**self._arguments)
+        return await self._connecting.__aenter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.wait(self._connecting.__aexit__(kind, error, trace))
+        finally:
+            self._loop.stop()
+
+
+def connect_blocking(
+    url: str = "palio://127.0.0.1:7420",
+    token: str | None = None,
+    *,
+    app: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    patience: float = 30.0,
+    timeout: float = 10.0,
+) -> BlockingConnecting:
+    """Connect to a broker from code that waits; `with` it. The arguments are those of `connect`."""
+    arguments = {"url": url, "token": token, "app": app, "tls": tls, "patience": patience, "timeout": timeout}
+    return BlockingConnecting(arguments)

@@ -1,0 +1,194 @@
+"""What can a program ask of a broker? To subscribe, to publish, to advertise, and how it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from itertools import count
+from typing import Any, TypeAlias, TypeVar
+
+from palio.errors import PalioError
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.network import protocol
+from palio.network.client.connection import Connection, error_of
+from palio.network.client.subscription import Subscription
+from palio.network.protocol import (
+    Advertise,
+    Cancelled,
+    Delivery,
+    Dropped,
+    Failed,
+    Overflow,
+    Publish,
+    StatusQuery,
+    Unadvertise,
+)
+from palio.routing import codec
+from palio.routing.clients import Confirm
+
+_Item = TypeVar("_Item")
+_Event: TypeAlias = Event | Mapping[str, Any] | str | bytes
+
+
+class Broker:
+    """A broker, as its client sees it; `palio.connect` makes one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._subscriptions: dict[str, Subscription] = {}
+        self._advertised: dict[str, Filter] = {}
+        self._names = count(1)
+        self._window: asyncio.Semaphore | None = None
+        self._refused: PalioError | None = None
+        connection.heard = self._heard
+        connection.again = self._again
+        connection.failed = self._failed
+
+    async def open(self) -> None:
+        await self._connection.open()
+        self._window = asyncio.Semaphore(self._connection.window)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    @property
+    def address(self) -> str:
+        return str(self._connection.address)
+
+    def subscribe(
+        self,
+        where: str | Filter,
+        *,
+        durable: str | None = None,
+        on_cancel: Callable[[Subscription], None] | None = None,
+        name: str | None = None,
+        language: str = "sql",
+        confirm: Confirm = "edge",
+        queue: int = 0,
+        overflow: Overflow | None = None,
+    ) -> Subscription:
+        """Events that match a condition; `async with` it, then `async for` them.
+
+        `durable` names a subscription that outlives this connection: its events wait at the broker, and each is
+        delivered until `event.ack()`. `on_cancel` is called when the last publisher goes that advertised anything like
+        it. `confirm="network"` waits until all brokers know. `queue` and `overflow` (block, drop_oldest, drop_newest,
+        disconnect) say what happens at the broker while this end takes nothing.
+        """
+        wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
+        name = durable or name or f"s{next(self._names)}"
+        return Subscription(
+            self._connection,
+            self._subscriptions,
+            name,
+            wanted,
+            durable is not None,
+            on_cancel,
+            confirm,
+            queue,
+            overflow,
+        )
+
+    async def publish(self, event: _Event, *, confirm: bool = False) -> None:
+        """Publish an event: an `Event`, a mapping, or the text of a JSON object.
+
+        With `confirm` this waits until the broker has written it down, so that nothing but its disk can lose it.
+        Without, the event is on its way when this returns; what the broker refuses is raised by a later `publish`.
+        """
+        if self._refused is not None:
+            refused, self._refused = self._refused, None
+            raise refused
+        body = codec.encode_event(Event.read(event))
+        if not confirm:
+            await self._connection.tell(protocol.encode(Publish(0, body)))
+            return
+        assert self._window is not None
+        async with self._window:
+            await self._connection.ask(lambda number: Publish(number, body))
+
+    async def publish_all(
+        self,
+        events: Iterable[_Event] | AsyncIterable[_Event],
+        *,
+        confirm: bool = False,
+        show: Callable[[int], None] = lambda done: None,
+    ) -> int:
+        """Publish events one after the other, and say how many; confirmations are not waited for one by one.
+
+        `show` is called with how many are done.
+        """
+        waiting: deque[asyncio.Task[None]] = deque()
+        done = 0
+        try:
+            async for event in _each(events):
+                if confirm:
+                    waiting.append(asyncio.ensure_future(self.publish(event, confirm=True)))
+                else:
+                    await self.publish(event)
+                while (waiting and waiting[0].done()) or len(waiting) >= self._connection.window:
+                    await waiting.popleft()
+                    done += 1
+                done += not confirm
+                show(done)
+            while waiting:
+                await waiting.popleft()
+                done += 1
+                show(done)
+        finally:
+            for each in waiting:
+                each.cancel()
+        return done
+
+    async def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
+        """Say what this program is going to publish."""
+        offered = where if isinstance(where, Filter) else Filter.parse(where, language)
+        name = offered.digest.hex()
+        self._advertised[name] = offered
+        await self._connection.ask(lambda number: Advertise(number, name, offered))
+
+    async def unadvertise(self, where: str | Filter, *, language: str = "sql") -> None:
+        """Say that it is not going to publish that any more."""
+        offered = where if isinstance(where, Filter) else Filter.parse(where, language)
+        name = offered.digest.hex()
+        self._advertised.pop(name, None)
+        await self._connection.ask(lambda number: Unadvertise(number, name))
+
+    async def status(self) -> dict[str, Any]:
+        """How the broker is: neighbours, clients, queues, counts."""
+        answer: dict[str, Any] = await self._connection.ask(StatusQuery)
+        return answer
+
+    # What the connection tells
+
+    def _heard(self, said: Any) -> None:
+        kind = type(said)
+        if kind is Delivery:
+            subscription = self._subscriptions.get(said.name)
+            if subscription is not None:
+                subscription.put(said.body, said.number)
+        elif kind is Failed:
+            self._refused = error_of(said.kind, said.reason)
+        elif kind is Cancelled and said.name in self._subscriptions:
+            self._subscriptions[said.name].cancelled()
+        elif kind is Dropped and said.name in self._subscriptions:
+            self._subscriptions[said.name].dropped = said.events
+
+    def _again(self) -> None:
+        for name, offered in self._advertised.items():
+            self._connection.say(protocol.encode(Advertise(0, name, offered)))
+        for subscription in self._subscriptions.values():
+            subscription.resubscribe()
+
+    def _failed(self, error: PalioError) -> None:
+        for subscription in self._subscriptions.values():
+            subscription.fail(error)
+
+
+async def _each(items: Iterable[_Item] | AsyncIterable[_Item]) -> AsyncIterator[_Item]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item

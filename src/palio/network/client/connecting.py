@@ -1,0 +1,53 @@
+"""How does a program reach a broker? `palio.connect`, an asynchronous context manager.
+
+async with palio.connect("palio://localhost:7420") as broker:
+    async with broker.subscribe("price > 100") as events:
+        async for event in events: ...
+"""
+
+from __future__ import annotations
+
+import ssl
+from types import TracebackType
+
+from palio.network.addresses import Address
+from palio.network.client.broker import Broker
+from palio.network.client.connection import Connection
+
+
+class Connecting:
+    """A broker that is connected to when this is entered, and left when it is left."""
+
+    __slots__ = ("_broker",)
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def __aenter__(self) -> Broker:
+        await self._broker.open()
+        return self._broker
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._broker.close()
+
+
+def connect(
+    url: str = "palio://127.0.0.1:7420",
+    token: str | None = None,
+    *,
+    app: str | None = None,
+    tls: ssl.SSLContext | None = None,
+    patience: float = 30.0,
+    timeout: float = 10.0,
+) -> Connecting:
+    """Connect to a broker; `async with` it.
+
+    `timeout` is how many seconds the first connection may take. One that breaks later is made again for as long as
+    `patience` says, with all subscriptions and advertisements, and what was published with a confirmation is sent again
+    where none came; 0 is not at all. `app` names this program to whoever looks at the broker.
+    """
+    address = Address.parse(url)
+    name = app if app is not None else address.app
+    return Connecting(Broker(Connection(address, token or "", name, tls, patience, timeout)))

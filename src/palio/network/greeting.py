@@ -1,0 +1,87 @@
+"""Who has connected? The first frame says so, in a time that is bounded: a client, or another broker."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from palio.errors import NotPermitted, PalioError, WireError
+from palio.network import protocol
+from palio.network.binary import BinaryClient, kind_of
+from palio.network.channel import Channel
+from palio.network.protocol import BrokerHello, ClientHello
+from palio.network.security.principals import Principal
+from palio.routing import codec
+
+if TYPE_CHECKING:
+    from palio.network.server import Server
+
+FIRST_FRAME: Final = 64 * 1024  # bytes that somebody unknown may make this end remember
+
+
+class Greeter:
+    """A connection before it is anybody's."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._timer: asyncio.TimerHandle | None = None
+        self._peer: Principal | None = None  # a broker that said who it is, and has not greeted as a link yet
+
+    def opened(self, channel: Channel) -> None:
+        reason = self._server.arrived(channel)
+        if reason is not None:
+            channel.close("limit", reason)
+            return
+        self._timer = self._server.loop.call_later(self._server.settings.limits.handshake_seconds, self._late, channel)
+
+    def _late(self, channel: Channel) -> None:
+        channel.close("refused", "no greeting in time")
+
+    def received(self, channel: Channel, frames: list[bytes]) -> None:
+        first, rest = frames[0], frames[1:]
+        try:
+            if first[1] == codec.HELLO:
+                self._link(channel, frames)
+                return
+            hello = protocol.decode_greeting(first)
+            if hello.version != protocol.VERSION:
+                raise WireError(f"version {hello.version} is spoken there and {protocol.VERSION} here")
+            principal = self._server.authenticate(hello.token, channel)
+            if type(hello) is ClientHello:
+                self._client(channel, hello, principal, rest)
+            elif type(hello) is BrokerHello:
+                self._peer = principal
+                if rest:
+                    self.received(channel, rest)
+        except PalioError as error:
+            channel.close(kind_of(error), str(error))
+
+    def _client(self, channel: Channel, hello: ClientHello, principal: Principal, rest: list[bytes]) -> None:
+        self._done(channel)
+        session = self._server.open_session(principal, hello.app)
+        client = BinaryClient(self._server, channel, hello, session)
+        self._server.names[session] = channel.peer
+        if rest:
+            client.received(channel, rest)
+
+    def _link(self, channel: Channel, frames: list[bytes]) -> None:
+        principal = self._peer or self._server.authenticate("", channel)
+        if principal.role not in ("broker", "admin"):
+            raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
+        self._done(channel)
+        self._server.accept_link(channel, frames)
+
+    def _done(self, channel: Channel) -> None:
+        self._forget(channel)
+        channel.limit_frames(self._server.settings.limits.frame_bytes)
+
+    def writable(self, channel: Channel) -> None:
+        pass
+
+    def lost(self, channel: Channel, reason: str) -> None:
+        self._forget(channel)
+
+    def _forget(self, channel: Channel) -> None:
+        self._server.unknown.discard(channel)
+        if self._timer is not None:
+            self._timer.cancel()

@@ -1,0 +1,243 @@
+"""What drives a node on a real machine? All that happens while the loop is busy goes in as one batch.
+
+An idle broker handles what comes in the next turn of the loop; a busy one finds more to handle together each time it
+looks, and so matches many events at once without ever waiting for them. Effects are carried out in their order; what
+goes to one connection leaves in one write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Protocol
+
+from palio.routing import codec
+from palio.routing.clients import Accepted, Answer, PublishClient
+from palio.routing.effects import (
+    CancelTimer,
+    Client,
+    Close,
+    Deliver,
+    Drop,
+    Lane,
+    Persist,
+    Persisted,
+    Reply,
+    Requested,
+    SetTimer,
+    TimerFired,
+    Work,
+    WorkDone,
+)
+from palio.routing.messages import Publish
+from palio.routing.node import Arrived, Node, NodeInput
+from palio.routing.session import Transmit
+
+_AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
+
+
+class LinkEnd(Protocol):
+    """One end of a link to a neighbour."""
+
+    def transmit(self, data: bytes, lane: Lane) -> None:
+        """Send; control before events that still wait."""
+
+    def close(self, reason: str) -> None:
+        """Give the link up."""
+
+
+class ClientEnd(Protocol):
+    """Where a client's events and answers go."""
+
+    def offer(self, names: tuple[str, ...], event: Publish) -> None:
+        """An event for some of its subscriptions."""
+
+    def answer(self, answer: Answer) -> None:
+        """What it is told beside events."""
+
+    def settle(self) -> None:
+        """A batch is over: it may look at what it got."""
+
+
+class Disk(Protocol):
+    """Where records go; `written` is called in the loop's own thread, once they are safe."""
+
+    def write(self, records: Sequence[Any], written: Callable[[], None]) -> None: ...
+
+
+class Host:
+    """One node, its links and its clients. `now` is the clock of this machine that never jumps."""
+
+    def __init__(self, node: Node, disk: Disk) -> None:
+        self.node = node
+        self.links: dict[int, LinkEnd] = {}
+        self.clients: dict[Client, ClientEnd] = {}
+        self.drops: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self._disk = disk
+        self._loop = asyncio.get_running_loop()
+        self.now = self._loop.time
+        self._inputs: list[NodeInput] = []
+        self._is_due = False
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._touched: dict[ClientEnd, None] = {}
+        self._blocking: set[object] = set()
+        self._held: list[Transmit | Reply] = []
+        self._workers = ThreadPoolExecutor(1, "palio-work")
+        self._closed = False
+
+    def give(self, input: NodeInput) -> None:
+        """Something happened; it is handled with all that happens before the loop gets to it."""
+        self._inputs.append(input)
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._run)
+
+    def give_all(self, inputs: list[NodeInput]) -> None:
+        """Several things happened."""
+        self._inputs += inputs
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._run)
+
+    def close(self) -> None:
+        """Handle nothing more."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._workers.shutdown(wait=True, cancel_futures=True)
+
+    def _run(self) -> None:
+        self._is_due = False
+        if self._closed:
+            return
+        inputs, self._inputs = self._inputs[:_AT_ONCE], self._inputs[_AT_ONCE:]
+        if self._inputs:
+            self._is_due = True
+            self._loop.call_soon(self._run)
+        self.counts["batches"] += 1
+        self.counts["in"] += sum(_is_event(each) for each in inputs)
+        for effect in self.node.handle_batch(inputs, self.now()):
+            _CARRY_OUT[type(effect)](self, effect)
+        if self._held and not self._blocking:
+            self._release()
+        self._settle()
+
+    def _settle(self) -> None:
+        touched, self._touched = self._touched, {}
+        for client in touched:
+            client.settle()
+
+    # What slow subscribers hold back: confirmations here, and credit to neighbours. Never reads.
+
+    def block(self, who: object) -> None:
+        """Let no confirmed publisher go on until `unblock`; what is on its way still comes."""
+        self._blocking.add(who)
+
+    def unblock(self, who: object) -> None:
+        self._blocking.discard(who)
+        if not self._blocking and self._held:
+            self._release()
+            self._settle()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for effect in held:
+            if isinstance(effect, Reply):
+                self._tell(effect)
+            else:
+                self._transmit(effect)
+
+    @property
+    def is_blocked(self) -> bool:
+        return bool(self._blocking)
+
+    # Effects
+
+    def _transmit(self, effect: Transmit) -> None:
+        if self._blocking and effect.kind == codec.GRANT:
+            self._held.append(effect)
+            return
+        for link in effect.links:
+            end = self.links.get(link)
+            if end is None:
+                self.drops["lost with its link"] += 1
+            else:
+                end.transmit(effect.data, effect.lane)
+
+    def _deliver(self, effect: Deliver) -> None:
+        event = effect.event
+        self.counts["out"] += len(effect.clients)
+        for client, names in effect.clients:
+            end = self.clients.get(client)
+            if end is None:
+                self.drops["client not connected"] += 1
+                continue
+            end.offer(names, event)
+            self._touched[end] = None
+
+    def _reply(self, effect: Reply) -> None:
+        if type(effect.answer) is Accepted:
+            # At the end of the batch it is known whether its events have filled a queue.
+            self._held.append(effect)
+        else:
+            self._tell(effect)
+
+    def _tell(self, effect: Reply) -> None:
+        end = self.clients.get(effect.client)
+        if end is not None:
+            end.answer(effect.answer)
+            self._touched[end] = None
+
+    def _persist(self, effect: Persist) -> None:
+        self._disk.write(effect.records, lambda: self.give(Persisted(effect.token)))
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        self._cancel_timer(CancelTimer(effect.name))
+        self._timers[effect.name] = self._loop.call_later(effect.after, self._fire, effect.name)
+
+    def _fire(self, name: str) -> None:
+        del self._timers[name]
+        self.give(TimerFired(name))
+
+    def _cancel_timer(self, effect: CancelTimer) -> None:
+        timer = self._timers.pop(effect.name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _work(self, effect: Work) -> None:
+        def done(future: asyncio.Future[Any]) -> None:
+            if not future.cancelled() and future.exception() is None and not self._closed:
+                self.give(WorkDone(effect.token, future.result()))
+
+        self._loop.run_in_executor(self._workers, effect.job).add_done_callback(done)
+
+    def _close(self, effect: Close) -> None:
+        self.drops[effect.reason] += 1
+        end = self.links.get(effect.link)
+        if end is not None:
+            end.close(effect.reason)
+
+    def _drop(self, effect: Drop) -> None:
+        self.drops[effect.reason] += 1
+
+
+def _is_event(input: NodeInput) -> bool:
+    if type(input) is Arrived:
+        return codec.kind_of(input.data) == codec.PUBLISH
+    return type(input) is Requested and type(input.request) is PublishClient
+
+
+_CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {
+    Transmit: Host._transmit,
+    Deliver: Host._deliver,
+    Reply: Host._reply,
+    Persist: Host._persist,
+    SetTimer: Host._set_timer,
+    CancelTimer: Host._cancel_timer,
+    Work: Host._work,
+    Close: Host._close,
+    Drop: Host._drop,
+}

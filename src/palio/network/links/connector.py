@@ -1,0 +1,109 @@
+"""How is a link to a neighbour kept? It is dialled, and dialled again whenever it breaks, ever more patiently.
+
+The pauses grow from a tenth of a second to ten, each drawn around its mean: many brokers that lost one neighbour
+should not all come back at the same moment. A neighbour that greeted as it should makes the next pause short again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from palio.network.addresses import Address
+from palio.network.channel import Channel
+from palio.network.links.tcp import TcpLink
+
+_FIRST: Final = 0.1
+_SLOWEST: Final = 10.0
+_PATIENCE: Final = 10.0  # seconds in which a connection must be made
+log = logging.getLogger("palio.links")
+
+
+class Connector:
+    """Keeps one link."""
+
+    def __init__(
+        self,
+        address: Address,
+        link: TcpLink,
+        heartbeat: float,
+        tls: Callable[[], ssl.SSLContext],
+        limit: int,
+        random: Random,
+    ) -> None:
+        self.address = address
+        self.link = link
+        self.reason = "not yet connected"  # why there is no connection, where there is none
+        self._heartbeat = heartbeat
+        self._tls = tls
+        self._limit = limit
+        self._random = random
+        self._broken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link to {self.address}")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def broke(self, reason: str) -> None:
+        """The connection is over."""
+        self.reason = reason
+        self._broken.set()
+
+    async def _keep(self) -> None:
+        pause = _FIRST
+        while True:
+            self._broken.clear()
+            try:
+                await self._dial()
+            except (OSError, ssl.SSLError, TimeoutError) as error:
+                self._say(_why(error))
+            else:
+                await self._until_greeted()
+                if self.link.is_up:
+                    pause = _FIRST
+                    self.reason = ""
+                    log.info("linked", extra={"address": str(self.address), "neighbour": self.link.neighbour})
+                    await self._broken.wait()
+                self._say(self.reason)
+            await asyncio.sleep(pause * self._random.uniform(0.5, 1.5))
+            pause = min(2 * pause, _SLOWEST)
+
+    async def _dial(self) -> None:
+        loop = asyncio.get_running_loop()
+        context = self._tls() if self.address.is_secure else None
+        dialling = loop.create_connection(
+            lambda: Channel(self.link, self._heartbeat, self._limit), self.address.host, self.address.port, ssl=context
+        )
+        await asyncio.wait_for(dialling, _PATIENCE)
+
+    async def _until_greeted(self) -> None:
+        """Until the neighbour said who it is, or the connection broke."""
+        while not self.link.is_up and not self._broken.is_set():
+            try:
+                await asyncio.wait_for(self._broken.wait(), 0.02)
+            except TimeoutError:
+                continue
+
+    def _say(self, reason: str) -> None:
+        if reason != self._said:
+            log.warning("no link", extra={"address": str(self.address), "reason": reason})
+        self._said = self.reason = reason
+
+    _said = ""
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {_PATIENCE:g} seconds"
+    return str(error) or type(error).__name__

@@ -1,0 +1,76 @@
+"""What happens to events that a subscriber does not take? They wait, up to a bound; then its rule decides.
+
+`block` holds confirmed publishers back, by their confirmations and by the credit of links; those who ask for no
+confirmation cannot be held back, and what then finds the queue twice as full as it may be is dropped as well. Every
+drop is counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from palio.network.protocol import Overflow
+from palio.routing.messages import Publish
+
+OVERFLOWS: Final[tuple[Overflow, ...]] = ("block", "drop_oldest", "drop_newest", "disconnect")
+
+
+class Outlet:
+    """Events that wait for one subscription. `credit` is how many its subscriber takes; None is no bound."""
+
+    __slots__ = ("credit", "dropped", "is_over", "limit", "name", "overflow", "taken", "told", "waiting")
+
+    def __init__(self, name: str, limit: int, overflow: Overflow, credit: int | None = None) -> None:
+        self.name = name
+        self.limit = limit
+        self.overflow: Overflow = overflow
+        self.credit = credit
+        self.waiting: deque[Publish] = deque()
+        self.dropped = 0
+        self.told = 0  # of those dropped, how many its subscriber has heard of
+        self.taken = 0
+        self.is_over = False  # whether it blocks or ends its session
+
+    def put(self, event: Publish) -> None:
+        waiting = self.waiting
+        if len(waiting) < self.limit:
+            waiting.append(event)
+            return
+        match self.overflow:
+            case "drop_oldest":
+                waiting.popleft()
+                waiting.append(event)
+                self.dropped += 1
+            case "drop_newest":
+                self.dropped += 1
+            case "disconnect":
+                self.is_over = True
+                self.dropped += 1
+            case "block":
+                self.is_over = True
+                if len(waiting) < 2 * self.limit:
+                    waiting.append(event)
+                else:
+                    self.dropped += 1
+
+    def take(self, most: int) -> list[Publish]:
+        """What may leave now."""
+        count = min(most, len(self.waiting), most if self.credit is None else self.credit)
+        if count <= 0:
+            return []
+        if self.credit is not None:
+            self.credit -= count
+        self.taken += count
+        next_one: Callable[[], Publish] = self.waiting.popleft
+        return [next_one() for _ in range(count)]
+
+    def keep(self, may_stay: Callable[[Publish], bool]) -> None:
+        """Throw away what may not be handed over any more."""
+        self.waiting = deque(event for event in self.waiting if may_stay(event))
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a blocked publisher may go on: not before half of the queue is empty."""
+        return len(self.waiting) <= self.limit // 2

@@ -1,0 +1,199 @@
+"""What do a client and its broker say to each other? Small values, written by the codec of the fabric.
+
+A connection begins with a greeting, and that decides what it is: `ClientHello` makes it a client's, `BrokerHello` or
+the `Hello` of a link session a broker's. What a client asks for has a number of its own choice; the answer repeats it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from palio.filters.filter import Filter
+from palio.routing import codec
+from palio.routing.clients import Confirm
+
+VERSION: Final = 1
+Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
+Failure: TypeAlias = Literal[
+    "refused", "not permitted", "not authenticated", "not advertised", "limit", "full", "wire", "unavailable"
+]
+
+
+class ClientHello(Struct, frozen=True, array_like=True, tag=80):
+    """A client greets."""
+
+    version: int
+    app: Name = ""
+    token: Annotated[str, Meta(max_length=4096)] = ""
+
+
+class BrokerHello(Struct, frozen=True, array_like=True, tag=81):
+    """A broker greets, before its session does; needed where brokers must say who they are."""
+
+    version: int
+    token: Annotated[str, Meta(max_length=4096)] = ""
+
+
+class Welcome(Struct, frozen=True, array_like=True, tag=82):
+    """The broker's answer to a client: who it is, in which life, and what it grants.
+
+    `window` is how many confirmed events may be under way.
+    """
+
+    version: int
+    node: int
+    incarnation: int
+    longest_frame: int
+    window: int
+    heartbeat: float
+
+
+class Subscribe(Struct, frozen=True, array_like=True, tag=83):
+    """Deliver what matches, under a name that is the client's own; at first so many events, then as `More` says.
+
+    A durable subscription outlives the connection, and its events wait for `Acknowledge`. `queue` and `overflow`: how
+    many events may wait at the broker, and what happens to one more; 0 and "" are what the broker thinks best.
+    """
+
+    request: int
+    name: Name
+    wanted: Filter
+    durable: bool = False
+    confirm: Confirm = "edge"
+    credit: int = 1024
+    queue: int = 0
+    overflow: Overflow | Literal[""] = ""
+
+
+class Unsubscribe(Struct, frozen=True, array_like=True, tag=84):
+    """Deliver no more; of a durable subscription: forget it, and all that waits."""
+
+    request: int
+    name: Name
+
+
+class Detach(Struct, frozen=True, array_like=True, tag=85):
+    """Deliver no more here; a durable subscription goes on collecting."""
+
+    request: int
+    name: Name
+
+
+class Advertise(Struct, frozen=True, array_like=True, tag=86):
+    """I am going to publish what matches."""
+
+    request: int
+    name: Name
+    offered: Filter
+
+
+class Unadvertise(Struct, frozen=True, array_like=True, tag=87):
+    request: int
+    name: Name
+
+
+class Publish(Struct, frozen=True, array_like=True, tag=88):
+    """An event; with a request number its confirmation is asked for, without one (0) it may be lost."""
+
+    request: int
+    body: bytes
+    header: bytes = b""
+
+
+class More(Struct, frozen=True, array_like=True, tag=89):
+    """So many more events may be sent for a subscription."""
+
+    name: Name
+    events: int
+
+
+class Acknowledge(Struct, frozen=True, array_like=True, tag=90):
+    """Events of a durable subscription that are dealt with, by the numbers they were delivered with."""
+
+    name: Name
+    numbers: tuple[int, ...]
+
+
+class StatusQuery(Struct, frozen=True, array_like=True, tag=91):
+    request: int
+
+
+class Ping(Struct, frozen=True, array_like=True, tag=92):
+    """I am still here. Either end says so where it has nothing else to say."""
+
+
+class Delivery(Struct, frozen=True, array_like=True, tag=100):
+    """An event for a subscription; with a number it wants to be acknowledged."""
+
+    name: str
+    body: bytes
+    number: int = 0
+
+
+class Done(Struct, frozen=True, array_like=True, tag=101):
+    """Requests that were carried out: events that are accepted, subscriptions that stand."""
+
+    requests: tuple[int, ...]
+
+
+class Failed(Struct, frozen=True, array_like=True, tag=102):
+    """A request that was not carried out; 0 where it had no number."""
+
+    request: int
+    kind: Failure
+    reason: str
+
+
+class Cancelled(Struct, frozen=True, array_like=True, tag=103):
+    """The last publisher that could have served a subscription is gone; it stays, in case another comes."""
+
+    name: str
+
+
+class Dropped(Struct, frozen=True, array_like=True, tag=104):
+    """So many events of a subscription were thrown away in all, because its queue was full."""
+
+    name: str
+    events: int
+
+
+class StatusAnswer(Struct, frozen=True, array_like=True, tag=105):
+    request: int
+    status: dict[str, Any]
+
+
+class Goodbye(Struct, frozen=True, array_like=True, tag=106):
+    """The connection is about to be closed, and this is why."""
+
+    kind: Failure
+    reason: str
+
+
+FromClient: TypeAlias = (
+    ClientHello
+    | Subscribe
+    | Unsubscribe
+    | Detach
+    | Advertise
+    | Unadvertise
+    | Publish
+    | More
+    | Acknowledge
+    | StatusQuery
+    | Ping
+    | Goodbye
+)
+FromServer: TypeAlias = Welcome | Delivery | Done | Failed | Cancelled | Dropped | StatusAnswer | Ping | Goodbye
+PING: Final[int] = 92
+GOODBYE: Final[int] = 106
+BROKER_HELLO: Final[int] = 81
+CLIENT_HELLO: Final[int] = 80
+
+encode = codec.encode_any
+decode_greeting = codec.reader(ClientHello | BrokerHello)
+decode_from_client = codec.reader(FromClient)
+decode_from_server = codec.reader(FromServer)
+decode_goodbye = codec.reader(Goodbye)

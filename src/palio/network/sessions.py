@@ -1,0 +1,317 @@
+"""One client as the server sees it, whatever it speaks: who it is, what it asked for, and what waits for it.
+
+This is the seam between the broker and everything that speaks to people: the binary protocol, WebSocket, SSE and push
+all use it. A request is answered by a call (`Answered`) in a later turn of the loop; the `async` twins wait for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from palio.errors import LimitReached, NotAdvertised, PalioError, Refused
+from palio.filters.filter import Filter
+from palio.network.outlets import Outlet
+from palio.network.protocol import Overflow
+from palio.network.security.grants import check_annotation, effective, published_by, revised
+from palio.network.security.limits import Limits, check_filter
+from palio.network.security.principals import ANY_SOURCE, Principal
+from palio.routing import clients, codec
+from palio.routing.clients import Answer, ClientRequest, Confirm
+from palio.routing.effects import ClientGone, Requested
+from palio.routing.messages import Publish
+
+if TYPE_CHECKING:
+    from palio.network.host import Host
+    from palio.network.settings import Flow
+
+Answered: TypeAlias = Callable[[PalioError | None], None]
+
+
+class Delivered(NamedTuple):
+    """An event for a subscription; a number other than 0 wants to be acknowledged."""
+
+    name: str
+    event: Publish
+    number: int
+
+
+class Receipt(NamedTuple):
+    """What a publisher gets for a confirmed event."""
+
+    number: int
+
+
+class Session:
+    """One client. `woken` is called when there is something to take, `ended` when the broker ends the session."""
+
+    def __init__(self, host: Host, client: str, principal: Principal, app: str, limits: Limits, flow: Flow) -> None:
+        self.client = client
+        self.principal = principal
+        self.app = app
+        self.outlets: dict[str, Outlet] = {}
+        self.published = 0
+        self.woken: Callable[[], None] = self._wake
+        self.ended: Callable[[PalioError], None] = lambda reason: self._wake()
+        self.cancelled: Callable[[str], None] = lambda name: None
+        self.failure: PalioError | None = None
+        self._host = host
+        self._limits = limits
+        self._flow = flow
+        self._may_all = _may_all(principal)
+        self._wanted: dict[str, Filter] = {}
+        self._numbers = 0
+        self._confirming: dict[str, Answered] = {}
+        self._publishing: dict[int, Answered] = {}
+        self._advertised: set[str] = set()
+        self._something = asyncio.Event()
+        self._is_open = True
+        host.clients[client] = self
+
+    # What a client asks for
+
+    def request_subscription(
+        self,
+        name: str,
+        wanted: Filter,
+        answered: Answered,
+        *,
+        durable: bool = False,
+        confirm: Confirm = "edge",
+        queue: int = 0,
+        overflow: Overflow | None = None,
+        credit: int | None = None,
+    ) -> None:
+        """Deliver what matches, and what this client may see."""
+        if name in self.outlets:
+            raise Refused(f"there is a subscription {name!r} already")
+        self._check_room(self.outlets)
+        granted = check_filter(effective(wanted, self.principal), self._limits)
+        limit = min(queue or self._flow.queue, self._flow.longest_queue)
+        self.outlets[name] = Outlet(name, limit, overflow or self._flow.overflow, credit)
+        self._wanted[name] = wanted
+        self._confirming[name] = answered
+        # At least the edge confirms always: it is how this session knows that the subscription stands.
+        self._ask(clients.SubscribeClient(name, granted, "network" if confirm == "network" else "edge"))
+
+    def request_unsubscription(self, name: str) -> None:
+        outlet = self.outlets.pop(name, None)
+        if outlet is None:
+            raise Refused(f"there is no subscription {name!r}")
+        del self._wanted[name]
+        self._confirming.pop(name, None)
+        self._host.unblock(outlet)
+        self._ask(clients.UnsubscribeClient(name))
+
+    def advertise(self, name: str, offered: Filter) -> None:
+        """This client is going to publish what matches."""
+        if name not in self._advertised:
+            self._check_room(self._advertised)
+        granted = check_filter(offered & self.principal.may_publish, self._limits)
+        self._advertised.add(name)
+        self._ask(clients.AdvertiseClient(name, granted))
+
+    def unadvertise(self, name: str) -> None:
+        if name not in self._advertised:
+            raise Refused(f"there is no advertisement {name!r}")
+        self._advertised.discard(name)
+        self._ask(clients.UnadvertiseClient(name))
+
+    def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> None:
+        """Publish an event; `answered`, where it is given, asks for its confirmation."""
+        if not self._may_all:
+            body = self._checked(body)
+            check_annotation(self.principal, header)
+        self.published += 1
+        if answered is None:
+            self._ask(clients.PublishClient(body, header))
+            return
+        if len(self._publishing) >= self._flow.window:
+            raise LimitReached("window", self._flow.window, "too many events wait for their confirmation")
+        self._numbers += 1
+        self._publishing[self._numbers] = answered
+        self._ask(clients.PublishClient(body, header, number=self._numbers, confirm=True))
+
+    def revise(self, principal: Principal | None) -> None:
+        """The grants of this client changed, or it is not known any more: what it may not hear now, it gets no more."""
+        revision = revised(self.principal, principal, self._wanted)
+        if revision.principal is None:
+            self.end("you are not let in any more")
+            return
+        self.principal = revision.principal
+        self._may_all = _may_all(revision.principal)
+        for name in revision.remove:
+            self.request_unsubscription(name)
+        for name, granted in revision.replace.items():
+            self._ask(clients.SubscribeClient(name, granted))
+        for outlet in self.outlets.values():
+            outlet.keep(lambda event: revision.keeps(codec.decode_event(event.body)))
+
+    def more(self, name: str, events: int) -> None:
+        """The client takes so many more events of a subscription."""
+        outlet = self.outlets.get(name)
+        if outlet is not None and outlet.credit is not None:
+            outlet.credit += events
+            self.woken()
+
+    def ack(self, name: str, numbers: Iterable[int]) -> None:
+        """Events of a durable subscription are dealt with."""
+
+    def end(self, reason: str) -> None:
+        """The broker ends the session, and says why."""
+        if self.failure is None and self._is_open:
+            self.failure = Refused(reason)
+            self.ended(self.failure)
+
+    def close(self) -> None:
+        """The client is gone; what it asked for ends, but for what is durable."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        for outlet in self.outlets.values():
+            self._host.unblock(outlet)
+        self._host.clients.pop(self.client, None)
+        self._host.give(ClientGone(self.client))
+        gone = Refused("the session is closed")
+        for answered in [*self._confirming.values(), *self._publishing.values()]:
+            answered(gone)
+        self._confirming.clear()
+        self._publishing.clear()
+        self._wake()
+
+    # The same for those who can wait
+
+    async def subscribe(
+        self,
+        name: str,
+        wanted: Filter,
+        *,
+        durable: bool = False,
+        confirm: Confirm = "edge",
+        queue: int = 0,
+        overflow: Overflow | None = None,
+        credit: int | None = None,
+    ) -> None:
+        """Deliver what matches; done when the broker knows, or with `confirm="network"` when all do."""
+        done, answered = _waiter()
+        self.request_subscription(
+            name, wanted, answered, durable=durable, confirm=confirm, queue=queue, overflow=overflow, credit=credit
+        )
+        await done
+
+    async def unsubscribe(self, name: str) -> None:
+        self.request_unsubscription(name)
+
+    async def publish(self, body: bytes, header: bytes = b"") -> Receipt:
+        """Publish an event, and wait until it is confirmed."""
+        done, answered = _waiter()
+        self.submit(body, header, answered)
+        number = self._numbers
+        await done
+        return Receipt(number)
+
+    async def next_batch(self, most: int = 1024) -> list[Delivered]:
+        """Events that wait, at least one; empty when the session is over."""
+        while True:
+            batch = self.take(most)
+            if batch or not self._is_open or self.failure is not None:
+                return batch
+            self._something.clear()
+            await self._something.wait()
+
+    # What the host does
+
+    def take(self, most: int) -> list[Delivered]:
+        """Events that may leave now, without waiting."""
+        batch: list[Delivered] = []
+        for outlet in self.outlets.values():
+            if outlet.waiting:
+                name = outlet.name
+                batch += [Delivered(name, event, 0) for event in outlet.take(most - len(batch))]
+                if outlet.is_over and outlet.has_room:
+                    outlet.is_over = False
+                    self._host.unblock(outlet)
+        return batch
+
+    def offer(self, names: tuple[str, ...], event: Publish) -> None:
+        for name in names:
+            outlet = self.outlets.get(name)
+            if outlet is None:
+                continue
+            before = outlet.dropped
+            outlet.put(event)
+            if outlet.dropped != before:
+                self._host.drops[f"subscriber slow: {outlet.overflow}"] += 1
+            if outlet.is_over:
+                self._over(outlet)
+
+    def _over(self, outlet: Outlet) -> None:
+        if outlet.overflow == "block":
+            self._host.block(outlet)
+        elif self.failure is None:
+            self.failure = LimitReached("queue", outlet.limit, f"too many events wait for {outlet.name!r}")
+            self.ended(self.failure)
+
+    def answer(self, answer: Answer) -> None:
+        match answer:
+            case clients.Accepted(number):
+                self._publishing.pop(number, _ignore)(None)
+            case clients.Refused():
+                error = NotAdvertised(answer.reason) if answer.unadvertised else Refused(answer.reason)
+                self._publishing.pop(answer.number, self._unasked)(error)
+            case clients.Confirmed(name):
+                self._confirming.pop(name, _ignore)(None)
+            case clients.Cancelled(name):
+                self.cancelled(name)
+
+    def settle(self) -> None:
+        self.woken()
+
+    unasked: Answered | None = None  # what is called with the failure of an event that asked for no confirmation
+
+    def _unasked(self, error: PalioError | None) -> None:
+        self._host.drops["refused"] += 1
+        if self.unasked is not None:
+            self.unasked(error)
+
+    def _wake(self) -> None:
+        self._something.set()
+
+    def _ask(self, request: ClientRequest) -> None:
+        self._host.give(Requested(self.client, request, self._host.now()))
+
+    def _check_room(self, taken: Collection[str]) -> None:
+        most = self._limits.subscriptions_per_principal
+        if len(taken) >= most:
+            raise LimitReached("subscriptions_per_principal", most, f"{self.principal.name} has enough of them")
+
+    def _checked(self, body: bytes) -> bytes:
+        """The body of an event as this client may publish it."""
+        event = codec.decode_event(body)
+        permitted = published_by(self.principal, event)
+        return body if permitted is event else codec.encode_event(permitted)
+
+
+def _waiter() -> tuple[asyncio.Future[None], Answered]:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answered(error: PalioError | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+
+    return future, answered
+
+
+def _ignore(error: PalioError | None) -> None:
+    pass
+
+
+def _may_all(principal: Principal) -> bool:
+    """Whether nothing that it publishes need be looked at."""
+    is_free = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
+    return is_free and principal.may_annotate

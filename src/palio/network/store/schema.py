@@ -1,0 +1,145 @@
+"""How is a store laid out on disk? One SQLite database, in WAL mode, with a version.
+
+An event is kept once: in `log` where it was let in here, in `held` where it came from a neighbour and waits for
+somebody. A row of `queue` says that it waits for one subscription; its `event` is an offset of the log, or, below zero,
+a number in `held`. What is counted over many rows is kept in `counts`, one row, so that opening need not count again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from errno import ENOSPC
+from os import statvfs
+from pathlib import Path
+from typing import Final, Literal
+
+from palio.errors import StoreError, StoreFull
+
+Safety = Literal["durable", "relaxed"]
+VERSION: Final = 1
+_APPLICATION: Final = 0x50414C49  # "PALI"
+_OLDEST_SQLITE: Final = (3, 35)
+_NO_ROOM: Final = 1024 * 1024
+_CACHE_KIB: Final = 16 * 1024
+
+_TABLES: Final = """
+CREATE TABLE identity (node INTEGER NOT NULL, incarnation INTEGER NOT NULL);
+CREATE TABLE counts (
+    log_first INTEGER NOT NULL, log_next INTEGER NOT NULL, log_bytes INTEGER NOT NULL, log_time INTEGER NOT NULL,
+    held_next INTEGER NOT NULL, queue_next INTEGER NOT NULL, seen_next INTEGER NOT NULL, letter_next INTEGER NOT NULL
+);
+INSERT INTO counts VALUES (1, 1, 0, 0, 1, 1, 1, 1);
+CREATE TABLE records (
+    client TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, request BLOB NOT NULL,
+    PRIMARY KEY (client, kind, name)
+) WITHOUT ROWID;
+CREATE TABLE log (
+    offset INTEGER PRIMARY KEY, time INTEGER NOT NULL, publisher TEXT NOT NULL, data BLOB NOT NULL
+);
+CREATE TABLE unfinished (offset INTEGER PRIMARY KEY, key BLOB NOT NULL);
+CREATE TABLE homes (broker INTEGER PRIMARY KEY, incarnation INTEGER NOT NULL, gone INTEGER NOT NULL);
+CREATE TABLE seen (number INTEGER PRIMARY KEY, key BLOB NOT NULL);
+CREATE TABLE held (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE queues (number INTEGER PRIMARY KEY, client TEXT, name TEXT, UNIQUE (client, name));
+CREATE TABLE queue (
+    queue INTEGER NOT NULL, number INTEGER NOT NULL, event INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    PRIMARY KEY (queue, number)
+) WITHOUT ROWID;
+CREATE INDEX queue_event ON queue (event);
+CREATE TABLE dead_letters (
+    number INTEGER PRIMARY KEY, time INTEGER NOT NULL, client TEXT NOT NULL, name TEXT NOT NULL,
+    reason TEXT NOT NULL, data BLOB NOT NULL
+);
+"""
+
+# What makes a store of each version one of the next, from 1 on.
+_MIGRATIONS: Final[tuple[str, ...]] = ()
+
+
+def open_for_writing(path: Path, safety: Safety, disk_bytes: int | None) -> sqlite3.Connection:
+    """The one connection that writes; the database is made or brought up to date where need be."""
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise StoreError(str(path), f"a store needs SQLite 3.35 or newer, and this is {sqlite3.sqlite_version}")
+    connection = _connect(path, "rwc")
+    with errors_of(path):
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA fullfsync = ON")  # where a plain fsync does not reach the disk, as on macOS
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer does so when nobody waits
+        _bring_up_to_date(connection, path)
+        if disk_bytes is not None:
+            [(size,)] = connection.execute("PRAGMA page_size")
+            connection.execute(f"PRAGMA max_page_count = {max(1, disk_bytes // size)}")
+        if safety == "relaxed":
+            # What begins a life is safe all the same: two lives with one number would mix up their events.
+            connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+def open_for_reading(path: Path) -> sqlite3.Connection:
+    """A connection beside the one that writes, which may belong to another process."""
+    if not path.is_file():
+        raise StoreError(str(path.parent), "there is no store here")
+    connection = _connect(path, "ro")
+    with errors_of(path):
+        _check(connection, path)
+    return connection
+
+
+@contextmanager
+def errors_of(path: Path) -> Iterator[None]:
+    """What SQLite says is wrong, by the names of Palio."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise named(error, path) from None
+
+
+def named(error: sqlite3.Error, path: Path) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", 0)
+    where = str(path.parent)
+    if code == sqlite3.SQLITE_FULL or (code & 0xFF == sqlite3.SQLITE_IOERR and _is_full(path)):
+        return StoreFull(where, "there is no room left for the store")
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) or code & 0xFF == sqlite3.SQLITE_CORRUPT:
+        return StoreError(where, f"the store is damaged ({error}); bring it back from a copy, or begin a new one")
+    return StoreError(where, f"the store does not work: {error}")
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        room = statvfs(path.parent)
+    except OSError as error:
+        return error.errno == ENOSPC
+    return room.f_bavail * room.f_frsize < _NO_ROOM
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    with errors_of(path):
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+        )
+        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    return connection
+
+
+def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
+    [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_master")
+    if not tables:
+        connection.executescript(
+            f"BEGIN; {_TABLES} PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
+        )
+    version = _check(connection, path)
+    for step, migration in enumerate(_MIGRATIONS[version - 1 :], start=version + 1):
+        connection.executescript(f"BEGIN; {migration} PRAGMA user_version = {step}; COMMIT;")
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> int:
+    [(application,)] = connection.execute("PRAGMA application_id")
+    [(version,)] = connection.execute("PRAGMA user_version")
+    if application != _APPLICATION:
+        raise StoreError(str(path.parent), f"{path.name} is a database, but not the store of a broker")
+    if version > VERSION:
+        raise StoreError(str(path.parent), f"the store was written by a newer Palio, in its version {version}")
+    return int(version)

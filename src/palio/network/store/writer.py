@@ -1,0 +1,201 @@
+"""Who writes? One thread, and all that waits for it goes to disk together.
+
+Making one write safe costs a disk as long as making a hundred safe. While the disk is busy others come; they are the
+next group, one transaction, and each gets its own answer. So nobody waits on purpose: alone, a write goes at once. The
+thread also lets go of what is too old, and moves what was written from the WAL to its place, when nobody waits for it
+or when it has become much.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Final, NamedTuple
+
+from palio.errors import PalioError, StoreError, StoreFull
+from palio.network.store.interface import Answer, Keeping, Writable
+from palio.network.store.ledger import Ledger
+from palio.network.store.retention import MICROSECONDS, is_due, let_go
+from palio.network.store.schema import named
+from palio.network.store.transaction import Transaction
+
+_MOST_TOGETHER: Final = 2_000  # submissions of one transaction
+_PAUSE: Final = 1.0  # seconds between looking for what is too old
+_GROUPS_BETWEEN: Final = 50  # transactions between two looks, where they follow each other
+_MUCH: Final = 16 * 2**20  # bytes of WAL that are moved even while others wait
+_LEAST_WRITTEN: Final = 8 * 4096  # by a transaction, beside its events: a page of each table
+
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class Submission(NamedTuple):
+    entries: Sequence[Writable]
+    answer: Answer
+
+
+class Writer:
+    """The thread that writes, from when it is made until `close`."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        ledger: Ledger,
+        keeping: Keeping,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._ledger = ledger
+        self._keeping = keeping
+        self._clock = clock
+        self._waiting: SimpleQueue[Submission | Event | None] = SimpleQueue()
+        self._broken: StoreError | None = None
+        self._groups = 0
+        self._unmoved = 0  # bytes in the WAL, about
+        self._thread = Thread(target=self._run, name="palio store", daemon=True)
+        self._thread.start()
+
+    def submit(self, entries: Sequence[Writable], answer: Answer) -> None:
+        self._waiting.put(Submission(entries, answer))
+
+    def retain(self) -> None:
+        """Let go of all that is too old or too much, and wait for it."""
+        done = Event()
+        self._waiting.put(done)
+        done.wait()
+
+    def close(self) -> None:
+        """Write what was submitted, and end."""
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            group, asked, ends = self._next_group()
+            if group:
+                self._write(group)
+            if asked:
+                while self._let_go():
+                    pass
+                for done in asked:
+                    done.set()
+            if ends:
+                return
+            self._keep_house(not group)
+
+    def _next_group(self) -> tuple[list[Submission], list[Event], bool]:
+        """All that waits, or what comes first; nothing after a while in which nothing came."""
+        group: list[Submission] = []
+        asked: list[Event] = []
+        try:
+            each = self._waiting.get(timeout=_PAUSE)
+            while True:
+                if each is None:
+                    return group, asked, True
+                if isinstance(each, Submission):
+                    group.append(each)
+                else:
+                    asked.append(each)
+                if asked or len(group) == _MOST_TOGETHER:
+                    break
+                each = self._waiting.get_nowait()
+        except Empty:
+            pass
+        return group, asked, False
+
+    def _write(self, group: list[Submission]) -> None:
+        """One transaction for all; where that cannot be, one for each: some may take no room, or make it."""
+        try:
+            refused = self._commit(group)
+        except StoreError as error:
+            if len(group) > 1 and self._broken is None:
+                for each in group:
+                    self._write([each])
+                return
+            refused = dict.fromkeys(range(len(group)), error)
+        for place, each in enumerate(group):
+            try:
+                each.answer(refused.get(place))
+            except Exception:  # of whoever asked; others must have their answers all the same
+                _logger.exception("an answer of the store was not taken")
+
+    def _commit(self, group: list[Submission]) -> dict[int, PalioError]:
+        """Which submissions were refused, by their place; `StoreError` where nothing was written."""
+        if self._broken is not None:
+            raise self._broken
+        refused: dict[int, PalioError] = {}
+        try:
+            transaction = Transaction(self._connection, self._ledger, self._keeping, self._now())
+            self._connection.execute("BEGIN IMMEDIATE")
+            for place, each in enumerate(group):
+                try:
+                    transaction.apply(each.entries)
+                except PalioError as error:
+                    refused[place] = error
+            transaction.finish()
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+        except Exception as error:  # a value that no table can hold
+            self._roll_back()
+            raise StoreError(str(self._path.parent), f"cannot be written: {error!r}") from error
+        transaction.committed()
+        self._unmoved += _LEAST_WRITTEN + transaction.bytes
+        return refused
+
+    def _failed(self, error: sqlite3.Error) -> StoreError:
+        """Undo a transaction. After any failure but a want of room nobody can say what the disk still keeps: a sync
+        that failed once may seem to work when it is asked again. So nothing is written any more in this life."""
+        reason = named(error, self._path)
+        if not isinstance(reason, StoreFull):
+            self._broken = reason
+        self._roll_back()
+        return reason
+
+    def _roll_back(self) -> None:
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            self._broken = named(error, self._path)
+
+    def _keep_house(self, is_idle: bool) -> None:
+        """What can wait, and must not wait for ever."""
+        self._groups += 1
+        if self._broken is not None or not (is_idle or self._groups >= _GROUPS_BETWEEN):
+            return
+        self._groups = 0
+        while self._let_go() and is_idle and self._waiting.empty():
+            pass
+        if self._unmoved > (0 if is_idle else _MUCH):
+            self._move()
+
+    def _let_go(self) -> bool:
+        """A step of retention, where one is due."""
+        try:
+            if self._broken is not None or not is_due(self._connection, self._ledger, self._keeping, self._now()):
+                return False
+            let_go(self._connection, self._ledger, self._keeping, self._now())
+            self._unmoved += _LEAST_WRITTEN
+        except sqlite3.Error as error:
+            self._failed(error)
+            return False
+        return True
+
+    def _move(self) -> None:
+        """From the WAL to where it belongs. Where that fails all is still in the WAL."""
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._unmoved = 0
+        except sqlite3.Error as error:
+            self._failed(error)
+
+    def _now(self) -> int:
+        return round(self._clock() * MICROSECONDS)

@@ -1,0 +1,50 @@
+"""Where was an event, and when? Stamps on its envelope, made by who has a wall clock as it passes a link.
+
+One is added when a broker writes the event to its links, and completed when the next one reads it. The clocks of two
+brokers differ: what a stamp says is what either of them believed.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from palio.routing.messages import Publish
+
+_WRITTEN: Final = struct.Struct("<qd")
+_READ: Final = struct.Struct("<d")
+_STAMP: Final = struct.Struct("<qdd")
+_MOST: Final = 64  # stamps on one event; on a longer way the later ones are left out
+
+
+class Stamp(NamedTuple):
+    """One link: which broker wrote the event to it and when, and when the next broker read it."""
+
+    broker: int
+    written: float
+    read: float
+
+
+def stamp_written(event: Publish, broker: int, time: float) -> Publish:
+    """The event as a broker writes it to its links."""
+    if len(event.stamps) % _STAMP.size or len(event.stamps) >= _MOST * _STAMP.size:
+        return event
+    return _with(event, event.stamps + _WRITTEN.pack(broker, time))
+
+
+def stamp_read(event: Publish, time: float) -> Publish:
+    """The event as a broker reads it; one that was not stamped when it was written stays as it is."""
+    if len(event.stamps) % _STAMP.size != _WRITTEN.size:
+        return event
+    return _with(event, event.stamps + _READ.pack(time))
+
+
+def stamps_of(event: Publish) -> tuple[Stamp, ...]:
+    """The stamps of an event, in the order of its way; none where they cannot be read."""
+    if len(event.stamps) % _STAMP.size:
+        return ()
+    return tuple(map(Stamp._make, _STAMP.iter_unpack(event.stamps)))
+
+
+def _with(event: Publish, stamps: bytes) -> Publish:
+    return Publish(event.id, event.body, event.header, event.hops, event.useless, event.epoch, event.publisher, stamps)

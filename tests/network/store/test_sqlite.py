@@ -1,0 +1,249 @@
+"""A store on disk: who may open it, what is left when something is wrong, and what a full disk does."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from palio.errors import StoreError, StoreFull, StoreInUse
+from palio.network.store import Acknowledged, Keeping, SqliteStore
+from palio.network.store.directory import DATABASE
+from palio.routing.clients import UnsubscribeClient
+from palio.routing.effects import Finished, Record
+from tests.network.store.making import event, logged, queued, subscribed
+
+
+def opened(path: Path, **keeping: object) -> SqliteStore:
+    store = SqliteStore(path, Keeping(**keeping))  # type: ignore[arg-type]
+    store.open()
+    return store
+
+
+def assert_whole(path: Path) -> None:
+    with closing(sqlite3.connect(path / DATABASE)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def fill(store: SqliteStore) -> int:
+    """Write until there is no room left; how much was written."""
+    for written in range(1_000):
+        try:
+            store.write([logged(written + 1, padding=20_000)])
+        except StoreFull as full:
+            assert "no room left" in str(full)
+            return written
+    raise AssertionError("there is always room")
+
+
+def test_only_the_owner_may_read_it(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "data"
+    store = opened(path)
+    store.write([logged(1)])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in path.iterdir()} == {0o600}
+    assert len(list(path.iterdir())) == 4  # the database, its WAL, the WAL's index, and the lock
+    store.close()
+
+
+def test_a_directory_that_others_may_read_is_closed_to_them(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    opened(tmp_path).close()
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+def test_two_brokers_cannot_have_one_directory(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    with pytest.raises(StoreInUse, match="another broker is using this directory"):
+        opened(tmp_path)
+    script = f"from palio.network.store import SqliteStore; SqliteStore({str(tmp_path)!r}).open()"
+    other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "StoreInUse" in other.stderr
+    store.close()
+    opened(tmp_path).close()
+
+
+def test_an_open_store_is_not_opened_again_and_a_closed_one_not_used(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    with pytest.raises(StoreError, match="open already"):
+        store.open()
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="not open"):
+        store.write([logged(1)])
+
+
+def test_what_is_no_store_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / DATABASE).write_bytes(b"this is not a database" * 1000)
+    with pytest.raises(StoreError, match="the store is damaged"):
+        opened(tmp_path)
+    (tmp_path / DATABASE).unlink()
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        connection.execute("CREATE TABLE other (x)")
+    with pytest.raises(StoreError, match="a database, but not the store of a broker"):
+        opened(tmp_path)
+
+
+def test_a_store_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    opened(tmp_path).close()
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match="newer Palio, in its version 99"):
+        opened(tmp_path)
+
+
+def test_a_place_where_nothing_can_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot keep a store here"):
+        opened(tmp_path / "file" / "data")
+
+
+def test_damage_in_the_middle_is_an_error_and_not_a_guess(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.write([logged(number, padding=2_000) for number in range(1, 200)])
+    store.close()
+    whole = (tmp_path / DATABASE).read_bytes()
+    pages = len(whole) // 4096
+    (tmp_path / DATABASE).write_bytes(whole[: 4096 * 2] + os.urandom(4096 * (pages - 2)))
+    with pytest.raises(StoreError, match="damaged"):
+        opened(tmp_path)
+
+
+def test_each_of_many_writers_gets_its_own_answer(tmp_path: Path) -> None:
+    store = opened(tmp_path, queue_events=50)
+    answers: dict[int, object] = {}
+
+    def write(start: int) -> None:
+        for number in range(start, start + 50):
+            entry = queued(number) if number % 2 else logged(number)
+            store.submit([entry], lambda answer, number=number: answers.__setitem__(number, answer))  # type: ignore[misc]
+
+    threads = [Thread(target=write, args=(start,)) for start in range(0, 500, 50)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    store.close()
+    assert len(answers) == 500
+    refused = [number for number, answer in answers.items() if answer is not None]
+    assert len(refused) == 200
+    assert all(number % 2 for number in refused)
+    store.open()
+    assert store.log.bounds() == (1, 251)
+    assert store.queue("desk", "all").size().events == 50
+    store.close()
+
+
+def test_an_entry_that_no_table_can_hold_harms_no_other(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    answers: list[object] = []
+    for publisher in ("fine", "\ud800", "fine too"):
+        store.submit([logged(len(answers), publisher)], answers.append)
+    store.close()
+    assert [type(answer) for answer in answers] == [type(None), StoreError, type(None)]
+
+
+def test_an_answer_that_fails_keeps_no_other_back(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = opened(tmp_path)
+    store.submit([logged(1)], lambda answer: 1 / 0)
+    store.write([logged(2)])
+    store.close()
+    assert "was not taken" in caplog.text
+
+
+def test_what_waits_for_a_subscription_that_ends_is_cleared_away(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.write([subscribed("all"), *(queued(number, node=7) for number in range(1, 1_201))])
+    store.write([queued(1_201, "desk", "all", "other", node=7)])
+    store.write([Record("desk", UnsubscribeClient("all"))])
+    assert store.queue("desk", "all").size().events == 0
+    store.retain()
+    store.close()
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        assert connection.execute("SELECT count(*) FROM queue").fetchall() == [(1,)]
+        assert connection.execute("SELECT count(*) FROM queues").fetchall() == [(1,)]
+        assert connection.execute("SELECT count(*) FROM held").fetchall() == [(1,)]
+
+
+def test_an_event_is_kept_once_for_all_who_wait_for_it(tmp_path: Path) -> None:
+    store = opened(tmp_path, log_bytes=0)
+    store.write([logged(1)])
+    store.write([queued(1, "desk", "a", "b"), queued(1, "other", "c"), Finished(event(1).id)])
+    store.write([queued(2, "desk", "a", "b", node=7), queued(2, "other", "c", node=7)])
+    store.retain()
+
+    def kept() -> tuple[int, int]:
+        with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+            [(log,)] = connection.execute("SELECT count(*) FROM log")
+            [(held,)] = connection.execute("SELECT count(*) FROM held")
+        return log, held
+
+    assert kept() == (1, 1)
+    for client, name in (("desk", "a"), ("desk", "b"), ("other", "c")):
+        assert kept() == (1, 1)
+        waiting = store.queue(client, name).read(0, 10)
+        assert [each[1] for each in waiting] == [event(1), event(2, node=7)]
+        store.write([Acknowledged(client, name, tuple(number for number, _ in waiting))])
+    assert kept() == (0, 0)
+    store.close()
+
+
+def test_a_full_store_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    store = opened(tmp_path, disk_bytes=512 * 1024, log_seconds=None)
+    written = fill(store)
+    assert 5 < written < 50
+    assert store.log.bounds() == (1, written + 1)
+    store.write([Finished(event(1).id)])  # what takes no room is written all the same
+    store.close()
+    assert_whole(tmp_path)
+    store = opened(tmp_path, disk_bytes=512 * 1024, log_bytes=100 * 1024)
+    store.write([Finished(event(number).id) for number in range(1, written + 1)])
+    store.retain()
+    store.write([logged(written + 1, padding=20_000)])
+    assert store.log.bounds()[1] == written + 2
+    store.close()
+    assert_whole(tmp_path)
+
+
+def test_one_without_room_keeps_nobody_else_from_writing(tmp_path: Path) -> None:
+    store = opened(tmp_path, disk_bytes=256 * 1024)
+    answers: list[object] = []
+    store.submit([logged(1)], answers.append)
+    store.submit([logged(2, padding=400_000)], answers.append)
+    store.submit([logged(3)], answers.append)
+    store.close()
+    assert [type(answer) for answer in answers] == [type(None), StoreFull, type(None)]
+    store.open()
+    assert [entry.event.id.sequence for entry in store.log.read(1, 10)] == [1, 3]
+    store.close()
+
+
+def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    place = tmp_path / "tiny"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"no file system of a chosen size may be made here: {mounted.stderr.strip()}")
+    try:
+        ballast = place / "ballast"
+        ballast.write_bytes(bytes(1024 * 1024))
+        store = opened(place / "data")
+        written = fill(store)
+        ballast.unlink()
+        store.write([logged(written + 1, padding=20_000)])
+        store.close()
+        assert_whole(place / "data")
+        store = opened(place / "data")
+        assert [entry.event.id.sequence for entry in store.log.read(1, 1_000)] == list(range(1, written + 2))
+        store.close()
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
