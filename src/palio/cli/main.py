@@ -34,6 +34,7 @@ _COMMANDS: Final = {
     "advertise": "Say what is going to be published, where a network wants that.",
     "status": "Say how a broker is: neighbours, clients, queues.",
     "simulate": "Simulate a network of brokers: what subscriptions and events cost, by each strategy.",
+    "log": "See which events a broker let in, and write them to a file for Spark.",
     "token": "Say who may talk to a broker, and what they may hear and say.",
     "spark": "The same on Spark: on all cores of this machine, or on a cluster.",
     "doctor": "Say whether Palio, and Spark under it, can run here, and what would help.",

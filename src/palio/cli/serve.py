@@ -31,6 +31,11 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--forwarding", type=click.Choice(FORWARDINGS), help="How events move.  [default: content]")
 @click.option("--advertisements", is_flag=True, help="Publishers advertise, and subscriptions go only towards them.")
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the strategies.")
+@click.option("--http", metavar="PLACE", help="Where HTTP is spoken, HOST:PORT; `off` is nowhere.  "
+              "[default: 127.0.0.1:7480, if it is free]")  # fmt: skip
+@click.option("--origin", "origins", multiple=True, metavar="URL", help="Web pages of this origin may use the broker.")
+@click.option("--sinks", multiple=True, metavar="NETWORK",
+              help="Push to sinks in this network too, such as 10.1.0.0/16; others must be public.")  # fmt: skip
 @click.option("--tls", nargs=2, type=_FILE, metavar="CERTIFICATE KEY", help="What palio+tls:// listens with.")
 @click.option("--authority", type=_FILE, metavar="FILE", help="Whose certificates to trust, of clients and brokers.")
 @click.option("--token", envvar="PALIO_TOKEN", metavar="TOKEN", help="Says to other brokers who this one is.")
@@ -58,10 +63,11 @@ def serve(config: Path | None, as_json: bool, **given: Any) -> None:
 
 
 def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
+    from palio.network.gateway.settings import HttpSettings
     from palio.network.settings import Settings, read_table
 
     changes: dict[str, Any] = {"data": given["data"]}
-    settings = Settings().with_changes(changes)
+    settings = Settings(http=HttpSettings(is_optional=True)).with_changes(changes)
     if config is not None:
         settings = settings.with_changes(read_table(config))
         ctx = click.get_current_context()
@@ -80,7 +86,11 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
         changes["tls"] = {"certificate": certificate, "key": key, "client_authority": given["authority"]}
     if given["authority"]:
         changes["trust"] = {"authority": given["authority"]}
-    return settings.with_changes(changes)
+    if given["http"]:
+        changes["http"] = given["http"]
+    settings = settings.with_changes(changes)
+    more = {name: given[name] for name in ("origins", "sinks") if given[name]}
+    return settings.with_changes({"http": more}) if more else settings
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -96,7 +106,10 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def _print_json(server: Server) -> None:
-    terminal.print_json({"addresses": [str(each) for each in server.addresses], "node": server.node}, at_once=True)
+    said = {"addresses": [str(each) for each in server.addresses], "node": server.node}
+    if server.gateway is not None:
+        said["http"] = server.gateway.url
+    terminal.print_json(said, at_once=True)
 
 
 def _print_banner(server: Server) -> None:
@@ -106,6 +119,8 @@ def _print_banner(server: Server) -> None:
     console = terminal.results()
     console.print(f"palio {__version__}, broker {server.node}", style="title")
     rows = [("listens at", str(each)) for each in server.addresses]
+    if server.gateway is not None:
+        rows.append(("speaks HTTP at", server.gateway.url))
     rows += [("links to", str(each)) for each in settings.connect]
     rows.append(("keeps its data in", str(settings.data) if settings.data else "memory, until it ends"))
     if not server.door.is_open:

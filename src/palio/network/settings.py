@@ -11,6 +11,7 @@ from typing import Any
 
 from palio.errors import InputError, InvalidArgument
 from palio.network.addresses import Address
+from palio.network.gateway.settings import HttpSettings
 from palio.network.outlets import OVERFLOWS
 from palio.network.protocol import Overflow
 from palio.network.security.limits import Limits
@@ -57,6 +58,7 @@ class Settings:
     trust: ClientTls = field(default_factory=ClientTls)  # whom links over TLS trust
     keeping: Keeping = field(default_factory=Keeping)
     safety: Safety = "durable"
+    http: HttpSettings | None = None  # None is no HTTP at all
     insecure: bool = False  # whether strangers may be listened to without TLS and tokens
 
     @property
@@ -78,6 +80,11 @@ class Settings:
         for name in ("limits", "flow", "keeping"):
             if isinstance(changes.get(name), Mapping):
                 changes[name] = _changed(getattr(self, name), changes[name], name)
+        if isinstance(changes.get("http"), str):
+            changes["http"] = None if changes["http"] == "off" else HttpSettings.at(changes["http"])
+        if isinstance(changes.get("http"), Mapping):
+            lists = {name: tuple(each) if isinstance(each, list) else each for name, each in changes["http"].items()}
+            changes["http"] = _changed(self.http or HttpSettings(), lists, "http")
         if "options" in changes:
             changes["options"] = {**self.options, **changes["options"]}
         if isinstance(changes.get("tls"), Mapping):

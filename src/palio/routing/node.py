@@ -35,9 +35,10 @@ from palio.routing.stamps import stamp_read, stamp_written
 
 
 class Connected(NamedTuple):
-    """A link carries bytes."""
+    """A link carries bytes; one of `datagrams` may lose, double and reorder them."""
 
     link: int
+    datagrams: bool = False
 
 
 class Disconnected(NamedTuple):
@@ -73,7 +74,7 @@ _NOTHING = Remembered()
 class Node:
     """One broker and its links."""
 
-    __slots__ = ("_identity", "_make_session", "_sessions", "_wall", "broker")
+    __slots__ = ("_has_streams_only", "_identity", "_repairs", "_sessions", "_wall", "broker")
 
     def __init__(
         self,
@@ -89,9 +90,8 @@ class Node:
         it, events are stamped where they pass links."""
         self.broker = Broker(node, incarnation, combination, remembered, random)
         self._identity = Identity(node, incarnation, constants)
-        self._make_session: Callable[[int, Identity], Session] = (
-            DatagramSession if combination.has_session else StreamSession
-        )
+        self._repairs = combination.has_session  # all links; otherwise those of datagrams
+        self._has_streams_only = not combination.has_session
         self._sessions: dict[int, Session] = {}
         self._wall = wall
 
@@ -142,7 +142,9 @@ class Node:
                 session.disconnected(out)
             return
         if session is None:
-            session = self._sessions[each.link] = self._make_session(each.link, self._identity)
+            kind = DatagramSession if self._repairs or each.datagrams else StreamSession
+            session = self._sessions[each.link] = kind(each.link, self._identity)
+            self._has_streams_only = self._has_streams_only and kind is StreamSession
         touched[each.link] = session
         session.connected(out, now)
 
@@ -161,7 +163,7 @@ class Node:
             if self._wall is not None:
                 message = stamp_written(message, self._identity.node, self._wall())
         data = codec.encode(message)
-        if self._make_session is StreamSession:
+        if self._has_streams_only:
             out.effects.append(Transmit(send.links, data, lane, codec.kind_of(data)))
             return
         for link in send.links:

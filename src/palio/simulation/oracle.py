@@ -39,7 +39,7 @@ class Verdict:
     allowed: int
     """Pairs that might have been, or not."""
     lost: int
-    """Pairs that had to be delivered, had nothing broken meanwhile, and were not."""
+    """Pairs that would have had to be delivered, had nothing broken meanwhile, and were not."""
 
     @property
     def is_right(self) -> bool:
@@ -47,7 +47,8 @@ class Verdict:
 
     def __str__(self) -> str:
         if self.is_right:
-            return f"right: {self.required} deliveries had to be, {self.allowed} might have been"
+            lost = f"; {self.lost} were lost while links or brokers came or went" if self.lost else ""
+            return f"right: {self.required} deliveries had to be, {self.allowed} might have been{lost}"
         lines = []
         for what, pairs in (("missing", self.missing), ("wrong", self.wrong), ("repeated", self.repeated)):
             lines += [f"{what}: {event.to_json()} for {subscription}" for subscription, event in pairs]
