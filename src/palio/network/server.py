@@ -17,7 +17,7 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, MissingExtra, PalioError
+from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra, PalioError
 from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.disk import PASSING, StoreDisk
@@ -28,6 +28,7 @@ from palio.network.neighbours import Neighbours
 from palio.network.security.door import Door
 from palio.network.security.exposure import check_exposure
 from palio.network.security.principals import Principal
+from palio.network.security.shares import Shares
 from palio.network.security.tls import names_in
 from palio.network.sessions import Session
 from palio.network.settings import Settings
@@ -49,6 +50,7 @@ class Server:
     """One broker. `addresses` are where it listens, once it is started."""
 
     host: Host
+    shares: Shares
     neighbours: Neighbours
     loop: asyncio.AbstractEventLoop
     node: int
@@ -86,6 +88,7 @@ class Server:
         constants = Constants.of(self._combination)
         remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes)
         node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random)
+        self.shares = Shares(self.settings.limits, self.loop.time)
         self.host = Host(node, StoreDisk(self.store, self._store_failed))
         is_open = self.door.is_open
         self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
@@ -125,16 +128,16 @@ class Server:
 
     def open_session(self, principal: Principal, app: str = "") -> Session:
         """A session for a client, whatever it speaks; whoever opens one closes it by `left`."""
-        limits = self.settings.limits
-        if len(self.sessions) >= limits.connections:
-            raise LimitReached("connections", limits.connections, "there are enough clients")
+        self.shares.connections.take(principal.name)
         name = f"{PASSING}{self.incarnation}.{next(self._session_numbers)}"
-        session = Session(self.host, name, principal, app, limits, self.settings.flow)
+        session = Session(self.host, name, principal, app, self.settings.limits, self.settings.flow, self.shares)
         self.sessions.add(session)
         return session
 
     def left(self, session: Session, reason: str = "") -> None:
         """A client is gone."""
+        if session in self.sessions:
+            self.shares.connections.leave(session.principal.name)
         session.close()
         self.sessions.discard(session)
         self.names.pop(session, None)
