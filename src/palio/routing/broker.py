@@ -127,8 +127,9 @@ class Broker:
         written = self._requests.write()
         if written is not None:
             self._effects.append(written)
+        jobs = self._events.work()
         self._effects += self._events.route()
-        for job in self._events.work():
+        for job in jobs:
             self._jobs += 1
             self._effects.append(Work(job, self._jobs))
         effects, self._effects = self._effects, []
@@ -199,7 +200,9 @@ class Broker:
         self._effects += self._announcing.reported(link, message)
 
     def _work_done(self, done: WorkDone) -> None:
-        """Work changes how fast answers are found, never which; there is nothing to wait for."""
+        """Work changes how fast answers are found, never which."""
+        if done.result is not None:
+            done.result()
 
     # Clients
 
