@@ -53,7 +53,7 @@ class MemoryStore:
         self._seen: deque[bytes] = deque(maxlen=self._keeping.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
-        self.log = MemoryLog()
+        self.log = MemoryLog(self._lock)
         self.dead_letters = MemoryDeadLetters(self._keeping.dead_letters)
 
     def open(self) -> Recovered:
@@ -179,25 +179,29 @@ class MemoryQueue:
 
 
 class MemoryLog:
-    """What was let in here."""
+    """What was let in here; whoever writes holds the lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
         self._entries: list[LogEntry] = []
         self._next = 1
         self._bytes = 0
         self._latest = 0.0
 
     def bounds(self) -> tuple[int, int]:
-        return self._next - len(self._entries), self._next
+        with self._lock:
+            return self._next - len(self._entries), self._next
 
     def read(self, start: int, limit: int) -> list[LogEntry]:
-        oldest, _ = self.bounds()
-        if start < oldest:
-            raise ExpiredOffset(start, oldest)
-        return self._entries[start - oldest : start - oldest + limit]
+        with self._lock:
+            oldest, _ = self.bounds()
+            if start < oldest:
+                raise ExpiredOffset(start, oldest)
+            return self._entries[start - oldest : start - oldest + limit]
 
     def find(self, time: float) -> int:
-        return self.bounds()[0] + bisect_left(self._entries, time, key=lambda entry: entry.time)
+        with self._lock:
+            return self.bounds()[0] + bisect_left(self._entries, time, key=lambda entry: entry.time)
 
     def size(self) -> Size:
         return Size(len(self._entries), self._bytes)

@@ -11,7 +11,7 @@ from threading import Event
 from palio.errors import PalioError, StoreError
 from palio.network.store.directory import Directory
 from palio.network.store.interface import Answer, Keeping, Recovered, Writable
-from palio.network.store.ledger import Ledger, read_ledger
+from palio.network.store.ledger import Ledger, read_keys, read_ledger
 from palio.network.store.memory import new_node_number
 from palio.network.store.reading import DiskDeadLetters, DiskLog, DiskQueue, Reader
 from palio.network.store.schema import Safety, errors_of, open_for_writing
@@ -55,7 +55,7 @@ class SqliteStore:
             try:
                 with errors_of(path):
                     ledger = read_ledger(connection)
-                    recovered = _recover(connection, ledger)
+                    recovered = _recover(connection, ledger, self._keeping.duplicates)
                 reader = Reader(path)
             except PalioError:
                 connection.close()
@@ -115,7 +115,7 @@ class _Opened:
         self.writer = writer
 
 
-def _recover(connection: sqlite3.Connection, ledger: Ledger) -> Recovered:
+def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) -> Recovered:
     """Begin a life: all that the last one left, and a number that none had."""
     known = connection.execute("SELECT node, incarnation FROM identity").fetchone()
     node, incarnation = (new_node_number(), 1) if known is None else (known[0], known[1] + 1)
@@ -137,5 +137,4 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger) -> Recovered:
         assert isinstance(event, Publish)
         unfinished.append(Logged(event, publisher, key))
         ledger.unfinished[event.id] = (offset, len(data))
-    seen = tuple(key for (key,) in connection.execute("SELECT key FROM seen ORDER BY number"))
-    return Recovered(node, incarnation, tuple(records), tuple(unfinished), seen)
+    return Recovered(node, incarnation, tuple(records), tuple(unfinished), read_keys(connection, duplicates))
