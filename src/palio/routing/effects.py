@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from palio.filters.filter import Filter
 from palio.routing.clients import Answer, ClientRequest
-from palio.routing.messages import EventId, Message, Publish
+from palio.routing.messages import EventId, LogPage, Message, Publish
 
 Client: TypeAlias = str
 Lane: TypeAlias = Literal["control", "events"]
@@ -83,6 +84,13 @@ class WorkDone(NamedTuple):
     result: Any
 
 
+class ReadDone(NamedTuple):
+    """What a `Read` has found; None where the log cannot be read."""
+
+    token: int
+    page: LogPage | None
+
+
 class QueueFull(NamedTuple):
     """A durable queue that blocks publishers can take no more."""
 
@@ -108,6 +116,7 @@ Input: TypeAlias = (
     | NotPersisted
     | Credit
     | WorkDone
+    | ReadDone
     | QueueFull
     | QueueFree
 )
@@ -178,11 +187,11 @@ class Finished(NamedTuple):
 
 
 class Home(NamedTuple):
-    """A broker that has durable subscriptions, and the last life of it that was heard of; the last record of a broker
-    holds. One that is `gone` is not waited for any more."""
+    """A broker that has durable subscriptions or a log, and what was last heard of it (`keeping.reach`); the last
+    record of a broker holds. One that is `gone` is not waited for any more."""
 
     broker: int
-    incarnation: int
+    standing: int
     gone: bool = False
 
 
@@ -202,6 +211,17 @@ class Persist(NamedTuple):
     """Write records, all or none, then answer with the token."""
 
     records: tuple[Entry, ...]
+    token: int
+
+
+class Read(NamedTuple):
+    """Look at so many events of the log, from an offset, or from a time where there is none; find those that match, and
+    answer with the token."""
+
+    wanted: Filter
+    place: int | None
+    since: float
+    limit: int
     token: int
 
 
@@ -246,4 +266,4 @@ class Drop(NamedTuple):
 UNWANTED: Final = "nobody wants it here"
 
 
-Effect: TypeAlias = Send | Deliver | Reply | Persist | SetTimer | CancelTimer | Work | Close | Drop
+Effect: TypeAlias = Send | Deliver | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop

@@ -21,6 +21,7 @@ from palio.routing.effects import (
     Persisted,
     QueueFree,
     QueueFull,
+    ReadDone,
     Received,
     Remembered,
     Requested,
@@ -63,6 +64,7 @@ NodeInput: TypeAlias = (
     | Persisted
     | NotPersisted
     | WorkDone
+    | ReadDone
     | QueueFull
     | QueueFree
 )
