@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-from palio import Event
-from palio.routing.clients import Past
+from palio import Event, Filter
+from palio.routing.clients import Past, ReplayClient
 from palio.routing.codec import decode_event
+from palio.routing.effects import Requested
+from palio.routing.messages import LogPage, PastEvent
+from palio.routing.replays import merged
 from palio.simulation import Network
 
 
@@ -76,6 +79,17 @@ def test_a_link_that_breaks_meanwhile_makes_it_partial() -> None:
     for at in range(3):
         net.publish(at, {"x": at}, confirm=True)
         net.run()
-    asked = net._clients.pasts
-    net._world.agenda.plan(0.015, net._world.agenda.plan)  # type: ignore[arg-type]
-    assert asked == {}
+    request = ReplayClient(1, Filter.parse("TRUE"))
+    net._world.handle(net._world.hosts[0], [Requested("somebody", request, net.now)])
+    net.run(0.012)
+    net.cut((1, 2))
+    net.run()
+    past = net._clients.pasts[1]
+    assert (numbers(past), past.missing) == ([0, 1], (2,))
+
+
+def test_an_offset_that_is_not_kept_any_more_is_an_error_and_no_skip() -> None:
+    request = ReplayClient(1, Filter.parse("TRUE"), places=((7, 3), (8, 1)))
+    pages = [LogPage(7, 5, 3, 3, 9, 0.0), LogPage(8, 1, 1, 2, 2, 1.0, (PastEvent(1, 1.0, b"", b""),))]
+    past = merged(request, pages, [7, 8])
+    assert (past.events, past.expired, past.missing, past.complete) == ((), ((7, 5),), (), False)

@@ -12,8 +12,10 @@ from threading import get_ident
 from typing import Final
 
 from palio.errors import PalioError
+from palio.network.replaying import log_page
 from palio.network.store.interface import Store
-from palio.routing.effects import Entry, Record
+from palio.routing.effects import Entry, Read, Record
+from palio.routing.messages import LogPage
 
 PASSING: Final = "session "  # how the names of clients begin that are connections
 
@@ -40,6 +42,13 @@ class StoreDisk:
                 self._loop.call_soon_threadsafe(self._answered, error, lasting, written)
 
         self._store.submit(lasting, answer)
+
+    def read(self, read: Read, node: int) -> LogPage | None:
+        """A piece of the log; None where it cannot be read. It takes a while."""
+        try:
+            return log_page(read, self._store.log, node)
+        except PalioError:
+            return None
 
     def _answered(self, error: PalioError | None, records: Sequence[Entry], written: Callable[[], None]) -> None:
         if error is None:

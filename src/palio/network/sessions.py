@@ -131,7 +131,9 @@ class Session:
             raise LimitReached("window", self._flow.window, "too many events wait for their confirmation")
         self._numbers += 1
         self._publishing[self._numbers] = answered
-        self._ask(clients.PublishClient(body, header, number=self._numbers, confirm=True))
+        # The same publisher by another connection is known again by its name.
+        publisher = self.principal.name
+        self._ask(clients.PublishClient(body, header, number=self._numbers, confirm=True, publisher=publisher))
 
     def revise(self, principal: Principal | None) -> None:
         """The grants of this client changed, or it is not known any more: what it may not hear now, it gets no more."""

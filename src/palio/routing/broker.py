@@ -134,12 +134,13 @@ class Broker:
         written = self._requests.write()
         if written is not None:
             self._effects.append(written)
+        jobs = self._events.work()
         if self._keeping.stirs:
             self._keep()
         self._effects += self._events.route()
         if self._keeping.stirs:
             self._effects += self._keeping.settle()
-        for job in self._events.work():
+        for job in jobs:
             self._jobs += 1
             self._effects.append(Work(job, self._jobs))
         effects, self._effects = self._effects, []
@@ -228,6 +229,11 @@ class Broker:
                 if link in self._neighbours.in_use:
                     self._effects += self._waves.asked(link, wave, self._neighbours.others(link))
 
+    def _work_done(self, done: WorkDone) -> None:
+        """Work changes how fast answers are found, never which."""
+        if done.result is not None:
+            done.result()
+
     # Clients
 
     def _client_gone(self, gone: ClientGone) -> None:
@@ -267,7 +273,7 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], Handled]]] = {
     QueueFree: lambda broker, free: broker._keeping.freed(free),
     Credit: lambda broker, credit: broker._outbox.granted(credit.link, credit.events),
     TimerFired: Broker._timer_fired,
-    WorkDone: lambda broker, done: None,  # work changes how fast answers are found, never which
+    WorkDone: Broker._work_done,
     ReadDone: lambda broker, done: broker._replays.read(done),
 }
 _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], Handled]]] = {

@@ -244,7 +244,7 @@ class Network(Brokers):
         places: Mapping[int, int] | None = None,
         limit: int = 500,
     ) -> Past:
-        """What was confirmed since a virtual time, or from places in some logs; it is asked at a broker, and waited for."""
+        """What was confirmed since a virtual time, or from places in some logs; asked at a broker, and waited for."""
         wanted = where if isinstance(where, Filter) else Filter.parse(where)
         number = len(self._clients.pasts) + 1
         request = ReplayClient(number, wanted, since, tuple(sorted((places or {}).items())), limit)

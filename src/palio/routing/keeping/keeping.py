@@ -48,11 +48,11 @@ class Keeping:
         "_is_timed",
         "_log",
         "_node",
-        "_queues",
         "_reachable",
         "_tokens",
         "_writing",
         "has_durable",
+        "queues",
         "stirs",
     )
 
@@ -64,7 +64,7 @@ class Keeping:
         self._tokens = tokens
         seen = Window(remembered.seen)
         self._log = Log(incarnation, limits.spill, limits.under_way, seen, remembered.unfinished)
-        self._queues = Queues(seen)
+        self.queues = Queues(seen)
         self._attempts = Attempts(self._log.ended)
         self._reachable = Reachable()
         self._awaited = Awaited(remembered.homes)
@@ -122,23 +122,23 @@ class Keeping:
 
     def subscribed(self, client: Client, name: str, durable: bool) -> None:
         """A subscription is there, or is not any more."""
-        self._queues.subscribed(client, name, durable)
-        self.has_durable = self._queues.has_any
+        self.queues.subscribed(client, name, durable)
+        self.has_durable = self.queues.has_any
         if durable:
             self._become(HOME)
 
     def is_durable(self, client: Client, name: str) -> bool:
-        return self._queues.is_durable(client, name)
+        return self.queues.is_durable(client, name)
 
     def filled(self, full: QueueFull) -> list[Effect]:
         """Nobody reaches this broker until there is room again: its kept events wait where they were let in."""
         self.stirs = True
-        self._queues.filled(full.client, full.name)
+        self.queues.filled(full.client, full.name)
         return self._show()
 
     def freed(self, free: QueueFree) -> list[Effect]:
         self.stirs = True
-        self._queues.freed(free.client, free.name)
+        self.queues.freed(free.client, free.name)
         return self._show()
 
     def publish(self, client: Client, publisher: str, number: int, event: Publish, content: Event) -> list[Effect]:
@@ -167,14 +167,14 @@ class Keeping:
         self.stirs = True
         event = arrival.message
         if event.kept is None:
-            return self._queues.take(recipients, event)
+            return self.queues.take(recipients, event)
         who, attempt = event.kept.identity, event.kept.attempt
         whole = arrival.interface != LOCAL or self._is_whole
-        if self._queues.is_blocked(recipients):
+        if self.queues.is_blocked(recipients):
             self._attempts.begin(event.id, attempt, arrival.interface, links, True, False)
             return []
-        effects = self._queues.keep(recipients, event, who)
-        is_written = self._queues.is_written(who, event.id, attempt)
+        effects = self.queues.keep(recipients, event, who)
+        is_written = self.queues.is_written(who, event.id, attempt)
         self._attempts.begin(event.id, attempt, arrival.interface, links, is_written, whole)
         return effects
 
@@ -213,7 +213,7 @@ class Keeping:
         """What is to be done after a batch."""
         self.stirs = False
         effects = self._attempts.answers()
-        for records in ([*self._awaited.unwritten(), *self._log.unwritten()], self._queues.unwritten()):
+        for records in ([*self._awaited.unwritten(), *self._log.unwritten()], self.queues.unwritten()):
             if records:
                 token = next(self._tokens)
                 self._writing[token] = list(records)
@@ -232,7 +232,7 @@ class Keeping:
             if isinstance(record, Logged):
                 effects += self._log.written(record)
             elif isinstance(record, Queued):
-                for id, attempt in self._queues.written(record):
+                for id, attempt in self.queues.written(record):
                     self._attempts.written(id, attempt)
         return effects
 
@@ -246,7 +246,7 @@ class Keeping:
             elif isinstance(record, Home):
                 self._awaited.write_again(record)
             elif isinstance(record, Queued):
-                for id, attempt in self._queues.failed(record):
+                for id, attempt in self.queues.failed(record):
                     self._attempts.written(id, attempt, whole=False)
         return effects
 
@@ -278,11 +278,6 @@ class Keeping:
         return self._awaited.logs()
 
     @property
-    def inversions(self) -> int:
-        """How many kept events came here after one that the same broker had let in later."""
-        return self._queues.inversions
-
-    @property
     def _is_whole(self) -> bool:
         """Whether an event that is routed now reaches everyone that it is for."""
         return self._awaited.all_in(self._reachable) and self._echo.holds(self._reachable.grown)
@@ -298,7 +293,7 @@ class Keeping:
     def _show(self) -> list[Effect]:
         """This broker is reached by others where it keeps something and can take what comes."""
         kept = (self._awaited.standing(self._node) or 0) & ALL
-        if not kept or self._queues.has_full:
+        if not kept or self.queues.has_full:
             return self._reachable.removed(LOCAL, [self._node])
         self._reachable.added(LOCAL, [(self._node, self._incarnation << KINDS | kept)])
         return []
