@@ -48,7 +48,7 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
     """An event, encoded; a header where the client, a Spark job say, has looked at its content already.
 
     `number` is the client's own, and the answer repeats it: `Refused`, or `Accepted` where `confirm` asks for it.
-    `publisher` is who duplicates are known by, where that is not the client: one that has many connections, say.
+    `publisher` is whose event it is, where that is known better than by the client's name: duplicates are known by it.
     """
 
     body: bytes

@@ -85,7 +85,8 @@ class Serving:
     def gone(self, client: Client) -> list[ClientRequest]:
         """What a client that left does not ask for any more: all but what is durable."""
         self._entrance.gone(client)
-        wants = [each for each in self._tables.wants.names(client) if not self._keeping.is_durable(client, each)]
+        is_durable = self._keeping.queues.is_durable
+        wants = [each for each in self._tables.wants.names(client) if not is_durable(client, each)]
         offers = self._tables.offers.names(client)
         return [*map(UnsubscribeClient, wants), *map(UnadvertiseClient, offers)]
 

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from palio.events import Event
+from palio.routing.clients import PublishClient
 from palio.routing.effects import (
     Client,
     Effect,
@@ -29,7 +30,7 @@ from palio.routing.keeping.limits import Limits
 from palio.routing.keeping.log import Log
 from palio.routing.keeping.queues import Queues
 from palio.routing.keeping.reach import ALL, HOME, KINDS, LOG, Awaited, Reachable
-from palio.routing.keeping.window import Window, identity
+from palio.routing.keeping.window import Window, identity, published
 from palio.routing.messages import LOCAL, Acknowledge, Kept, Publish, Reach
 
 TIMER: Final = "keeping"
@@ -127,9 +128,6 @@ class Keeping:
         if durable:
             self._become(HOME)
 
-    def is_durable(self, client: Client, name: str) -> bool:
-        return self.queues.is_durable(client, name)
-
     def filled(self, full: QueueFull) -> list[Effect]:
         """Nobody reaches this broker until there is room again: its kept events wait where they were let in."""
         self.stirs = True
@@ -141,13 +139,14 @@ class Keeping:
         self.queues.freed(free.client, free.name)
         return self._show()
 
-    def publish(self, client: Client, publisher: str, number: int, event: Publish, content: Event) -> list[Effect]:
+    def publish(self, client: Client, request: PublishClient, event: Publish, content: Event) -> list[Effect]:
         """Somebody wants to be assured of an event."""
         self.stirs = True
-        who = identity(publisher or client, content)
         self._become(LOG)
-        kept = msgspec.structs.replace(event, kept=Kept(who, 0))
-        return self._log.publish(client, number, kept, who, self._awaited.missing(self._reachable))
+        publisher = request.publisher or client
+        who = identity(publisher, content)
+        logged = Logged(msgspec.structs.replace(event, kept=Kept(who, 0)), publisher, published(who))
+        return self._log.publish(client, request.number, logged, who, self.missing)
 
     def standing_of(self, broker: int) -> int | None:
         """What was last heard of a broker that is waited for."""
