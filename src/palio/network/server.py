@@ -87,6 +87,7 @@ class Server:
         remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes)
         node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random)
         self.host = Host(node, StoreDisk(self.store))
+        self.host.give_all([])  # what the last life has not finished goes on
         is_open = self.door.is_open
         self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
         try:

@@ -100,6 +100,8 @@ class World:
         host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall)
         for way in host.ways:
             self.connect(way.edge)
+        if remembered.unfinished:
+            self.handle(host, ())
 
     def stop(self, host: Host) -> None:
         """End a life without a word."""
