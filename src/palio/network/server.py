@@ -35,6 +35,7 @@ from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
 from palio.routing.constants import Constants
+from palio.routing.effects import Remembered
 from palio.routing.node import Node
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class Server:
         recovered = self.store.open()
         self.node, self.incarnation = recovered.node, recovered.incarnation
         constants = Constants.of(self._combination)
-        node = Node(self.node, self.incarnation, self._combination, constants, recovered.records, self._random.random)
+        remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes)
+        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random)
         self.host = Host(node, StoreDisk(self.store, self._store_failed))
         is_open = self.door.is_open
         self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)

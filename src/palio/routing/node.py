@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from palio.errors import PalioError
@@ -17,9 +17,12 @@ from palio.routing.effects import (
     Drop,
     Input,
     Lane,
+    NotPersisted,
     Persisted,
+    QueueFree,
+    QueueFull,
     Received,
-    Record,
+    Remembered,
     Requested,
     Send,
     TimerFired,
@@ -50,7 +53,22 @@ class Arrived(NamedTuple):
     at: float
 
 
-NodeInput: TypeAlias = Connected | Disconnected | Arrived | Requested | TimerFired | ClientGone | Persisted | WorkDone
+NodeInput: TypeAlias = (
+    Connected
+    | Disconnected
+    | Arrived
+    | Requested
+    | TimerFired
+    | ClientGone
+    | Persisted
+    | NotPersisted
+    | WorkDone
+    | QueueFull
+    | QueueFree
+)
+
+
+_NOTHING = Remembered()
 
 
 class Node:
@@ -64,13 +82,13 @@ class Node:
         incarnation: int,
         combination: Combination,
         constants: Constants,
-        recovered: Iterable[Record] = (),
+        remembered: Remembered = _NOTHING,
         random: Callable[[], float] = no_chance,
         wall: Callable[[], float] | None = None,
     ) -> None:
         """`wall` is a clock apart from the one that goes in with each batch, in seconds since 1970, and may jump. With
         it, events are stamped where they pass links."""
-        self.broker = Broker(node, incarnation, combination, recovered, random)
+        self.broker = Broker(node, incarnation, combination, remembered, random)
         self._identity = Identity(node, incarnation, constants)
         self._repairs = combination.has_session  # all links; otherwise those of datagrams
         self._has_streams_only = not combination.has_session

@@ -28,7 +28,7 @@ from palio.network.store.interface import (
 )
 from palio.routing import codec
 from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Client, Finished, Logged, Queued, Record
+from palio.routing.effects import Client, Finished, Home, Logged, Queued, Record
 from palio.routing.messages import EventId, Publish
 
 _NODES: Final = 2**32 - 1
@@ -50,6 +50,7 @@ class MemoryStore:
         self._incarnation = 0
         self._records: dict[tuple[Client, str, str], Record] = {}
         self._unfinished: dict[EventId, Logged] = {}
+        self._homes: dict[int, Home] = {}
         self._seen: deque[bytes] = deque(maxlen=self._keeping.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
@@ -59,7 +60,9 @@ class MemoryStore:
     def open(self) -> Recovered:
         self._incarnation += 1
         records, unfinished = tuple(self._records.values()), tuple(self._unfinished.values())
-        return Recovered(self._node, self._incarnation, records, unfinished, tuple(self._seen))
+        return Recovered(
+            self._node, self._incarnation, records, unfinished, tuple(self._seen), tuple(self._homes.values())
+        )
 
     def submit(self, entries: Sequence[Writable], answer: Answer) -> None:
         try:
@@ -116,6 +119,8 @@ class MemoryStore:
                 self._see(key)
             case Finished(id):
                 self._unfinished.pop(id, None)
+            case Home(broker):
+                self._homes[broker] = entry
             case Acknowledged(client, name, numbers):
                 self.queue(client, name).remove(numbers)
             case Buried():

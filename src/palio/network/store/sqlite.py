@@ -18,7 +18,7 @@ from palio.network.store.schema import Safety, errors_of, open_for_writing
 from palio.network.store.writer import Writer
 from palio.routing import codec
 from palio.routing.clients import AdvertiseClient, SubscribeClient
-from palio.routing.effects import Client, Logged, Record
+from palio.routing.effects import Client, Home, Logged, Record
 from palio.routing.messages import Publish
 
 
@@ -137,4 +137,7 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
         assert isinstance(event, Publish)
         unfinished.append(Logged(event, publisher, key))
         ledger.unfinished[event.id] = (offset, len(data))
-    return Recovered(node, incarnation, tuple(records), tuple(unfinished), read_keys(connection, duplicates))
+    rows = connection.execute("SELECT broker, incarnation, gone FROM homes ORDER BY broker")
+    homes = tuple(Home(broker, life, bool(gone)) for broker, life, gone in rows)
+    seen = read_keys(connection, duplicates)
+    return Recovered(node, incarnation, tuple(records), tuple(unfinished), seen, homes)

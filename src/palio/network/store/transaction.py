@@ -15,7 +15,7 @@ from palio.network.store.interface import Acknowledged, Buried, Exhumed, Keeping
 from palio.network.store.ledger import Ledger, QueueKey, Waiting, pack_keys
 from palio.routing import codec
 from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Finished, Logged, Queued, Record
+from palio.routing.effects import Finished, Home, Logged, Queued, Record
 from palio.routing.messages import EventId, Publish
 
 
@@ -56,6 +56,8 @@ class Transaction:
                     self._enqueue(each)
                 case Finished():
                     self._finish(each.event)
+                case Home():
+                    self._connection.execute("INSERT OR REPLACE INTO homes VALUES (?, ?, ?)", each)
                 case Acknowledged():
                     self._acknowledge(each)
                 case Record():
