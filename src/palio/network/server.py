@@ -17,7 +17,7 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, MissingExtra, PalioError
+from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, MissingExtra
 from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.disk import PASSING, StoreDisk
@@ -86,7 +86,7 @@ class Server:
         constants = Constants.of(self._combination)
         remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes)
         node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random)
-        self.host = Host(node, StoreDisk(self.store, self._store_failed))
+        self.host = Host(node, StoreDisk(self.store))
         is_open = self.door.is_open
         self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
         try:
@@ -123,13 +123,17 @@ class Server:
 
     # Clients
 
-    def open_session(self, principal: Principal, app: str = "") -> Session:
-        """A session for a client, whatever it speaks; whoever opens one closes it by `left`."""
+    def open_session(self, principal: Principal, app: str = "", publisher: str = "") -> Session:
+        """A session for a client, whatever it speaks; whoever opens one closes it by `left`.
+
+        `publisher` is what the same client calls itself in its next session: an event that it sends again is known by
+        that, its source and its id.
+        """
         limits = self.settings.limits
         if len(self.sessions) >= limits.connections:
             raise LimitReached("connections", limits.connections, "there are enough clients")
         name = f"{PASSING}{self.incarnation}.{next(self._session_numbers)}"
-        session = Session(self.host, name, principal, app, limits, self.settings.flow)
+        session = Session(self.host, self.store, name, principal, app, limits, self.settings.flow, publisher)
         self.sessions.add(session)
         return session
 
@@ -197,9 +201,6 @@ class Server:
         if self.settings.tls is None:
             raise InvalidArgument("to listen with TLS a certificate and its key are needed (--tls)")
         return self.settings.tls.context()
-
-    def _store_failed(self, error: PalioError) -> None:
-        log.error("not written", extra={"reason": str(error)})
 
     def _measure(self) -> None:
         counts = self.host.counts

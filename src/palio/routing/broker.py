@@ -128,12 +128,13 @@ class Broker:
         written = self._requests.write()
         if written is not None:
             self._effects.append(written)
+        jobs = self._events.work()
         if self._keeping.stirs:
             self._keep()
         self._effects += self._events.route()
         if self._keeping.stirs:
             self._effects += self._keeping.settle()
-        for job in self._events.work():
+        for job in jobs:
             self._jobs += 1
             self._effects.append(Work(job, self._jobs))
         effects, self._effects = self._effects, []
@@ -240,7 +241,9 @@ class Broker:
         self._effects += self._announcing.reported(link, message)
 
     def _work_done(self, done: WorkDone) -> None:
-        """Work changes how fast answers are found, never which; there is nothing to wait for."""
+        """Work changes how fast answers are found, never which."""
+        if done.result is not None:
+            done.result()
 
     # Clients
 

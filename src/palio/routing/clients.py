@@ -48,12 +48,14 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
     """An event, encoded; a header where the client, a Spark job say, has looked at its content already.
 
     `number` is the client's own, and the answer repeats it: `Refused`, or `Accepted` where `confirm` asks for it.
+    `publisher` is whose event it is, where that is known better than by the client's name: duplicates are known by it.
     """
 
     body: bytes
     header: bytes = b""
     number: int = 0
     confirm: bool = False
+    publisher: str = ""
 
 
 class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):

@@ -8,7 +8,7 @@ that asked for it: it comes out when `Persisted` goes in.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from palio.routing.clients import Answer, ClientRequest
 from palio.routing.messages import EventId, Message, Publish
@@ -79,8 +79,10 @@ class Credit(NamedTuple):
 
 
 class WorkDone(NamedTuple):
+    """A job is done, and returned something."""
+
     token: int
-    result: Any
+    result: Callable[[], None] | None
 
 
 class QueueFull(NamedTuple):
@@ -218,10 +220,14 @@ class CancelTimer(NamedTuple):
     name: str
 
 
-class Work(NamedTuple):
-    """Call `job` beside everything else, then answer with the token and what it returned."""
+Job: TypeAlias = Callable[[], Callable[[], None] | None]
+"""What can be done beside everything else, in any thread; it may return what is left for its broker to do itself."""
 
-    job: Callable[[], Any]
+
+class Work(NamedTuple):
+    """Do a job beside everything else, then answer with the token and what it returned."""
+
+    job: Job
     token: int
 
 

@@ -7,14 +7,14 @@ knows which of their keys match, or they are looked up here, in an index that is
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from palio.errors import PalioError
 from palio.filters.filter import Filter
-from palio.routing.effects import UNWANTED, Deliver, Drop, Effect
+from palio.routing.effects import UNWANTED, Deliver, Drop, Effect, Job
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Route, Working
 from palio.routing.keeping.keeping import Keeping
@@ -75,7 +75,7 @@ class EventPath:
             self._carry_out(arrival, route, keys, effects)
         return effects
 
-    def work(self) -> list[Callable[[], object]]:
+    def work(self) -> list[Job]:
         """What can be done beside everything else."""
         jobs = [each.work() for each in (self._works, self._index) if each is not None]
         return [job for job in jobs if job is not None]

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from palio.events import Event
+from palio.routing.clients import PublishClient
 from palio.routing.effects import (
     Client,
     Effect,
@@ -28,7 +29,7 @@ from palio.routing.keeping.limits import Limits
 from palio.routing.keeping.log import Log
 from palio.routing.keeping.queues import Queues
 from palio.routing.keeping.reach import Awaited, Reachable
-from palio.routing.keeping.window import Window, identity
+from palio.routing.keeping.window import Window, identity, published
 from palio.routing.messages import LOCAL, Acknowledge, Kept, Publish, Reach
 
 TIMER: Final = "keeping"
@@ -149,12 +150,13 @@ class Keeping:
         self._queues.freed(free.client, free.name)
         return self._show()
 
-    def publish(self, client: Client, number: int, event: Publish, content: Event) -> list[Effect]:
+    def publish(self, client: Client, request: PublishClient, event: Publish, content: Event) -> list[Effect]:
         """Somebody wants to be assured of an event."""
         self.stirs = True
-        who = identity(client, content)
-        kept = msgspec.structs.replace(event, kept=Kept(who, 0))
-        return self._log.publish(client, number, kept, who, self._awaited.missing(self._reachable))
+        publisher = request.publisher or client
+        who = identity(publisher, content)
+        logged = Logged(msgspec.structs.replace(event, kept=Kept(who, 0)), publisher, published(who))
+        return self._log.publish(client, request.number, logged, who, self._awaited.missing(self._reachable))
 
     def life_of(self, broker: int) -> int | None:
         """The last known life of a broker that is waited for."""
