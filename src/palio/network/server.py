@@ -91,6 +91,7 @@ class Server:
         node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random)
         self.shares = Shares(self.settings.limits, self.loop.time)
         self.host = Host(node, StoreDisk(self.store))
+        self.host.give_all([])  # what the last life has not finished goes on
         is_open = self.door.is_open
         self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
         try:
