@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from palio.errors import LimitReached, PalioError, Refused
 from palio.filters.filter import Filter
+from palio.network.asking import Asking
 from palio.network.confirming import Answered, Confirming, error_of
 from palio.network.durable import DurableOutlet
 from palio.network.outlets import Outlet
@@ -81,6 +82,7 @@ class Session:
         self._subscribing: dict[str, Answered] = {}
         whose = f"{principal.name}/{publisher}" if publisher else client
         self._confirming = Confirming(self._ask, flow.window, whose)
+        self.asking = Asking(self._ask)
         self._advertised: set[str] = set()
         self._something = asyncio.Event()
         self._is_open = True
@@ -223,6 +225,7 @@ class Session:
         for answered in subscribing.values():
             answered(gone)
         self._confirming.close(gone)
+        self.asking.close(gone)
         self._wake()
 
     # The same for those who can wait
@@ -304,8 +307,14 @@ class Session:
 
     def answer(self, answer: Answer) -> None:
         match answer:
+            case clients.Accepted(number) if number < 0:
+                self.asking.answered(number, None)
             case clients.Accepted(number):
                 self._confirming.accepted(number)
+            case clients.Past(number):
+                self.asking.answered(number, answer)
+            case clients.Refused(number=number) if number < 0:
+                self.asking.answered(number, error_of(answer))
             case clients.Refused():
                 if not self._confirming.refused(answer):
                     self._unasked(error_of(answer))
