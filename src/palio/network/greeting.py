@@ -58,7 +58,7 @@ class Greeter:
 
     def _client(self, channel: Channel, hello: ClientHello, principal: Principal, rest: list[bytes]) -> None:
         self._done(channel)
-        session = self._server.open_session(principal, hello.app)
+        session = self._server.open_session(principal, hello.app, hello.publisher)
         client = BinaryClient(self._server, channel, hello, session)
         self._server.names[session] = channel.peer
         if rest:

@@ -8,11 +8,16 @@ goes to one connection leaves in one write.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol, cast
 
+from palio import errors
+from palio.errors import PalioError
+from palio.network.store.interface import Acknowledged, Writable
 from palio.routing import codec
 from palio.routing.clients import Accepted, Answer, PublishClient
 from palio.routing.effects import (
@@ -22,8 +27,14 @@ from palio.routing.effects import (
     Deliver,
     Drop,
     Lane,
+    NotPersisted,
     Persist,
     Persisted,
+    Queued,
+    QueueFree,
+    QueueFull,
+    Read,
+    ReadDone,
     Reply,
     Requested,
     SetTimer,
@@ -31,10 +42,11 @@ from palio.routing.effects import (
     Work,
     WorkDone,
 )
-from palio.routing.messages import Publish
+from palio.routing.messages import LogPage, Publish
 from palio.routing.node import Arrived, Node, NodeInput
 from palio.routing.session import Transmit
 
+log = logging.getLogger("palio.host")
 _AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
 
 
@@ -61,10 +73,21 @@ class ClientEnd(Protocol):
         """A batch is over: it may look at what it got."""
 
 
-class Disk(Protocol):
-    """Where records go; `written` is called in the loop's own thread, once they are safe."""
+class QueueEnd(ClientEnd, Protocol):
+    """Where a durable subscription's events go."""
 
-    def write(self, records: Sequence[Any], written: Callable[[], None]) -> None: ...
+    def queued_more(self) -> None:
+        """Something was written to its queue."""
+
+
+class Disk(Protocol):
+    """Where entries go; the answer comes in the loop's own thread: None once they are safe, or why they are not."""
+
+    def write(self, entries: Sequence[Writable], answered: Callable[[PalioError | None], None]) -> None: ...
+
+    def read(self, read: Read, node: int) -> LogPage | None:
+        """Called in another thread."""
+        ...
 
 
 class Host:
@@ -85,6 +108,7 @@ class Host:
         self._touched: dict[ClientEnd, None] = {}
         self._blocking: set[object] = set()
         self._held: list[Transmit | Reply] = []
+        self._full: set[tuple[Client, str]] = set()  # durable queues that take no more
         self._workers = ThreadPoolExecutor(1, "palio-work")
         self._closed = False
 
@@ -192,7 +216,48 @@ class Host:
             self._touched[end] = None
 
     def _persist(self, effect: Persist) -> None:
-        self._disk.write(effect.records, lambda: self.give(Persisted(effect.token)))
+        def answered(error: PalioError | None) -> None:
+            if error is not None:
+                self._not_written(effect.token, error)
+                return
+            self.give(Persisted(effect.token))
+            for record in effect.records:
+                if type(record) is Queued:
+                    self._queued(record)
+
+        self._disk.write(effect.records, answered)
+
+    def _queued(self, record: Queued) -> None:
+        end = self.clients.get(record.client)
+        if end is not None and hasattr(end, "queued_more"):
+            cast(QueueEnd, end).queued_more()
+            self.counts["out"] += 1
+            self._wake(end)
+
+    def _not_written(self, token: int, error: PalioError) -> None:
+        log.error("not written", extra={"reason": str(error)})
+        self.drops["not written"] += 1
+        if isinstance(error, errors.QueueFull):
+            self._full.add((error.client, error.name))
+            self.give(QueueFull(error.client, error.name))
+        self.give(NotPersisted(token, str(error)))
+
+    def acknowledge(self, done: Acknowledged) -> None:
+        """Events of a durable subscription need not be kept any more."""
+
+        def answered(error: PalioError | None) -> None:
+            key = (done.client, done.name)
+            if error is None and key in self._full:
+                self._full.discard(key)
+                self.give(QueueFree(*key))
+
+        self._disk.write([done], answered)
+
+    def _wake(self, end: ClientEnd) -> None:
+        """Let a client look, at the end of the batch or, outside of one, in the next turn of the loop."""
+        if not self._touched:
+            self._loop.call_soon(self._settle)
+        self._touched[end] = None
 
     def _set_timer(self, effect: SetTimer) -> None:
         self._cancel_timer(CancelTimer(effect.name))
@@ -208,11 +273,20 @@ class Host:
             timer.cancel()
 
     def _work(self, effect: Work) -> None:
-        def done(future: asyncio.Future[Any]) -> None:
-            if not future.cancelled() and future.exception() is None and not self._closed:
-                self.give(WorkDone(effect.token, future.result()))
+        self._beside(effect.job, lambda result: WorkDone(effect.token, result))
 
-        self._loop.run_in_executor(self._workers, effect.job).add_done_callback(done)
+    def _read(self, effect: Read) -> None:
+        read = partial(self._disk.read, effect, self.node.broker.node)
+        self._beside(read, lambda page: ReadDone(effect.token, page))
+
+    def _beside(self, job: Callable[[], Any], done: Callable[[Any], NodeInput]) -> None:
+        """Do something in another thread, and give the node what comes of it."""
+
+        def finished(future: asyncio.Future[Any]) -> None:
+            if not future.cancelled() and future.exception() is None and not self._closed:
+                self.give(done(future.result()))
+
+        self._loop.run_in_executor(self._workers, job).add_done_callback(finished)
 
     def _close(self, effect: Close) -> None:
         self.drops[effect.reason] += 1
@@ -237,6 +311,7 @@ _CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {
     Persist: Host._persist,
     SetTimer: Host._set_timer,
     CancelTimer: Host._cancel_timer,
+    Read: Host._read,
     Work: Host._work,
     Close: Host._close,
     Drop: Host._drop,
