@@ -12,6 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, Protocol, cast
 
 from palio import errors
@@ -33,6 +34,8 @@ from palio.routing.effects import (
     Queued,
     QueueFree,
     QueueFull,
+    Read,
+    ReadDone,
     Reply,
     Requested,
     SetTimer,
@@ -40,7 +43,7 @@ from palio.routing.effects import (
     Work,
     WorkDone,
 )
-from palio.routing.messages import Publish
+from palio.routing.messages import LogPage, Publish
 from palio.routing.node import Arrived, Node, NodeInput
 from palio.routing.session import Transmit
 
@@ -83,6 +86,10 @@ class Disk(Protocol):
     """Where entries go; the answer comes in the loop's own thread: None once they are safe, or why they are not."""
 
     def write(self, entries: Sequence[Writable], answered: Callable[[PalioError | None], None]) -> None: ...
+
+    def read(self, read: Read, node: int) -> LogPage | None:
+        """Called in another thread."""
+        ...
 
 
 class Host:
@@ -300,11 +307,20 @@ class Host:
             timer.cancel()
 
     def _work(self, effect: Work) -> None:
-        def done(future: asyncio.Future[Any]) -> None:
-            if not future.cancelled() and future.exception() is None and not self._closed:
-                self.give(WorkDone(effect.token, future.result()))
+        self._beside(effect.job, lambda result: WorkDone(effect.token, result))
 
-        self._loop.run_in_executor(self._workers, effect.job).add_done_callback(done)
+    def _read(self, effect: Read) -> None:
+        read = partial(self._disk.read, effect, self.node.broker.node)
+        self._beside(read, lambda page: ReadDone(effect.token, page))
+
+    def _beside(self, job: Callable[[], Any], done: Callable[[Any], NodeInput]) -> None:
+        """Do something in another thread, and give the node what comes of it."""
+
+        def finished(future: asyncio.Future[Any]) -> None:
+            if not future.cancelled() and future.exception() is None and not self._closed:
+                self.give(done(future.result()))
+
+        self._loop.run_in_executor(self._workers, job).add_done_callback(finished)
 
     def _close(self, effect: Close) -> None:
         self.drops[effect.reason] += 1
@@ -329,6 +345,7 @@ _CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {
     Persist: Host._persist,
     SetTimer: Host._set_timer,
     CancelTimer: Host._cancel_timer,
+    Read: Host._read,
     Work: Host._work,
     Close: Host._close,
     Drop: Host._drop,

@@ -10,6 +10,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,16 @@ def test_a_directory_that_others_may_read_is_closed_to_them(tmp_path: Path) -> N
     tmp_path.chmod(0o755)
     opened(tmp_path).close()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(("safety", "level"), [("durable", 2), ("relaxed", 1)])
+def test_a_durable_store_syncs_before_it_answers(tmp_path: Path, safety: Any, level: int) -> None:
+    store = SqliteStore(tmp_path, safety=safety)
+    store.open()
+    connection = store._open.connection
+    assert connection.execute("PRAGMA synchronous").fetchall() == [(level,)]
+    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    store.close()
 
 
 def test_two_brokers_cannot_have_one_directory(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ _PAGES: Final = {
     "/static/docs.js": ("docs.js", "text/javascript"),
     "/static/palio.css": ("palio.css", "text/css"),
 }
+_OWN: Final = ("http", "sse", "websocket", "push")
 _MOST_DEAD_LETTERS: Final = 1_000
 Handler = Callable[[Request, Principal], Awaitable[Response]]
 
@@ -107,9 +108,10 @@ class Gateway:
         """Serve nobody any more."""
         self._is_ready = False
         await self._push.stop()
+        for session in [each for each in self._server.sessions if each.app in _OWN]:
+            session.end("the broker is stopping")
         if self._listener is not None and self._serving is not None:
-            self._listener.should_exit = True
-            await asyncio.wait([self._serving])
+            await self._listener.end(self._serving)
 
     def _routes(self) -> Starlette:
         known = self._known
