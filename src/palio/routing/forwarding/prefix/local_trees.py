@@ -6,14 +6,20 @@ of a change yet have another version, and match content until they have.
 
 Building costs the whole set, some hundred microseconds for each filter, so a tree is built only once so many events
 have come since the last change, `patience` for each filter; until then they go by content and without a header.
+
+Filters that lie within each other make a tree as deep as they are many, and filters that overlap in part cut each other
+up: inserting then meets ever more nodes. A tree that would take far more of them than most is not built, and events go
+by content. Whether it is depends on the set of filters as the tree does, and so is the same at all brokers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from hashlib import blake2b
+from typing import Final
 
 from palio.filters.filter import Filter
-from palio.routing.conjunctive import conjunctive
+from palio.routing.conjunctive import Conjunction, conjunctive
 from palio.routing.constants import CONJUNCTION_LIMIT
 from palio.routing.forwarding.prefix.header import VERSION_BYTES
 from palio.routing.forwarding.prefix.routing_tree import RoutingTree
@@ -21,6 +27,9 @@ from palio.routing.forwarding.prefix.shared import shared_index
 from palio.routing.forwarding.prefix.tagged_tree import TaggedTree
 from palio.routing.forwarding.prefix.tree_version import TreeVersion
 from palio.routing.messages import Key
+
+_MOST_VISITS: Final = 64  # nodes that inserting may meet for each filter; the filters of Jerzak §9.2.1 meet four
+_FEW: Final = 1_000  # filters, for which that many more may be met
 
 
 class LocalTrees:
@@ -34,14 +43,18 @@ class LocalTrees:
         self._wanted: dict[int, dict[Key, Filter]] = {}
         self._tree: TaggedTree | None = None
         self._waited = 0
+        self._is_too_dear = False
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None:
         self._wanted.setdefault(interface, {})[key] = wanted
-        self._tree, self._waited = None, 0
+        self._changed()
 
     def remove(self, interface: int, key: Key) -> None:
         del self._wanted[interface][key]
-        self._tree, self._waited = None, 0
+        self._changed()
+
+    def _changed(self) -> None:
+        self._tree, self._waited, self._is_too_dear = None, 0, False
 
     def announce(self, version: int, data: bytes) -> None:
         """Nobody else's tree is of use."""
@@ -50,33 +63,42 @@ class LocalTrees:
         return self._tree if self._tree is not None and self._tree.version == version else None
 
     def current(self, events: int) -> TaggedTree | None:
-        """The tree for so many events; None where it is not worth building yet."""
-        if self._tree is None:
+        """The tree for so many events; None where it is not worth building, or not yet."""
+        if self._tree is None and not self._is_too_dear:
             self._waited += events
             count = sum(map(len, self._wanted.values()))
             if self._waited >= count * self._patience:
                 self._tree = self._built()
+                self._is_too_dear = self._tree is None
         return self._tree
 
-    def _built(self) -> TaggedTree:
+    def _built(self) -> TaggedTree | None:
         distinct = {wanted.digest: wanted for by_key in self._wanted.values() for wanted in by_key.values()}
         digests = sorted(distinct)
         version = blake2b(b"".join(digests), digest_size=VERSION_BYTES).digest()
         entered = {digest: conjunctive(distinct[digest], CONJUNCTION_LIMIT) for digest in digests}
-
-        def made() -> TreeVersion:
-            tree = RoutingTree()
-            for conjunctions in entered.values():
-                for conjunction in conjunctions:
-                    tree.insert(conjunction)
-            return TreeVersion.built(tree, version)
-
-        return TaggedTree(
-            shared_index(version, made),
-            self._height,
-            (
-                (interface, entered[wanted.digest])
-                for interface, by_key in self._wanted.items()
-                for wanted in by_key.values()
-            ),
+        try:
+            index = shared_index(version, lambda: _tree_of(entered.values(), version))
+        except _TooDear:
+            return None
+        wanted = (
+            (interface, entered[wanted.digest])
+            for interface, by_key in self._wanted.items()
+            for wanted in by_key.values()
         )
+        return TaggedTree(index, self._height, wanted)
+
+
+class _TooDear(Exception):
+    """Inserting meets too many nodes."""
+
+
+def _tree_of(filters: Collection[Iterable[Conjunction]], version: bytes) -> TreeVersion:
+    tree = RoutingTree()
+    most = _MOST_VISITS * max(len(filters), _FEW)
+    for conjunctions in filters:
+        for conjunction in conjunctions:
+            tree.insert(conjunction)
+        if tree.visits > most:
+            raise _TooDear
+    return TreeVersion.built(tree, version)
