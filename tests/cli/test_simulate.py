@@ -64,9 +64,39 @@ def test_a_network_from_a_file_with_advertisements_over_links_that_lose(tmp_path
     assert "2 brokers, 1 link," in answer.stdout
 
 
+def test_hosts_whose_round_trips_were_measured(tmp_path: Path) -> None:
+    file = tmp_path / "times"
+    file.write_text("0 10 30\n10 0 20\n30 20 0\n")
+    answer = CliRunner().invoke(palio, ["simulate", "--topology", str(file), "--events", "5", "--no-draw"])
+    assert answer.stdout.startswith("3 brokers, 2 links,")
+    assert simulate("--topology", str(file), "--brokers", "2").stdout.startswith("2 brokers, 1 link,")
+
+
+@pytest.mark.parametrize("arrivals", ["periodic", "poisson", "bursts", "recorded"])
+def test_events_in_time_while_subscribers_come_and_go(arrivals: str) -> None:
+    chosen = ["--arrivals", arrivals, "--rate", "50", "--stay", "1", "--placement", "popular", "--json"]
+    [first, again] = [json.loads(simulate(*chosen).stdout) for _ in range(2)]
+    assert first["verdict"].startswith("right")
+    assert first["hash"] == again["hash"]
+    assert first["virtual_seconds"] == pytest.approx(2, rel=0.5)
+    staying = json.loads(simulate("--json").stdout)
+    assert first["subscription_messages"] > 2 * staying["subscription_messages"]
+
+
+def test_the_stocks_of_padres(data_folder: Path) -> None:
+    files = ["events/padres_stockquotes_245k.txt.xz", "subscriptions/padres_subscriptions_11.9k.tar.xz"]
+    chosen = ["--padres", *(str(data_folder / each) for each in files), "--advertisements", "--placement", "alike"]
+    answer = simulate(*chosen, "--propagation", "covering", "--propagation", "identity", "--json")
+    covering, identity = map(json.loads, answer.stdout.splitlines())
+    assert covering["deliveries"] == identity["deliveries"] > 0
+    assert covering["filters"] < identity["filters"]
+    assert answer.exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--stay", "3"], "give --arrivals as well"),
         (["--propagation", "covering", "--forwarding", "bloom"], "is not possible"),
         (["--topology", "cube"], "there is no topology 'cube'"),
         (["--option", "loss"], "an option is NAME=VALUE"),

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from palio.matching import matcher as matcher_module
+from palio.matching import holdings
 from palio.matching.catalogue import Run
 from palio.matching.columnar.segment import Segment
 from palio.matching.matcher import Matcher
@@ -103,9 +103,9 @@ def test_many_threads_may_match_with_one_index() -> None:
 
 
 def test_a_merge_that_another_one_overtakes_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "_MERGE_FACTOR", 2)
+    monkeypatch.setattr(holdings, "_MERGE_FACTOR", 2)
     begun, may_end = threading.Event(), threading.Event()
-    merged = matcher_module._merged
+    merged = holdings._merged
 
     def slowly(*given: Any) -> Segment:
         found = merged(*given)
@@ -114,20 +114,20 @@ def test_a_merge_that_another_one_overtakes_is_dropped(monkeypatch: pytest.Monke
             assert may_end.wait(60)
         return found
 
-    monkeypatch.setattr(matcher_module, "_merged", slowly)
+    monkeypatch.setattr(holdings, "_merged", slowly)
     matcher = Matcher()
     matcher.add_many(["a1", "a2"], ["x = 1", "x = 2"])
     matcher.add_many(["a3", "a4"], ["x = 3", "x = 4"])
     assert begun.wait(60)
     matcher.merge()
     may_end.set()
-    matcher._wait()
+    matcher._held.wait()
     assert matcher.statistics().segments == 1
     assert matcher.match_batch([{"x": 3}]).column("subscription").to_pylist() == ["a3"]
 
 
 def test_nobody_is_told_twice_while_one_thread_merges_and_others_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "_MERGE_FACTOR", 3)
+    monkeypatch.setattr(holdings, "_MERGE_FACTOR", 3)
     matcher = Matcher()
     matcher.add("stays", "x = 1")
     done = threading.Event()

@@ -10,8 +10,7 @@ import pytest
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.matching import live
-from palio.matching import matcher as matcher_module
+from palio.matching import holdings, live
 from palio.matching.catalogue import Catalogue
 from palio.matching.matcher import Matcher
 from tests.matching.suite import EVENTS, SORTS, check, ids_by_row
@@ -85,19 +84,19 @@ def test_every_sort_of_filter_survives(tmp_path: Path) -> None:
 
 
 def test_the_background_forgets_where_thousands_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "_MANY_DEAD", 50)
+    monkeypatch.setattr(holdings, "_MANY_DEAD", 50)
     matcher = Matcher()
     matcher.add_many([str(n) for n in range(150)], [f"x >= {n}" for n in range(150)])
     for number in range(100):
         matcher.remove(str(number))
-        matcher._wait()
+        matcher._held.wait()
     assert matcher.statistics().removed < 50
     assert len(matcher.numbered_ids()) < 100
     assert matcher.match({"x": 120}) == {str(n) for n in range(100, 121)}
 
 
 def test_what_comes_and_goes_meanwhile_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "_MANY_DEAD", 5)
+    monkeypatch.setattr(holdings, "_MANY_DEAD", 5)
     begun, may_end = threading.Event(), threading.Event()
     many = Catalogue.many
 
@@ -120,7 +119,7 @@ def test_what_comes_and_goes_meanwhile_is_not_lost(monkeypatch: pytest.MonkeyPat
     matcher.remove("8")
     assert matcher.match({"x": 9}) == {"6", "9", "new", "many"}
     may_end.set()
-    matcher._wait()
+    matcher._held.wait()
     assert matcher.match({"x": 9}) == {"6", "9", "new", "many"}
     assert matcher.match({"x": -1}) == {"7"}
     assert list(matcher) == ["6", "9", "new", "many", "7"]
@@ -132,7 +131,7 @@ def test_what_comes_and_goes_meanwhile_is_not_lost(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_stays_is_always_found_while_most_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "_MANY_DEAD", 20)
+    monkeypatch.setattr(holdings, "_MANY_DEAD", 20)
     monkeypatch.setattr(live, "_MOST", 16)
     matcher = Matcher()
     staying = {f"stays {n}" for n in range(5)}
@@ -166,7 +165,7 @@ def test_what_stays_is_always_found_while_most_is_forgotten(monkeypatch: pytest.
         thread.start()
     for thread in threads:
         thread.join()
-    matcher._wait()
+    matcher._held.wait()
     assert not wrong
     assert matcher.match({"x": 1, "s": "a"}) == staying
     assert len(matcher) == 5

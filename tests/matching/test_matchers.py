@@ -16,8 +16,7 @@ import palio
 from palio.errors import DuplicateSubscription, EventError, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.matching import live
-from palio.matching import matcher as matcher_module
+from palio.matching import holdings, live
 from palio.matching.counting import CountingMatcher
 from palio.matching.kdtree import KdTreeMatcher
 from palio.matching.matcher import Matcher
@@ -231,7 +230,7 @@ class TestManyThreads:
         """What stays is always matched, what is gone never again, whatever is merged meanwhile."""
         monkeypatch.setattr(live, "_MOST", 16)
         for name, value in (("_FEW_LIVE", 2), ("_QUIET_MATCHES", 4), ("_MERGE_FACTOR", 3)):
-            monkeypatch.setattr(matcher_module, name, value)
+            monkeypatch.setattr(holdings, name, value)
         matcher = Matcher()
         staying = {f"stays {number}" for number in range(50)}
         for id in staying:

@@ -18,8 +18,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from palio.errors import DuplicateSubscription, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.matching import live
-from palio.matching import matcher as matcher_module
+from palio.matching import holdings, live
 from palio.matching.matcher import Matcher
 from tests.matching.suite import SORTS, as_table, ids_by_row
 from tests.strategies import attributes, readable_conditions, scalar_attributes
@@ -46,10 +45,10 @@ class MatcherMachine(RuleBasedStateMachine):
         if small:
             self._patch.setattr(live, "_MOST", 6)
             for name, value in _SMALL.items():
-                self._patch.setattr(matcher_module, name, value)
+                self._patch.setattr(holdings, name, value)
 
     def teardown(self) -> None:
-        self.matcher._wait()
+        self.matcher._held.wait()
         self._patch.undo()
         self._folder.cleanup()
 

@@ -14,16 +14,18 @@ COMBINATIONS = [each for each in legal_combinations() if each.forwarding in know
 every_combination = pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
 
 
-def judged(combination: Combination, seed: int, *, faulty: bool, breaks: bool, operations: int) -> None:
+def judged(
+    combination: Combination, seed: int, *, faulty: bool, breaks: bool, operations: int, circles: bool = False
+) -> None:
     choices: dict[str, Any] = {
         "propagation": combination.propagation,
         "forwarding": combination.forwarding,
         "advertisements": combination.advertisements,
         "options": {**combination.options, **(FAULTY_LINKS if faulty else {})},
     }
-    net = Scenario(seed, choices, breaks).run(operations)
+    net = Scenario(seed, choices, breaks, circles).run(operations)
     verdict = net.verdict()
-    assert verdict.is_right, f"seed {seed}, faulty={faulty}, breaks={breaks}\n{verdict}"
+    assert verdict.is_right, f"seed {seed}, faulty={faulty}, breaks={breaks}, circles={circles}\n{verdict}"
 
 
 @every_combination

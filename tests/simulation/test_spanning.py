@@ -9,8 +9,8 @@ import pytest
 from palio.routing.combinations import Combination
 from palio.simulation import Network
 from palio.simulation.topologies import Topology, component_labels
-from tests.simulation.scenarios import FAULTY_LINKS, Scenario
-from tests.simulation.test_flooding_oracle import every_combination
+from tests.simulation.scenarios import FAULTY_LINKS
+from tests.simulation.test_flooding_oracle import every_combination, judged
 
 
 def assert_tree(net: Network, down: set[int], cut: set[tuple[int, int]], said: str) -> None:
@@ -58,10 +58,54 @@ def test_a_tree_is_found_again_after_partitions_failures_and_the_loss_of_the_roo
         break_and_repair(seed)
 
 
+def tear_and_mend(seed: int) -> None:
+    """A network is torn in two, often with the loss of its root; each part goes on, and they find each other."""
+    random = Random(seed)
+    brokers = random.randrange(4, 14)
+    options = FAULTY_LINKS if seed % 3 == 0 else {"jitter": 0.02}
+    net = Network.mesh(brokers, random.randrange(1, 2 * brokers), seed=seed, options=options)
+    for at in range(brokers):
+        net.subscribe(at, f"x >= {at}")
+    net.run()
+    for _ in range(2):
+        part = set(random.sample(range(brokers), random.randrange(1, brokers)))
+        torn = {(a, b) for a, b in net.links if (a in part) != (b in part)}
+        lost = {0} if random.random() < 0.5 else set(random.sample(range(brokers), random.randrange(3)))
+        for link in torn:
+            net.cut(link)
+        for broker in lost:
+            net.crash(broker)
+        running = sorted(set(range(brokers)) - lost)
+        for at in random.sample(running, min(3, len(running))):
+            net.publish(at, {"x": random.randrange(brokers)}, settled=False)  # some of these are lost
+        net.run()
+        assert_tree(net, lost, torn, f"torn, seed {seed}")
+        for at in random.sample(running, min(3, len(running))):
+            net.publish(at, {"x": random.randrange(brokers)})
+        for broker in lost:
+            net.restart(broker)
+        for link in torn:
+            net.mend(link)
+            if random.random() < 0.3:
+                net.run(random.random() * 0.05)
+        net.run()
+        assert_tree(net, set(), set(), f"mended, seed {seed}")
+        net.publish(random.randrange(brokers), {"x": random.randrange(brokers)})
+        net.run()
+    assert net.verdict().is_right, f"seed {seed}\n{net.verdict()}"
+
+
+def test_a_torn_network_goes_on_in_both_parts_and_finds_together() -> None:
+    for seed in range(20):
+        tear_and_mend(seed)
+
+
 @pytest.mark.deep
-def test_a_tree_is_found_again_for_thousands_of_seeds() -> None:
-    for seed in range(100, 3000):
+@pytest.mark.parametrize("first", range(100, 3100, 500))
+def test_a_tree_is_found_again_for_thousands_of_seeds(first: int) -> None:
+    for seed in range(first, first + 500):
         break_and_repair(seed)
+        tear_and_mend(seed)
 
 
 def test_from_whatever_is_in_memory_the_next_rounds_lead_to_a_tree() -> None:
@@ -92,14 +136,14 @@ def test_from_whatever_is_in_memory_the_next_rounds_lead_to_a_tree() -> None:
 @every_combination
 def test_events_go_by_the_tree_and_are_delivered_once(combination: Combination) -> None:
     for seed, breaks in ((1, False), (2, True)):
-        choices = {
-            "propagation": combination.propagation,
-            "forwarding": combination.forwarding,
-            "advertisements": combination.advertisements,
-            "options": dict(combination.options),
-        }
-        verdict = Scenario(seed, choices, breaks, circles=True).run(30).verdict()
-        assert verdict.is_right, f"seed {seed}\n{verdict}"
+        judged(combination, seed, faulty=False, breaks=breaks, circles=True, operations=30)
+
+
+@pytest.mark.deep
+@every_combination
+def test_events_go_by_the_tree_for_hundreds_of_seeds(combination: Combination) -> None:
+    for seed in range(5000, 5250):
+        judged(combination, seed, faulty=seed % 2 == 0, breaks=True, circles=True, operations=40)
 
 
 def test_a_request_that_met_a_broker_without_a_way_to_the_root_is_passed_on_when_it_finds_one() -> None:

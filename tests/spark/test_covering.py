@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from palio.filters.filter import Filter
+from palio.matching.matcher import Matcher
 from palio.spark import covering
 from palio.workloads import mix
 from palio.workloads.flights import SUBSCRIPTIONS, generated_subscriptions
@@ -46,6 +47,13 @@ def test_chains_lead_to_their_end_and_what_cannot_be_read_is_left_out(spark: Spa
     rows = [{"id": f"x{n}", "where": f"x > {n}"} for n in range(30)] + [{"id": "typo", "where": "x >"}]
     found = {row["id"]: row["covered_by"] for row in covering(spark, rows).collect()}
     assert found == {"x0": None, **{f"x{n}": "x0" for n in range(1, 30)}}
+
+
+def test_what_was_removed_covers_nobody(spark: SparkSession) -> None:
+    wants = Matcher()
+    wants.add_many(["wide", "narrow", "like"], ["x > 1", "x > 2", "y LIKE '%a%'"])
+    wants.remove("wide")
+    assert {row["id"]: row["covered_by"] for row in covering(spark, wants).collect()} == {"narrow": None, "like": None}
 
 
 @pytest.mark.connect

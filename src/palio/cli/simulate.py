@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
-from palio.errors import IllegalCombination, InputError, InvalidArgument
+from palio.cli.simulated import ARRIVALS, QUIET, Performance, Script
+from palio.errors import IllegalCombination, InvalidArgument
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
+from palio.workloads.feeds import flights_feed, padres_feed
+from palio.workloads.placement import PLACEMENTS
 
 if TYPE_CHECKING:
     from palio.simulation import Network, Topology
 
 _SHAPES: Final = ("line", "star", "tree", "random", "mesh", "transit-stub")
-_AT_ONCE: Final = 100  # events between two looks at the progress
 _WRONG: Final = 1
 
 
@@ -48,16 +50,31 @@ class Cost:
 
 @click.command()
 @click.option("--topology", default="tree", show_default=True, metavar="SHAPE",
-              help=f"How brokers are linked: {', '.join(_SHAPES)}, or JSON with `nodes` and `edges`.")  # fmt: skip
-@click.option("--brokers", type=click.IntRange(1), default=27, show_default=True, metavar="N", help="How many brokers.")
+              help=f"How brokers are linked: {', '.join(_SHAPES)}, or a file: JSON with `nodes` and `edges`, or a "
+                   "matrix of round-trip times in milliseconds.")  # fmt: skip
+@click.option("--brokers", type=click.IntRange(1), default=27, show_default=True, metavar="N",
+              help="How many brokers; of a matrix, the first so many hosts instead of all.")  # fmt: skip
 @click.option("--propagation", "propagations", multiple=True, type=click.Choice([*PROPAGATIONS, "all"]),
               default=("identity",), show_default=True, help="How subscriptions spread; may be repeated.")  # fmt: skip
 @click.option("--forwarding", "forwardings", multiple=True, type=click.Choice([*FORWARDINGS, "all"]),
               default=("content",), show_default=True, help="How events move; may be repeated.")  # fmt: skip
 @click.option("--advertisements", is_flag=True, help="Publishers advertise, and subscriptions go only towards them.")
 @click.option("--subscriptions", type=click.IntRange(0), default=200, show_default=True, metavar="N",
-              help="How many subscriptions to flights, made from real ones.")  # fmt: skip
+              help="How many subscriptions: to flights, made from real ones.")  # fmt: skip
 @click.option("--events", type=click.IntRange(0), default=500, show_default=True, metavar="N", help="How many flights.")
+@click.option("--placement", type=click.Choice(list(PLACEMENTS)), default="uniform", show_default=True,
+              help="Where subscribers live: anywhere, most at few brokers, or near who wants the same.")  # fmt: skip
+@click.option("--arrivals", type=click.Choice(ARRIVALS), default=QUIET, show_default=True,
+              help="When events are published: a hundred at once whenever all is quiet, by a process, or as they "
+                   "happened.")  # fmt: skip
+@click.option("--rate", type=click.FloatRange(0, min_open=True), default=100.0, show_default=True, metavar="N",
+              help="Events in a virtual second, in the mean.")  # fmt: skip
+@click.option("--stay", type=click.FloatRange(0), default=0.0, metavar="SECONDS",
+              help="How long subscribers stay in the mean, while others come; 0 is for ever.")  # fmt: skip
+@click.option("--padres", nargs=2, type=click.Path(exists=True, dir_okay=False, path_type=Path), default=None,
+              metavar="QUOTES SUBSCRIPTIONS",
+              help="Publish PADRES's stock quotes instead of flights, each symbol with its advertisement, and take "
+                   "their subscriptions.")  # fmt: skip
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="What chance decides; the same seed, the same run."
 )
@@ -77,6 +94,11 @@ def simulate(
     advertisements: bool,
     subscriptions: int,
     events: int,
+    placement: str,
+    arrivals: str,
+    rate: float,
+    stay: float,
+    padres: tuple[Path, Path] | None,
     seed: int,
     options: tuple[str, ...],
     draw: Path,
@@ -98,6 +120,7 @@ def simulate(
       palio simulate --propagation identity --forwarding all --subscriptions 2000
       palio simulate --advertisements --option loss=0.1 --draw network.png
       palio simulate --topology mesh --brokers 40 --json
+      palio simulate --arrivals bursts --rate 500 --stay 5 --placement popular
 
     Exit code 0: every delivery was right; 1: some were not; 2: choices that do not go together.
     """
@@ -105,13 +128,18 @@ def simulate(
 
     if not no_draw:
         check_drawing(draw)
-    shape = _topology(topology, brokers, seed)
+    is_given = ctx.get_parameter_source("brokers") is click.core.ParameterSource.COMMANDLINE
+    shape = _topology(topology, brokers, brokers if is_given else None, seed)
+    if stay and arrivals == QUIET:
+        raise InvalidArgument("who comes and goes needs time to pass between events: give --arrivals as well")
+    feed = padres_feed(*padres, subscriptions, events, seed) if padres else flights_feed(subscriptions, events, seed)
+    script = Script(feed, placement, arrivals, rate, stay, seed)
     given = dict(_option(each) for each in options)
     combinations = list(_combinations(propagations, forwardings, advertisements, given))
     costs = []
     network: Network | None = None
     for propagation, forwarding in combinations:
-        network, cost = _run(shape, propagation, forwarding, advertisements, subscriptions, events, seed, given)
+        network, cost = _run(shape, propagation, forwarding, advertisements, script, given)
         costs.append(cost)
         if as_json:
             terminal.print_json(asdict(cost), at_once=True)
@@ -123,10 +151,11 @@ def simulate(
     ctx.exit(0 if all(cost.verdict.startswith("right") for cost in costs) else _WRONG)
 
 
-def _topology(name: str, brokers: int, seed: int) -> Topology:
+def _topology(name: str, brokers: int, hosts: int | None, seed: int) -> Topology:
     from random import Random
 
     from palio.simulation import topologies
+    from palio.simulation.measured import from_file
 
     random = Random(seed)
     match name:
@@ -142,26 +171,10 @@ def _topology(name: str, brokers: int, seed: int) -> Topology:
             return topologies.random_mesh(brokers, max(1, brokers // 2), random)
         case "transit-stub":
             return topologies.transit_stub(max(1, brokers // 10), 3, 3, random)
-    return _from_file(Path(name))
-
-
-_NO_NETWORK: Final = (
-    'not a network: it is a JSON object with a list of "nodes", each with an "id", and a list of "edges", each with '
-    'a "source" and a "target"'
-)
-
-
-def _from_file(path: Path) -> Topology:
-    import json
-
-    from palio.simulation.topologies import from_topohub
-
-    if path.suffix != ".json":
-        raise InvalidArgument(f"there is no topology {str(path)!r}; known are {', '.join(_SHAPES)} and files of JSON")
-    try:
-        return from_topohub(json.loads(path.read_bytes()))[0]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(str(path), _NO_NETWORK) from None
+    path = Path(name)
+    if not path.is_file():
+        raise InvalidArgument(f"there is no topology {name!r}; known are {', '.join(_SHAPES)} and files")
+    return from_file(path, hosts)
 
 
 def _option(text: str) -> tuple[str, Any]:
@@ -199,44 +212,25 @@ def _combinations(
 
 
 def _run(
-    shape: Topology,
-    propagation: str,
-    forwarding: str,
-    advertisements: bool,
-    subscriptions: int,
-    events: int,
-    seed: int,
-    options: dict[str, Any],
+    shape: Topology, propagation: str, forwarding: str, advertisements: bool, script: Script, options: dict[str, Any]
 ) -> tuple[Network, Cost]:
-    from random import Random
-
     from palio.simulation import Network
-    from palio.workloads.flights import SUBSCRIPTIONS, generated_subscriptions, sample
 
-    flights = sample().to_pylist()
-    random = Random(seed)
     begun = time.perf_counter()
     net = Network(
-        shape, propagation=propagation, forwarding=forwarding, advertisements=advertisements, seed=seed, options=options
+        shape,
+        propagation=propagation,
+        forwarding=forwarding,
+        advertisements=advertisements,
+        seed=script.seed,
+        options=options,
     )
-    airlines = sorted({flight["carrier"] for flight in flights})
-    home = {airline: random.randrange(shape.brokers) for airline in airlines}
-    if advertisements:
-        for airline, at in home.items():
-            net.advertise(at, f"carrier = '{airline}'")
-    for each in [*SUBSCRIPTIONS, *generated_subscriptions(subscriptions, seed)][:subscriptions]:
-        net.subscribe(random.randrange(shape.brokers), each.where)
-    net.run()
-    console = terminal.messages()
-    with terminal.progress(console, f"{propagation}, {forwarding}", events) as progress:
+    events = len(script.feed.events)
+    with terminal.progress(terminal.messages(), f"{propagation}, {forwarding}", events) as progress:
         task = progress.add_task("", total=events, done="")
-        for number in range(events):
-            flight = flights[number % len(flights)]
-            net.publish(home[flight["carrier"]], {name: value for name, value in flight.items() if value is not None})
-            if number % _AT_ONCE == 0:
-                net.run()
-                progress.update(task, completed=number, done=terminal.plural(number, "event"))
-        net.run()
+        Performance(net, script).perform(
+            lambda done: progress.update(task, completed=done, done=terminal.plural(done, "event"))
+        )
     return net, _cost(net, time.perf_counter() - begun)
 
 

@@ -164,8 +164,8 @@ def _path_of(place: Any) -> str:
     return join_path(names if len(names) <= 20 else [*names[:20], "..."])
 
 
-def write_json(content: dict[str, Any]) -> str:
-    """JSON text of content made of the kinds of value an event has."""
+def write_json(content: Any) -> str:
+    """JSON text of content made of the kinds of value an event has, or of one value."""
     return _encoder()(_without_nonfinite(content)).decode()
 
 

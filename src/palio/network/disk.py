@@ -12,38 +12,30 @@ from threading import get_ident
 from typing import Final
 
 from palio.errors import PalioError
-from palio.network.store.interface import Store
-from palio.routing.effects import Entry, Record
+from palio.network.store.interface import Store, Writable
+from palio.routing.effects import Record
 
 PASSING: Final = "session "  # how the names of clients begin that are connections
 
 
 class StoreDisk:
-    """Writes to a store. `failed` hears why something could not be written; it is tried again until it is."""
+    """Writes to a store; the answer, None or why it is not written, comes in the thread of the loop."""
 
-    def __init__(self, store: Store, failed: Callable[[PalioError], None]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._thread = get_ident()
 
-    def write(self, records: Sequence[Entry], written: Callable[[], None]) -> None:
-        lasting = [each for each in records if not (type(each) is Record and each.client.startswith(PASSING))]
+    def write(self, entries: Sequence[Writable], answered: Callable[[PalioError | None], None]) -> None:
+        lasting = [each for each in entries if not (type(each) is Record and each.client.startswith(PASSING))]
         if not lasting:
-            written()
+            answered(None)
             return
 
         def answer(error: PalioError | None) -> None:
             if get_ident() == self._thread:
-                self._answered(error, lasting, written)
+                answered(error)
             else:
-                self._loop.call_soon_threadsafe(self._answered, error, lasting, written)
+                self._loop.call_soon_threadsafe(answered, error)
 
         self._store.submit(lasting, answer)
-
-    def _answered(self, error: PalioError | None, records: Sequence[Entry], written: Callable[[], None]) -> None:
-        if error is None:
-            written()
-            return
-        self._failed(error)
-        self._loop.call_later(1.0, self.write, records, written)

@@ -8,13 +8,17 @@ goes to one connection leaves in one write.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
+from palio import errors
+from palio.errors import PalioError
+from palio.network.store.interface import Acknowledged, Writable
 from palio.routing import codec
-from palio.routing.clients import Accepted, Answer
+from palio.routing.clients import Accepted, Answer, PublishClient
 from palio.routing.effects import (
     CancelTimer,
     Client,
@@ -22,18 +26,24 @@ from palio.routing.effects import (
     Deliver,
     Drop,
     Lane,
+    NotPersisted,
     Persist,
     Persisted,
+    Queued,
+    QueueFree,
+    QueueFull,
     Reply,
+    Requested,
     SetTimer,
     TimerFired,
     Work,
     WorkDone,
 )
 from palio.routing.messages import Publish
-from palio.routing.node import Node, NodeInput
+from palio.routing.node import Arrived, Node, NodeInput
 from palio.routing.session import Transmit
 
+log = logging.getLogger("palio.host")
 _AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
 
 
@@ -60,10 +70,17 @@ class ClientEnd(Protocol):
         """A batch is over: it may look at what it got."""
 
 
-class Disk(Protocol):
-    """Where records go; `written` is called in the loop's own thread, once they are safe."""
+class QueueEnd(ClientEnd, Protocol):
+    """Where a durable subscription's events go."""
 
-    def write(self, records: Sequence[Any], written: Callable[[], None]) -> None: ...
+    def queued_more(self) -> None:
+        """Something was written to its queue."""
+
+
+class Disk(Protocol):
+    """Where entries go; the answer comes in the loop's own thread: None once they are safe, or why they are not."""
+
+    def write(self, entries: Sequence[Writable], answered: Callable[[PalioError | None], None]) -> None: ...
 
 
 class Host:
@@ -84,6 +101,7 @@ class Host:
         self._touched: dict[ClientEnd, None] = {}
         self._blocking: set[object] = set()
         self._held: list[Transmit | Reply] = []
+        self._full: set[tuple[Client, str]] = set()  # durable queues that take no more
         self._workers = ThreadPoolExecutor(1, "palio-work")
         self._closed = False
 
@@ -117,9 +135,14 @@ class Host:
             self._is_due = True
             self._loop.call_soon(self._run)
         self.counts["batches"] += 1
-        self.counts["inputs"] += len(inputs)
+        self.counts["in"] += sum(_is_event(each) for each in inputs)
         for effect in self.node.handle_batch(inputs, self.now()):
             _CARRY_OUT[type(effect)](self, effect)
+        if self._held and not self._blocking:
+            self._release()
+        self._settle()
+
+    def _settle(self) -> None:
         touched, self._touched = self._touched, {}
         for client in touched:
             client.settle()
@@ -133,12 +156,16 @@ class Host:
     def unblock(self, who: object) -> None:
         self._blocking.discard(who)
         if not self._blocking and self._held:
-            held, self._held = self._held, []
-            for effect in held:
-                _CARRY_OUT[type(effect)](self, effect)
-            touched, self._touched = self._touched, {}
-            for client in touched:
-                client.settle()
+            self._release()
+            self._settle()
+
+    def _release(self) -> None:
+        held, self._held = self._held, []
+        for effect in held:
+            if isinstance(effect, Reply):
+                self._tell(effect)
+            else:
+                self._transmit(effect)
 
     @property
     def is_blocked(self) -> bool:
@@ -159,6 +186,7 @@ class Host:
 
     def _deliver(self, effect: Deliver) -> None:
         event = effect.event
+        self.counts["out"] += len(effect.clients)
         for client, names in effect.clients:
             end = self.clients.get(client)
             if end is None:
@@ -168,16 +196,61 @@ class Host:
             self._touched[end] = None
 
     def _reply(self, effect: Reply) -> None:
-        if self._blocking and type(effect.answer) is Accepted:
+        if type(effect.answer) is Accepted:
+            # At the end of the batch it is known whether its events have filled a queue.
             self._held.append(effect)
-            return
+        else:
+            self._tell(effect)
+
+    def _tell(self, effect: Reply) -> None:
         end = self.clients.get(effect.client)
         if end is not None:
             end.answer(effect.answer)
             self._touched[end] = None
 
     def _persist(self, effect: Persist) -> None:
-        self._disk.write(effect.records, lambda: self.give(Persisted(effect.token)))
+        def answered(error: PalioError | None) -> None:
+            if error is not None:
+                self._not_written(effect.token, error)
+                return
+            self.give(Persisted(effect.token))
+            for record in effect.records:
+                if type(record) is Queued:
+                    self._queued(record)
+
+        self._disk.write(effect.records, answered)
+
+    def _queued(self, record: Queued) -> None:
+        end = self.clients.get(record.client)
+        if end is not None and hasattr(end, "queued_more"):
+            cast(QueueEnd, end).queued_more()
+            self.counts["out"] += 1
+            self._wake(end)
+
+    def _not_written(self, token: int, error: PalioError) -> None:
+        log.error("not written", extra={"reason": str(error)})
+        self.drops["not written"] += 1
+        if isinstance(error, errors.QueueFull):
+            self._full.add((error.client, error.name))
+            self.give(QueueFull(error.client, error.name))
+        self.give(NotPersisted(token, str(error)))
+
+    def acknowledge(self, done: Acknowledged) -> None:
+        """Events of a durable subscription need not be kept any more."""
+
+        def answered(error: PalioError | None) -> None:
+            key = (done.client, done.name)
+            if error is None and key in self._full:
+                self._full.discard(key)
+                self.give(QueueFree(*key))
+
+        self._disk.write([done], answered)
+
+    def _wake(self, end: ClientEnd) -> None:
+        """Let a client look, at the end of the batch or, outside of one, in the next turn of the loop."""
+        if not self._touched:
+            self._loop.call_soon(self._settle)
+        self._touched[end] = None
 
     def _set_timer(self, effect: SetTimer) -> None:
         self._cancel_timer(CancelTimer(effect.name))
@@ -207,6 +280,12 @@ class Host:
 
     def _drop(self, effect: Drop) -> None:
         self.drops[effect.reason] += 1
+
+
+def _is_event(input: NodeInput) -> bool:
+    if type(input) is Arrived:
+        return codec.kind_of(input.data) == codec.PUBLISH
+    return type(input) is Requested and type(input.request) is PublishClient
 
 
 _CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-from palio.errors import LimitReached, NotAdvertised, PalioError, Refused
+from palio.errors import LimitReached, PalioError, Refused
 from palio.filters.filter import Filter
+from palio.network.confirming import Answered, Confirming, error_of
+from palio.network.durable import DurableOutlet
 from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
-from palio.network.security.grants import check_annotation, effective, published_by
+from palio.network.security.grants import check_annotation, effective, published_by, revised
 from palio.network.security.limits import Limits, check_filter
 from palio.network.security.principals import ANY_SOURCE, Principal
 from palio.routing import clients, codec
@@ -25,8 +27,7 @@ from palio.routing.messages import Publish
 if TYPE_CHECKING:
     from palio.network.host import Host
     from palio.network.settings import Flow
-
-Answered: TypeAlias = Callable[[PalioError | None], None]
+    from palio.network.store.interface import Store
 
 
 class Delivered(NamedTuple):
@@ -46,24 +47,35 @@ class Receipt(NamedTuple):
 class Session:
     """One client. `woken` is called when there is something to take, `ended` when the broker ends the session."""
 
-    def __init__(self, host: Host, client: str, principal: Principal, app: str, limits: Limits, flow: Flow) -> None:
+    def __init__(
+        self,
+        host: Host,
+        store: Store,
+        client: str,
+        principal: Principal,
+        app: str,
+        limits: Limits,
+        flow: Flow,
+        publisher: str = "",
+    ) -> None:
         self.client = client
         self.principal = principal
         self.app = app
-        self.outlets: dict[str, Outlet] = {}
+        self.outlets: dict[str, Outlet | DurableOutlet] = {}
         self.published = 0
         self.woken: Callable[[], None] = self._wake
         self.ended: Callable[[PalioError], None] = lambda reason: self._wake()
         self.cancelled: Callable[[str], None] = lambda name: None
         self.failure: PalioError | None = None
         self._host = host
+        self._store = store
         self._limits = limits
         self._flow = flow
-        all_of = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
-        self._may_all = all_of and principal.may_annotate
-        self._numbers = 0
-        self._confirming: dict[str, Answered] = {}
-        self._publishing: dict[int, Answered] = {}
+        self._may_all = _may_all(principal)
+        self._wanted: dict[str, Filter] = {}
+        self._subscribing: dict[str, Answered] = {}
+        whose = f"{principal.name}/{publisher}" if publisher else client
+        self._confirming = Confirming(self._ask, flow.window, whose)
         self._advertised: set[str] = set()
         self._something = asyncio.Event()
         self._is_open = True
@@ -88,19 +100,36 @@ class Session:
             raise Refused(f"there is a subscription {name!r} already")
         self._check_room(self.outlets)
         granted = check_filter(effective(wanted, self.principal), self._limits)
-        limit = min(queue or self._flow.queue, self._flow.longest_queue)
-        self.outlets[name] = Outlet(name, limit, overflow or self._flow.overflow, credit)
-        self._confirming[name] = answered
+        if durable:
+            self.outlets[name] = DurableOutlet(self._host, self._store, self, name, credit)
+        else:
+            limit = min(queue or self._flow.queue, self._flow.longest_queue)
+            self.outlets[name] = Outlet(name, limit, overflow or self._flow.overflow, credit)
+        self._wanted[name] = wanted
+        self._subscribing[name] = answered
         # At least the edge confirms always: it is how this session knows that the subscription stands.
-        self._ask(clients.SubscribeClient(name, granted, "network" if confirm == "network" else "edge"))
+        sure: Confirm = "network" if confirm == "network" else "edge"
+        self._ask(clients.SubscribeClient(name, granted, sure, durable), self._owner(name))
 
     def request_unsubscription(self, name: str) -> None:
+        """Deliver no more; what is durable is forgotten, with all that waits for it."""
+        owner = self._owner(name)
+        self.detach(name)
+        self._ask(clients.UnsubscribeClient(name), owner)
+
+    def detach(self, name: str) -> None:
+        """Deliver no more here; what is durable goes on collecting, and all else ends."""
         outlet = self.outlets.pop(name, None)
         if outlet is None:
             raise Refused(f"there is no subscription {name!r}")
-        self._confirming.pop(name, None)
+        del self._wanted[name]
+        self._subscribing.pop(name, None)
         self._host.unblock(outlet)
-        self._ask(clients.UnsubscribeClient(name))
+        outlet.leave()
+
+    def _owner(self, name: str) -> str:
+        outlet = self.outlets.get(name)
+        return outlet.client if isinstance(outlet, DurableOutlet) else self.client
 
     def advertise(self, name: str, offered: Filter) -> None:
         """This client is going to publish what matches."""
@@ -116,20 +145,32 @@ class Session:
         self._advertised.discard(name)
         self._ask(clients.UnadvertiseClient(name))
 
-    def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> None:
-        """Publish an event; `answered`, where it is given, asks for its confirmation."""
+    def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> int:
+        """Publish an event; `answered`, where it is given, asks for its confirmation, and it has a number."""
         if not self._may_all:
             body = self._checked(body)
             check_annotation(self.principal, header)
         self.published += 1
         if answered is None:
             self._ask(clients.PublishClient(body, header))
+            return 0
+        return self._confirming.publish(body, header, answered)
+
+    def revise(self, principal: Principal | None) -> None:
+        """The grants of this client changed, or it is not known any more: what it may not hear now, it gets no more."""
+        revision = revised(self.principal, principal, self._wanted)
+        if revision.principal is None:
+            self.end("you are not let in any more")
             return
-        if len(self._publishing) >= self._flow.window:
-            raise LimitReached("window", self._flow.window, "too many events wait for their confirmation")
-        self._numbers += 1
-        self._publishing[self._numbers] = answered
-        self._ask(clients.PublishClient(body, header, self._numbers, True))
+        self.principal = revision.principal
+        self._may_all = _may_all(revision.principal)
+        for name in revision.remove:
+            self.request_unsubscription(name)
+        for name, granted in revision.replace.items():
+            durable = isinstance(self.outlets[name], DurableOutlet)
+            self._ask(clients.SubscribeClient(name, granted, durable=durable), self._owner(name))
+        for outlet in self.outlets.values():
+            outlet.keep(lambda event: revision.keeps(codec.decode_event(event.body)))
 
     def more(self, name: str, events: int) -> None:
         """The client takes so many more events of a subscription."""
@@ -140,6 +181,9 @@ class Session:
 
     def ack(self, name: str, numbers: Iterable[int]) -> None:
         """Events of a durable subscription are dealt with."""
+        outlet = self.outlets.get(name)
+        if isinstance(outlet, DurableOutlet):
+            outlet.ack(numbers)
 
     def end(self, reason: str) -> None:
         """The broker ends the session, and says why."""
@@ -154,13 +198,14 @@ class Session:
         self._is_open = False
         for outlet in self.outlets.values():
             self._host.unblock(outlet)
+            outlet.leave()
         self._host.clients.pop(self.client, None)
         self._host.give(ClientGone(self.client))
         gone = Refused("the session is closed")
-        for answered in [*self._confirming.values(), *self._publishing.values()]:
+        subscribing, self._subscribing = self._subscribing, {}
+        for answered in subscribing.values():
             answered(gone)
-        self._confirming.clear()
-        self._publishing.clear()
+        self._confirming.close(gone)
         self._wake()
 
     # The same for those who can wait
@@ -189,8 +234,7 @@ class Session:
     async def publish(self, body: bytes, header: bytes = b"") -> Receipt:
         """Publish an event, and wait until it is confirmed."""
         done, answered = _waiter()
-        self.submit(body, header, answered)
-        number = self._numbers
+        number = self.submit(body, header, answered)
         await done
         return Receipt(number)
 
@@ -209,10 +253,10 @@ class Session:
         """Events that may leave now, without waiting."""
         batch: list[Delivered] = []
         for outlet in self.outlets.values():
-            if outlet.waiting:
+            if outlet.is_waiting:
                 name = outlet.name
-                batch += [Delivered(name, event, 0) for event in outlet.take(most - len(batch))]
-                if outlet.is_over and outlet.has_room:
+                batch += [Delivered(name, event, number) for number, event in outlet.take(most - len(batch))]
+                if outlet.is_over and isinstance(outlet, Outlet) and outlet.has_room:
                     outlet.is_over = False
                     self._host.unblock(outlet)
         return batch
@@ -220,7 +264,7 @@ class Session:
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
         for name in names:
             outlet = self.outlets.get(name)
-            if outlet is None:
+            if not isinstance(outlet, Outlet):
                 continue
             before = outlet.dropped
             outlet.put(event)
@@ -239,14 +283,20 @@ class Session:
     def answer(self, answer: Answer) -> None:
         match answer:
             case clients.Accepted(number):
-                self._publishing.pop(number, _ignore)(None)
-            case clients.Refused(reason, unadvertised, number):
-                error = NotAdvertised(reason) if unadvertised else Refused(reason)
-                self._publishing.pop(number, self._unasked)(error)
+                self._confirming.accepted(number)
+            case clients.Refused():
+                if not self._confirming.refused(answer):
+                    self._unasked(error_of(answer))
+            case clients.Proceed():
+                self._confirming.proceed()
             case clients.Confirmed(name):
-                self._confirming.pop(name, _ignore)(None)
+                self._subscribing.pop(name, _ignore)(None)
             case clients.Cancelled(name):
                 self.cancelled(name)
+
+    @property
+    def may_hear_all(self) -> bool:
+        return self.principal.may_subscribe == Filter.everything
 
     def settle(self) -> None:
         self.woken()
@@ -261,8 +311,8 @@ class Session:
     def _wake(self) -> None:
         self._something.set()
 
-    def _ask(self, request: ClientRequest) -> None:
-        self._host.give(Requested(self.client, request, self._host.now()))
+    def _ask(self, request: ClientRequest, client: str | None = None) -> None:
+        self._host.give(Requested(client or self.client, request, self._host.now()))
 
     def _check_room(self, taken: Collection[str]) -> None:
         most = self._limits.subscriptions_per_principal
@@ -292,3 +342,9 @@ def _waiter() -> tuple[asyncio.Future[None], Answered]:
 
 def _ignore(error: PalioError | None) -> None:
     pass
+
+
+def _may_all(principal: Principal) -> bool:
+    """Whether nothing that it publishes need be looked at."""
+    is_free = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
+    return is_free and principal.may_annotate

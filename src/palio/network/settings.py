@@ -11,9 +11,13 @@ from typing import Any
 
 from palio.errors import InputError, InvalidArgument
 from palio.network.addresses import Address
+from palio.network.gateway.settings import HttpSettings
 from palio.network.outlets import OVERFLOWS
 from palio.network.protocol import Overflow
 from palio.network.security.limits import Limits
+from palio.network.security.tls import ClientTls, ServerTls
+from palio.network.store.interface import Keeping
+from palio.network.store.schema import Safety
 from palio.routing.combinations import Combination
 
 
@@ -50,21 +54,17 @@ class Settings:
     token: str = ""  # with which this broker greets others
     limits: Limits = field(default_factory=Limits)
     flow: Flow = field(default_factory=Flow)
-    insecure: bool = False
+    tls: ServerTls | None = None  # what `palio+tls://` listens with
+    trust: ClientTls = field(default_factory=ClientTls)  # whom links over TLS trust
+    keeping: Keeping = field(default_factory=Keeping)
+    safety: Safety = "durable"
+    http: HttpSettings | None = None  # None is no HTTP at all
+    insecure: bool = False  # whether strangers may be listened to without TLS and tokens
 
     @property
     def combination(self) -> Combination:
         """The choices of a network; `IllegalCombination` where they do not go together."""
         return Combination(self.propagation, self.forwarding, self.advertisements, options=dict(self.options))
-
-    @classmethod
-    def read(cls, path: Path) -> Settings:
-        """The settings of a TOML file: the names of this class, and a table `limits`."""
-        try:
-            given = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(str(path), str(error)) from None
-        return cls().with_changes(given)
 
     def with_changes(self, given: Mapping[str, Any]) -> Settings:
         """These settings with others in their places, as a file or a command line has them."""
@@ -77,12 +77,29 @@ class Settings:
                 changes[name] = tuple(each if isinstance(each, Address) else Address.parse(each) for each in several)
         if isinstance(changes.get("data"), str):
             changes["data"] = None if changes["data"] == "none" else Path(changes["data"])
-        for name in ("limits", "flow"):
+        for name in ("limits", "flow", "keeping"):
             if isinstance(changes.get(name), Mapping):
                 changes[name] = _changed(getattr(self, name), changes[name], name)
+        if isinstance(changes.get("http"), str):
+            changes["http"] = None if changes["http"] == "off" else HttpSettings.at(changes["http"])
+        if isinstance(changes.get("http"), Mapping):
+            lists = {name: tuple(each) if isinstance(each, list) else each for name, each in changes["http"].items()}
+            changes["http"] = _changed(self.http or HttpSettings(), lists, "http")
         if "options" in changes:
             changes["options"] = {**self.options, **changes["options"]}
+        if isinstance(changes.get("tls"), Mapping):
+            changes["tls"] = ServerTls(**_paths(changes["tls"], ServerTls))
+        if isinstance(changes.get("trust"), Mapping):
+            changes["trust"] = ClientTls(**_paths(changes["trust"], ClientTls))
         return replace(self, **changes)
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """What a TOML file says, for `with_changes`: the names of `Settings`, and tables for what has parts."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(str(path), str(error)) from None
 
 
 def _changed(table: Any, given: Mapping[str, Any], name: str) -> Any:
@@ -96,3 +113,8 @@ def _check_names(given: Mapping[str, Any], known: set[str], what: str) -> None:
             close = get_close_matches(name, known, 1)
             hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known))}"
             raise InvalidArgument(f"there is no {what} {name!r}; {hint}")
+
+
+def _paths(given: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
+    _check_names(given, {each.name for each in fields(kind)}, "setting of TLS")
+    return {name: Path(value) if isinstance(value, str) else value for name, value in given.items()}

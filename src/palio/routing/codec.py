@@ -32,9 +32,11 @@ _SMALL_EVENT: Final = 1024
 _DECIMAL, _DATE = 1, 2
 
 # What traffic is counted by: the kinds of messages by their tags.
-KINDS: Final = {each.__struct_config__.tag: each.__name__.lower() for each in (*get_args(Message), *get_args(Frame))}
-HELLO, GRANT, PACKET = (
-    next(tag for tag, name in KINDS.items() if name == kind) for kind in ("hello", "grant", "packet")
+KINDS: Final[dict[int, str]] = {
+    each.__struct_config__.tag: each.__name__.lower() for each in (*get_args(Message), *get_args(Frame))
+}
+HELLO, GRANT, PACKET, PUBLISH = (
+    next(tag for tag, name in KINDS.items() if name == kind) for kind in ("hello", "grant", "packet", "publish")
 )
 
 

@@ -8,7 +8,7 @@ that asked for it: it comes out when `Persisted` goes in.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from palio.routing.clients import Answer, ClientRequest
 from palio.routing.messages import EventId, Message, Publish
@@ -53,7 +53,7 @@ class LinkDown(NamedTuple):
 
 
 class ClientGone(NamedTuple):
-    """A client left for good, and all it asked for ends."""
+    """A client left, and all it asked for ends, but for what is durable."""
 
     client: Client
 
@@ -64,6 +64,13 @@ class Persisted(NamedTuple):
     token: int
 
 
+class NotPersisted(NamedTuple):
+    """No record of a `Persist` is on disk, and none will be."""
+
+    token: int
+    reason: str
+
+
 class Credit(NamedTuple):
     """The neighbour takes so many more events."""
 
@@ -72,11 +79,40 @@ class Credit(NamedTuple):
 
 
 class WorkDone(NamedTuple):
+    """A job is done, and returned something."""
+
     token: int
-    result: Any
+    result: Callable[[], None] | None
 
 
-Input: TypeAlias = Received | Requested | TimerFired | LinkUp | LinkDown | ClientGone | Persisted | Credit | WorkDone
+class QueueFull(NamedTuple):
+    """A durable queue that blocks publishers can take no more."""
+
+    client: Client
+    name: str
+
+
+class QueueFree(NamedTuple):
+    """It can again."""
+
+    client: Client
+    name: str
+
+
+Input: TypeAlias = (
+    Received
+    | Requested
+    | TimerFired
+    | LinkUp
+    | LinkDown
+    | ClientGone
+    | Persisted
+    | NotPersisted
+    | Credit
+    | WorkDone
+    | QueueFull
+    | QueueFree
+)
 
 
 # Effects
@@ -143,11 +179,29 @@ class Finished(NamedTuple):
     event: EventId
 
 
-Entry: TypeAlias = Record | Logged | Queued | Finished
+class Home(NamedTuple):
+    """A broker that has durable subscriptions, and the last life of it that was heard of; the last record of a broker
+    holds. One that is `gone` is not waited for any more."""
+
+    broker: int
+    incarnation: int
+    gone: bool = False
+
+
+Entry: TypeAlias = Record | Logged | Queued | Finished | Home
+
+
+class Remembered(NamedTuple):
+    """What the last life of a broker wrote down and did not take back."""
+
+    records: tuple[Record, ...] = ()
+    unfinished: tuple[Logged, ...] = ()  # in the order in which they were logged
+    seen: tuple[bytes, ...] = ()  # keys of events, the oldest first
+    homes: tuple[Home, ...] = ()
 
 
 class Persist(NamedTuple):
-    """Write records, then answer with the token."""
+    """Write records, all or none, then answer with the token."""
 
     records: tuple[Entry, ...]
     token: int
@@ -166,10 +220,14 @@ class CancelTimer(NamedTuple):
     name: str
 
 
-class Work(NamedTuple):
-    """Call `job` beside everything else, then answer with the token and what it returned."""
+Job: TypeAlias = Callable[[], Callable[[], None] | None]
+"""What can be done beside everything else, in any thread; it may return what is left for its broker to do itself."""
 
-    job: Callable[[], Any]
+
+class Work(NamedTuple):
+    """Do a job beside everything else, then answer with the token and what it returned."""
+
+    job: Job
     token: int
 
 

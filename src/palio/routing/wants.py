@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.effects import Job
 from palio.routing.forwarding.numbered import NumberedFilters
 from palio.routing.messages import LOCAL, Key
 
@@ -53,7 +54,7 @@ class Wants:
     def __len__(self) -> int:
         return len(self._places)
 
-    def work(self) -> Callable[[], object] | None:
+    def work(self) -> Job | None:
         """What is worth doing beside everything else."""
         return self._filters.work()
 

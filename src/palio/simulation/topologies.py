@@ -1,11 +1,10 @@
-"""How are brokers linked? Shapes to simulate: regular ones, random ones, and those of real networks."""
+"""How are brokers linked? Shapes to simulate, regular and random; `measured` has those of real networks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 from palio.errors import InvalidArgument
 
@@ -82,41 +81,6 @@ def transit_stub(transits: int, stubs: int, size: int, random: Random) -> Topolo
             links += [(brokers + random.randrange(b), brokers + b, 0.001) for b in range(1, size)]
             brokers += size
     return Topology(brokers, tuple(links))
-
-
-def from_graph(graph: Any) -> tuple[Topology, list[Any]]:
-    """A networkx graph, or anything with its `nodes` and `edges(data=True)`; and the names of its nodes by number.
-
-    The delay of a link is its attribute `delay`, in seconds, or that of its length `dist` in kilometres of glass.
-    """
-    names = list(graph.nodes)
-    number = {name: place for place, name in enumerate(names)}
-    links: dict[tuple[int, int], float | None] = {}
-    for one, other, data in graph.edges(data=True):
-        a, b = sorted((number[one], number[other]))
-        if a != b:
-            links.setdefault((a, b), delay_of(data))
-    return Topology(len(names), tuple((a, b, delay) for (a, b), delay in links.items())), names
-
-
-def from_topohub(document: dict[str, Any]) -> tuple[Topology, list[Any]]:
-    """A network in the form of JSON in which collections of real topologies come: `nodes`, and `edges` or `links`."""
-    nodes = document["nodes"]
-    names = [node.get("name", node["id"]) for node in nodes]
-    number = {node["id"]: place for place, node in enumerate(nodes)}
-    links: dict[tuple[int, int], float | None] = {}
-    for edge in document.get("edges") or document["links"]:
-        a, b = sorted((number[edge["source"]], number[edge["target"]]))
-        if a != b:
-            links.setdefault((a, b), delay_of(edge))
-    return Topology(len(nodes), tuple((a, b, delay) for (a, b), delay in links.items())), names
-
-
-def delay_of(data: dict[str, Any]) -> float | None:
-    """Light in glass needs five microseconds for a kilometre."""
-    if "delay" in data:
-        return float(data["delay"])
-    return float(data["dist"]) * 5e-6 if "dist" in data else None
 
 
 def component_labels(brokers: int, links: Iterable[tuple[int, int]]) -> list[int]:

@@ -17,6 +17,8 @@ import re
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,6 +33,9 @@ COVERING_TEST = "ScoutTestAddDupChild2.txt"
 """The largest of their subscription files: 10,000 lines, about half of them distinct."""
 
 _PRICES = ("open", "high", "low", "close")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DATE = re.compile(rf"\[date,'(\d+)-({'|'.join(_MONTHS)})-(\d\d)'\]")
+_SYMBOL = re.compile(r"\[symbol,'?([^'\]]*)'?\]")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
 _VALUE = r"(?:'(?P<quoted>[^']*)'|(?P<bare>[^\]']*))"
 _TRIPLE = re.compile(rf"\[\s*(?P<name>\w+)\s*,\s*(?P<operator>[^,\]\s]+)\s*,\s*{_VALUE}\s*\]\s*,?\s*")
@@ -116,19 +121,72 @@ def read_subscriptions(path: str | Path, member: str = COVERING_TEST) -> list[st
 
 def read_quotes(path: str | Path) -> Iterator[dict[str, Value]]:
     """The stock quotes of a file, one event each; prices are floats even where they are written as `3`."""
-    for number, line in enumerate(_lines(Path(path), None), 1):
+    for number, text in _quotes(Path(path)):
+        yield _quote_of(path, number, text)
+
+
+def quotes_in_time_order(path: str | Path, last: int | None = None) -> list[tuple[datetime, dict[str, Value]]]:
+    """The last quotes of a file, or all, with their days: from the first day on, and within a day by symbol.
+
+    The file has them by symbol. Only those that are asked for are read in full.
+    """
+    dated = []
+    for number, text in _quotes(Path(path)):
+        day, symbol = _DATE.search(text), _SYMBOL.search(text)
+        if day is None or symbol is None:
+            raise InputError(str(path), "a quote without a date or a symbol", number)
+        dated.append((_day(*day.groups()), symbol[1], number, text))
+    dated.sort()
+    chosen = dated if last is None else dated[max(0, len(dated) - last) :]
+    return [(day, _quote_of(path, number, text)) for day, _, number, text in chosen]
+
+
+def _quotes(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of quotes, with the numbers of their lines."""
+    for number, line in enumerate(_lines(path, None), 1):
         # The published file was pasted together from one file per symbol without the line ends between them.
-        for text in re.split(r"(?<=\])(?=\[class,)", line.strip()):
-            if not text:
-                continue
-            try:
-                quote = parse_publication(text)
-                quote.update({name: float(quote[name]) for name in _PRICES if name in quote})
-            except ValueError as error:
-                raise InputError(str(path), f"a price that is no number: {error}", number) from error
-            except ParseError as error:
-                raise InputError(str(path), error.reason, number) from error
-            yield quote
+        for text in line.strip().replace("][class,", "]\n[class,").split("\n"):
+            if text:
+                yield number, text
+
+
+def _quote_of(path: str | Path, number: int, text: str) -> dict[str, Value]:
+    try:
+        quote = parse_publication(text)
+        quote.update({name: float(quote[name]) for name in _PRICES if name in quote})
+    except ValueError as error:
+        raise InputError(str(path), f"a price that is no number: {error}", number) from error
+    except ParseError as error:
+        raise InputError(str(path), error.reason, number) from error
+    return quote
+
+
+@lru_cache
+def _day(day: str, month: str, year: str) -> datetime:
+    """A day; years are of two digits, and no quote is of a later year than 2029."""
+    century = 2000 if int(year) < 30 else 1900
+    return datetime(century + int(year), _MONTHS.index(month) + 1, int(day), tzinfo=UTC)
+
+
+def advertisement_of(symbol: str) -> str:
+    """What a publisher of one symbol's quotes advertises, as their examples do: the class, the symbol, and which
+    attributes there will be."""
+    present = ",".join(f"[{name},isPresent,0]" for name in (*_PRICES, "volume", "date"))
+    return f"[class,eq,'STOCK'],[symbol,eq,'{symbol}'],{present}"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a demonstration: `a` advertises, `s` subscribes, `p` publishes."""
+
+    kind: str
+    text: str
+
+
+def read_demonstration(path: str | Path, member: str) -> list[Line]:
+    """The advertisements, subscriptions and publications of a demonstration, in their order."""
+    lines = [line.strip() for line in _lines(Path(path), member)]
+    return [Line(line[0], line[2:].strip()) for line in lines if _KIND_OF_LINE.match(line)]
 
 
 def quotes_batch(quotes: Sequence[dict[str, Value]]) -> pa.RecordBatch:

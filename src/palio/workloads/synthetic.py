@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from palio.errors import PalioError
+from palio.workloads import kernels
 from palio.workloads.conditions import AT_LEAST, AT_MOST, BETWEEN, EQUALS, UNUSED, Conditions
 from palio.workloads.notation import SQL
 
@@ -31,6 +32,7 @@ BLOCK = 1000
 # a string column stays far below the 2 GB that 32-bit offsets can address.
 _BLOCKS_AT_ONCE = 250
 _SUBSCRIPTIONS, _EVENTS = 0, 1
+_GUIDES = 4096
 
 
 class WorkloadError(PalioError, ValueError):
@@ -41,12 +43,11 @@ class WorkloadError(PalioError, ValueError):
 class _Draw:
     """The random numbers of some rows, before they mean anything. One row each; columns by position."""
 
+    rest: np.random.Generator  # gives those that conditions need beside values
     attribute: NDArray[np.int64]
     count: NDArray[np.int64]
     word: NDArray[np.int64]
     centre: NDArray[np.int64]
-    width: NDArray[np.int64]
-    form: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -147,14 +148,11 @@ class Workload:
 
     def event_values(self, count: int, start: int = 0) -> NDArray[np.int32]:
         """The same events as a matrix, a column per attribute: the number, or the word's; -1 where absent."""
-        values = np.full((count, self.attributes), -1, dtype=np.int32)
+        values = np.full((count, self.attributes), -1, dtype=np.int32, order="F")  # whose columns are wanted
         done = 0
         for block, rows in _blocks(start, count):
             draw = self._draw(_EVENTS, block, self.present, rows)
-            value = np.where(self._is_string[draw.attribute], draw.word, draw.centre)
-            used = np.arange(self.present[1]) < draw.count[:, None]
-            row, _ = np.nonzero(used)
-            values[done + row, draw.attribute[used]] = value[used]
+            kernels.lay_out(draw.attribute, draw.count, self._is_string, draw.word, draw.centre, done, values)
             done += len(draw.count)
         return values
 
@@ -164,21 +162,24 @@ class Workload:
         for first in range(start, start + count, chunk):
             size = min(chunk, start + count - first)
             parts = [
-                self._mean(self._draw(_SUBSCRIPTIONS, block, self.conditions, rows))
+                self._mean(self._draw(_SUBSCRIPTIONS, block, self.conditions, rows), rows)
                 for block, rows in _blocks(first, size)
             ]
             yield first, size, Conditions.concatenate(parts)
 
-    def _mean(self, draw: _Draw) -> Conditions:
+    def _mean(self, draw: _Draw, rows: slice) -> Conditions:
         """What the random numbers say as conditions: a word, or a range around a centre or to one side."""
+        shape = (BLOCK, self.conditions[1])
+        widths = np.exp(draw.rest.uniform(np.log(10), np.log(self.integers / 2), size=shape)).astype(np.int64)[rows]
+        form = draw.rest.random(shape)[rows]
         unused = np.arange(self.conditions[1]) >= draw.count[:, None]
         is_string = self._is_string[draw.attribute]
         kind = np.select(
-            [unused, is_string, draw.form < 0.6, draw.form < 0.8],
+            [unused, is_string, form < 0.6, form < 0.8],
             [UNUSED, EQUALS, BETWEEN, AT_LEAST],
             AT_MOST,
         )
-        half, last = draw.width // 2, self.integers - 1
+        half, last = widths // 2, self.integers - 1
         low = np.select(
             [kind == EQUALS, kind == BETWEEN, kind == AT_LEAST],
             [draw.word, np.maximum(0, draw.centre - half), draw.centre],
@@ -197,28 +198,34 @@ class Workload:
         """The numbers of one block, always drawn whole: they do not depend on which rows are wanted."""
         fewest, most = bounds
         generator = np.random.default_rng([self.seed, stream, block])
-        # The largest k of (log weight + Gumbel noise) are a weighted choice of k without replacement.
-        noisy = self._log_popularity + generator.gumbel(size=(BLOCK, self.attributes))
-        attribute = np.argsort(-noisy, axis=1)[:, :most]
+        # Each attribute waits for a time with the exponential distribution, the popular ones for a shorter one: those
+        # that come first are a weighted choice without replacement.
+        times = np.log(1.0 - generator.random((BLOCK, self.attributes))) * self._waits
         count = generator.integers(fewest, most + 1, size=BLOCK)
         shape = (BLOCK, most)
-        word = np.minimum(np.searchsorted(self._cumulative_words, generator.random(shape)), self.vocabulary - 1)
+        attribute, word = np.zeros(shape, np.int64), np.empty(shape, np.int64)
+        kernels.first_of(times, count, attribute)
+        kernels.find_words(generator.random(shape), self._cumulative_words, self._guide, word)
         centre = generator.integers(0, self.integers, size=shape)
-        width = np.exp(generator.uniform(np.log(10), np.log(self.integers / 2), size=shape)).astype(np.int64)
-        form = generator.random(shape)
-        return _Draw(attribute[rows], count[rows], word[rows], centre[rows], width[rows], form[rows])
+        return _Draw(generator, attribute[rows], count[rows], word[rows], centre[rows])
 
     @cached_property
     def _is_string(self) -> NDArray[np.bool_]:
         return np.array([name[0] == "s" for name in self.names])
 
     @cached_property
-    def _log_popularity(self) -> NDArray[np.float64]:
-        return np.log(_zipf(self.attributes, self.attribute_skew))
+    def _waits(self) -> NDArray[np.float64]:
+        return -1.0 / _zipf(self.attributes, self.attribute_skew)
 
     @cached_property
     def _cumulative_words(self) -> NDArray[np.float64]:
         return np.cumsum(_zipf(self.vocabulary, self.value_skew))
+
+    @cached_property
+    def _guide(self) -> NDArray[np.int64]:
+        """Where to begin to look for a word, by the leading digits of its number."""
+        found = np.searchsorted(self._cumulative_words, np.arange(_GUIDES) / _GUIDES)
+        return np.minimum(found, self.vocabulary - 1).astype(np.int64)
 
 
 def eq(**parameters: Any) -> Workload:

@@ -10,7 +10,6 @@ A filter may name any of thousands of attributes, and no table has so many colum
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -161,8 +160,7 @@ class XSiena:
 
     def events(self, count: int, start: int = 0) -> pa.RecordBatch:
         if self.is_json:
-            texts = [json.dumps(event, separators=(",", ":")) for event in self.event_dicts(count, start)]
-            return pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], schema=self.schema)
+            return pa.RecordBatch.from_arrays([self._as_json(np.arange(start, start + count))], schema=self.schema)
         name, value = self.pairs(np.arange(start, start + count))
         columns = np.zeros((count, self.events_side.names), value.dtype)
         absent = np.ones(columns.shape, np.bool_)
@@ -171,6 +169,17 @@ class XSiena:
         absent[row, name[row, place]] = False
         arrays = [pa.array(columns[:, each], mask=absent[:, each]) for each in range(columns.shape[1])]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+    def _as_json(self, rows: Ints) -> pa.StringArray:
+        name, value = self.pairs(rows)
+        names = pa.array([f'"{each}":' for each in self.names[: self.events_side.names]])
+        members = [
+            pc.binary_join_element_wise(names.take(pa.array(own, mask=own < 0)), pa.array(values).cast(pa.string()), "")
+            for own, values in zip(name.T, value.T, strict=True)
+        ]
+        return pc.binary_join_element_wise(
+            "{", pc.binary_join_element_wise(*members, ",", null_handling="skip"), "}", ""
+        )
 
     def event_dicts(self, count: int, start: int = 0) -> Iterator[dict[str, Any]]:
         """The same events one by one, under their own names."""

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from palio.filters.expressions.evaluate import DEPTH_LIMIT, compile_expression, is_strict, refusal
 from palio.filters.expressions.tree import Attribute, Call, Literal
 from palio.languages.sql.parser import parse_condition
-from tests.filters.expressions.generator import FORMS, POOLS, Generator
+from tests.filters.expressions.generator import FORMS, Generator
+from tests.filters.expressions.samples import POOLS
 
 ATTRIBUTES = {name: pool for name, pool in POOLS.items() if not isinstance(pool[0], tuple)}
 ARRAYS = {name: pool for name, pool in POOLS.items() if name not in ATTRIBUTES}
@@ -39,7 +40,7 @@ def value(sql: str, timezone: str = "UTC", **event: Any) -> Any:
         ("'yes' AND y", {"y": True}, True),  # a literal is
         ("x <=> y", {}, True),
         ("x <=> y", {"x": 1}, False),
-        ("x <=> 'a'", {"x": 1}, None),
+        ("x <=> 'a'", {"x": 1}, False),
         ("x IS TRUE", {}, False),
         ("x BETWEEN 1 AND y", {"x": 0}, False),
         ("x BETWEEN 1 AND y", {"x": 5}, None),
@@ -105,6 +106,8 @@ def test_a_day_begins_at_midnight_in_the_zone_of_the_condition() -> None:
         ("x / y", {"x": 1, "y": 0}, None),
         ("x / 2D", {"x": Decimal(1)}, 0.5),
         ("x % y", {"x": -7, "y": 3}, -1),
+        ("pmod(x, y)", {"x": -(2**31), "y": -(2**63)}, 2**63 - 2**31),
+        ("conv(x, 36, 10)", {"x": "ß"}, "0"),
         ("x + 1", {"x": "41"}, 42),
         ("x + 1", {"x": "4.1"}, None),
         ("x + 1", {"x": True}, None),

@@ -112,6 +112,8 @@ def positive_remainder(left: Any, right: Any) -> Value:
     if rest is None or not rest < 0:
         return rest  # type: ignore[no-any-return]
     _, divisor = _numbers(left, right) or (left, right)
+    if isinstance(rest, int):
+        return remainder(low_64_bits(rest + int(divisor)), divisor)  # Spark does not ask whether this sum overflows
     return remainder(_add_numbers(rest, divisor), divisor)
 
 

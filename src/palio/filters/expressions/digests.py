@@ -47,8 +47,8 @@ def conv(text: str, base: int, to: int) -> str | None:
         return None
     is_negative = text[0] == "-"
     value = 0
-    for character in text[is_negative:].upper():
-        digit = _DIGITS.find(character)
+    for character in text[is_negative:]:
+        digit = _DIGITS.find(character.upper()) if character.isascii() else -1  # ß would become two letters
         if not 0 <= digit < base:
             break  # what follows the digits is passed over
         value = value * base + digit

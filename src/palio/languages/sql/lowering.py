@@ -35,7 +35,7 @@ from palio.filters.patterns import Like, Matching, Pattern, Test
 from palio.filters.printing import NULL_NAMES, TYPE_NAMES, domain_of
 from palio.filters.regex import Regex
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or
-from palio.filters.values import ANY_VALUE, NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, union_of
+from palio.filters.values import ANY_VALUE, NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet
 
 
 class Ask(Enum):
@@ -289,10 +289,8 @@ def compared(function: str, literal: Scalar, timezone: str) -> Truth:
         return compare(function, literal, timezone)
     if literal is None:
         return Truth(NULLS, PRESENT)
-    equal = compare("=", literal, timezone)
-    differs = union_of([equal.false, NULLS])
-    assert differs is not None  # both are enumerable
-    return Truth(equal.true, differs)
+    equal = compare("=", literal, timezone).true
+    return Truth(equal, equal.complement())
 
 
 def asked(name: str, truth: Truth, ask: Ask) -> Leaf:

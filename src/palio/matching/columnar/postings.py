@@ -127,7 +127,7 @@ class _Build:
         self.count = len(rows)
         self.sizes = sizes
         self.numbers = _own(rows.ids, np.int32)
-        self.start, self.axis, self.low, self.high, self.never = _united(rows.start, rows.axis, rows.lo, rows.hi)
+        self.start, self.axis, self.low, self.high, self.never = united(rows.start, rows.axis, rows.lo, rows.hi)
         self._take_access(rows)
         self.shares = np.full(len(sizes), _HIT_SHARE) if rows.shares is None else _own(rows.shares, np.float64)
         self.program_start = _starts(rows.program_start, self.count)
@@ -145,7 +145,7 @@ class _Build:
             return
         row = np.repeat(np.arange(self.count), np.diff(start))
         order = np.lexsort((rows.access_lo, rows.access_axis, row))
-        found = _united(start, rows.access_axis[order], rows.access_lo[order], rows.access_hi[order])
+        found = united(start, rows.access_axis[order], rows.access_lo[order], rows.access_hi[order])
         self.access_start, self.access_axis, self.access_low, self.access_high, _ = found
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -273,7 +273,8 @@ def _starts(values: Ints | None, count: int) -> Ints:
     return np.zeros(count + 1, np.int64) if values is None else _own(values, np.int64)
 
 
-def _united(start: Ints, axis: Numbers, low: Numbers, high: Numbers) -> tuple[Ints, Numbers, Numbers, Numbers, Flags]:
+def united(start: Ints, axis: Numbers, low: Numbers, high: Numbers) -> tuple[Ints, Numbers, Numbers, Numbers, Flags]:
+    """Rows of intervals, those of each on one axis in order and apart; and which rows ask for what is never there."""
     start = _own(start, np.int64)
     axis, low, high = (_own(each, np.int32) for each in (axis, low, high))
     new_start = np.empty_like(start)

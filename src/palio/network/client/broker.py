@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from datetime import datetime
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from palio.errors import PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.client.connection import Connection, error_of
+from palio.network.client.log import LogPage, read_page
 from palio.network.client.subscription import Subscription
 from palio.network.protocol import (
     Advertise,
@@ -19,6 +22,7 @@ from palio.network.protocol import (
     Delivery,
     Dropped,
     Failed,
+    LogQuery,
     Overflow,
     Publish,
     StatusQuery,
@@ -26,6 +30,9 @@ from palio.network.protocol import (
 )
 from palio.routing import codec
 from palio.routing.clients import Confirm
+
+_Item = TypeVar("_Item")
+_Event: TypeAlias = Event | Mapping[str, Any] | str | bytes
 
 
 class Broker:
@@ -86,7 +93,7 @@ class Broker:
             overflow,
         )
 
-    async def publish(self, event: Event | Mapping[str, Any] | str | bytes, *, confirm: bool = False) -> None:
+    async def publish(self, event: _Event, *, confirm: bool = False) -> None:
         """Publish an event: an `Event`, a mapping, or the text of a JSON object.
 
         With `confirm` this waits until the broker has written it down, so that nothing but its disk can lose it.
@@ -102,6 +109,39 @@ class Broker:
         assert self._window is not None
         async with self._window:
             await self._connection.ask(lambda number: Publish(number, body))
+
+    async def publish_all(
+        self,
+        events: Iterable[_Event] | AsyncIterable[_Event],
+        *,
+        confirm: bool = False,
+        show: Callable[[int], None] = lambda done: None,
+    ) -> int:
+        """Publish events one after the other, and say how many; confirmations are not waited for one by one.
+
+        `show` is called with how many are done.
+        """
+        waiting: deque[asyncio.Task[None]] = deque()
+        done = 0
+        try:
+            async for event in _each(events):
+                if confirm:
+                    waiting.append(asyncio.ensure_future(self.publish(event, confirm=True)))
+                else:
+                    await self.publish(event)
+                while (waiting and waiting[0].done()) or len(waiting) >= self._connection.window:
+                    await waiting.popleft()
+                    done += 1
+                done += not confirm
+                show(done)
+            while waiting:
+                await waiting.popleft()
+                done += 1
+                show(done)
+        finally:
+            for each in waiting:
+                each.cancel()
+        return done
 
     async def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
         """Say what this program is going to publish."""
@@ -121,6 +161,25 @@ class Broker:
         """How the broker is: neighbours, clients, queues, counts."""
         answer: dict[str, Any] = await self._connection.ask(StatusQuery)
         return answer
+
+    async def read_log(
+        self,
+        where: str | Filter = Filter.everything,
+        *,
+        start: int = 0,
+        since: datetime | None = None,
+        limit: int = 1_000,
+        language: str = "sql",
+    ) -> LogPage:
+        """Confirmed events that this broker let in and that match, from an offset or a time; 0 is the oldest kept.
+
+        So many are looked at, and `next` of the answer is where to go on; with 0 it only says where the log begins and
+        ends. `ExpiredOffset` where the log has let go of `start`.
+        """
+        wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
+        time = None if since is None else since.timestamp()
+        answer = await self._connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
+        return read_page(answer, start if since is None else 0)
 
     # What the connection tells
 
@@ -146,3 +205,12 @@ class Broker:
     def _failed(self, error: PalioError) -> None:
         for subscription in self._subscriptions.values():
             subscription.fail(error)
+
+
+async def _each(items: Iterable[_Item] | AsyncIterable[_Item]) -> AsyncIterator[_Item]:
+    if isinstance(items, AsyncIterable):
+        async for item in items:
+            yield item
+    else:
+        for item in items:
+            yield item

@@ -42,7 +42,14 @@ class Connection:
     """
 
     def __init__(
-        self, address: Address, token: str, app: str, tls: ssl.SSLContext | None, patience: float, timeout: float
+        self,
+        address: Address,
+        token: str,
+        app: str,
+        tls: ssl.SSLContext | None,
+        patience: float,
+        timeout: float,
+        publisher: str,
     ) -> None:
         self.address = address
         self.welcome: Welcome | None = None
@@ -52,6 +59,7 @@ class Connection:
         self.failure: PalioError | None = None
         self._token = token
         self._app = app
+        self._publisher = publisher
         self._tls = tls
         self._patience = patience
         self._timeout = timeout
@@ -199,7 +207,7 @@ class Connection:
 
     def opened(self, channel: Channel) -> None:
         self._channel = channel
-        channel.send(protocol.encode(ClientHello(protocol.VERSION, self._app, self._token)))
+        channel.send(protocol.encode(ClientHello(protocol.VERSION, self._app, self._token, self._publisher)))
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:
@@ -214,6 +222,8 @@ class Connection:
                 self._answer(said.request, error_of(said.kind, said.reason))
             elif kind is protocol.StatusAnswer:
                 self._answer(said.request, said.status)
+            elif kind is protocol.LogAnswer:
+                self._answer(said.request, said)
             else:
                 self.heard(said)
 

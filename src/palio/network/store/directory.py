@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from palio.errors import StoreError, StoreInUse
+from palio.network.security.directory import make_private
 
 DATABASE: Final = "broker.sqlite3"
 _LOCK: Final = "lock"
@@ -46,10 +47,10 @@ class Directory:
 
     def _make(self) -> None:
         """SQLite gives its other files the mode of the first."""
-        if not self.path.is_dir():
-            self.path.mkdir(mode=0o700, parents=True)
+        is_new = not self.path.is_dir()
+        make_private(self.path)
+        if is_new:
             _sync(self.path.parent)
-        self.path.chmod(0o700)
         os.close(os.open(self.database, os.O_RDWR | os.O_CREAT, 0o600))
 
 

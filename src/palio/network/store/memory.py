@@ -28,7 +28,7 @@ from palio.network.store.interface import (
 )
 from palio.routing import codec
 from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Client, Finished, Logged, Queued, Record
+from palio.routing.effects import Client, Finished, Home, Logged, Queued, Record
 from palio.routing.messages import EventId, Publish
 
 _NODES: Final = 2**32 - 1
@@ -50,16 +50,19 @@ class MemoryStore:
         self._incarnation = 0
         self._records: dict[tuple[Client, str, str], Record] = {}
         self._unfinished: dict[EventId, Logged] = {}
+        self._homes: dict[int, Home] = {}
         self._seen: deque[bytes] = deque(maxlen=self._keeping.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
-        self.log = MemoryLog()
+        self.log = MemoryLog(self._lock)
         self.dead_letters = MemoryDeadLetters(self._keeping.dead_letters)
 
     def open(self) -> Recovered:
         self._incarnation += 1
         records, unfinished = tuple(self._records.values()), tuple(self._unfinished.values())
-        return Recovered(self._node, self._incarnation, records, unfinished, tuple(self._seen))
+        return Recovered(
+            self._node, self._incarnation, records, unfinished, tuple(self._seen), tuple(self._homes.values())
+        )
 
     def submit(self, entries: Sequence[Writable], answer: Answer) -> None:
         try:
@@ -111,12 +114,13 @@ class MemoryStore:
                 self._see(key)
             case Queued(client, names, event, key):
                 for name in dict.fromkeys(names):
-                    self._number += 1
                     queue = self._queues.setdefault((client, name), MemoryQueue())
-                    queue.add(self._number, event, self._keeping)
+                    self._number += queue.add(self._number + 1, event, self._keeping)
                 self._see(key)
             case Finished(id):
                 self._unfinished.pop(id, None)
+            case Home(broker):
+                self._homes[broker] = entry
             case Acknowledged(client, name, numbers):
                 self.queue(client, name).remove(numbers)
             case Buried():
@@ -156,17 +160,18 @@ class MemoryQueue:
     def size(self) -> Size:
         return Size(len(self._waiting), self._bytes, self._dropped)
 
-    def add(self, number: int, event: Publish, keeping: Keeping) -> None:
-        """Put an event at the end, and make room by the rule."""
+    def add(self, number: int, event: Publish, keeping: Keeping) -> bool:
+        """Put an event at the end, and make room by the rule; False where it is the one that is dropped."""
         length = len(codec.encode(event))
         if keeping.queue_overflow == "drop_newest" and not self._has_room(length, keeping):
             self._dropped += 1
-            return
+            return False
         while self._waiting and not self._has_room(length, keeping):
             self.remove((next(iter(self._waiting)),))
             self._dropped += 1
         self._waiting[number] = event
         self._bytes += length
+        return True
 
     def remove(self, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -179,32 +184,37 @@ class MemoryQueue:
 
 
 class MemoryLog:
-    """What was let in here."""
+    """What was let in here; whoever writes holds the lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
         self._entries: list[LogEntry] = []
         self._next = 1
         self._bytes = 0
+        self._latest = 0.0
 
     def bounds(self) -> tuple[int, int]:
-        return self._next - len(self._entries), self._next
+        with self._lock:
+            return self._next - len(self._entries), self._next
 
     def read(self, start: int, limit: int) -> list[LogEntry]:
-        oldest, _ = self.bounds()
-        if start < oldest:
-            raise ExpiredOffset(start, oldest)
-        return self._entries[start - oldest : start - oldest + limit]
+        with self._lock:
+            oldest, _ = self.bounds()
+            if start < oldest:
+                raise ExpiredOffset(start, oldest)
+            return self._entries[start - oldest : start - oldest + limit]
 
     def find(self, time: float) -> int:
-        return self.bounds()[0] + bisect_left(self._entries, time, key=lambda entry: entry.time)
+        with self._lock:
+            return self.bounds()[0] + bisect_left(self._entries, time, key=lambda entry: entry.time)
 
     def size(self) -> Size:
         return Size(len(self._entries), self._bytes)
 
     def add(self, now: float, publisher: Client, event: Publish) -> None:
         """A clock that is set back does not set the log back."""
-        at = max(now, self._entries[-1].time) if self._entries else now
-        self._entries.append(LogEntry(self._next, at, publisher, event))
+        self._latest = max(now, self._latest)
+        self._entries.append(LogEntry(self._next, self._latest, publisher, event))
         self._next += 1
         self._bytes += len(codec.encode(event))
 

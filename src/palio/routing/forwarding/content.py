@@ -5,10 +5,11 @@ One look tells the links and the local keys alike, so that the broker need not l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from palio.filters.filter import Filter
+from palio.routing.effects import Job
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
 from palio.routing.messages import Key
 from palio.routing.wants import Wanted, Wants
@@ -38,7 +39,7 @@ class ContentForwarding:
     def announced(self, topic: str, version: int, data: bytes) -> None:
         pass
 
-    def work(self) -> Callable[[], object] | None:
+    def work(self) -> Job | None:
         return None if self._wants is None else self._wants.work()
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:

@@ -1,0 +1,95 @@
+"""`palio status`: how is a broker? Neighbours, subscriptions, rates, queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from palio.cli import terminal
+from palio.cli.connecting import broker_options, connecting, run
+
+_SHOWN = 20
+
+
+@click.command()
+@broker_options
+def status(url: str, token: str | None, authority: Path | None, as_json: bool) -> None:
+    """Say how a broker is: its neighbours, its clients, what waits for them, what was dropped.
+
+    \b
+    Examples:
+      palio status
+      palio status --connect palio://hub:7420 --json
+    """
+
+    async def doing() -> None:
+        async with connecting(url, token, authority, patience=0) as broker:
+            found = await broker.status()
+        if as_json:
+            terminal.print_json(found)
+        else:
+            _print(terminal.results(), found)
+
+    run(doing())
+
+
+def _print(console: Console, found: dict[str, Any]) -> None:
+    network = found["network"]
+    advertised = ", advertisements" if network["advertisements"] else ""
+    console.print(f"broker {found['node']}, palio {found['version']}", style="title")
+    rows = [
+        ("listens at", ", ".join(found["addresses"])),
+        ("runs for", f"{terminal.duration(found['uptime'])}, in its life number {found['incarnation']:,}"),
+        ("network", f"{network['propagation']} propagation, {network['forwarding']} forwarding{advertised}"),
+        ("subscriptions", f"{found['subscriptions']:,}"),
+        ("events", _rates(found["rates"])),
+        ("waiting", f"{terminal.plural(found['queued'], 'event')}{', publishers wait' if found['is_blocked'] else ''}"),
+    ]
+    dropped = [f"{count:,} ({reason})" for reason, count in sorted(found["drops"].items())]
+    console.print(terminal.facts([*rows, ("dropped", ", ".join(dropped) or "nothing")]))
+    for title, table in (("Neighbours", _neighbours(found)), ("Clients", _clients(found))):
+        if table.row_count:
+            console.print()
+            console.print(title, style="title")
+            console.print(table)
+    if len(found["clients"]) > _SHOWN:
+        console.print(f"and {len(found['clients']) - _SHOWN:,} more; --json has all", style="quiet")
+
+
+def _rates(rates: dict[str, float]) -> str:
+    return ", ".join(f"{terminal.rate(rates[name], 1)} a second {name}" for name in ("in", "out"))
+
+
+def _neighbours(found: dict[str, Any]) -> Table:
+    table = terminal.table("address", "broker", terminal.numbers("waiting"), "")
+    for each in found["neighbours"]:
+        state = Text("up", style="good") if each["up"] else Text(each["reason"] or "away", style="bad")
+        table.add_row(each["address"], str(each["node"] or ""), f"{each['queued']:,}", state)
+    return table
+
+
+def _clients(found: dict[str, Any]) -> Table:
+    table = terminal.table(
+        "client", "principal", "address", *map(terminal.numbers, ("subscriptions", "waiting", "dropped", "published"))
+    )
+    for each in found["clients"][:_SHOWN]:
+        table.add_row(
+            each["app"] or each["client"],
+            each["principal"],
+            each["address"],
+            f"{len(each['subscriptions']):,}",
+            _sum(each["subscriptions"], "queued"),
+            _sum(each["subscriptions"], "dropped"),
+            f"{each['published']:,}",
+        )
+    return table
+
+
+def _sum(subscriptions: Iterable[dict[str, Any]], what: str) -> str:
+    return f"{sum(each[what] for each in subscriptions):,}"

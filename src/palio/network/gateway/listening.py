@@ -1,0 +1,82 @@
+"""Where do requests come in? uvicorn in the broker's own loop, with what it lacks: an end to slow greetings.
+
+A connection that has not sent a whole head of a request in time is closed, the first and every later one. What a
+client's certificate says is handed on with each request. WebSockets are not compressed: a small message could become
+a large one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Iterator
+from typing import Any
+
+import h11
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from palio.network.security.limits import Limits
+
+
+def protocol_with(seconds: float) -> type[H11Protocol]:
+    """uvicorn's protocol, for connections that send each head of a request within so many seconds."""
+
+    class Timely(H11Protocol):
+        _head: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.app_state = {**self.app_state, "certificate": transport.get_extra_info("peercert")}
+            self._head = self.loop.call_later(seconds, transport.close)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            is_between = self.conn.their_state is h11.IDLE and self.conn.our_state is h11.IDLE
+            if not is_between:
+                self._cancel()
+            elif self._head is None:
+                self._head = self.loop.call_later(seconds, self.transport.close)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._cancel()
+            super().connection_lost(exc)
+
+        def _cancel(self) -> None:
+            if self._head is not None:
+                self._head.cancel()
+                self._head = None
+
+    return Timely
+
+
+class Listener(uvicorn.Server):
+    """uvicorn in a loop that is somebody else's, and whose signals are."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def listener(app: ASGIApp, limits: Limits, tls: ssl.SSLContext | None) -> Listener:
+    """What serves an application, within limits."""
+    others: dict[str, Any] = {} if tls is None else {"ssl_context_factory": lambda config, default: tls}
+    config = uvicorn.Config(
+        app,
+        loop="none",
+        http=protocol_with(limits.handshake_seconds),
+        ws="websockets-sansio",
+        ws_max_size=limits.frame_bytes,
+        ws_per_message_deflate=False,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=limits.connections,
+        timeout_graceful_shutdown=2,
+        **others,
+    )
+    return Listener(config)

@@ -1,0 +1,90 @@
+"""How do events get to a sink that is slow, down, or gone? One after the other, again and again, and then not at all.
+
+Events of one subscription are sent in their order, each until it is taken. One that is not taken after all attempts is
+a dead letter, with the reason; the next one is sent then, so that one bad event does not hold up the rest for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from random import Random
+
+from palio.errors import PalioError
+from palio.network.gateway.cloudevents import STRUCTURED, write_cloudevent
+from palio.network.gateway.requests import SubscriptionRequest
+from palio.network.gateway.settings import Persistence
+from palio.network.gateway.sinks import Reach, Sink, SinkRefused, SinkUnreachable, exchange
+from palio.network.gateway.webhooks import Verdict, asked_to_wait, judge
+from palio.network.security.limits import Rate
+from palio.network.sessions import Delivered, Session
+from palio.routing import codec
+
+log = logging.getLogger("palio.push")
+
+
+class Pusher:
+    """Sends the events of one subscription to its sink."""
+
+    def __init__(
+        self,
+        session: Session,
+        request: SubscriptionRequest,
+        reach: Reach,
+        persistence: Persistence,
+        bury: Callable[[str, bytes], None],
+        *,
+        per_minute: float | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`bury` gets the reason and the data of what was not taken; `per_minute` is what the sink asked for."""
+        self._session = session
+        self._sink = Sink.parse(request.sink)
+        self._headers = {**request.protocolsettings.headers, "Content-Type": STRUCTURED}
+        self._reach = reach
+        self._persistence = persistence
+        self._bury = bury
+        self._tls = tls
+        self._random = Random()
+        self._now = asyncio.get_running_loop().time
+        self._rate = None if per_minute is None else Rate(per_minute / 60, max(1.0, per_minute / 60), self._now())
+
+    async def run(self) -> PalioError | None:
+        """Push until the session ends, or the sink is gone for good; why it ended."""
+        while batch := await self._session.next_batch():
+            for each in batch:
+                if await self._push(each) == "gone":
+                    return SinkRefused(f"{self._sink.authority} is gone")
+        return self._session.failure
+
+    async def _push(self, delivered: Delivered) -> Verdict:
+        """Send one event until it is taken, or will not be."""
+        body = write_cloudevent(codec.decode_event(delivered.event.body)).encode()
+        verdict: Verdict = "again"
+        reason, asked, attempt = "", 0.0, 0
+        while verdict == "again" and attempt < self._persistence.attempts:
+            if attempt:
+                await asyncio.sleep(max(asked, self._persistence.wait(attempt - 1, self._random.random)))
+            verdict, reason, asked = await self._attempt(body)
+            attempt += 1
+        if verdict in ("again", "never"):
+            log.warning("not delivered", extra={"sink": self._sink.authority, "reason": reason})
+            self._bury(f"{reason}, after {attempt} attempts", body)
+        if delivered.number:
+            self._session.ack(delivered.name, (delivered.number,))
+        return verdict
+
+    async def _attempt(self, body: bytes) -> tuple[Verdict, str, float]:
+        """Send an event once: what is to become of it, why, and how long the sink asks to be left alone."""
+        if self._rate is not None:
+            while not self._rate.take(1, self._now()):
+                await asyncio.sleep(self._rate.wait(1, self._now()))
+        try:
+            reply = await exchange(
+                self._sink, "POST", self._headers, body, self._reach, seconds=self._persistence.seconds, tls=self._tls
+            )
+        except (SinkRefused, SinkUnreachable) as error:
+            return "again", str(error), 0.0
+        return judge(reply), f"{self._sink.authority} answered {reply.status}", asked_to_wait(reply)

@@ -1,0 +1,105 @@
+"""Do the commands of the command line work together, in processes of their own?"""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import palio
+from palio.cli.main import palio as main
+from tests.network.processes import Broker, Process, command, running, served
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with served() as broker:
+        yield broker
+
+
+def test_events_go_from_publish_to_subscribe_and_status_tells(broker: Broker, tmp_path: Path) -> None:
+    lines = tmp_path / "quotes.jsonl"
+    lines.write_text('{"price": 150}\n\n{"price": 7}\n', encoding="utf-8")
+    at = ("--connect", broker.url)
+    with running(Process("subscribe", "price > 100", "--count", "3", "--json", *at)) as subscriber:
+        until_subscribed(broker.url)
+        assert command("publish", '{"symbol": "ACME", "price": 120}', *at)[0] == 0
+        assert command("publish", str(lines), *at, "--unconfirmed")[0] == 0
+        code, out, _ = command("publish", "--json", *at, given='{"price": 101}\n{"price": 1}\n')
+        assert (code, json.loads(out)["published"]) == (0, 2)
+        code, out, said = subscriber.end()
+        assert (code, said) == (0, "")
+        assert [json.loads(line)["data"]["price"] for line in out.splitlines()] == [120, 150, 101]
+    code, out, _ = command("status", *at)
+    assert code == 0
+    assert broker.url in out
+    assert "identity propagation, content forwarding" in out
+
+
+def test_an_interrupt_ends_a_subscriber_and_its_subscription(broker: Broker) -> None:
+    with running(Process("subscribe", "TRUE", "--connect", broker.url)) as subscriber:
+        until_subscribed(broker.url)
+        subscriber.send(signal.SIGINT)
+        code, _, said = subscriber.end()
+        assert (code, said) == (130, "interrupted\n")
+        with palio.connect_blocking(broker.url) as client:
+            assert client.status()["subscriptions"] == 0
+
+
+def test_what_nobody_advertised_is_refused_until_it_is() -> None:
+    with served("--advertisements") as broker:
+        at = ("--connect", broker.url)
+        code, _, said = command("publish", '{"x": 1}', *at)
+        assert code == 2
+        assert "has not advertised events like this one" in said
+        assert command("publish", '{"x": 1}', "--advertise", "x > 0", *at)[0] == 0
+        with running(Process("advertise", "x > 0", "--json", *at)) as publisher:
+            assert json.loads(publisher.line()) == {"advertised": "x > 0"}
+            publisher.send(signal.SIGTERM)
+            assert publisher.end()[0] == 143
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("status", "--connect", "palio://127.0.0.1:1"), "nothing listens there; start a broker with `palio serve`"),
+        (("subscribe", "price >", "--connect", "palio://127.0.0.1:1"), "price >"),
+        (("publish", "no-such-file", "--connect", "palio://127.0.0.1:1"), "is no JSON object, and no file of them"),
+        (("serve", "--listen", "palio://0.0.0.0:0", "--data", "none"), "listen on 127.0.0.1, or add what is missing"),
+        (("serve", "--listen", "palio+tls://127.0.0.1:0", "--data", "none"), "a certificate and its key are needed"),
+        (("serve", "--forwarding", "bloom", "--propagation", "covering", "--data", "none"), "is not possible"),
+        (("serve", "--connect", "hub:7420", "--data", "none"), "looks like palio://localhost:7420"),
+    ],
+)
+def test_what_cannot_be_is_said_in_a_line(arguments: tuple[str, ...], said: str) -> None:
+    done = CliRunner().invoke(main, arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_two_brokers_cannot_share_a_directory(tmp_path: Path) -> None:
+    with served(data=str(tmp_path)):
+        done = CliRunner().invoke(main, ["serve", "--listen", "palio://127.0.0.1:0", "--data", str(tmp_path)])
+        assert done.exit_code == 2
+        assert "give each its own with --data" in done.stderr
+
+
+def test_settings_come_from_a_file(tmp_path: Path) -> None:
+    config = tmp_path / "palio.toml"
+    config.write_text('propagation = "covering"\n[flow]\nqueue = 5\noverflow = "drop_newest"\n', encoding="utf-8")
+    with served("--config", str(config)) as broker, palio.connect_blocking(broker.url) as client:
+        assert client.status()["network"]["propagation"] == "covering"
+    config.write_text('propagations = "covering"\n', encoding="utf-8")
+    done = CliRunner().invoke(main, ["serve", "--config", str(config)])
+    assert (done.exit_code, "did you mean propagation?" in done.stderr) == (2, True)
+
+
+def until_subscribed(url: str) -> None:
+    with palio.connect_blocking(url) as broker:
+        while broker.status()["subscriptions"] == 0:
+            time.sleep(0.01)
