@@ -12,8 +12,10 @@ from threading import get_ident
 from typing import Final
 
 from palio.errors import PalioError
+from palio.network.replaying import log_page
 from palio.network.store.interface import Store, Writable
-from palio.routing.effects import Record
+from palio.routing.effects import Read, Record
+from palio.routing.messages import LogPage
 
 PASSING: Final = "session "  # how the names of clients begin that are connections
 
@@ -39,3 +41,10 @@ class StoreDisk:
                 self._loop.call_soon_threadsafe(answered, error)
 
         self._store.submit(lasting, answer)
+
+    def read(self, read: Read, node: int) -> LogPage | None:
+        """A piece of the log; None where it cannot be read. It takes a while."""
+        try:
+            return log_page(read, self._store.log, node)
+        except PalioError:
+            return None

@@ -17,10 +17,11 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, MissingExtra
+from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra
 from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.disk import PASSING, StoreDisk
+from palio.network.durable import revise_durable
 from palio.network.gateway.settings import HttpSettings
 from palio.network.greeting import FIRST_FRAME, Greeter
 from palio.network.host import Host
@@ -28,6 +29,7 @@ from palio.network.neighbours import Neighbours
 from palio.network.security.door import Door
 from palio.network.security.exposure import check_exposure
 from palio.network.security.principals import Principal
+from palio.network.security.shares import Shares
 from palio.network.security.tls import names_in
 from palio.network.sessions import Session
 from palio.network.settings import Settings
@@ -49,6 +51,7 @@ class Server:
     """One broker. `addresses` are where it listens, once it is started."""
 
     host: Host
+    shares: Shares
     neighbours: Neighbours
     loop: asyncio.AbstractEventLoop
     node: int
@@ -86,7 +89,9 @@ class Server:
         constants = Constants.of(self._combination)
         remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes)
         node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random)
+        self.shares = Shares(self.settings.limits, self.loop.time)
         self.host = Host(node, StoreDisk(self.store))
+        self.host.give_all([])  # what the last life has not finished goes on
         is_open = self.door.is_open
         self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
         try:
@@ -129,16 +134,26 @@ class Server:
         `publisher` is what the same client calls itself in its next session: an event that it sends again is known by
         that, its source and its id.
         """
-        limits = self.settings.limits
-        if len(self.sessions) >= limits.connections:
-            raise LimitReached("connections", limits.connections, "there are enough clients")
+        self.shares.connections.take(principal.name)
         name = f"{PASSING}{self.incarnation}.{next(self._session_numbers)}"
-        session = Session(self.host, self.store, name, principal, app, limits, self.settings.flow, publisher)
+        session = Session(
+            self.host,
+            self.store,
+            name,
+            principal,
+            app,
+            self.settings.limits,
+            self.settings.flow,
+            self.shares,
+            publisher,
+        )
         self.sessions.add(session)
         return session
 
     def left(self, session: Session, reason: str = "") -> None:
         """A client is gone."""
+        if session in self.sessions:
+            self.shares.connections.leave(session.principal.name)
         session.close()
         self.sessions.discard(session)
         self.names.pop(session, None)
@@ -155,6 +170,7 @@ class Server:
             for name, principal in self.door.changes().items():
                 for session in [each for each in self.sessions if each.principal.name == name]:
                     session.revise(principal)
+                revise_durable(self.host, name, principal)
 
     def arrived(self, channel: Channel) -> str | None:
         """A connection that nobody knows yet; why it is not let in, where it is not."""
@@ -171,7 +187,7 @@ class Server:
             return await self.neighbours.listen(address)
         try:
             listener = await self.loop.create_server(
-                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME),
+                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME, self.host),
                 address.host,
                 address.port,
                 ssl=self._server_tls() if address.is_secure else None,

@@ -7,7 +7,7 @@ all use it. A request is answered by a call (`Answered`) in a later turn of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from palio.errors import LimitReached, PalioError, Refused
@@ -16,9 +16,10 @@ from palio.network.confirming import Answered, Confirming, error_of
 from palio.network.durable import DurableOutlet
 from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
-from palio.network.security.grants import check_annotation, effective, published_by, revised
+from palio.network.security.grants import check_annotation, effective, may_hear, published_by, revised
 from palio.network.security.limits import Limits, check_filter
 from palio.network.security.principals import ANY_SOURCE, Principal
+from palio.network.security.shares import Shares
 from palio.routing import clients, codec
 from palio.routing.clients import Answer, ClientRequest, Confirm
 from palio.routing.effects import ClientGone, Requested
@@ -56,6 +57,7 @@ class Session:
         app: str,
         limits: Limits,
         flow: Flow,
+        shares: Shares,
         publisher: str = "",
     ) -> None:
         self.client = client
@@ -71,7 +73,10 @@ class Session:
         self._store = store
         self._limits = limits
         self._flow = flow
+        self._shares = shares
+        self._reserved = 0  # events that were counted before they are submitted
         self._may_all = _may_all(principal)
+        self._hears_all = principal.may_subscribe == Filter.everything
         self._wanted: dict[str, Filter] = {}
         self._subscribing: dict[str, Answered] = {}
         whose = f"{principal.name}/{publisher}" if publisher else client
@@ -98,8 +103,8 @@ class Session:
         """Deliver what matches, and what this client may see."""
         if name in self.outlets:
             raise Refused(f"there is a subscription {name!r} already")
-        self._check_room(self.outlets)
         granted = check_filter(effective(wanted, self.principal), self._limits)
+        self._shares.subscriptions.take(self.principal.name)
         if durable:
             self.outlets[name] = DurableOutlet(self._host, self._store, self, name, credit)
         else:
@@ -123,6 +128,7 @@ class Session:
         if outlet is None:
             raise Refused(f"there is no subscription {name!r}")
         del self._wanted[name]
+        self._shares.subscriptions.leave(self.principal.name)
         self._subscribing.pop(name, None)
         self._host.unblock(outlet)
         outlet.leave()
@@ -134,7 +140,7 @@ class Session:
     def advertise(self, name: str, offered: Filter) -> None:
         """This client is going to publish what matches."""
         if name not in self._advertised:
-            self._check_room(self._advertised)
+            self._check_room()
         granted = check_filter(offered & self.principal.may_publish, self._limits)
         self._advertised.add(name)
         self._ask(clients.AdvertiseClient(name, granted))
@@ -150,11 +156,20 @@ class Session:
         if not self._may_all:
             body = self._checked(body)
             check_annotation(self.principal, header)
+        if self._shares.has_rate and not self._reserved:
+            self._shares.publish(self.principal.name, 1)
+        self._reserved = max(0, self._reserved - 1)
         self.published += 1
         if answered is None:
             self._ask(clients.PublishClient(body, header))
             return 0
         return self._confirming.publish(body, header, answered)
+
+    def reserve(self, events: int) -> None:
+        """So many events are going to be submitted, all or none; LimitReached where that is too fast."""
+        if self._shares.has_rate:
+            self._shares.publish(self.principal.name, events)
+            self._reserved += events
 
     def revise(self, principal: Principal | None) -> None:
         """The grants of this client changed, or it is not known any more: what it may not hear now, it gets no more."""
@@ -164,6 +179,7 @@ class Session:
             return
         self.principal = revision.principal
         self._may_all = _may_all(revision.principal)
+        self._hears_all = revision.principal.may_subscribe == Filter.everything
         for name in revision.remove:
             self.request_unsubscription(name)
         for name, granted in revision.replace.items():
@@ -196,15 +212,20 @@ class Session:
         if not self._is_open:
             return
         self._is_open = False
-        for outlet in self.outlets.values():
-            self._host.unblock(outlet)
-            outlet.leave()
-        self._host.clients.pop(self.client, None)
-        self._host.give(ClientGone(self.client))
         gone = Refused("the session is closed")
         subscribing, self._subscribing = self._subscribing, {}
         for answered in subscribing.values():
             answered(gone)
+        # One by one, behind what may still be under way to the disk.
+        for name in list(self.outlets):
+            if isinstance(self.outlets[name], DurableOutlet):
+                self.detach(name)
+            else:
+                self.request_unsubscription(name)
+        for name in list(self._advertised):
+            self.unadvertise(name)
+        self._host.clients.pop(self.client, None)
+        self._host.give(ClientGone(self.client))
         self._confirming.close(gone)
         self._wake()
 
@@ -262,6 +283,11 @@ class Session:
         return batch
 
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
+        # Once more at the last moment: the grant may be smaller than when a subscription was made, and a publisher
+        # that annotates its events says itself where they go.
+        if not self._hears_all and not may_hear(self.principal, codec.decode_event(event.body)):
+            self._host.drops["not permitted"] += 1
+            return
         for name in names:
             outlet = self.outlets.get(name)
             if not isinstance(outlet, Outlet):
@@ -296,7 +322,7 @@ class Session:
 
     @property
     def may_hear_all(self) -> bool:
-        return self.principal.may_subscribe == Filter.everything
+        return self._hears_all
 
     def settle(self) -> None:
         self.woken()
@@ -314,9 +340,9 @@ class Session:
     def _ask(self, request: ClientRequest, client: str | None = None) -> None:
         self._host.give(Requested(client or self.client, request, self._host.now()))
 
-    def _check_room(self, taken: Collection[str]) -> None:
+    def _check_room(self) -> None:
         most = self._limits.subscriptions_per_principal
-        if len(taken) >= most:
+        if len(self._advertised) >= most:
             raise LimitReached("subscriptions_per_principal", most, f"{self.principal.name} has enough of them")
 
     def _checked(self, body: bytes) -> bytes:

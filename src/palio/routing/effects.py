@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from palio.filters.filter import Filter
 from palio.routing.clients import Answer, ClientRequest
-from palio.routing.messages import EventId, Message, Publish
+from palio.routing.messages import EventId, LogPage, Message, Publish
 
 Client: TypeAlias = str
 Lane: TypeAlias = Literal["control", "events"]
@@ -85,6 +86,13 @@ class WorkDone(NamedTuple):
     result: Callable[[], None] | None
 
 
+class ReadDone(NamedTuple):
+    """What a `Read` has found; None where the log cannot be read."""
+
+    token: int
+    page: LogPage | None
+
+
 class QueueFull(NamedTuple):
     """A durable queue that blocks publishers can take no more."""
 
@@ -110,6 +118,7 @@ Input: TypeAlias = (
     | NotPersisted
     | Credit
     | WorkDone
+    | ReadDone
     | QueueFull
     | QueueFree
 )
@@ -180,11 +189,11 @@ class Finished(NamedTuple):
 
 
 class Home(NamedTuple):
-    """A broker that has durable subscriptions, and the last life of it that was heard of; the last record of a broker
-    holds. One that is `gone` is not waited for any more."""
+    """A broker that has durable subscriptions or a log, and what was last heard of it (`keeping.reach`); the last
+    record of a broker holds. One that is `gone` is not waited for any more."""
 
     broker: int
-    incarnation: int
+    standing: int
     gone: bool = False
 
 
@@ -204,6 +213,17 @@ class Persist(NamedTuple):
     """Write records, all or none, then answer with the token."""
 
     records: tuple[Entry, ...]
+    token: int
+
+
+class Read(NamedTuple):
+    """Look at so many events of the log, from an offset, or from a time where there is none; find those that match, and
+    answer with the token."""
+
+    wanted: Filter
+    place: int | None
+    since: float
+    limit: int
     token: int
 
 
@@ -252,4 +272,4 @@ class Drop(NamedTuple):
 UNWANTED: Final = "nobody wants it here"
 
 
-Effect: TypeAlias = Send | Deliver | Reply | Persist | SetTimer | CancelTimer | Work | Close | Drop
+Effect: TypeAlias = Send | Deliver | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop

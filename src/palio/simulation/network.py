@@ -20,6 +20,8 @@ from palio.routing.clients import (
     ClientRequest,
     Confirm,
     ForgetClient,
+    Past,
+    ReplayClient,
     UnadvertiseClient,
     UnsubscribeClient,
 )
@@ -232,6 +234,23 @@ class Network(Brokers):
         """What is in the queue of a durable subscription, on the disk of its broker."""
         kept = self._world.hosts[subscription.at].disk.queues.get((subscription.client, str(subscription.number)), [])
         return [decode_event(each.body) for each in kept]
+
+    def replay(
+        self,
+        at: int,
+        where: Any = "TRUE",
+        *,
+        since: float = 0.0,
+        places: Mapping[int, int] | None = None,
+        limit: int = 500,
+    ) -> Past:
+        """What was confirmed since a virtual time, or from places in some logs; asked at a broker, and waited for."""
+        wanted = where if isinstance(where, Filter) else Filter.parse(where)
+        number = len(self._clients.pasts) + 1
+        request = ReplayClient(number, wanted, since, tuple(sorted((places or {}).items())), limit)
+        self._world.handle(self._host(at), [Requested(_EVERYBODY, request, self.now)])
+        self.run()
+        return self._clients.pasts[number]
 
     def forget(self, at: int, broker: int) -> None:
         """An operator at a broker says that another one is not coming back: no event waits for it any more."""
