@@ -13,7 +13,6 @@ from palio.network.addresses import Address
 from palio.network.security.principals import Principal, unrestricted
 from palio.network.security.tls import ClientTls, ServerTls
 from palio.network.security.tokens import Tokens
-from palio.routing import codec
 from tests.network.certificates import Authority
 from tests.network.running import broker, run, until, up, url
 
@@ -67,33 +66,6 @@ def test_a_client_cannot_link_as_a_broker(tmp_path: Path) -> None:
     run(test)
 
 
-def test_only_what_is_granted_passes_a_link(tmp_path: Path) -> None:
-    tokens = Tokens(tmp_path)
-    imports, exports = Filter.parse("x < 10"), Filter.parse("x > 3")
-    token = tokens.add(Principal("edge", "broker", may_subscribe=exports, may_publish=imports, may_annotate=True))
-    admin = tokens.add(unrestricted("admin"))
-
-    async def test() -> None:
-        async with (
-            broker(data=str(tmp_path)) as hub,
-            broker(connect=hub.addresses, token=token) as edge,
-            palio.connect(url(hub), admin) as inside,
-            palio.connect(url(edge)) as outside,
-        ):
-            await until(lambda: len(up(edge)) == 1)
-            async with (
-                inside.subscribe("side = 'out'", confirm="network") as coming,
-                outside.subscribe("side = 'in'", confirm="network") as going,
-            ):
-                for x in (2, 5, 12):
-                    await inside.publish({"side": "in", "x": x}, confirm=True)
-                    await outside.publish({"side": "out", "x": x}, confirm=True)
-                assert [(await anext(going)).get("x") for _ in range(2)] == [5, 12]
-                assert [(await anext(coming)).get("x") for _ in range(2)] == [2, 5]
-
-    run(test)
-
-
 class Proxy:
     """Between a client and a broker, and able to fall silent without closing anything."""
 
@@ -143,8 +115,3 @@ def test_a_link_that_is_half_open_is_noticed_at_both_ends_and_made_again() -> No
             await proxy.stop()
 
     run(test)
-
-
-def test_a_frame_of_an_event_is_known_by_its_kind() -> None:
-    assert codec.KINDS[codec.PUBLISH] == "publish"
-    assert codec.KINDS[codec.SUBSCRIBE] == "subscribe"

@@ -10,7 +10,6 @@ from palio.network import protocol
 from palio.network.binary import BinaryClient, kind_of
 from palio.network.channel import Channel
 from palio.network.protocol import BrokerHello, ClientHello
-from palio.network.security.grants import LinkFilters
 from palio.network.security.principals import Principal
 from palio.routing import codec
 
@@ -70,7 +69,7 @@ class Greeter:
         if principal.role not in ("broker", "admin"):
             raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
         self._done(channel)
-        self._server.neighbours.accept(channel, frames, LinkFilters.of(principal))
+        self._server.neighbours.accept(channel, frames)
 
     def _done(self, channel: Channel) -> None:
         self._forget(channel)

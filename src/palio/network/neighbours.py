@@ -20,7 +20,6 @@ from palio.network.channel import Channel
 from palio.network.links.connector import Connector
 from palio.network.links.tcp import TcpLink
 from palio.network.links.udp import Dialled, Listening, UdpLink, check_udp
-from palio.network.security.grants import LinkFilters
 from palio.network.settings import Settings
 from palio.routing import codec
 from palio.routing.frames import Hello
@@ -102,14 +101,12 @@ class Neighbours:
 
     # Being dialled
 
-    def accept(self, channel: Channel, frames: list[bytes], filters: LinkFilters) -> None:
-        """A broker has connected, and may hear and say what passes; what it said so far begins with its greeting."""
+    def accept(self, channel: Channel, frames: list[bytes]) -> None:
+        """A broker has connected; what it said so far begins with its greeting."""
         hello = codec.decode(frames[0])
         if type(hello) is not Hello:
             raise WireError("a link begins with a greeting")
         reason = self._refusal(hello.node, dialled_here=False)
-        if reason is None and not filters.are_open and self._settings.forwarding != "content":
-            reason = "a link that not everything may pass needs content forwarding: a header says nothing of grants"
         if reason is not None:
             channel.close("refused", reason)
             return
@@ -124,7 +121,7 @@ class Neighbours:
             old.abort("the neighbour connected again")
         link.where = channel.peer
         log.info("linked", extra={"address": channel.peer, "neighbour": hello.node})
-        link.adopt(channel, frames, filters)
+        link.adopt(channel, frames)
 
     def _dialled(self, neighbour: int, where: str) -> UdpLink:
         number = self._number(neighbour, UdpLink)

@@ -35,9 +35,8 @@ _DECIMAL, _DATE = 1, 2
 KINDS: Final[dict[int, str]] = {
     each.__struct_config__.tag: each.__name__.lower() for each in (*get_args(Message), *get_args(Frame))
 }
-HELLO, GRANT, PACKET, PUBLISH, SUBSCRIBE = (
-    next(tag for tag, name in KINDS.items() if name == kind)
-    for kind in ("hello", "grant", "packet", "publish", "subscribe")
+HELLO, GRANT, PACKET, PUBLISH = (
+    next(tag for tag, name in KINDS.items() if name == kind) for kind in ("hello", "grant", "packet", "publish")
 )
 
 

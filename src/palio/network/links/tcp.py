@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 from palio.errors import WireError
 from palio.network import protocol
 from palio.network.channel import Channel
-from palio.network.links.borders import Border
 from palio.network.protocol import BrokerHello
-from palio.network.security.grants import OPEN, LinkFilters
 from palio.routing import codec
 from palio.routing.effects import Lane
 from palio.routing.frames import Hello
@@ -50,7 +48,6 @@ class TcpLink:
         self._broke = broke
         self._token = token
         self._waiting: deque[bytes] = deque()
-        self._border: Border | None = None
         host.links[number] = self
 
     @property
@@ -62,10 +59,9 @@ class TcpLink:
         """Events that wait for the connection."""
         return len(self._waiting)
 
-    def adopt(self, channel: Channel, frames: list[bytes], filters: LinkFilters = OPEN) -> None:
-        """Go on with a connection whose other end has greeted already, and who may hear and say this."""
+    def adopt(self, channel: Channel, frames: list[bytes]) -> None:
+        """Go on with a connection whose other end has greeted already."""
         channel.receiver = self
-        self._border = None if filters.are_open else Border(filters)
         self.opened(channel)
         self.received(channel, frames)
 
@@ -75,8 +71,6 @@ class TcpLink:
         channel = self.channel
         if channel is None:
             self.host.drops["lost with its link"] += 1
-        elif self._border is not None and lane == "control":
-            channel.send(self._border.going(data))
         elif lane == "events" and (channel.is_full or self._waiting):
             self._waiting.append(data)
         else:
@@ -100,10 +94,6 @@ class TcpLink:
             return
         if self.neighbour == 0 and not self._welcomes(channel, frames[0]):
             return
-        if self._border is not None:
-            before = self._border.refused
-            frames = self._border.coming(frames)
-            self.host.drops["not to be imported"] += self._border.refused - before
         now = self.host.now()
         number = self.number
         self.host.give_all([Arrived(number, frame, now) for frame in frames])
