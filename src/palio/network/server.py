@@ -188,7 +188,7 @@ class Server:
             return await self.neighbours.listen(address)
         try:
             listener = await self.loop.create_server(
-                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME),
+                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME, self.host),
                 address.host,
                 address.port,
                 ssl=self._server_tls() if address.is_secure else None,
