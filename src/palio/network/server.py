@@ -171,6 +171,7 @@ class Server:
                 for session in [each for each in self.sessions if each.principal.name == name]:
                     session.revise(principal)
                 revise_durable(self.host, name, principal)
+                self.neighbours.revise(name, principal)
 
     def arrived(self, channel: Channel) -> str | None:
         """A connection that nobody knows yet; why it is not let in, where it is not."""
@@ -187,7 +188,7 @@ class Server:
             return await self.neighbours.listen(address)
         try:
             listener = await self.loop.create_server(
-                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME),
+                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME, self.host),
                 address.host,
                 address.port,
                 ssl=self._server_tls() if address.is_secure else None,
