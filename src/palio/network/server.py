@@ -88,7 +88,8 @@ class Server:
         self.node, self.incarnation = recovered.node, recovered.incarnation
         constants = Constants.of(self._combination)
         remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes)
-        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random)
+        wall = time.time if self.settings.stamps else None
+        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random, wall)
         self.shares = Shares(self.settings.limits, self.loop.time)
         self.host = Host(node, StoreDisk(self.store))
         self.host.give_all([])  # what the last life has not finished goes on
@@ -171,6 +172,7 @@ class Server:
                 for session in [each for each in self.sessions if each.principal.name == name]:
                     session.revise(principal)
                 revise_durable(self.host, name, principal)
+                self.neighbours.revise(name, principal)
 
     def arrived(self, channel: Channel) -> str | None:
         """A connection that nobody knows yet; why it is not let in, where it is not."""
