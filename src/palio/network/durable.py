@@ -8,15 +8,17 @@ one may be a connection that nobody has noticed to be dead.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from palio.errors import Refused
+from palio.filters.filter import Filter
 from palio.network.protocol import Overflow
 from palio.network.security.grants import may_hear
 from palio.network.security.principals import Principal
 from palio.network.store.interface import Acknowledged
 from palio.routing import codec
-from palio.routing.clients import Answer
+from palio.routing.clients import Answer, SubscribeClient, UnsubscribeClient
+from palio.routing.effects import Requested
 from palio.routing.messages import Publish
 
 if TYPE_CHECKING:
@@ -25,9 +27,47 @@ if TYPE_CHECKING:
     from palio.network.store.interface import Store
 
 
+_AT_ONCE: Final = 1_024
+
+
 def durable_client(principal: Principal, name: str) -> str:
     """Under which name the broker knows the owner of a durable subscription."""
     return f"durable {principal.name}/{name}"
+
+
+def forget_durable(host: Host, principal: Principal, name: str) -> None:
+    """End a durable subscription, whether anybody is connected to it or not; what waits for it goes with it."""
+    host.give(Requested(durable_client(principal, name), UnsubscribeClient(name), host.now()))
+
+
+def acknowledge_through(host: Host, store: Store, principal: Principal, name: str, last: int) -> None:
+    """All events of a durable subscription up to a number are dealt with, for who knows the last one alone."""
+    client = durable_client(principal, name)
+    queue, after = store.queue(client, name), 0
+    while done := tuple(number for number, _ in queue.read(after, _AT_ONCE) if number <= last):
+        host.acknowledge(Acknowledged(client, name, done))
+        after = done[-1]
+    outlet = host.clients.get(client)
+    if isinstance(outlet, DurableOutlet):
+        outlet.pass_over(last)
+
+
+def revise_durable(host: Host, name: str, principal: Principal | None) -> None:
+    """The grants of a principal changed, or it is gone: what collects for it while it is away follows.
+
+    Here a grant can only shrink what was asked for; where it grew, the next one to connect asks for more.
+    """
+    wants = host.node.broker.tables.wants
+    for client in [each for each in wants.clients() if each.startswith(f"durable {name}/")]:
+        for subscription in wants.names(client):
+            owned = wants.get(client, subscription)
+            if owned is None:
+                continue
+            granted = Filter.nothing if principal is None else owned.filter & principal.may_subscribe
+            if granted == Filter.nothing:
+                host.give(Requested(client, UnsubscribeClient(subscription), host.now()))
+            elif granted != owned.filter:
+                host.give(Requested(client, SubscribeClient(subscription, granted, "no", True), host.now()))
 
 
 class DurableOutlet:
@@ -91,6 +131,10 @@ class DurableOutlet:
         done = tuple(numbers)
         if done:
             self._host.acknowledge(Acknowledged(self.client, self.name, done))
+
+    def pass_over(self, last: int) -> None:
+        """What has a number up to this is dealt with, and not read again."""
+        self._after = max(self._after, last)
 
     def keep(self, may_stay: Callable[[Publish], bool]) -> None:
         """What waits is asked about when it is read."""

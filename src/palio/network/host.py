@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, cast
 
 from palio import errors
 from palio.errors import PalioError
+from palio.network.channel import Channel
 from palio.network.store.interface import Acknowledged, Writable
 from palio.routing import codec
 from palio.routing.clients import Accepted, Answer, PublishClient
@@ -47,6 +48,7 @@ from palio.routing.node import Arrived, Node, NodeInput
 from palio.routing.session import Transmit
 
 log = logging.getLogger("palio.host")
+_IDLE: Final = 0.0005  # seconds without work after which nobody waits for more to handle together
 _AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
 
 
@@ -104,6 +106,10 @@ class Host:
         self.now = self._loop.time
         self._inputs: list[NodeInput] = []
         self._is_due = False
+        self._is_reading = False
+        self._ended = 0.0  # when the last batch was done
+        self.is_handling = False
+        self._unwritten: list[Channel] = []
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touched: dict[ClientEnd, None] = {}
         self._blocking: set[object] = set()
@@ -115,16 +121,36 @@ class Host:
     def give(self, input: NodeInput) -> None:
         """Something happened; it is handled with all that happens before the loop gets to it."""
         self._inputs.append(input)
-        if not self._is_due:
+        if not self._is_due and not self._is_reading:
             self._is_due = True
             self._loop.call_soon(self._run)
 
     def give_all(self, inputs: list[NodeInput]) -> None:
         """Several things happened."""
         self._inputs += inputs
-        if not self._is_due:
+        if not self._is_due and not self._is_reading:
             self._is_due = True
             self._loop.call_soon(self._run)
+
+    def begin_reading(self) -> None:
+        """A connection is about to give what it read."""
+        self._is_reading = True
+
+    def end_reading(self) -> None:
+        """It has. After a while without work that is handled at once: waiting for the others to be read would make it
+        late, and there are likely none. Otherwise it waits for them, until the loop comes round."""
+        self._is_reading = False
+        if not self._inputs or self._is_due:
+            return
+        if self.now() - self._ended > _IDLE:
+            self._run()
+        else:
+            self._is_due = True
+            self._loop.call_soon(self._run)
+
+    def flush_later(self, channel: Channel) -> None:
+        """Write what a channel has to send when the batch is done."""
+        self._unwritten.append(channel)
 
     def close(self) -> None:
         """Handle nothing more."""
@@ -143,11 +169,19 @@ class Host:
             self._loop.call_soon(self._run)
         self.counts["batches"] += 1
         self.counts["in"] += sum(_is_event(each) for each in inputs)
-        for effect in self.node.handle_batch(inputs, self.now()):
-            _CARRY_OUT[type(effect)](self, effect)
-        if self._held and not self._blocking:
-            self._release()
-        self._settle()
+        self.is_handling = True
+        try:
+            for effect in self.node.handle_batch(inputs, self.now()):
+                _CARRY_OUT[type(effect)](self, effect)
+            if self._held and not self._blocking:
+                self._release()
+            self._settle()
+        finally:
+            self.is_handling = False
+            unwritten, self._unwritten = self._unwritten, []
+            for channel in unwritten:
+                channel.flush()
+            self._ended = self.now()
 
     def _settle(self) -> None:
         touched, self._touched = self._touched, {}

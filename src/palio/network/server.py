@@ -21,6 +21,7 @@ from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra
 from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.disk import PASSING, StoreDisk
+from palio.network.durable import revise_durable
 from palio.network.gateway.settings import HttpSettings
 from palio.network.greeting import FIRST_FRAME, Greeter
 from palio.network.host import Host
@@ -169,6 +170,7 @@ class Server:
             for name, principal in self.door.changes().items():
                 for session in [each for each in self.sessions if each.principal.name == name]:
                     session.revise(principal)
+                revise_durable(self.host, name, principal)
 
     def arrived(self, channel: Channel) -> str | None:
         """A connection that nobody knows yet; why it is not let in, where it is not."""
@@ -185,7 +187,7 @@ class Server:
             return await self.neighbours.listen(address)
         try:
             listener = await self.loop.create_server(
-                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME),
+                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME, self.host),
                 address.host,
                 address.port,
                 ssl=self._server_tls() if address.is_secure else None,

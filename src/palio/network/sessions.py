@@ -212,16 +212,20 @@ class Session:
         if not self._is_open:
             return
         self._is_open = False
-        for outlet in self.outlets.values():
-            self._host.unblock(outlet)
-            outlet.leave()
-        self._shares.subscriptions.leave(self.principal.name, len(self.outlets))
-        self._host.clients.pop(self.client, None)
-        self._host.give(ClientGone(self.client))
         gone = Refused("the session is closed")
         subscribing, self._subscribing = self._subscribing, {}
         for answered in subscribing.values():
             answered(gone)
+        # One by one, behind what may still be under way to the disk.
+        for name in list(self.outlets):
+            if isinstance(self.outlets[name], DurableOutlet):
+                self.detach(name)
+            else:
+                self.request_unsubscription(name)
+        for name in list(self._advertised):
+            self.unadvertise(name)
+        self._host.clients.pop(self.client, None)
+        self._host.give(ClientGone(self.client))
         self._confirming.close(gone)
         self._wake()
 

@@ -20,6 +20,7 @@ from starlette.websockets import WebSocket
 
 from palio.errors import InvalidArgument, PalioError
 from palio.filters.filter import Filter
+from palio.network.durable import acknowledge_through, forget_durable
 from palio.network.gateway.callers import Callers
 from palio.network.gateway.cloudevents import read_events
 from palio.network.gateway.guard import Guard
@@ -28,7 +29,7 @@ from palio.network.gateway.metrics import CONTENT_TYPE, write_metrics
 from palio.network.gateway.openapi import describe_api
 from palio.network.gateway.problems import HttpProblem, respond
 from palio.network.gateway.publishing import Publishers
-from palio.network.gateway.requests import read_request
+from palio.network.gateway.requests import check_subscription_name, read_request
 from palio.network.gateway.settings import HttpSettings
 from palio.network.gateway.streaming import read_last_id, stream
 from palio.network.gateway.subscriptions import PushSubscriptions
@@ -118,6 +119,8 @@ class Gateway:
         routes = [
             Route("/events", known(self._publish), methods=["POST"]),
             Route("/events", known(self._stream), methods=["GET"]),
+            Route("/durable/{name}/acknowledge", known(self._acknowledge), methods=["POST"]),
+            Route("/durable/{name}", known(self._forget), methods=["DELETE"]),
             Route("/tickets", known(self._ticket), methods=["POST"]),
             WebSocketRoute("/ws", self._talk),
             Route("/subscriptions", known(self._create), methods=["POST"]),
@@ -158,7 +161,9 @@ class Gateway:
     async def _stream(self, request: Request, principal: Principal) -> Response:
         limits = self._server.settings.limits
         durable = request.query_params.get("durable", "")
-        read_last_id(request.headers.get("last-event-id"))
+        if durable:
+            check_subscription_name(durable)
+        last = read_last_id(request.headers.get("last-event-id"))
         where = check_condition(request.query_params.get("where", "true"), limits)
         wanted = Filter.parse(where, request.query_params.get("language", "sql"))
         session = self._server.open_session(principal, "sse")
@@ -167,6 +172,8 @@ class Gateway:
         except BaseException:
             self._server.left(session, "refused")
             raise
+        if durable and last:
+            acknowledge_through(self._server.host, self._server.store, principal, durable, last)
 
         async def body() -> Any:
             try:
@@ -176,6 +183,16 @@ class Gateway:
                 self._server.left(session, "stream closed")
 
         return StreamingResponse(body(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    async def _acknowledge(self, request: Request, principal: Principal) -> Response:
+        name = check_subscription_name(request.path_params["name"])
+        last = read_last_id(request.query_params.get("through"))
+        acknowledge_through(self._server.host, self._server.store, principal, name, last)
+        return Response(status_code=204)
+
+    async def _forget(self, request: Request, principal: Principal) -> Response:
+        forget_durable(self._server.host, principal, check_subscription_name(request.path_params["name"]))
+        return Response(status_code=204)
 
     async def _ticket(self, request: Request, principal: Principal) -> Response:
         return JSONResponse({"ticket": self._callers.ticket(principal), "seconds": SECONDS}, 201)

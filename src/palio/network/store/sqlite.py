@@ -57,9 +57,11 @@ class SqliteStore:
                     ledger = read_ledger(connection)
                     recovered = _recover(connection, ledger, self._keeping.duplicates)
                 reader = Reader(path)
-            except PalioError:
+            except PalioError as error:
                 connection.close()
-                raise
+                if isinstance(error, StoreError):
+                    raise
+                raise StoreError(str(self._directory.path), f"something in the store cannot be read: {error}") from None
         except PalioError:
             self._directory.release()
             raise

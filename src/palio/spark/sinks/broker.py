@@ -67,7 +67,7 @@ class Publishing:
     async def _publish(self, batches: Iterator[pa.RecordBatch], name: str) -> int:
         brokers = self.brokers
         async with connect(
-            brokers.urls[0], brokers.token, app=APP, tls=brokers.tls(), patience=brokers.patience
+            brokers.urls[0], brokers.token, app=APP, tls=brokers.tls(), patience=brokers.patience, publisher=APP
         ) as broker:
             return await broker.publish_all(self.events(batches, name), confirm=True)
 

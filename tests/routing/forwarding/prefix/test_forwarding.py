@@ -158,6 +158,21 @@ def test_a_tree_is_not_built_before_it_is_worth_it() -> None:
     assert network.publish(0, Event.from_dict({"x": 3})).sent == [(0, 1, b"")]
 
 
+def test_a_tree_that_takes_too_long_to_build_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palio.routing.forwarding.prefix.local_trees._FEW", 1)
+    monkeypatch.setattr("palio.routing.forwarding.prefix.local_trees._MOST_VISITS", 4)
+    network = LittleNetwork([(0, 1)], PrefixForwarding, "simple", patience=0)
+    for number in range(40):
+        network.subscribe(f"s{number}", 1, Filter.parse(f"x > {number}"))
+    event = Event.from_dict({"x": 3})
+    for _ in range(2):
+        walk = network.publish(0, event)
+        assert (walk.delivered, walk.sent) == (network.matching(event), [(0, 1, b"")])
+    for number in range(3, 40):
+        network.unsubscribe(f"s{number}")
+    assert network.publish(0, event).sent != [(0, 1, b"")]
+
+
 def test_a_broker_without_the_version_writes_its_own() -> None:
     network = LittleNetwork(CHAIN, PrefixForwarding, "covering")
     optimiser = Optimiser(network, threshold=0)
