@@ -87,8 +87,10 @@ class Server:
         recovered = self.store.open()
         self.node, self.incarnation = recovered.node, recovered.incarnation
         constants = Constants.of(self._combination)
-        remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes)
-        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random)
+        window = self.settings.keeping.duplicates
+        remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes, window)
+        wall = time.time if self.settings.stamps else None
+        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random, wall)
         self.shares = Shares(self.settings.limits, self.loop.time)
         self.host = Host(node, StoreDisk(self.store))
         self.host.give_all([])  # what the last life has not finished goes on

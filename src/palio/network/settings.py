@@ -62,6 +62,7 @@ class Settings:
     keeping: Keeping = field(default_factory=Keeping)
     safety: Safety = "durable"
     http: HttpSettings | None = None  # None is no HTTP at all
+    stamps: bool = False  # whether events carry the times at which links wrote and read them
     links: Mapping[str, LinkFilters] = field(default_factory=dict)  # what passes a link that is dialled, by its address
     insecure: bool = False  # whether strangers may be listened to without TLS and tokens
 
