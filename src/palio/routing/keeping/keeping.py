@@ -63,7 +63,7 @@ class Keeping:
         self._node = node
         self._incarnation = incarnation
         self._tokens = tokens
-        seen = Window(remembered.seen)
+        seen = Window(remembered.seen, remembered.window)
         self._log = Log(incarnation, limits.spill, limits.under_way, seen, remembered.unfinished)
         self.queues = Queues(seen)
         self._attempts = Attempts(self._log.ended)
@@ -182,6 +182,12 @@ class Keeping:
         if arrival.message.kept is not None:
             self.stirs = True
             self._attempts.refuse(arrival.interface, arrival.message.id, arrival.message.kept.attempt)
+
+    def pass_by(self, arrival: Arrival) -> None:
+        """An event that may not come in: nobody behind this broker is to have it, and nobody waits for it."""
+        if arrival.message.kept is not None:
+            self.stirs = True
+            self._attempts.pass_by(arrival.interface, arrival.message.id, arrival.message.kept.attempt)
 
     # What is to be said and written
 
