@@ -10,6 +10,7 @@ import pytest
 
 from palio.errors import VersionNotKept
 from palio.spark import SubscriptionLog
+from palio.spark.places import Place
 from tests.spark.log.contents import AT_ONCE, contents
 from tests.spark.log.crashes import Crash, crashing
 
@@ -33,6 +34,32 @@ def test_two_writers_never_both_win(tmp_path: Path) -> None:
         writer.join()
     assert sorted(won) == list(range(1, 3 * each + 1))
     assert set(contents(SubscriptionLog(path))) == {f"{name}{number}" for name in "abc" for number in range(each)}
+
+
+@pytest.mark.parametrize("versions", [1, 3])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_number_that_was_compacted_away_is_not_given_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bool, versions: int
+) -> None:
+    slow, other = SubscriptionLog(tmp_path / "log"), SubscriptionLog(tmp_path / "log")
+    slow.commit()
+    create = Place.create
+
+    def interrupted(place: Place, name: str, data: bytes) -> bool:
+        monkeypatch.setattr(Place, "create", create)
+        is_ours = not before and create(place, name, data)
+        for number in range(versions):
+            other.add(f"other {number}", "x = 2")
+            other.commit()
+        other.compact(keep=AT_ONCE)
+        return create(place, name, data) if before else is_ours
+
+    slow.add("slow", "x = 1")
+    monkeypatch.setattr(Place, "create", interrupted)
+    assert slow.commit() == (versions + 2 if before else 2)
+    assert other.version == versions + 2
+    assert set(contents(other)) == {"slow", *(f"other {number}" for number in range(versions))}
+    assert contents(SubscriptionLog(tmp_path / "log")) == contents(slow) == contents(other)
 
 
 def test_readers_do_not_mind_compaction(tmp_path: Path) -> None:
