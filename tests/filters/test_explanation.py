@@ -154,6 +154,8 @@ def test_times_are_shown_on_the_clocks_of_the_filter() -> None:
         ("flag", {"flag": "yes"}, "…booleans; write CAST(flag AS BOOLEAN)"),
         ("x = X'00'", {"x": "a"}, "x is a string, and the condition asks about binary values"),
         ("a < b", {"a": "1", "b": 2}, "a is a string and b is an integer; CAST brings one to the other"),
+        ("d > DATE'2024-01-01'", {"d": "2024-05-01"}, "d is a string, …; write CAST(d AS DATE) > DATE'2024-01-01'"),
+        ("a LIKE 'x%' OR a < 0", {"a": True}, "a is a boolean, and the condition asks about numbers and strings"),
     ],
 )
 def test_it_says_why_unlike_kinds_fail_and_what_to_write(condition: str, event: dict[str, Any], hint: str) -> None:

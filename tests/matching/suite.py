@@ -297,7 +297,7 @@ class MatcherSuite:
             matcher.match("[1]")
 
     def test_an_id_may_be_any_text(self, make: Make) -> None:
-        ids = ["", " ", "a b", "é", "𝄞", "a\0b", "\n", "'; --", "x" * 1000, "نعم"]
+        ids = [" ", "a b", "é", "𝄞", "a\0b", "\n", "'; --", "x" * 1000, "نعم"]
         matcher = filled(make, dict.fromkeys(ids, "a = 1"))
         assert matcher.match({"a": 1}) == set(ids)
         for id in ids:

@@ -43,7 +43,7 @@ values = st.recursive(
 metadata = st.dictionaries(st.text(max_size=4), values, max_size=4)
 
 
-@given(st.text(), st.none() | st.text(), metadata)
+@given(st.text(min_size=1), st.none() | st.text(), metadata)
 def test_it_comes_back_as_it_was(id: str, subscriber: str | None, kept: dict[str, Any]) -> None:
     matcher = Matcher()
     matcher.add(id, "x = 1", subscriber=subscriber, metadata=kept)
@@ -122,6 +122,7 @@ DEEP.append(DEEP)
         ({"subscriber": ("a", "b")}, "a subscriber is text, not tuple"),
         ({"subscriber": "\ud800"}, "subscriber: text has a lone surrogate"),
         ({"id": "a\ud800"}, "id: text has a lone surrogate"),
+        ({"id": ""}, "an id is empty"),
         ({"id": 5}, "an id is text, not int"),
         ({"language": 5}, "a language is text, not int"),
         ({"timezone": None}, "a time zone is text, not NoneType"),

@@ -49,14 +49,16 @@ class Process:
 
 
 class Broker(Process):
-    """A running `palio serve`; `url` is where it listens."""
+    """A running `palio serve`; `url` is where it listens, `http` where it speaks HTTP, if anywhere."""
 
     def __init__(self, *arguments: str, listen: str = "palio://127.0.0.1:0", data: str = "none") -> None:
         super().__init__("serve", "--json", "--listen", listen, "--data", data, *arguments)
         first = self.line()
         if not first:
             raise AssertionError(f"the broker did not start: {self.end()}")
-        self.url: str = json.loads(first)["addresses"][0]
+        said = json.loads(first)
+        self.url: str = said["addresses"][0]
+        self.http: str = said.get("http", "")
 
 
 @contextmanager

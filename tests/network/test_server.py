@@ -59,7 +59,7 @@ def test_brokers_of_different_networks_refuse_each_other_with_the_reason_at_both
     async def test() -> None:
         async with broker() as hub, broker(connect=hub.addresses, propagation="covering") as edge:
             await until(lambda: any("propagation is" in each for each in hub.host.drops))
-            await until(lambda: "propagation is" in edge.neighbours()[0]["reason"])
+            await until(lambda: "propagation is" in edge.neighbours.describe()[0]["reason"])
             assert not up(hub)
             assert not up(edge)
 
@@ -69,7 +69,7 @@ def test_brokers_of_different_networks_refuse_each_other_with_the_reason_at_both
 def test_two_brokers_that_dial_each_other_have_one_link() -> None:
     async def test() -> None:
         async with broker() as first, broker(connect=first.addresses) as second:
-            first._connect(second.addresses[0])
+            await first.neighbours.dial(second.addresses[0])
             await until(lambda: len(up(first)) == 1 and len(up(second)) == 1)
             await asyncio.sleep(0.3)
             assert (len(up(first)), len(up(second))) == (1, 1)

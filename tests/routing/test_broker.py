@@ -35,6 +35,7 @@ from palio.routing.effects import (
     Received,
     Recipient,
     Record,
+    Remembered,
     Reply,
     Requested,
     Send,
@@ -331,6 +332,6 @@ def test_an_index_is_made_beside_everything_else_when_nothing_is_added_any_more(
 
 def test_a_new_life_knows_what_the_last_one_wrote_down() -> None:
     combination = Combination("identity")
-    broker = Broker(7, 2, combination, [Record("desk", SubscribeClient("a", wanted("x > 1")))])
+    broker = Broker(7, 2, combination, Remembered((Record("desk", SubscribeClient("a", wanted("x > 1"))),)))
     effects = broker.handle_batch([LinkUp(1, 101, 100)], 0.0)
     assert sends(effects) == [((1,), Begin()), ((1,), subscription("x > 1"))]

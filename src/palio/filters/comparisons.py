@@ -247,6 +247,15 @@ def _among_days(literal: datetime, timezone: str) -> tuple[Position, Position]:
     )
 
 
+def day_beginning(moment: datetime, timezone: str) -> date | None:
+    """The day whose midnight in a zone a moment is, where it is one."""
+    try:
+        day = local(moment, timezone).date()
+        return day if _midnight(day, timezone) == moment else None
+    except OverflowError:
+        return None
+
+
 def _midnight(day: date, timezone: str) -> datetime:
     """The first instant of a day in a zone; where the clock skips midnight, the instant it would have been."""
     return datetime.combine(day, time(), tzinfo=zone_named(timezone))

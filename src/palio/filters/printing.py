@@ -7,13 +7,14 @@ is not exactly the set, each kind is written for itself behind a `typeof(x) = â€
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
 from palio.events.values import Scalar
-from palio.filters.comparisons import equal_to_any
+from palio.filters.comparisons import day_beginning, equal_to_any
 from palio.filters.expressions.printing import condition_to_sql, literal_to_sql
 from palio.filters.intervals import Intervals
 from palio.filters.kinds import Kind
@@ -197,9 +198,7 @@ _GROUPS: Final[tuple[tuple[Kind, ...], ...]] = (
 
 def _write_group(name: str, group: tuple[Kind, ...], wanted: ValueSet, timezone: str) -> Iterator[_Written]:
     """The kinds of a group in one go, by the first kind whose literals give exactly what is wanted of all."""
-    attempts = (Kind.DECIMAL, Kind.FLOAT) if Kind.FLOAT in group else group
-    for kind in attempts:
-        written = _write(name, kind, wanted.parts[kind], timezone)
+    for written in _attempts(name, group, wanted, timezone):
         if written is not None and all(
             written.values.parts[each] == wanted.parts[each] or each not in group for each in TYPE_NAMES
         ):
@@ -214,6 +213,19 @@ def _write_group(name: str, group: tuple[Kind, ...], wanted: ValueSet, timezone:
             yield _guarded(name, kind, wanted)
 
 
+def _attempts(name: str, group: tuple[Kind, ...], wanted: ValueSet, timezone: str) -> Iterator[_Written | None]:
+    """Ways to write a group, those that read best first."""
+    for kind in (Kind.DECIMAL, Kind.FLOAT) if Kind.FLOAT in group else group:
+        if kind is Kind.TIMESTAMP:  # d > DATE'â€¦' is of all days and moments, and neither kind's own cuts say it
+            yield _write(name, kind, wanted.parts[kind], timezone, lambda literal: _day_at(literal, timezone))
+        yield _write(name, kind, wanted.parts[kind], timezone)
+
+
+def _day_at(literal: Scalar, timezone: str) -> Scalar:
+    """The day that begins at a moment, where one does."""
+    return day_beginning(literal, timezone) or literal if isinstance(literal, datetime) else literal
+
+
 def _guarded(name: str, kind: Kind, wanted: ValueSet) -> _Written:
     guard = f"typeof({name}) = '{TYPE_NAMES[kind]}'"
     values = ValueSet.of({kind: wanted.parts[kind]})
@@ -225,7 +237,9 @@ def _guarded(name: str, kind: Kind, wanted: ValueSet) -> _Written:
     return _Written(f"{guard} AND {text}", 1, values)
 
 
-def _write(name: str, kind: Kind, part: Intervals, timezone: str) -> _Written | None:
+def _write(
+    name: str, kind: Kind, part: Intervals, timezone: str, as_literal: Callable[[Scalar], Scalar] = lambda value: value
+) -> _Written | None:
     """One kind's part with comparisons; None where no comparison can say it."""
     if part.is_empty:
         return None
@@ -236,12 +250,13 @@ def _write(name: str, kind: Kind, part: Intervals, timezone: str) -> _Written | 
         return _Written(name if truth else f"NOT {name}", 0, meaning([[("=", truth)]]))
     left_out = holes(kind, part)
     if left_out is not None:
+        left_out = [as_literal(each) for each in left_out]
         lists = [(_listed(name, "<>", "NOT IN", alike), 0) for alike in _alike(left_out)]
         return _Written(*_join(" AND ", 1, lists, ""), meaning([[("<>", each) for each in left_out]], timezone))
     if kind is Kind.STRING and (patterns := _patterns_left_out(part)):
         unlike = [(f"{name} NOT LIKE {literal_to_sql(pattern.sql)}", 0) for pattern in patterns]
         return _Written(*_join(" AND ", 1, unlike, ""), ValueSet.of({kind: part}))
-    found = list(terms(kind, part))
+    found = [[(operator, as_literal(each)) for operator, each in term] for term in terms(kind, part)]
     points = [term[0][1] for term in found if term[0][0] == "="]
     others = [term for term in found if term[0][0] != "="]
     pieces = [(_listed(name, "=", "IN", alike), 0) for alike in _alike(points)]

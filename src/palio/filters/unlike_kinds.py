@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from palio.errors import ParseError
 from palio.filters.expressions import casting
 from palio.filters.kinds import KIND_OF_TYPE, MISSING, Kind, kind_of
 from palio.filters.names import to_sql as name_to_sql
 from palio.filters.patterns import Computed
 from palio.filters.printing import values_to_sql
+from palio.filters.registry import parser_for
 from palio.filters.terms import NUMBERS
 from palio.filters.tree import Leaf, Residual
 from palio.filters.values import ValueSet
@@ -47,7 +49,18 @@ def advice(condition: Leaf | Residual, values: Mapping[str, Any], timezone: str)
     if target is None:
         return said
     written = values_to_sql(f"CAST({name_to_sql(condition.attribute)} AS {target})", condition.values, timezone)[0]
-    return said if "typeof(" in written or len(written) > _LONGEST else f"{said}; write {written}"
+    if "typeof(" in written or len(written) > _LONGEST or not _can_be_read(written, timezone):
+        return said
+    return f"{said}; write {written}"
+
+
+def _can_be_read(condition: str, timezone: str) -> bool:
+    """Not where it asks about several kinds, of which what is cast is only one."""
+    try:
+        parser_for("sql")(condition, timezone=timezone)
+    except ParseError:
+        return False
+    return True
 
 
 def _of_two(condition: Residual, values: Mapping[str, Any]) -> str | None:

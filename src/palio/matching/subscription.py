@@ -27,7 +27,7 @@ class Subscription:
     timezone: str = "UTC"
 
     def __post_init__(self) -> None:
-        if type(self.id) is not str or not self.id.isascii():
+        if not self.id or type(self.id) is not str or not self.id.isascii():
             self._keep("id", _text(self, "id", "an id"))
         if type(self.where) is not str and not isinstance(self.where, Filter):
             self._keep("where", _kept(self, "where"))
@@ -89,7 +89,7 @@ class Subscriptions:
     def of_texts(cls, ids: list[Any], wheres: list[Any], language: str, timezone: str) -> Subscriptions:
         """Subscriptions without subscriber and metadata; `InvalidSubscription` where an id or a condition is none."""
         is_plain = language == "sql" and timezone == "UTC" and set(map(type, wheres)) == set(map(type, ids)) == {str}
-        if is_plain and "".join(ids).isascii():
+        if is_plain and all(ids) and "".join(ids).isascii():
             return cls(ids, wheres)
         return cls.of([Subscription(*each, language, timezone=timezone) for each in zip(ids, wheres, strict=True)])
 
@@ -112,6 +112,8 @@ def _text(subscription: Subscription, field: str, what: str) -> str:
     value = getattr(subscription, field)
     if not isinstance(value, str):
         raise _refused(subscription, f"{what} is text, not {type(value).__name__}")
+    if not value and field == "id":
+        raise _refused(subscription, f"{what} is empty")
     try:
         return kept_text(value, field)
     except EventError as error:

@@ -6,6 +6,7 @@ connection takes them, and confirmations of one batch leave together.
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ from palio.errors import (
     NotAdvertised,
     NotPermitted,
     PalioError,
+    Refused,
     StoreError,
     WireError,
 )
@@ -31,6 +33,8 @@ from palio.network.protocol import (
     Dropped,
     Failed,
     Failure,
+    LogAnswer,
+    LogQuery,
     More,
     Publish,
     StatusAnswer,
@@ -40,12 +44,14 @@ from palio.network.protocol import (
     Unsubscribe,
     Welcome,
 )
+from palio.network.replaying import answer_query
 from palio.network.security.grants import check_status
 from palio.network.sessions import Session
 
 if TYPE_CHECKING:
     from palio.network.server import Server
 
+_QUERIES: Final = 4  # of the log, by one client at a time
 _AT_ONCE: Final = 256  # events between two looks at whether the connection takes more
 _KINDS: Final[tuple[tuple[type[PalioError], Failure], ...]] = (
     (AuthenticationFailed, "not authenticated"),
@@ -70,6 +76,7 @@ class BinaryClient:
         self._server = server
         self._channel = channel
         self._done: list[int] = []
+        self._reading = 0
         channel.receiver = self
         session.woken = self._pump
         session.ended = self._ended
@@ -147,6 +154,26 @@ class BinaryClient:
         check_status(self.session.principal)
         self._channel.send(protocol.encode(StatusAnswer(said.request, self._server.status())))
 
+    def _read_log(self, said: LogQuery) -> None:
+        """In a thread: a query reads, decodes and judges many events, and others must not wait for that."""
+        if self._reading == _QUERIES:
+            raise LimitReached("queries", _QUERIES, "so many of a client's queries may be under way")
+        self._reading += 1
+        found = self._server.loop.run_in_executor(
+            None, answer_query, said, self._server.store.log, self._server.node, self.session.principal
+        )
+        found.add_done_callback(partial(self._log_read, said.request))
+
+    def _log_read(self, request: int, found: Future[LogAnswer]) -> None:
+        self._reading -= 1
+        error = None if found.cancelled() else found.exception()
+        if self._channel.is_closing or found.cancelled():
+            return
+        if error is None:
+            self._channel.send(protocol.encode(found.result()))
+        else:
+            self._answered(request, error if isinstance(error, PalioError) else Refused(repr(error)))
+
     # What it is told
 
     def _answered(self, request: int, error: PalioError | None) -> None:
@@ -195,4 +222,5 @@ _HANDLERS: Final[dict[type, Callable[[BinaryClient, Any], None]]] = {
     More: BinaryClient._more,
     Acknowledge: BinaryClient._acknowledge,
     StatusQuery: BinaryClient._status,
+    LogQuery: BinaryClient._read_log,
 }

@@ -121,6 +121,19 @@ class StatusQuery(Struct, frozen=True, array_like=True, tag=91):
     request: int
 
 
+class LogQuery(Struct, frozen=True, array_like=True, tag=94):
+    """Events of this broker's own log that match, from an offset, or from a time where one is given; 0 is the oldest.
+
+    So many are looked at, whether they match or not; 0 asks only where the log begins and ends.
+    """
+
+    request: int
+    wanted: Filter
+    start: int = 0
+    time: float | None = None
+    limit: int = 1_000
+
+
 class Ping(Struct, frozen=True, array_like=True, tag=92):
     """I am still here. Either end says so where it has nothing else to say."""
 
@@ -165,6 +178,28 @@ class StatusAnswer(Struct, frozen=True, array_like=True, tag=105):
     status: dict[str, Any]
 
 
+class LoggedEvent(Struct, frozen=True, array_like=True):
+    """An event of a log: when it was logged, in seconds since 1970, and its body."""
+
+    offset: int
+    time: float
+    body: bytes
+
+
+class LogAnswer(Struct, frozen=True, array_like=True, tag=108):
+    """What was found, from where to go on, the oldest offset that is kept, and the one that the next event gets.
+
+    A `start` before the oldest finds nothing: what is gone is never skipped silently.
+    """
+
+    request: int
+    node: int
+    oldest: int
+    after: int
+    next: int
+    events: tuple[LoggedEvent, ...]
+
+
 class Goodbye(Struct, frozen=True, array_like=True, tag=106):
     """The connection is about to be closed, and this is why."""
 
@@ -183,10 +218,13 @@ FromClient: TypeAlias = (
     | More
     | Acknowledge
     | StatusQuery
+    | LogQuery
     | Ping
     | Goodbye
 )
-FromServer: TypeAlias = Welcome | Delivery | Done | Failed | Cancelled | Dropped | StatusAnswer | Ping | Goodbye
+FromServer: TypeAlias = (
+    Welcome | Delivery | Done | Failed | Cancelled | Dropped | StatusAnswer | LogAnswer | Ping | Goodbye
+)
 PING: Final[int] = 92
 GOODBYE: Final[int] = 106
 BROKER_HELLO: Final[int] = 81

@@ -24,8 +24,7 @@ from palio.network.disk import PASSING, StoreDisk
 from palio.network.gateway.settings import HttpSettings
 from palio.network.greeting import FIRST_FRAME, Greeter
 from palio.network.host import Host
-from palio.network.links.connector import Connector
-from palio.network.links.tcp import TcpLink
+from palio.network.neighbours import Neighbours
 from palio.network.security.door import Door
 from palio.network.security.exposure import check_exposure
 from palio.network.security.principals import Principal
@@ -35,9 +34,8 @@ from palio.network.settings import Settings
 from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
-from palio.routing import codec
 from palio.routing.constants import Constants
-from palio.routing.frames import Hello
+from palio.routing.effects import Remembered
 from palio.routing.node import Node
 
 if TYPE_CHECKING:
@@ -51,6 +49,7 @@ class Server:
     """One broker. `addresses` are where it listens, once it is started."""
 
     host: Host
+    neighbours: Neighbours
     loop: asyncio.AbstractEventLoop
     node: int
     incarnation: int
@@ -72,10 +71,6 @@ class Server:
         self.unknown: set[Channel] = set()
         self._combination = settings.combination
         self._listeners: list[asyncio.Server] = []
-        self._connectors: dict[int, Connector] = {}
-        self._links: dict[int, TcpLink] = {}
-        self._accepted: dict[int, int] = {}  # the link of each neighbour that connected, by the neighbour's number
-        self._link_numbers = count(1)
         self._session_numbers = count(1)
         self.rates = {"in": 0.0, "out": 0.0}  # events a second, from anybody and to clients
         self._counted: Counter[str] = Counter()
@@ -89,8 +84,11 @@ class Server:
         recovered = self.store.open()
         self.node, self.incarnation = recovered.node, recovered.incarnation
         constants = Constants.of(self._combination)
-        node = Node(self.node, self.incarnation, self._combination, constants, recovered.records, self._random.random)
+        remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes)
+        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random)
         self.host = Host(node, StoreDisk(self.store, self._store_failed))
+        is_open = self.door.is_open
+        self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
         try:
             self.addresses = tuple([await self._listen(address) for address in self.settings.listen])
             if self.settings.http is not None:
@@ -99,7 +97,7 @@ class Server:
             await self.stop()
             raise
         for address in self.settings.connect:
-            self._connect(address)
+            await self.neighbours.dial(address)
         self._watching = self.loop.create_task(self._watch(), name="palio watch")
         log.info("started", extra={"node": self.node, "addresses": [str(each) for each in self.addresses]})
 
@@ -111,9 +109,8 @@ class Server:
             await self.gateway.stop()
         for listener in self._listeners:
             listener.close()
-        await asyncio.gather(*(each.stop() for each in self._connectors.values()))
-        channels = [link.channel for link in self._links.values() if link.channel is not None]
-        for channel in [*channels, *self.unknown]:
+        await self.neighbours.stop()
+        for channel in list(self.unknown):
             channel.close("unavailable", "the broker is stopping")
         for session in list(self.sessions):
             session.end("the broker is stopping")
@@ -155,8 +152,6 @@ class Server:
                 for session in [each for each in self.sessions if each.principal.name == name]:
                     session.revise(principal)
 
-    # Links
-
     def arrived(self, channel: Channel) -> str | None:
         """A connection that nobody knows yet; why it is not let in, where it is not."""
         most = self.settings.limits.connections
@@ -165,69 +160,11 @@ class Server:
         self.unknown.add(channel)
         return None
 
-    def accept_link(self, channel: Channel, frames: list[bytes]) -> None:
-        """A broker has connected; what it said so far begins with its greeting."""
-        hello = codec.decode(frames[0])
-        if type(hello) is not Hello:
-            raise PalioError("a link begins with a greeting")
-        reason = self._refusal(hello.node, dialled_here=False)
-        if reason is not None:
-            channel.close("refused", reason)
-            return
-        number = self._accepted.setdefault(hello.node, next(self._link_numbers))
-        link = self._links.get(number)
-        if link is None:
-            link = self._links[number] = TcpLink(self.host, number, channel.peer, self._welcome, self._broke)
-        elif link.channel is not None:
-            # It came back before this end noticed that it was gone.
-            old = link.channel
-            link.lost(old, "the neighbour connected again")
-            old.abort("the neighbour connected again")
-        link.where = channel.peer
-        log.info("linked", extra={"address": channel.peer, "neighbour": hello.node})
-        link.adopt(channel, frames)
-
-    def _refusal(self, neighbour: int, dialled_here: bool) -> str | None:
-        """Why another link to a neighbour is not wanted. Of two, that which the lower number dialled stays."""
-        others = [link for link in self._links.values() if link.neighbour == neighbour]
-        if dialled_here:
-            rivals = [link for link in others if link.number not in self._connectors]
-        else:
-            rivals = [link for link in others if link.number in self._connectors]
-        if not rivals:
-            return None
-        if dialled_here == (self.node < neighbour):
-            for rival in rivals:
-                rival.close("there are two links between these brokers")
-            return None
-        return "there are two links between these brokers"
-
-    def _welcome(self, link: TcpLink, neighbour: int) -> str | None:
-        if link.number not in self._connectors:
-            return None
-        if any(other.neighbour == neighbour for other in self._links.values() if other.number in self._connectors):
-            return "this broker is linked under another address already"
-        return self._refusal(neighbour, dialled_here=True)
-
-    def _connect(self, address: Address) -> None:
-        number = next(self._link_numbers)
-        link = TcpLink(self.host, number, str(address), self._welcome, self._broke, self.settings.token)
-        self._links[number] = link
-        limit = self.settings.limits.frame_bytes
-        connector = Connector(address, link, self.settings.heartbeat, self._client_tls, limit, self._random)
-        self._connectors[number] = connector
-        connector.start()
-
-    def _broke(self, link: TcpLink, reason: str) -> None:
-        connector = self._connectors.get(link.number)
-        if connector is not None:
-            connector.broke(reason)
-        else:
-            log.warning("no link", extra={"address": link.where, "reason": reason})
-
     # Listening
 
     async def _listen(self, address: Address) -> Address:
+        if address.scheme == "palio+udp":
+            return await self.neighbours.listen(address)
         try:
             listener = await self.loop.create_server(
                 lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME),
@@ -261,9 +198,6 @@ class Server:
             raise InvalidArgument("to listen with TLS a certificate and its key are needed (--tls)")
         return self.settings.tls.context()
 
-    def _client_tls(self) -> ssl.SSLContext:
-        return self.settings.trust.context()
-
     def _store_failed(self, error: PalioError) -> None:
         log.error("not written", extra={"reason": str(error)})
 
@@ -272,20 +206,6 @@ class Server:
         for name in self.rates:
             self.rates[name] = (counts[name] - self._counted[name]) / _WATCH
             self._counted[name] = counts[name]
-
-    def neighbours(self) -> list[dict[str, Any]]:
-        """The links, those that are up and those that should be."""
-        return [
-            {
-                "link": number,
-                "address": link.where,
-                "node": link.neighbour,
-                "up": link.is_up,
-                "queued": link.waiting,
-                "reason": "" if link.is_up or number not in self._connectors else self._connectors[number].reason,
-            }
-            for number, link in sorted(self._links.items())
-        ]
 
     def status(self) -> dict[str, Any]:
         """How this broker is: its neighbours, its clients, and what it counted."""

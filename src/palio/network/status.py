@@ -25,7 +25,7 @@ def status_of(server: Server) -> dict[str, Any]:
             "forwarding": server.settings.forwarding,
             "advertisements": server.settings.advertisements,
         },
-        "neighbours": server.neighbours(),
+        "neighbours": server.neighbours.describe(),
         "clients": [_client(server, session) for session in sorted(server.sessions, key=lambda each: each.client)],
         "subscriptions": sum(len(session.outlets) for session in server.sessions),
         "queued": sum(len(outlet.waiting) for session in server.sessions for outlet in session.outlets.values()),

@@ -7,24 +7,13 @@ brought up to date before the events of a batch are routed, and all events of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any, Final
 
-from palio.errors import PalioError
 from palio.routing import messages
 from palio.routing.announcing import Announcing
-from palio.routing.clients import (
-    Accepted,
-    AdvertiseClient,
-    AnnounceClient,
-    ClientRequest,
-    Confirmed,
-    PublishClient,
-    Refused,
-    SubscribeClient,
-    UnadvertiseClient,
-    UnsubscribeClient,
-)
+from palio.routing.clients import ClientRequest
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
     Client,
@@ -35,35 +24,42 @@ from palio.routing.effects import (
     Input,
     LinkDown,
     LinkUp,
+    NotPersisted,
     Persisted,
+    QueueFree,
+    QueueFull,
     Received,
-    Record,
-    Reply,
+    Remembered,
     Requested,
     TimerFired,
     Work,
     WorkDone,
 )
+from palio.routing.entrance import Entrance
 from palio.routing.event_path import EventPath
 from palio.routing.forwarding.annotated import EntryTable, WrittenAhead
 from palio.routing.forwarding.flooding import FloodForwarding
 from palio.routing.forwarding.known import make_forwarding
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
-from palio.routing.messages import LOCAL, Announce, Begin, EventId, Offer, Publish, Request
+from palio.routing.keeping.keeping import TIMER as KEEPING
+from palio.routing.keeping.keeping import Keeping
+from palio.routing.keeping.limits import Limits
+from palio.routing.messages import Announce, Begin, EventId, Offer, Publish, Request
 from palio.routing.neighbours import Neighbours
 from palio.routing.outbox import Outbox
-from palio.routing.propagation.advertisements import is_advertised
 from palio.routing.reports import Reports
 from palio.routing.requests import Requests
+from palio.routing.serving import Serving
 from palio.routing.spanning import Spanning, no_chance
 from palio.routing.tables import Tables
 from palio.routing.waves import Waves
 
+_NOTHING: Final = Remembered()
 _QUEUE: Final = 10_000  # events that may wait for a link
 
 
 class Broker:
-    """One broker. `recovered` is what its last life wrote down and did not take back; `random` is its only chance."""
+    """One broker. `remembered` is what its last life wrote down and did not take back; `random` is its only chance."""
 
     __slots__ = (
         "_announcing",
@@ -71,11 +67,12 @@ class Broker:
         "_events",
         "_forwarding",
         "_jobs",
+        "_keeping",
         "_neighbours",
         "_outbox",
-        "_published",
         "_requests",
-        "_sequence",
+        "_serving",
+        "_unanswered",
         "_waves",
         "combination",
         "incarnation",
@@ -88,7 +85,7 @@ class Broker:
         node: int,
         incarnation: int,
         combination: Combination,
-        recovered: Iterable[Record] = (),
+        remembered: Remembered = _NOTHING,
         random: Callable[[], float] = no_chance,
     ) -> None:
         self.node = node
@@ -98,18 +95,22 @@ class Broker:
         self._outbox = Outbox(int(combination.options.get("queue", _QUEUE)))
         spanning = Spanning(node, incarnation, random) if combination.has_circles else None
         self._neighbours = Neighbours(spanning, self._use, self._disuse, self._forget)
-        self._events = EventPath(self._forwarding, self._outbox, may_circle=combination.has_circles)
+        tokens = count(1)
+        self._keeping = Keeping(node, incarnation, remembered, tokens, Limits.of(combination))
+        self._events = EventPath(self._forwarding, self._outbox, self._keeping, may_circle=combination.has_circles)
         reports = Reports(node, self._events) if combination.has_optimiser else None
         self._announcing = Announcing(self._forwarding, reports)
         self.tables = Tables(node, combination, reports or self._events)
         self._events.serve(self.tables.wants)
-        self._requests = Requests(self._carry_out)
+        offers = self.tables.offers if combination.advertisements else None
+        entrance = Entrance(node, incarnation, self._events, self._keeping, offers)
         self._waves = Waves(node, incarnation)
-        self._sequence = 0
-        self._published: dict[Client, int] = {}  # how many events of each client were let in
+        self._serving = Serving(self.tables, self._keeping, entrance, self._neighbours, self._waves, self._announcing)
+        self._requests = Requests(self._carry_out, tokens)
+        self._unanswered: list[tuple[int, EventId]] = []  # questions that wait until homes are on disk
         self._jobs = 0
         self._effects: list[Effect] = []
-        for client, request in recovered:
+        for client, request in remembered.records:
             self._carry_out(client, request)
         self._effects = []
 
@@ -127,12 +128,30 @@ class Broker:
         written = self._requests.write()
         if written is not None:
             self._effects.append(written)
+        if self._keeping.stirs:
+            self._keep()
         self._effects += self._events.route()
+        if self._keeping.stirs:
+            self._effects += self._keeping.settle()
         for job in self._events.work():
             self._jobs += 1
             self._effects.append(Work(job, self._jobs))
         effects, self._effects = self._effects, []
         return effects
+
+    def _keep(self) -> None:
+        """Tell of homes behind this broker, after what is wanted there; then route what is to be routed of the log."""
+        self._effects += self._keeping.tell()
+        asked = self._keeping.asks()
+        if asked is not None:
+            self._effects += self._waves.sound(lambda: self._keeping.echoed(asked), self._neighbours.in_use)
+        for arrival in self._keeping.attempts():
+            self._events.take(arrival)
+
+    @property
+    def keeping(self) -> Keeping:
+        """What this broker does for events that are kept."""
+        return self._keeping
 
     @property
     def links(self) -> list[int]:
@@ -147,7 +166,10 @@ class Broker:
 
     def _received(self, received: Received) -> None:
         message = received.message
-        if type(message) is Offer or type(message) is Request:
+        if type(message) is messages.Acknowledge:
+            # It answers what was sent, whatever has become of the link since.
+            self._keeping.acknowledged(received.link, message)
+        elif type(message) is Offer or type(message) is Request:
             self._effects += self._neighbours.span(received.link, message)
         elif self._neighbours.may_tell(received.link, message):
             _CONTROL[type(message)](self, received.link, message)
@@ -161,10 +183,14 @@ class Broker:
 
     def _link_down(self, down: LinkDown) -> None:
         self._effects += self._outbox.closed(down.link)
+        self._keeping.lost(down.link)
         self._effects += self._neighbours.down(down.link)
 
     def _timer_fired(self, fired: TimerFired) -> None:
-        self._effects += self._neighbours.fired(fired.name)
+        if fired.name == KEEPING:
+            self._keeping.fired()
+        else:
+            self._effects += self._neighbours.fired(fired.name)
 
     def _credit(self, credit: Credit) -> None:
         self._effects += self._outbox.granted(credit.link, credit.events)
@@ -172,28 +198,43 @@ class Broker:
     def _use(self, link: int) -> list[Effect]:
         """A link is taken into use: what the neighbour should know follows with the differences."""
         self.tables.opened(link)
+        self._keeping.opened(link)
         return self._announcing.tell(link)
 
     def _disuse(self, link: int) -> list[Effect]:
         """A link is given up: all that came by it is withdrawn."""
         self.tables.closed(link)
-        return self._waves.closed(link, self._neighbours.in_use)
+        return self._keeping.given_up(link) + self._waves.closed(link, self._neighbours.in_use)
 
     def _forget(self, link: int) -> None:
         self.tables.forget(link)
+        self._effects += self._keeping.forgot(link)
 
     def _begin(self, link: int, message: Begin) -> None:
         self._effects += self._neighbours.begin(link, message)
 
     def _settle(self, link: int, message: messages.Settle) -> None:
         self._effects += self.tables.differences()
-        self._effects += self._waves.asked(link, message.wave, self._neighbours.others(link))
+        self._effects += self._keeping.tell()
+        self._unanswered.append((link, message.wave))
+        self._answer()
+
+    def _answer(self) -> None:
+        """Pass questions on, unless what was said before them would be forgotten by a crash of this broker."""
+        if self._unanswered and not self._keeping.is_learning:
+            asked, self._unanswered = self._unanswered, []
+            for link, wave in asked:
+                if link in self._neighbours.in_use:
+                    self._effects += self._waves.asked(link, wave, self._neighbours.others(link))
 
     def _settled(self, link: int, message: messages.Settled) -> None:
         self._effects += self._waves.answered(link, message, self._neighbours.in_use)
 
+    def _reach(self, link: int, message: messages.Reach) -> None:
+        self._effects += self._keeping.reached(link, message)
+
     def _announce(self, link: int, message: Announce) -> None:
-        self._effects += self._announcing.heard(link, message, self._neighbours.others(link))
+        self._effects += self._serving.announced(link, message)
 
     def _report(self, link: int, message: messages.Report) -> None:
         self._effects += self._announcing.reported(link, message)
@@ -207,58 +248,26 @@ class Broker:
         self._requests.take(requested.client, requested.request)
 
     def _client_gone(self, gone: ClientGone) -> None:
-        for name in self.tables.wants.names(gone.client):
-            self._requests.take(gone.client, UnsubscribeClient(name))
-        for name in self.tables.offers.names(gone.client):
-            self._requests.take(gone.client, UnadvertiseClient(name))
-        self._published.pop(gone.client, None)
+        for request in self._serving.gone(gone.client):
+            self._requests.take(gone.client, request)
 
     def _persisted(self, persisted: Persisted) -> None:
         self._requests.written(persisted.token)
+        self._effects += self._keeping.written(persisted.token)
+        self._answer()
+
+    def _not_persisted(self, failed: NotPersisted) -> None:
+        self._effects += self._requests.failed(failed.token, failed.reason)
+        self._effects += self._keeping.failed(failed.token, failed.reason)
+
+    def _queue_filled(self, full: QueueFull) -> None:
+        self._effects += self._keeping.filled(full)
+
+    def _queue_freed(self, free: QueueFree) -> None:
+        self._effects += self._keeping.freed(free)
 
     def _carry_out(self, client: Client, request: ClientRequest) -> None:
-        match request:
-            case SubscribeClient():
-                self.tables.subscribe(client, request.name, request.wanted)
-                self._confirm(client, request)
-            case UnsubscribeClient():
-                self.tables.unsubscribe(client, request.name)
-            case AdvertiseClient():
-                self.tables.advertise(client, request.name, request.offered)
-            case UnadvertiseClient():
-                self.tables.unadvertise(client, request.name)
-            case PublishClient():
-                self._let_in(client, request)
-            case AnnounceClient():
-                said = Announce(request.topic, request.version, request.data)
-                self._effects += self._announcing.asked(client, said, self._neighbours.in_use)
-
-    def _confirm(self, client: Client, request: SubscribeClient) -> None:
-        if request.confirm == "edge":
-            self._effects.append(Reply(client, Confirmed(request.name)))
-        elif request.confirm == "network":
-            self._effects += self.tables.differences()
-            self._effects += self._waves.ask(client, request.name, self._neighbours.in_use)
-
-    def _let_in(self, client: Client, request: PublishClient) -> None:
-        id = EventId(self.node, self.incarnation, self._sequence + 1)
-        epoch = self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
-        number = self._published.get(client, 0) + 1
-        arrival = Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch, publisher=number))
-        try:
-            attributes = arrival.event.attributes
-        except PalioError as error:
-            self._effects.append(Reply(client, Refused(str(error), number=request.number)))
-            return
-        if self.combination.advertisements and not is_advertised(self.tables.offers.filters(client), attributes):
-            reason = "its publisher has not advertised events like this one"
-            self._effects.append(Reply(client, Refused(reason, unadvertised=True, number=request.number)))
-            return
-        self._sequence += 1
-        self._published[client] = number
-        if request.confirm:
-            self._effects.append(Reply(client, Accepted(request.number)))
-        self._events.take(arrival)
+        self._effects += self._serving.carry_out(client, request)
 
 
 def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwarding:
@@ -275,6 +284,9 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
     LinkDown: Broker._link_down,
     ClientGone: Broker._client_gone,
     Persisted: Broker._persisted,
+    NotPersisted: Broker._not_persisted,
+    QueueFull: Broker._queue_filled,
+    QueueFree: Broker._queue_freed,
     Credit: Broker._credit,
     TimerFired: Broker._timer_fired,
     WorkDone: Broker._work_done,
@@ -289,4 +301,5 @@ _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]
     messages.Settled: Broker._settled,
     Announce: Broker._announce,
     messages.Report: Broker._report,
+    messages.Reach: Broker._reach,
 }

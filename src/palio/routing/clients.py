@@ -16,11 +16,13 @@ class SubscribeClient(Struct, frozen=True, array_like=True, tag=32):
     """Deliver events that match, under a name that is the client's own.
 
     `confirm` asks for a `Confirmed`: when the broker has stored it (`edge`), or when all brokers know (`network`).
+    What is `durable` has a queue on disk, and lasts until it is taken back: also while its client is away.
     """
 
     name: str
     wanted: Filter
     confirm: Confirm = "no"
+    durable: bool = False
 
 
 class UnsubscribeClient(Struct, frozen=True, array_like=True, tag=33):
@@ -62,6 +64,12 @@ class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):
     data: bytes
 
 
+class ForgetClient(Struct, frozen=True, array_like=True, tag=38):
+    """A broker is not coming back: no event waits for its durable subscriptions any more. Only an operator may ask."""
+
+    broker: int
+
+
 class Confirmed(Struct, frozen=True, array_like=True, tag=48):
     """A subscription is stored, or known everywhere, as it was asked for."""
 
@@ -75,20 +83,31 @@ class Cancelled(Struct, frozen=True, array_like=True, tag=49):
 
 
 class Refused(Struct, frozen=True, array_like=True, tag=50):
-    """A request that was not carried out."""
+    """A request that was not carried out; `busy` where it may be later, after `Proceed`."""
 
     reason: str
     unadvertised: bool = False
     number: int = 0
+    busy: bool = False
 
 
 class Accepted(Struct, frozen=True, array_like=True, tag=51):
-    """An event is let in."""
+    """The event of this number is on disk, and will be in every durable queue that it is for."""
 
     number: int
 
 
+class Proceed(Struct, frozen=True, array_like=True, tag=52):
+    """There is room again for events that are to be confirmed."""
+
+
 ClientRequest: TypeAlias = (
-    SubscribeClient | UnsubscribeClient | AdvertiseClient | UnadvertiseClient | PublishClient | AnnounceClient
+    SubscribeClient
+    | UnsubscribeClient
+    | AdvertiseClient
+    | UnadvertiseClient
+    | PublishClient
+    | AnnounceClient
+    | ForgetClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Report
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Report

@@ -53,7 +53,7 @@ class LinkDown(NamedTuple):
 
 
 class ClientGone(NamedTuple):
-    """A client left for good, and all it asked for ends."""
+    """A client left, and all it asked for ends, but for what is durable."""
 
     client: Client
 
@@ -62,6 +62,13 @@ class Persisted(NamedTuple):
     """All records of a `Persist` are on disk."""
 
     token: int
+
+
+class NotPersisted(NamedTuple):
+    """No record of a `Persist` is on disk, and none will be."""
+
+    token: int
+    reason: str
 
 
 class Credit(NamedTuple):
@@ -76,7 +83,34 @@ class WorkDone(NamedTuple):
     result: Any
 
 
-Input: TypeAlias = Received | Requested | TimerFired | LinkUp | LinkDown | ClientGone | Persisted | Credit | WorkDone
+class QueueFull(NamedTuple):
+    """A durable queue that blocks publishers can take no more."""
+
+    client: Client
+    name: str
+
+
+class QueueFree(NamedTuple):
+    """It can again."""
+
+    client: Client
+    name: str
+
+
+Input: TypeAlias = (
+    Received
+    | Requested
+    | TimerFired
+    | LinkUp
+    | LinkDown
+    | ClientGone
+    | Persisted
+    | NotPersisted
+    | Credit
+    | WorkDone
+    | QueueFull
+    | QueueFree
+)
 
 
 # Effects
@@ -143,11 +177,29 @@ class Finished(NamedTuple):
     event: EventId
 
 
-Entry: TypeAlias = Record | Logged | Queued | Finished
+class Home(NamedTuple):
+    """A broker that has durable subscriptions, and the last life of it that was heard of; the last record of a broker
+    holds. One that is `gone` is not waited for any more."""
+
+    broker: int
+    incarnation: int
+    gone: bool = False
+
+
+Entry: TypeAlias = Record | Logged | Queued | Finished | Home
+
+
+class Remembered(NamedTuple):
+    """What the last life of a broker wrote down and did not take back."""
+
+    records: tuple[Record, ...] = ()
+    unfinished: tuple[Logged, ...] = ()  # in the order in which they were logged
+    seen: tuple[bytes, ...] = ()  # keys of events, the oldest first
+    homes: tuple[Home, ...] = ()
 
 
 class Persist(NamedTuple):
-    """Write records, then answer with the token."""
+    """Write records, all or none, then answer with the token."""
 
     records: tuple[Entry, ...]
     token: int

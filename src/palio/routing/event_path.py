@@ -17,6 +17,7 @@ from palio.filters.filter import Filter
 from palio.routing.effects import UNWANTED, Deliver, Drop, Effect
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Route, Working
+from palio.routing.keeping.keeping import Keeping
 from palio.routing.local import LocalTable
 from palio.routing.messages import LOCAL, EventId, Key, Publish
 from palio.routing.outbox import Outbox
@@ -28,16 +29,17 @@ _REMEMBERED: Final = 65_536  # events that a broker knows to have seen
 class EventPath:
     """Routes events, and hears for the forwarding what is wanted."""
 
-    __slots__ = ("_arrivals", "_clients", "_forwarding", "_index", "_outbox", "_seen", "_works")
+    __slots__ = ("_arrivals", "_clients", "_forwarding", "_index", "_keeping", "_outbox", "_seen", "_works")
 
-    def __init__(self, forwarding: Forwarding, outbox: Outbox, may_circle: bool) -> None:
+    def __init__(self, forwarding: Forwarding, outbox: Outbox, keeping: Keeping, may_circle: bool) -> None:
         self._forwarding = forwarding
         self._works = forwarding if isinstance(forwarding, Working) else None
         self._outbox = outbox
+        self._keeping = keeping
         self._clients: LocalTable | None = None
         self._index: Wants | None = None
         self._arrivals: list[Arrival] = []
-        self._seen: OrderedDict[EventId, None] | None = OrderedDict() if may_circle else None
+        self._seen: OrderedDict[EventId | tuple[EventId, int], None] | None = OrderedDict() if may_circle else None
 
     def serve(self, clients: LocalTable) -> None:
         """Whom to deliver to."""
@@ -46,9 +48,13 @@ class EventPath:
     def take(self, arrival: Arrival) -> Drop | None:
         """An event to route at the end of the batch; one that was here before is dropped."""
         if self._seen is not None:
-            if arrival.message.id in self._seen:
-                return Drop("seen before", arrival.message)
-            self._seen[arrival.message.id] = None
+            message = arrival.message
+            # Each attempt with a kept event is one event.
+            id = message.id if message.kept is None else (message.id, message.kept.attempt)
+            if id in self._seen:
+                self._keeping.refuse(arrival)
+                return Drop("seen before", message)
+            self._seen[id] = None
             if len(self._seen) > _REMEMBERED:
                 self._seen.popitem(last=False)
         self._arrivals.append(arrival)
@@ -89,11 +95,15 @@ class EventPath:
                 came.epoch,
                 came.publisher,
                 came.stamps,
+                came.kept,
             )
             self._outbox.send(links, sent, effects)
-        if keys and self._clients is not None:
+        if came.kept is not None or self._keeping.has_durable:
+            recipients = self._clients.recipients(keys) if keys and self._clients is not None else ()
+            effects += self._keeping.routed(arrival, [link for _, links in route.sends for link in links], recipients)
+        elif keys and self._clients is not None:
             effects.append(Deliver(self._clients.recipients(keys), came))
-        elif not sends and arrival.interface != LOCAL:
+        if not keys and not sends and arrival.interface != LOCAL:
             effects.append(Drop(UNWANTED, replace(came, useless=useless), arrival.interface))
 
     def _local(self, arrivals: Sequence[Arrival], routes: Sequence[Route]) -> list[Sequence[Key]]:
@@ -126,6 +136,8 @@ class EventPath:
                 local += self._local([arrival], found)
             except PalioError as error:
                 effects.append(Drop(f"unreadable: {error}", arrival.message))
+                if arrival.message.kept is not None:
+                    effects += self._keeping.routed(arrival, (), ())
                 continue
             readable.append(arrival)
             routes += found

@@ -117,7 +117,43 @@ class Request(Struct, frozen=True, array_like=True, tag=10):
     epoch: int
 
 
+class Reach(Struct, frozen=True, array_like=True, tag=12):
+    """Which brokers with durable subscriptions are behind me, since I last said so: those with the lives they are in
+    that came, and those that went.
+
+    It follows all that they want: who is told of one has been told of its subscriptions (`keeping.reach`).
+    """
+
+    added: tuple[tuple[int, int], ...]
+    removed: tuple[int, ...] = ()
+
+
+class Acknowledged(Struct, frozen=True, array_like=True):
+    """What became of one attempt to bring an event where it is wanted: not `whole` where it must be made again."""
+
+    id: EventId
+    attempt: int
+    whole: bool = True
+
+
+class Acknowledge(Struct, frozen=True, array_like=True, tag=13):
+    """Behind me these kept events are in every durable queue that they are for."""
+
+    events: tuple[Acknowledged, ...]
+
+
 # Between brokers, in the event lane.
+
+
+class Kept(Struct, frozen=True, array_like=True):
+    """On an event that its publisher was or is to be assured of: who it is, and the how manieth attempt this is.
+
+    The identity is the digest of publisher, source and id: the same at every broker by which a publisher lets it in.
+    Attempts of a later life of the broker have higher numbers.
+    """
+
+    identity: Key
+    attempt: int
 
 
 class Publish(Struct, frozen=True, array_like=True, tag=16):
@@ -126,7 +162,8 @@ class Publish(Struct, frozen=True, array_like=True, tag=16):
     `header` is what the last broker found out (`forwarding.headers`), empty where it is none. `hops` counts links,
     `useless` those since it was last of use: since a broker that delivered it or sent it more than one way (Shen
     §5.6). `epoch` is that of the spanning tree. `publisher` numbers the events of one publisher at the broker that
-    let them in. `stamps` are the times at which it passed links, where brokers have wall clocks (`stamps`).
+    let them in. `stamps` are the times at which it passed links, where brokers have wall clocks (`stamps`). `kept` is
+    there where every hop acknowledges (`keeping`).
     """
 
     id: EventId
@@ -137,9 +174,22 @@ class Publish(Struct, frozen=True, array_like=True, tag=16):
     epoch: int = 0
     publisher: int = 0
     stamps: bytes = b""
+    kept: Kept | None = None
 
 
 Control: TypeAlias = (
-    Begin | Subscribe | Unsubscribe | Advertise | Unadvertise | Settle | Settled | Announce | Report | Offer | Request
+    Begin
+    | Subscribe
+    | Unsubscribe
+    | Advertise
+    | Unadvertise
+    | Settle
+    | Settled
+    | Announce
+    | Report
+    | Offer
+    | Request
+    | Reach
+    | Acknowledge
 )
 Message: TypeAlias = Control | Publish

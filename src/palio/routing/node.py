@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from palio.errors import PalioError
@@ -17,9 +17,12 @@ from palio.routing.effects import (
     Drop,
     Input,
     Lane,
+    NotPersisted,
     Persisted,
+    QueueFree,
+    QueueFull,
     Received,
-    Record,
+    Remembered,
     Requested,
     Send,
     TimerFired,
@@ -32,9 +35,10 @@ from palio.routing.stamps import stamp_read, stamp_written
 
 
 class Connected(NamedTuple):
-    """A link carries bytes."""
+    """A link carries bytes; one of `datagrams` may lose, double and reorder them."""
 
     link: int
+    datagrams: bool = False
 
 
 class Disconnected(NamedTuple):
@@ -49,13 +53,28 @@ class Arrived(NamedTuple):
     at: float
 
 
-NodeInput: TypeAlias = Connected | Disconnected | Arrived | Requested | TimerFired | ClientGone | Persisted | WorkDone
+NodeInput: TypeAlias = (
+    Connected
+    | Disconnected
+    | Arrived
+    | Requested
+    | TimerFired
+    | ClientGone
+    | Persisted
+    | NotPersisted
+    | WorkDone
+    | QueueFull
+    | QueueFree
+)
+
+
+_NOTHING = Remembered()
 
 
 class Node:
     """One broker and its links."""
 
-    __slots__ = ("_identity", "_make_session", "_sessions", "_wall", "broker")
+    __slots__ = ("_has_streams_only", "_identity", "_repairs", "_sessions", "_wall", "broker")
 
     def __init__(
         self,
@@ -63,17 +82,16 @@ class Node:
         incarnation: int,
         combination: Combination,
         constants: Constants,
-        recovered: Iterable[Record] = (),
+        remembered: Remembered = _NOTHING,
         random: Callable[[], float] = no_chance,
         wall: Callable[[], float] | None = None,
     ) -> None:
         """`wall` is a clock apart from the one that goes in with each batch, in seconds since 1970, and may jump. With
         it, events are stamped where they pass links."""
-        self.broker = Broker(node, incarnation, combination, recovered, random)
+        self.broker = Broker(node, incarnation, combination, remembered, random)
         self._identity = Identity(node, incarnation, constants)
-        self._make_session: Callable[[int, Identity], Session] = (
-            DatagramSession if combination.has_session else StreamSession
-        )
+        self._repairs = combination.has_session  # all links; otherwise those of datagrams
+        self._has_streams_only = not combination.has_session
         self._sessions: dict[int, Session] = {}
         self._wall = wall
 
@@ -124,7 +142,9 @@ class Node:
                 session.disconnected(out)
             return
         if session is None:
-            session = self._sessions[each.link] = self._make_session(each.link, self._identity)
+            kind = DatagramSession if self._repairs or each.datagrams else StreamSession
+            session = self._sessions[each.link] = kind(each.link, self._identity)
+            self._has_streams_only = self._has_streams_only and kind is StreamSession
         touched[each.link] = session
         session.connected(out, now)
 
@@ -143,7 +163,7 @@ class Node:
             if self._wall is not None:
                 message = stamp_written(message, self._identity.node, self._wall())
         data = codec.encode(message)
-        if self._make_session is StreamSession:
+        if self._has_streams_only:
             out.effects.append(Transmit(send.links, data, lane, codec.kind_of(data)))
             return
         for link in send.links:

@@ -12,7 +12,7 @@ from palio.errors import InvalidArgument
 KINDS_OF_OPTIONS: Final[dict[str, str]] = {
     **dict.fromkeys("delay jitter loss duplication reordering bandwidth disk drift skew".split(), "a number"),
     **dict.fromkeys("slack threshold patience rate".split(), "a number"),
-    **dict.fromkeys("queue n m k satisfied height optimiser".split(), "a whole number"),
+    **dict.fromkeys("queue spill window n m k satisfied height optimiser".split(), "a whole number"),
     **dict.fromkeys("mode tree key".split(), "a text"),
     **dict.fromkeys("session circles stamps".split(), "true or false"),
 }

@@ -1,6 +1,7 @@
 """May an event be sent on a link now? A neighbour grants credit; what exceeds it waits, up to a bound.
 
-Control messages never ask: a neighbour must take them, or nothing it says would be true.
+Control messages never ask: a neighbour must take them, or nothing it says would be true. Kept events have no bound of
+their own here: whoever let them in bounds how many are under way (`keeping.log`).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class Outbox:
             if credit > 0:
                 self._credit[link] = credit - 1
                 now.append(link)
-            elif len(waiting := self._waiting.setdefault(link, deque())) < self._bound:
-                waiting.append(message)
+            elif message.kept is not None or len(self._waiting.get(link, ())) < self._bound:
+                self._waiting.setdefault(link, deque()).append(message)
             else:
                 effects.append(Drop("queue full", message))
         if now:

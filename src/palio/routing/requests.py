@@ -7,16 +7,17 @@ written waits for it; what others ask does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from palio.routing.clients import (
     AdvertiseClient,
     ClientRequest,
+    Refused,
     SubscribeClient,
     UnadvertiseClient,
     UnsubscribeClient,
 )
-from palio.routing.effects import Client, Persist, Record
+from palio.routing.effects import Client, Effect, Persist, Record, Reply
 
 LASTING = (SubscribeClient, UnsubscribeClient, AdvertiseClient, UnadvertiseClient)
 Apply = Callable[[Client, ClientRequest], None]
@@ -27,10 +28,10 @@ class Requests:
 
     __slots__ = ("_apply", "_behind", "_collected", "_tokens", "_writing")
 
-    def __init__(self, apply: Apply) -> None:
+    def __init__(self, apply: Apply, tokens: Iterator[int]) -> None:
         """`apply` carries one request out; it may be called at once or when the disk has answered."""
         self._apply = apply
-        self._tokens = 0
+        self._tokens = tokens
         self._collected: list[Record] = []
         self._writing: dict[int, list[Record]] = {}
         self._behind: dict[Client, list[ClientRequest]] = {}
@@ -49,14 +50,24 @@ class Requests:
         """What is to be written after a batch."""
         if not self._collected:
             return None
-        self._tokens += 1
-        self._writing[self._tokens] = self._collected
+        token = next(self._tokens)
+        self._writing[token] = self._collected
         self._collected = []
-        return Persist(tuple(self._writing[self._tokens]), self._tokens)
+        return Persist(tuple(self._writing[token]), token)
 
     def written(self, token: int) -> None:
         """The disk has answered."""
         for client, request in self._writing.pop(token, ()):
             self._apply(client, request)
-            for further in self._behind.pop(client, ()):
-                self.take(client, further)
+            self._go_on(client)
+
+    def failed(self, token: int, reason: str) -> list[Effect]:
+        """The disk has not taken it: nothing was asked for, and who asked is told."""
+        records = self._writing.pop(token, [])
+        for client, _ in records:
+            self._go_on(client)
+        return [Reply(client, Refused(reason)) for client, _ in records]
+
+    def _go_on(self, client: Client) -> None:
+        for further in self._behind.pop(client, ()):
+            self.take(client, further)

@@ -4,7 +4,7 @@ comes back from the leaves. What lies before it in the lane of each link has the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from palio.routing.clients import Confirmed
@@ -16,7 +16,7 @@ from palio.routing.messages import EventId, Settle, Settled
 class _Wave:
     """Who asked, and who has not answered."""
 
-    asked: tuple[Client, str] | int  # a client with the name of its subscription, or a link
+    asked: tuple[Client, str] | int | Callable[[], None]  # a client with a name of its own, a link, or this broker
     waiting: dict[int, None]
     whole: bool = True
 
@@ -34,9 +34,16 @@ class Waves:
 
     def ask(self, client: Client, name: str, links: Iterable[int]) -> list[Effect]:
         """Begin one for a client; answered at once where there are no neighbours."""
+        return self._begin((client, name), links)
+
+    def sound(self, answered: Callable[[], None], links: Iterable[int]) -> list[Effect]:
+        """Begin one for the broker itself, which hears when all have answered."""
+        return self._begin(answered, links)
+
+    def _begin(self, asked: tuple[Client, str] | Callable[[], None], links: Iterable[int]) -> list[Effect]:
         self._sequence += 1
         id = EventId(self._node, self._incarnation, self._sequence)
-        return self._pass_on(id, _Wave((client, name), dict.fromkeys(sorted(links))), links)
+        return self._pass_on(id, _Wave(asked, dict.fromkeys(sorted(links))), links)
 
     def asked(self, link: int, id: EventId, links: Iterable[int]) -> list[Effect]:
         """A neighbour asks; `links` are all the others."""
@@ -74,7 +81,10 @@ class Waves:
         del self._waves[id]
         if isinstance(wave.asked, int):
             return [Send((wave.asked,), Settled(id, wave.whole))]
-        client, name = wave.asked
-        if wave.whole:
+        if not wave.whole:
+            return self._begin(wave.asked, links)
+        if isinstance(wave.asked, tuple):
+            client, name = wave.asked
             return [Reply(client, Confirmed(name))]
-        return self.ask(client, name, links)
+        wave.asked()
+        return []

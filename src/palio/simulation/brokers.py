@@ -32,7 +32,7 @@ class Brokers:
     def run(self, seconds: float | None = None) -> None:
         """Let time pass, until nothing is to come; or for so many virtual seconds."""
         if self._world.run(None if seconds is None else self.now + seconds):
-            self.history.rests += 1
+            self.history.rest(self._joined)
             self._unsettled = False
 
     def cut(self, link: tuple[int, int]) -> None:
@@ -69,7 +69,14 @@ class Brokers:
         self._disturb()
         self._world.start(host)
 
+    def defuse(self, broker: int) -> None:
+        """Take back a crash that was set for later."""
+        self._world.hosts[broker].fuse = None
+
     # What can be seen
+
+    def is_running(self, broker: int) -> bool:
+        return self._world.hosts[broker].node is not None
 
     @property
     def now(self) -> float:
@@ -150,6 +157,11 @@ class Brokers:
         self._parts = None
         self.history.next()
         self.history.disturbed.add(self.history.rests)
+
+    def _joined(self) -> list[int | None]:
+        """Which brokers are joined, and None for those that are down."""
+        pairs = zip(self._world.hosts, self._components(), strict=True)
+        return [None if host.node is None else label for host, label in pairs]
 
     def _components(self) -> tuple[int, ...]:
         """Which brokers are joined; known until something breaks or is repaired."""

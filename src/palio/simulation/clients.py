@@ -8,16 +8,19 @@ from typing import Any
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.clients import (
+    Accepted,
     AdvertiseClient,
     Cancelled,
     ClientRequest,
+    Confirm,
     Confirmed,
+    PublishClient,
     Refused,
     SubscribeClient,
     UnadvertiseClient,
     UnsubscribeClient,
 )
-from palio.routing.codec import decode_event
+from palio.routing.codec import decode_event, encode_event
 from palio.routing.effects import Deliver, Reply
 from palio.routing.messages import EventId
 from palio.simulation.history import Advertisement, Delivery, History, Subscription
@@ -37,14 +40,17 @@ class Clients:
         self._names: dict[tuple[int, str, str], Subscription] = {}
         self._events: dict[EventId, Event] = {}
         self._numbers = 0
+        self._asked: dict[tuple[int, int], Event] = {}  # events that are to be confirmed, by broker and number
         self._published = 0
 
-    def subscription(self, at: int, wanted: Filter, client: str) -> Subscription:
+    def subscription(self, at: int, wanted: Filter, client: str, durable: bool) -> Subscription:
         """A new one, which begins now."""
         self._numbers += 1
-        made = Subscription(self._numbers, at, wanted, client)
+        made = Subscription(self._numbers, at, wanted, client, durable)
         self._names[at, client, str(made.number)] = made
         self.history.subscriptions[made] = self.history.begin()
+        if durable:
+            self.history.settled[made] = set()
         return made
 
     def advertisement(self, at: int, offered: Filter, client: str) -> Advertisement:
@@ -64,6 +70,14 @@ class Clients:
             return Event.from_dict(given, id=id)
         return Event.from_json(given, id=id)
 
+    def publish(self, at: int, event: Event, header: bytes, confirm: bool) -> PublishClient:
+        """What a client asks for, under a number of its own where it is to be confirmed."""
+        if not confirm:
+            return PublishClient(encode_event(event), header)
+        number = len(self._asked) + 1
+        self._asked[at, number] = event
+        return PublishClient(encode_event(event), header, confirm=True, number=number)
+
     def delivered(self, at: int, deliver: Deliver, now: float, trace: Trace) -> None:
         id = deliver.event.id
         event = self._events.get(id)
@@ -81,8 +95,13 @@ class Clients:
                 self.confirmations.setdefault(self._names[at, reply.client, name], now)
             case Cancelled(name):
                 self.cancellations.append(self._names[at, reply.client, name])
+            case Accepted(number):
+                self.history.accepted.add(self._asked[at, number].id)
             case Refused():
                 self.refusals.append(reply.answer)
+
+    def request(self, subscription: Subscription, confirm: Confirm = "no") -> SubscribeClient:
+        return SubscribeClient(str(subscription.number), subscription.wanted, confirm, subscription.durable)
 
     def unanswered(self, host: Host) -> Iterator[tuple[str, ClientRequest]]:
         """What clients ask again after a crash: all that they asked for and the disk does not know."""
@@ -90,8 +109,12 @@ class Clients:
         for subscription, life in self.history.subscriptions.items():
             name, client = str(subscription.number), subscription.client
             if subscription.at == host.number and (life.ended is None) != ((client, name) in kept):
-                yield client, UnsubscribeClient(name) if life.ended else SubscribeClient(name, subscription.wanted)
+                yield client, UnsubscribeClient(name) if life.ended else self.request(subscription)
         for advertisement, life in self.history.advertisements.items():
             name, client = str(advertisement.number), advertisement.client
             if advertisement.at == host.number and (life.ended is None) != ((client, name) in kept):
                 yield client, UnadvertiseClient(name) if life.ended else AdvertiseClient(name, advertisement.offered)
+        for publication in self.history.publications:
+            asked = publication.confirm and publication.at == host.number
+            if asked and publication.event.id not in self.history.accepted:
+                yield publication.client, self.publish(host.number, publication.event, b"", confirm=True)

@@ -5,6 +5,7 @@ Time is counted in rests: moments at which nothing was to come. What was made be
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from palio.events import Event
@@ -21,6 +22,7 @@ class Subscription:
     at: int
     wanted: Filter
     client: str
+    durable: bool = False
 
     def __str__(self) -> str:
         return f"subscription {self.number} at broker {self.at}: {self.wanted}"
@@ -82,6 +84,9 @@ class Publication:
     operation: int
     after: int
     components: tuple[int, ...]
+    confirm: bool = False
+    owed: tuple[Subscription, ...] = ()
+    """The durable subscriptions that were known where it was let in, should it be confirmed."""
 
 
 @dataclass(slots=True)
@@ -98,6 +103,25 @@ class History:
     """The rests after which links or brokers came or went before the next one."""
     crashed: set[tuple[int, int]] = field(default_factory=set)
     """The brokers that crashed, with the rests after which they did."""
+
+    accepted: set[str] = field(default_factory=set)
+    """The ids of events that were confirmed."""
+    settled: dict[Subscription, set[int]] = field(default_factory=dict)
+    """The brokers at which each durable subscription was known at some rest."""
+
+    def rest(self, components: Callable[[], Sequence[int | None]]) -> None:
+        """Nothing is to come; what was asked for is known by all who are joined. None is a broker that is down."""
+        self.rests += 1
+        if self.settled:
+            labels = components()
+            for subscription, brokers in self.settled.items():
+                here = labels[subscription.at]
+                brokers.update(at for at, label in enumerate(labels) if label == here is not None)
+
+    def owed(self, at: int) -> tuple[Subscription, ...]:
+        """The durable subscriptions that are known at a broker and not ended."""
+        lives = self.subscriptions
+        return tuple(each for each, brokers in self.settled.items() if at in brokers and lives[each].ended is None)
 
     def next(self) -> int:
         self.operations += 1

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Client, Entry, Record
+from palio.routing.effects import Client, Entry, Finished, Home, Logged, Queued, Record, Remembered
+from palio.routing.keeping.window import REMEMBERED
+from palio.routing.messages import EventId, Publish
 from palio.routing.node import Node
 from palio.simulation.links import Direction
 
 
 class Disk:
-    """Keeps the last record of each name, and what was taken back not at all."""
+    """Keeps the last record of each name, and what was taken back not at all; the log, the queues, and their window."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_homes", "_kept", "_seen", "_unfinished", "log", "queues")
 
     def __init__(self) -> None:
         self._kept: dict[tuple[Client, str, str], SubscribeClient | AdvertiseClient] = {}
+        self._homes: dict[int, Home] = {}
+        self._seen: dict[bytes, None] = {}
+        self._unfinished: dict[EventId, Logged] = {}
+        self.log: list[Logged] = []
+        self.queues: dict[tuple[Client, str], list[Publish]] = {}
 
     def write(self, entry: Entry) -> None:
         match entry:
@@ -28,6 +35,29 @@ class Disk:
                 self._kept.pop((client, "wants", request.name), None)
             case Record(client, UnadvertiseClient() as request):
                 self._kept.pop((client, "offers", request.name), None)
+            case Logged(event, _, key):
+                self.log.append(entry)
+                self._unfinished[event.id] = entry
+                self._see(key)
+            case Finished(id):
+                self._unfinished.pop(id, None)
+            case Queued(client, names, event, key):
+                for name in names:
+                    self.queues.setdefault((client, name), []).append(event)
+                self._see(key)
+            case Home(broker):
+                self._homes[broker] = entry
+
+    def remembered(self) -> Remembered:
+        """What a broker begins a life with."""
+        records = tuple(Record(client, request) for client, request in self.read())
+        return Remembered(records, tuple(self._unfinished.values()), tuple(self._seen), tuple(self._homes.values()))
+
+    def _see(self, key: bytes) -> None:
+        if key:
+            self._seen[key] = None
+            if len(self._seen) > REMEMBERED:
+                del self._seen[next(iter(self._seen))]
 
     def read(self) -> Iterator[tuple[Client, SubscribeClient | AdvertiseClient]]:
         """All that was not taken back."""

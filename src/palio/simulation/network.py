@@ -19,12 +19,11 @@ from palio.routing.clients import (
     AnnounceClient,
     ClientRequest,
     Confirm,
-    PublishClient,
-    SubscribeClient,
+    ForgetClient,
     UnadvertiseClient,
     UnsubscribeClient,
 )
-from palio.routing.codec import encode_event
+from palio.routing.codec import decode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
 from palio.routing.forwarding.prefix.optimiser_client import OptimiserClient
@@ -37,6 +36,7 @@ from palio.simulation.hosts import Host
 from palio.simulation.oracle import Verdict, judge
 from palio.simulation.topologies import Topology
 
+_OPERATOR = "operator"  # the client that gives brokers up
 _EVERYBODY = "application"  # the client that acts where none is named
 _OPTIMISER = "optimiser"  # the client that makes routing trees
 
@@ -130,16 +130,18 @@ class Network(Brokers):
         language: str = "sql",
         confirm: Confirm = "no",
         client: str = _EVERYBODY,
+        durable: bool = False,
     ) -> Subscription:
         """Somebody at a broker wants events: text, JSON for JSON languages, or a Filter.
 
         With `confirm`, `confirmations` will have the time at which the broker had stored it (`edge`) or at which all
-        brokers knew that it was joined to then (`network`); links come up when a network first runs.
+        brokers knew that it was joined to then (`network`); links come up when a network first runs. A `durable` one
+        has a queue on the broker's disk, see `queue`.
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)
-        made = self._clients.subscription(at, wanted, client)
-        self._change(host, client, SubscribeClient(str(made.number), wanted, confirm))
+        made = self._clients.subscription(at, wanted, client, durable)
+        self._change(host, client, self._clients.request(made, confirm))
         return made
 
     def unsubscribe(self, subscription: Subscription) -> None:
@@ -176,14 +178,16 @@ class Network(Brokers):
         settled: bool = True,
         client: str = _EVERYBODY,
         header: bytes = b"",
+        confirm: bool = False,
     ) -> Event:
         """Something happened, and somebody at a broker says so; the event as it was published.
 
         Whatever was asked for before settles first; with `settled=False` the event races it. Where advertisements are
         on, `NotAdvertised` for an event that the client at this broker has not advertised. A `header` is what was
-        written ahead with the broker's `entry_table`.
+        written ahead with the broker's `entry_table`. With `confirm` the broker writes the event down, and it will be
+        in every durable queue that it is for, whatever breaks; see `is_confirmed`.
         """
-        return self.publish_all(at, [event], settled=settled, client=client, headers=[header])[0]
+        return self.publish_all(at, [event], settled=settled, client=client, headers=[header], confirm=confirm)[0]
 
     def publish_all(
         self,
@@ -193,6 +197,7 @@ class Network(Brokers):
         settled: bool = True,
         client: str = _EVERYBODY,
         headers: Iterable[bytes] = (),
+        confirm: bool = False,
     ) -> list[Event]:
         """Many events at once, as one batch of their broker; with headers, one for each."""
         host = self._host(at)
@@ -201,13 +206,15 @@ class Network(Brokers):
         named = [self._clients.event(event) for event in events]
         ahead = list(headers) or [b""] * len(named)
         requests = [
-            Requested(client, PublishClient(encode_event(event), header), self.now)
+            Requested(client, self._clients.publish(at, event, header, confirm), self.now)
             for event, header in zip(named, ahead, strict=True)
         ]
         self._clients.refusals.clear()
         operation = self.history.next()
         components = self._components()
-        published = [Publication(event, at, client, operation, self.history.rests, components) for event in named]
+        owed = self.history.owed(at) if confirm else ()
+        after = self.history.rests
+        published = [Publication(event, at, client, operation, after, components, confirm, owed) for event in named]
         self.history.publications += published
         self._world.handle(host, requests)
         if self._clients.refusals:
@@ -216,6 +223,19 @@ class Network(Brokers):
             reason = f"an event at broker {at} was refused: {refused.reason}"
             raise NotAdvertised(reason) if refused.unadvertised else PalioError(reason)
         return named
+
+    def is_confirmed(self, event: Event) -> bool:
+        """Whether the broker that let an event in has confirmed it."""
+        return event.id in self.history.accepted
+
+    def queue(self, subscription: Subscription) -> list[Event]:
+        """What is in the queue of a durable subscription, on the disk of its broker."""
+        kept = self._world.hosts[subscription.at].disk.queues.get((subscription.client, str(subscription.number)), [])
+        return [decode_event(each.body) for each in kept]
+
+    def forget(self, at: int, broker: int) -> None:
+        """An operator at a broker says that another one is not coming back: no event waits for it any more."""
+        self._change(self._host(at), _OPERATOR, ForgetClient(broker))
 
     def restart(self, broker: int) -> None:
         """Begin a new life of a broker that crashed, with what it had written down.
@@ -231,7 +251,7 @@ class Network(Brokers):
 
     def verdict(self) -> Verdict:
         """What the flooding oracle says of all deliveries so far."""
-        return judge(self.history, self.deliveries)
+        return judge(self.history, self.deliveries, [] if self._unsettled else self._joined())
 
     def draw(self, path: str | Path) -> None:
         """Draw the network with the traffic on its links; `path` ends with .svg or .png."""

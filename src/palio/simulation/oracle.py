@@ -6,11 +6,17 @@ published, and outlived it; *must not*, if it does not match, or if the subscrip
 otherwise, and never twice. Where links or brokers came or went, it may, until the network has come to rest again; and
 nobody can hear of what is published in another part of a network that is torn. A broker that crashes forgets which
 events it has seen: where there are circles, one that was under way by two ways may come to its clients again.
+
+An event that was confirmed *must* be in the queue of each durable subscription that was known, at some rest, where it
+was let in, whatever broke before or since; once the network has come to rest with both brokers joined again it is
+there, exactly once. Until then, and for others, it is under way for as long as it takes: it *may* come to whoever wants
+it meanwhile.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -49,14 +55,14 @@ class Verdict:
         return "\n".join(lines)
 
 
-def judge(history: History, deliveries: list[Delivery]) -> Verdict:
-    """Compare what was delivered with what had to be."""
+def judge(history: History, deliveries: list[Delivery], joined: Sequence[int | None] = ()) -> Verdict:
+    """Compare what was delivered with what had to be; `joined` says which brokers are, where the network is at rest."""
     delivered = Counter((each.subscription, each.event.id) for each in deliveries)
     missing, wrong, repeated = [], [], []
     required = allowed = lost = 0
     for publication in history.publications:
         for subscription, life in history.subscriptions.items():
-            expected = expectation(history, publication, subscription, life)
+            expected = expectation(history, publication, subscription, life, joined)
             count = delivered[subscription, publication.event.id]
             pair = subscription, publication.event
             required += expected == "must"
@@ -66,26 +72,49 @@ def judge(history: History, deliveries: list[Delivery]) -> Verdict:
                 missing.append(pair)
             if expected == "must not" and count:
                 wrong.append(pair)
-            if count > 1 and (publication.after, subscription.at) not in history.crashed:
+            if count > 1 and not _may_repeat(history, publication, subscription):
                 repeated.append(pair)
     return Verdict(tuple(missing), tuple(wrong), tuple(repeated), required, allowed, lost)
 
 
-def expectation(history: History, publication: Publication, subscription: Subscription, life: Lifetime) -> Expectation:
+def expectation(
+    history: History,
+    publication: Publication,
+    subscription: Subscription,
+    life: Lifetime,
+    joined: Sequence[int | None] = (),
+) -> Expectation:
     """What the oracle says of one subscription and one event."""
-    if not subscription.wanted.matches(publication.event):
+    if not subscription.wanted.matches(publication.event) or _was_over(history, publication, life):
         return "must not"
-    if life.made_after > publication.after or _was_over(history, publication, life):
-        return "must not"
+    if publication.confirm and _is_owed(history, publication, subscription, life):
+        return "must" if joined and joined[subscription.at] == joined[publication.at] is not None else "may"
+    if life.made_after > publication.after:
+        return "may" if publication.confirm else "must not"
     calm = publication.after not in history.disturbed
-    joined = publication.components[subscription.at] == publication.components[publication.at]
-    return "must" if calm and joined and would_have(history, publication, life) else "may"
+    was_joined = publication.components[subscription.at] == publication.components[publication.at]
+    return "must" if calm and was_joined and would_have(history, publication, life) else "may"
 
 
 def would_have(history: History, publication: Publication, life: Lifetime) -> bool:
     """Whether a subscription had settled before an event that it matches, and outlived it."""
     outlived = life.ended_after is None or life.ended_after > publication.after
     return life.made_after < publication.after and outlived and _is_advertised(history, publication)
+
+
+def _is_owed(history: History, publication: Publication, subscription: Subscription, life: Lifetime) -> bool:
+    """Whether somebody was assured of an event for a subscription that stays."""
+    assured = subscription in publication.owed and publication.event.id in history.accepted
+    return assured and life.ended is None and _is_advertised(history, publication)
+
+
+def _may_repeat(history: History, publication: Publication, subscription: Subscription) -> bool:
+    """Whether an event may come twice, because the subscriber's broker crashed and its disk does not remember it."""
+    if publication.confirm:
+        return not subscription.durable and any(
+            broker == subscription.at and rest >= publication.after for rest, broker in history.crashed
+        )
+    return (publication.after, subscription.at) in history.crashed
 
 
 def _was_over(history: History, publication: Publication, life: Lifetime) -> bool:

@@ -21,6 +21,8 @@ from palio.routing.effects import (
     Drop,
     Persist,
     Persisted,
+    Queued,
+    Recipient,
     Record,
     Reply,
     SetTimer,
@@ -91,10 +93,9 @@ class World:
         host.incarnation += 1
         host.timers = {}
         host.fuse = None
-        recovered = map(Record._make, host.disk.read())
-        chance = self.random.random
+        chance, remembered = self.random.random, host.disk.remembered()
         wall = partial(self._wall, host.skew) if self._stamps else None
-        host.node = Node(host.number, host.incarnation, self.combination, self.constants, recovered, chance, wall)
+        host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall)
         for way in host.ways:
             self.connect(way.edge)
 
@@ -222,6 +223,10 @@ class World:
     def _write(self, host: Host, effect: Persist) -> None:
         for record in effect.records:
             host.disk.write(record)
+            if isinstance(record, Queued):
+                # Its client is there, and hears of what is in its queue at once.
+                self._delivered(host.number, Deliver((Recipient(record.client, record.names),), record.event))
+                continue
             what = record.request if isinstance(record, Record) else record
             detail = str(getattr(what, "wanted", getattr(what, "offered", "")))
             self.trace.did(self.now, host.number, type(what).__name__, detail=detail)

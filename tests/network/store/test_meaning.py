@@ -12,7 +12,7 @@ from palio.errors import ExpiredOffset, QueueFull
 from palio.network.store import Acknowledged, Buried, Exhumed, Keeping, MemoryStore, SqliteStore, Store
 from palio.routing import codec
 from palio.routing.clients import AdvertiseClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Finished, Record
+from palio.routing.effects import Finished, Home, Record
 from tests.network.store.making import event, logged, queued, subscribed
 
 Make = Callable[..., Store]
@@ -87,6 +87,14 @@ def test_what_is_not_finished_comes_back(make: Make) -> None:
     recovered = store.open()
     assert recovered.unfinished == (logged(1), logged(3))
     assert recovered.seen == (b"key 1", b"key 2", b"key 3")
+    store.close()
+
+
+def test_the_last_that_is_known_of_each_home_comes_back(make: Make) -> None:
+    store = make()
+    store.write([Home(7, 1), Home(9, 4), Home(7, 2), Home(8, 1, gone=True)])
+    store.close()
+    assert sorted(store.open().homes) == [Home(7, 2), Home(8, 1, gone=True), Home(9, 4)]
     store.close()
 
 

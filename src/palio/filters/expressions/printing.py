@@ -37,7 +37,8 @@ def literal_to_sql(value: Scalar | Months | Micros) -> str:
         case bytes():
             return f"X'{value.hex().upper()}'"
         case datetime():
-            return f"TIMESTAMP'{value.strftime('%Y-%m-%d %H:%M:%S.%f').zfill(26)}Z'"
+            fraction = f".{value.microsecond:06}" if value.microsecond else ""
+            return f"TIMESTAMP'{value.strftime('%Y-%m-%d %H:%M:%S').zfill(19)}{fraction}Z'"
         case date():
             return f"DATE'{value.isoformat()}'"
         case Months(months):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
+from datetime import datetime
 from threading import Thread
 from types import TracebackType
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.client.broker import Broker
 from palio.network.client.connecting import connect
+from palio.network.client.log import LogPage
 from palio.network.client.received import ReceivedEvent
 from palio.network.client.subscription import Subscription
 from palio.network.protocol import Overflow
@@ -166,6 +168,17 @@ class BlockingBroker:
 
     def status(self) -> dict[str, Any]:
         return self._loop.wait(self._broker.status())
+
+    def read_log(
+        self,
+        where: str | Filter = Filter.everything,
+        *,
+        start: int = 0,
+        since: datetime | None = None,
+        limit: int = 1_000,
+        language: str = "sql",
+    ) -> LogPage:
+        return self._loop.wait(self._broker.read_log(where, start=start, since=since, limit=limit, language=language))
 
 
 class BlockingConnecting:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from datetime import datetime
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
@@ -13,6 +14,7 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.client.connection import Connection, error_of
+from palio.network.client.log import LogPage, read_page
 from palio.network.client.subscription import Subscription
 from palio.network.protocol import (
     Advertise,
@@ -20,6 +22,7 @@ from palio.network.protocol import (
     Delivery,
     Dropped,
     Failed,
+    LogQuery,
     Overflow,
     Publish,
     StatusQuery,
@@ -158,6 +161,25 @@ class Broker:
         """How the broker is: neighbours, clients, queues, counts."""
         answer: dict[str, Any] = await self._connection.ask(StatusQuery)
         return answer
+
+    async def read_log(
+        self,
+        where: str | Filter = Filter.everything,
+        *,
+        start: int = 0,
+        since: datetime | None = None,
+        limit: int = 1_000,
+        language: str = "sql",
+    ) -> LogPage:
+        """Confirmed events that this broker let in and that match, from an offset or a time; 0 is the oldest kept.
+
+        So many are looked at, and `next` of the answer is where to go on; with 0 it only says where the log begins and
+        ends. `ExpiredOffset` where the log has let go of `start`.
+        """
+        wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
+        time = None if since is None else since.timestamp()
+        answer = await self._connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
+        return read_page(answer, start if since is None else 0)
 
     # What the connection tells
 

@@ -214,6 +214,8 @@ class Connection:
                 self._answer(said.request, error_of(said.kind, said.reason))
             elif kind is protocol.StatusAnswer:
                 self._answer(said.request, said.status)
+            elif kind is protocol.LogAnswer:
+                self._answer(said.request, said)
             else:
                 self.heard(said)
 

@@ -24,7 +24,7 @@ def describe_api() -> _Json:
             "title": "Palio",
             "version": __version__,
             "description": "Content-based publish/subscribe: any WHERE clause is a subscription. "
-            "Whoever runs the broker makes tokens by `palio token add`; a broker without tokens needs none.",
+            "Tokens are made by the command palio token add; a broker that has none asks for none.",
         },
         "security": [{"token": []}],
         "paths": {

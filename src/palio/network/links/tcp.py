@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from palio.errors import PalioError
+from palio.errors import WireError
 from palio.network import protocol
 from palio.network.channel import Channel
 from palio.network.protocol import BrokerHello
@@ -101,7 +101,7 @@ class TcpLink:
     def _welcomes(self, channel: Channel, frame: bytes) -> bool:
         hello = codec.decode(frame)
         if type(hello) is not Hello:
-            raise PalioError("a link begins with a greeting")
+            raise WireError("a link begins with a greeting")
         reason = self._greeted(self, hello.node)
         if reason is not None:
             channel.close("refused", reason)

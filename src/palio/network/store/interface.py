@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from palio.errors import PalioError
-from palio.routing.effects import Client, Entry, Logged, Record
+from palio.routing.effects import Client, Entry, Home, Logged, Record
 from palio.routing.messages import Publish
 
 Overflow: TypeAlias = Literal["refuse", "drop_oldest", "drop_newest"]
@@ -40,6 +40,7 @@ class Recovered(NamedTuple):
     records: tuple[Record, ...]  # what clients asked for and did not take back
     unfinished: tuple[Logged, ...]  # in the order in which they were logged
     seen: tuple[bytes, ...]  # keys of events, the oldest first
+    homes: tuple[Home, ...] = ()  # the last record of each broker
 
 
 class Acknowledged(NamedTuple):

@@ -10,6 +10,8 @@ import sqlite3
 from dataclasses import astuple, dataclass, field
 from typing import TypeAlias
 
+import msgspec
+
 from palio.network.store.interface import Size
 from palio.routing.effects import Client
 from palio.routing.messages import EventId
@@ -27,7 +29,7 @@ class Counts:
     log_time: int
     held_next: int
     queue_next: int
-    seen_next: int
+    seen: int
     letter_next: int
 
     def write(self, connection: sqlite3.Connection) -> None:
@@ -68,6 +70,18 @@ class Ledger:
     orphans: list[int] = field(default_factory=list)  # queues that nobody owns, to be cleared away
     unfinished: dict[EventId, tuple[int, int]] = field(default_factory=dict)  # offset, bytes
     letters: Letters = field(default_factory=Letters)
+
+
+def pack_keys(keys: list[bytes]) -> bytes:
+    """The keys of one transaction, in one row: a row for each would cost as much as the event."""
+    return msgspec.msgpack.encode(keys)
+
+
+def read_keys(connection: sqlite3.Connection, most: int) -> tuple[bytes, ...]:
+    """The last so many keys, the oldest first."""
+    rows = connection.execute("SELECT keys FROM seen ORDER BY upto").fetchall()
+    keys = [key for (packed,) in rows for key in msgspec.msgpack.decode(packed, type=list[bytes])]
+    return tuple(keys[max(0, len(keys) - most) :])
 
 
 def read_ledger(connection: sqlite3.Connection) -> Ledger:

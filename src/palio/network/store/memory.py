@@ -28,7 +28,7 @@ from palio.network.store.interface import (
 )
 from palio.routing import codec
 from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Client, Finished, Logged, Queued, Record
+from palio.routing.effects import Client, Finished, Home, Logged, Queued, Record
 from palio.routing.messages import EventId, Publish
 
 _NODES: Final = 2**32 - 1
@@ -50,16 +50,19 @@ class MemoryStore:
         self._incarnation = 0
         self._records: dict[tuple[Client, str, str], Record] = {}
         self._unfinished: dict[EventId, Logged] = {}
+        self._homes: dict[int, Home] = {}
         self._seen: deque[bytes] = deque(maxlen=self._keeping.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
-        self.log = MemoryLog()
+        self.log = MemoryLog(self._lock)
         self.dead_letters = MemoryDeadLetters(self._keeping.dead_letters)
 
     def open(self) -> Recovered:
         self._incarnation += 1
         records, unfinished = tuple(self._records.values()), tuple(self._unfinished.values())
-        return Recovered(self._node, self._incarnation, records, unfinished, tuple(self._seen))
+        return Recovered(
+            self._node, self._incarnation, records, unfinished, tuple(self._seen), tuple(self._homes.values())
+        )
 
     def submit(self, entries: Sequence[Writable], answer: Answer) -> None:
         try:
@@ -116,6 +119,8 @@ class MemoryStore:
                 self._see(key)
             case Finished(id):
                 self._unfinished.pop(id, None)
+            case Home(broker):
+                self._homes[broker] = entry
             case Acknowledged(client, name, numbers):
                 self.queue(client, name).remove(numbers)
             case Buried():
@@ -179,25 +184,29 @@ class MemoryQueue:
 
 
 class MemoryLog:
-    """What was let in here."""
+    """What was let in here; whoever writes holds the lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
         self._entries: list[LogEntry] = []
         self._next = 1
         self._bytes = 0
         self._latest = 0.0
 
     def bounds(self) -> tuple[int, int]:
-        return self._next - len(self._entries), self._next
+        with self._lock:
+            return self._next - len(self._entries), self._next
 
     def read(self, start: int, limit: int) -> list[LogEntry]:
-        oldest, _ = self.bounds()
-        if start < oldest:
-            raise ExpiredOffset(start, oldest)
-        return self._entries[start - oldest : start - oldest + limit]
+        with self._lock:
+            oldest, _ = self.bounds()
+            if start < oldest:
+                raise ExpiredOffset(start, oldest)
+            return self._entries[start - oldest : start - oldest + limit]
 
     def find(self, time: float) -> int:
-        return self.bounds()[0] + bisect_left(self._entries, time, key=lambda entry: entry.time)
+        with self._lock:
+            return self.bounds()[0] + bisect_left(self._entries, time, key=lambda entry: entry.time)
 
     def size(self) -> Size:
         return Size(len(self._entries), self._bytes)

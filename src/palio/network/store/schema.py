@@ -2,7 +2,8 @@
 
 An event is kept once: in `log` where it was let in here, in `held` where it came from a neighbour and waits for
 somebody. A row of `queue` says that it waits for one subscription; its `event` is an offset of the log, or, below zero,
-a number in `held`. What is counted over many rows is kept in `counts`, one row, so that opening need not count again.
+a number in `held`. Keys by which duplicates are known are packed, a row for those of a transaction. What is counted
+over many rows is kept in `counts`, one row, so that opening need not count again.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ _TABLES: Final = """
 CREATE TABLE identity (node INTEGER NOT NULL, incarnation INTEGER NOT NULL);
 CREATE TABLE counts (
     log_first INTEGER NOT NULL, log_next INTEGER NOT NULL, log_bytes INTEGER NOT NULL, log_time INTEGER NOT NULL,
-    held_next INTEGER NOT NULL, queue_next INTEGER NOT NULL, seen_next INTEGER NOT NULL, letter_next INTEGER NOT NULL
+    held_next INTEGER NOT NULL, queue_next INTEGER NOT NULL, seen INTEGER NOT NULL, letter_next INTEGER NOT NULL
 );
-INSERT INTO counts VALUES (1, 1, 0, 0, 1, 1, 1, 1);
+INSERT INTO counts VALUES (1, 1, 0, 0, 1, 1, 0, 1);
 CREATE TABLE records (
     client TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, request BLOB NOT NULL,
     PRIMARY KEY (client, kind, name)
@@ -39,7 +40,8 @@ CREATE TABLE log (
     offset INTEGER PRIMARY KEY, time INTEGER NOT NULL, publisher TEXT NOT NULL, data BLOB NOT NULL
 );
 CREATE TABLE unfinished (offset INTEGER PRIMARY KEY, key BLOB NOT NULL);
-CREATE TABLE seen (number INTEGER PRIMARY KEY, key BLOB NOT NULL);
+CREATE TABLE homes (broker INTEGER PRIMARY KEY, incarnation INTEGER NOT NULL, gone INTEGER NOT NULL);
+CREATE TABLE seen (upto INTEGER PRIMARY KEY, keys BLOB NOT NULL);
 CREATE TABLE held (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE queues (number INTEGER PRIMARY KEY, client TEXT, name TEXT, UNIQUE (client, name));
 CREATE TABLE queue (

@@ -11,14 +11,14 @@ from threading import Event
 from palio.errors import PalioError, StoreError
 from palio.network.store.directory import Directory
 from palio.network.store.interface import Answer, Keeping, Recovered, Writable
-from palio.network.store.ledger import Ledger, read_ledger
+from palio.network.store.ledger import Ledger, read_keys, read_ledger
 from palio.network.store.memory import new_node_number
 from palio.network.store.reading import DiskDeadLetters, DiskLog, DiskQueue, Reader
 from palio.network.store.schema import Safety, errors_of, open_for_writing
 from palio.network.store.writer import Writer
 from palio.routing import codec
 from palio.routing.clients import AdvertiseClient, SubscribeClient
-from palio.routing.effects import Client, Logged, Record
+from palio.routing.effects import Client, Home, Logged, Record
 from palio.routing.messages import Publish
 
 
@@ -55,7 +55,7 @@ class SqliteStore:
             try:
                 with errors_of(path):
                     ledger = read_ledger(connection)
-                    recovered = _recover(connection, ledger)
+                    recovered = _recover(connection, ledger, self._keeping.duplicates)
                 reader = Reader(path)
             except PalioError:
                 connection.close()
@@ -115,7 +115,7 @@ class _Opened:
         self.writer = writer
 
 
-def _recover(connection: sqlite3.Connection, ledger: Ledger) -> Recovered:
+def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) -> Recovered:
     """Begin a life: all that the last one left, and a number that none had."""
     known = connection.execute("SELECT node, incarnation FROM identity").fetchone()
     node, incarnation = (new_node_number(), 1) if known is None else (known[0], known[1] + 1)
@@ -137,5 +137,7 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger) -> Recovered:
         assert isinstance(event, Publish)
         unfinished.append(Logged(event, publisher, key))
         ledger.unfinished[event.id] = (offset, len(data))
-    seen = tuple(key for (key,) in connection.execute("SELECT key FROM seen ORDER BY number"))
-    return Recovered(node, incarnation, tuple(records), tuple(unfinished), seen)
+    rows = connection.execute("SELECT broker, incarnation, gone FROM homes ORDER BY broker")
+    homes = tuple(Home(broker, life, bool(gone)) for broker, life, gone in rows)
+    seen = read_keys(connection, duplicates)
+    return Recovered(node, incarnation, tuple(records), tuple(unfinished), seen, homes)

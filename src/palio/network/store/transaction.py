@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from palio.errors import QueueFull
 from palio.network.store.interface import Acknowledged, Buried, Exhumed, Keeping, Writable
-from palio.network.store.ledger import Ledger, QueueKey, Waiting
+from palio.network.store.ledger import Ledger, QueueKey, Waiting, pack_keys
 from palio.routing import codec
 from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Finished, Logged, Queued, Record
+from palio.routing.effects import Finished, Home, Logged, Queued, Record
 from palio.routing.messages import EventId, Publish
 
 
@@ -38,7 +38,7 @@ class Transaction:
         self._held: dict[EventId, tuple[int, int]] = {}
         self._log_rows: list[tuple[int, int, str, bytes]] = []
         self._unfinished_rows: dict[int, bytes] = {}
-        self._seen_rows: list[tuple[int, bytes]] = []
+        self._seen: list[bytes] = []
         self._held_rows: list[tuple[int, bytes]] = []
         self._queue_rows: list[tuple[int, int, int, int]] = []
         self._freed: set[int] = set()
@@ -56,6 +56,8 @@ class Transaction:
                     self._enqueue(each)
                 case Finished():
                     self._finish(each.event)
+                case Home():
+                    self._connection.execute("INSERT OR REPLACE INTO homes VALUES (?, ?, ?)", each)
                 case Acknowledged():
                     self._acknowledge(each)
                 case Record():
@@ -70,9 +72,10 @@ class Transaction:
         self._flush()
         run = self._connection
         self.free(self._freed)
-        forgotten = self.counts.seen_next - self._keeping.duplicates
-        if self.counts.seen_next > self._ledger.counts.seen_next and forgotten > 1:
-            run.execute("DELETE FROM seen WHERE number < ?", (forgotten,))
+        if self._seen:
+            self.counts.seen += len(self._seen)
+            run.execute("INSERT INTO seen VALUES (?, ?)", (self.counts.seen, pack_keys(self._seen)))
+            run.execute("DELETE FROM seen WHERE upto <= ?", (self.counts.seen - self._keeping.duplicates,))
         self.counts.write(run)
 
     def committed(self) -> None:
@@ -156,8 +159,7 @@ class Transaction:
 
     def _see(self, key: bytes) -> None:
         if key:
-            self._seen_rows.append((self.counts.seen_next, key))
-            self.counts.seen_next += 1
+            self._seen.append(key)
 
     # Queues
 
@@ -284,9 +286,6 @@ class Transaction:
             run("INSERT INTO log VALUES (?, ?, ?, ?)", self._log_rows)
             run("INSERT INTO unfinished VALUES (?, ?)", self._unfinished_rows.items())
             self._log_rows, self._unfinished_rows = [], {}
-        if self._seen_rows:
-            run("INSERT INTO seen VALUES (?, ?)", self._seen_rows)
-            self._seen_rows = []
         if self._held_rows:
             run("INSERT INTO held VALUES (?, ?)", self._held_rows)
             self._held_rows = []

@@ -64,9 +64,13 @@ function subscribe() {
   if (subscribed) say({ type: "unsubscribe", name: subscribed });
   subscribed = `page-${++subscriptions}`;
   byId("events").replaceChildren();
-  count = 0;
-  byId("count").textContent = count;
+  tally(0);
   say({ type: "subscribe", name: subscribed, where: byId("where").value });
+}
+
+function tally(number) {
+  count = number;
+  byId("count").textContent = `${count.toLocaleString()} ${count === 1 ? "event" : "events"}`;
 }
 
 function add(event) {
@@ -76,7 +80,7 @@ function add(event) {
     row.insertCell().textContent = text;
   }
   while (byId("events").rows.length > MOST_SHOWN) byId("events").deleteRow(-1);
-  byId("count").textContent = ++count;
+  tally(count + 1);
 }
 
 function publish() {

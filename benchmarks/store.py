@@ -1,0 +1,184 @@
+"""How many confirmed events does a store take, and how large are they on disk?
+
+    python benchmarks/store.py
+    python benchmarks/store.py --seconds 5 --directory /var/tmp --json
+
+Publishers are closed loops: each writes an event of 200 bytes, waits until it is confirmed, and writes the next.
+`alone` is the plain alternative on the same disk in the same run: each event a transaction of its own in SQLite, with
+the same settings. The disk decides: the first line says how long it takes to make one write safe.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Event as Flag
+from time import perf_counter, process_time
+
+from rich.console import Console
+from rich.table import Table
+
+from palio import Event
+from palio.network.store import Acknowledged, SqliteStore
+from palio.network.store.interface import Writable
+from palio.routing import codec
+from palio.routing.effects import Finished, Logged, Queued
+from palio.routing.messages import EventId, Publish
+
+PUBLISHERS = (1, 10, 100, 1_000)
+
+
+@dataclass
+class Speed:
+    """Of one kind of write: how many a second, and what each costs."""
+
+    what: str
+    safety: str
+    publishers: int
+    events_per_second: float
+    cpu_microseconds: float
+    bytes_per_event: float
+
+
+# A store does not look into a body.
+BODY = codec.encode_event(
+    Event.from_dict({"symbol": "ACME", "price": 120, "note": "x" * 134}, id="0123456789abcdef", source="/exchange")
+)
+
+
+def event(number: int) -> Publish:
+    return Publish(EventId(1, 1, number), BODY)
+
+
+def logged(number: int) -> list[Writable]:
+    return [Logged(event(number), "exchange", b"%016d" % number)]
+
+
+def logged_and_finished(number: int) -> list[Writable]:
+    """As at an entry broker: what was logged a hundred events ago has arrived everywhere."""
+    return [*logged(number), Finished(EventId(1, 1, number - 100))]
+
+
+def queued_and_acknowledged(number: int) -> list[Writable]:
+    """As at a home broker: one event for a durable subscription, and one that was dealt with."""
+    return [Queued("desk", ("all",), event(number)), Acknowledged("desk", "all", (number - 100,))]
+
+
+KINDS: dict[str, Callable[[int], list[Writable]]] = {
+    "logged": logged,
+    "logged, finished": logged_and_finished,
+    "queued, acknowledged": queued_and_acknowledged,
+}
+
+
+def speed(what: str, safety: str, publishers: int, seconds: float, directory: Path) -> Speed:
+    make = KINDS[what]
+    store = SqliteStore(directory, safety=safety)  # type: ignore[arg-type]
+    store.open()
+    written, running, done = 0, publishers, Flag()
+    end = perf_counter() + seconds
+
+    def confirmed(error: Exception | None) -> None:
+        nonlocal written, running
+        if error is not None:
+            raise error
+        written += 1
+        if perf_counter() < end:
+            store.submit(make(written + publishers), confirmed)
+        else:
+            running -= 1
+            if not running:
+                done.set()
+
+    begun, worked = perf_counter(), process_time()
+    for number in range(1, publishers + 1):
+        store.submit(make(number), confirmed)
+    done.wait()
+    took, worked = perf_counter() - begun, process_time() - worked
+    store.close()
+    size = sum(each.stat().st_size for each in directory.iterdir())
+    return Speed(what, safety, publishers, written / took, 1e6 * worked / written, size / written)
+
+
+def alone(seconds: float, directory: Path) -> Speed:
+    """Each event a transaction of its own."""
+    path = directory / "alone.sqlite3"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("CREATE TABLE log (number INTEGER PRIMARY KEY, data BLOB)")
+        written, begun, worked = 0, perf_counter(), process_time()
+        while perf_counter() < begun + seconds:
+            connection.execute("INSERT INTO log (data) VALUES (?)", (codec.encode(event(written)),))
+            written += 1
+        took, worked = perf_counter() - begun, process_time() - worked
+    return Speed("alone", "durable", 1, written / took, 1e6 * worked / written, path.stat().st_size / written)
+
+
+def milliseconds_to_sync(directory: Path, times: int = 50) -> float:
+    with open(directory / "sync", "wb") as file:
+        begun = perf_counter()
+        for _ in range(times):
+            file.write(bytes(4096))
+            file.flush()
+            os.fdatasync(file.fileno())
+    return 1e3 * (perf_counter() - begun) / times
+
+
+def measure(seconds: float, directory: Path | None) -> tuple[float, list[Speed]]:
+    found = []
+
+    def fresh(run: Callable[[Path], Speed]) -> None:
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            found.append(run(Path(place)))
+
+    with tempfile.TemporaryDirectory(dir=directory) as place:
+        sync = milliseconds_to_sync(Path(place))
+    fresh(lambda place: alone(seconds, place))
+    for safety in ("durable", "relaxed"):
+        for publishers in PUBLISHERS:
+            fresh(
+                lambda place, safety=safety, publishers=publishers: speed("logged", safety, publishers, seconds, place)
+            )  # type: ignore[misc]
+    for what in list(KINDS)[1:]:
+        fresh(lambda place, what=what: speed(what, "durable", 1_000, seconds, place))  # type: ignore[misc]
+    return sync, found
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seconds", type=float, default=3.0)
+    options.add_argument("--directory", type=Path, help="on the disk to be measured")
+    options.add_argument("--json", action="store_true")
+    given = options.parse_args()
+    sync, found = measure(given.seconds, given.directory)
+    if given.json:
+        json.dump({"milliseconds_to_sync": sync, "speeds": [asdict(each) for each in found]}, sys.stdout)
+        print()
+        return
+    print(f"making one write safe takes this disk {sync:.1f} ms")
+    table = Table()
+    for name in ("what", "safety", "publishers", "events/s", "CPU µs each", "bytes each"):
+        table.add_column(name, justify="left" if name in ("what", "safety") else "right")
+    for each in found:
+        table.add_row(
+            each.what,
+            each.safety,
+            f"{each.publishers:,}",
+            f"{each.events_per_second:,.0f}",
+            f"{each.cpu_microseconds:.1f}",
+            f"{each.bytes_per_event:,.0f}",
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

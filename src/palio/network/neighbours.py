@@ -1,0 +1,188 @@
+"""Which brokers is this one linked to? Those that it dials, those that dialled it, each by one link.
+
+Where two brokers dial each other there would be two links between them. Of these stays the one that the broker with
+the lower number dialled: both ends decide alike, whatever came first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from palio.errors import ConnectionFailed, WireError
+from palio.network.addresses import Address
+from palio.network.channel import Channel
+from palio.network.links.connector import Connector
+from palio.network.links.tcp import TcpLink
+from palio.network.links.udp import Dialled, Listening, UdpLink, check_udp
+from palio.network.settings import Settings
+from palio.routing import codec
+from palio.routing.frames import Hello
+
+if TYPE_CHECKING:
+    from palio.network.host import Host
+
+log = logging.getLogger("palio.links")
+_TWICE = "there are two links between these brokers"
+
+
+class Neighbours:
+    """The links of one broker."""
+
+    def __init__(
+        self, host: Host, node: int, settings: Settings, tls: Callable[[], ssl.SSLContext], is_open: bool
+    ) -> None:
+        self._host = host
+        self._node = node
+        self._settings = settings
+        self._tls = tls
+        self._is_open = is_open
+        self._numbers = count(1)
+        self._random = Random()
+        self._links: dict[int, TcpLink | UdpLink] = {}
+        self._connectors: dict[int, Connector] = {}
+        self._of: dict[tuple[int, type], int] = {}  # the link of each neighbour that dialled
+        self._sockets: list[asyncio.DatagramTransport] = []
+
+    # Dialling
+
+    async def dial(self, address: Address) -> None:
+        """Keep a link to a broker from now on."""
+        number = next(self._numbers)
+        if address.scheme == "palio+udp":
+            check_udp(address, self._is_open)
+            datagrams = UdpLink(self._host, number, str(address), self._settings.heartbeat, dials=True)
+            self._links[number] = datagrams
+            await self._socket(lambda: Dialled(datagrams), remote=(address.host, address.port))
+            return
+        link = TcpLink(self._host, number, str(address), self._welcome, self._broke, self._settings.token)
+        self._links[number] = link
+        limit = self._settings.limits.frame_bytes
+        connector = Connector(address, link, self._settings.heartbeat, self._tls, limit, self._random)
+        self._connectors[number] = connector
+        connector.start()
+
+    async def listen(self, address: Address) -> Address:
+        """Take datagrams."""
+        check_udp(address, self._is_open)
+        try:
+            socket = await self._socket(lambda: Listening(self._dialled), local=(address.host, address.port))
+        except OSError as error:
+            raise ConnectionFailed(str(address), f"cannot listen here: {error.strerror or error}") from None
+        host, port = socket.get_extra_info("sockname")[:2]
+        return Address(host, port, address.scheme)
+
+    async def _socket(
+        self,
+        make: Callable[[], asyncio.DatagramProtocol],
+        local: tuple[str, int] | None = None,
+        remote: tuple[str, int] | None = None,
+    ) -> asyncio.DatagramTransport:
+        loop = asyncio.get_running_loop()
+        socket, _ = await loop.create_datagram_endpoint(make, local_addr=local, remote_addr=remote)
+        self._sockets.append(socket)
+        return socket
+
+    async def stop(self) -> None:
+        """Take leave of all."""
+        await asyncio.gather(*(each.stop() for each in self._connectors.values()))
+        for link in self._links.values():
+            if isinstance(link, UdpLink):
+                link.stop()
+            elif link.channel is not None:
+                link.channel.close("unavailable", "the broker is stopping")
+        for socket in self._sockets:
+            socket.close()
+
+    # Being dialled
+
+    def accept(self, channel: Channel, frames: list[bytes]) -> None:
+        """A broker has connected; what it said so far begins with its greeting."""
+        hello = codec.decode(frames[0])
+        if type(hello) is not Hello:
+            raise WireError("a link begins with a greeting")
+        reason = self._refusal(hello.node, dialled_here=False)
+        if reason is not None:
+            channel.close("refused", reason)
+            return
+        number = self._number(hello.node, TcpLink)
+        link = self._links.get(number)
+        if not isinstance(link, TcpLink):
+            link = self._links[number] = TcpLink(self._host, number, channel.peer, self._welcome, self._broke)
+        elif link.channel is not None:
+            # It came back before this end noticed that it was gone.
+            old = link.channel
+            link.lost(old, "the neighbour connected again")
+            old.abort("the neighbour connected again")
+        link.where = channel.peer
+        log.info("linked", extra={"address": channel.peer, "neighbour": hello.node})
+        link.adopt(channel, frames)
+
+    def _dialled(self, neighbour: int, where: str) -> UdpLink:
+        number = self._number(neighbour, UdpLink)
+        link = self._links.get(number)
+        if not isinstance(link, UdpLink):
+            link = self._links[number] = UdpLink(self._host, number, where, self._settings.heartbeat, dials=False)
+        link.where = where
+        log.info("linked", extra={"address": where, "neighbour": neighbour})
+        return link
+
+    def _number(self, neighbour: int, kind: type) -> int:
+        if (neighbour, kind) not in self._of:
+            self._of[neighbour, kind] = next(self._numbers)
+        return self._of[neighbour, kind]
+
+    # Which links stay
+
+    def _refusal(self, neighbour: int, dialled_here: bool) -> str | None:
+        """Why another link to a neighbour is not wanted."""
+        rivals = [
+            link
+            for number, link in self._links.items()
+            if link.neighbour == neighbour and (number in self._connectors) != dialled_here
+        ]
+        if not rivals:
+            return None
+        if dialled_here != (self._node < neighbour):
+            return _TWICE
+        for rival in rivals:
+            rival.close(_TWICE)
+        return None
+
+    def _welcome(self, link: TcpLink, neighbour: int) -> str | None:
+        if link.number not in self._connectors:
+            return None
+        if any(self._links[number].neighbour == neighbour for number in self._connectors):
+            return "this broker is linked under another address already"
+        return self._refusal(neighbour, dialled_here=True)
+
+    def _broke(self, link: TcpLink, reason: str) -> None:
+        connector = self._connectors.get(link.number)
+        if connector is not None:
+            connector.broke(reason)
+        else:
+            log.warning("no link", extra={"address": link.where, "reason": reason})
+
+    def describe(self) -> list[dict[str, Any]]:
+        """The links, those that are up and those that should be."""
+        return [
+            {
+                "link": number,
+                "address": link.where,
+                "node": link.neighbour,
+                "up": link.is_up,
+                "queued": link.waiting,
+                "reason": "" if link.is_up else self._reason(number, link),
+            }
+            for number, link in sorted(self._links.items())
+        ]
+
+    def _reason(self, number: int, link: TcpLink | UdpLink) -> str:
+        if isinstance(link, UdpLink):
+            return link.reason
+        return self._connectors[number].reason if number in self._connectors else "away"

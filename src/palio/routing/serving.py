@@ -1,0 +1,98 @@
+"""What does a broker do for its own clients? It carries out what they ask for, once that is written down."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from palio.routing.announcing import Announcing
+from palio.routing.clients import (
+    AdvertiseClient,
+    AnnounceClient,
+    ClientRequest,
+    Confirmed,
+    ForgetClient,
+    PublishClient,
+    Refused,
+    SubscribeClient,
+    UnadvertiseClient,
+    UnsubscribeClient,
+)
+from palio.routing.effects import Client, Effect, Reply
+from palio.routing.entrance import Entrance
+from palio.routing.keeping.keeping import Keeping
+from palio.routing.messages import LOCAL, Announce
+from palio.routing.neighbours import Neighbours
+from palio.routing.tables import Tables
+from palio.routing.waves import Waves
+
+_GONE: Final = "gone "  # with the number of a broker that is not coming back: a topic of announcements
+
+
+class Serving:
+    """One broker's clients, as its other parts see them."""
+
+    __slots__ = ("_announcing", "_entrance", "_keeping", "_neighbours", "_tables", "_waves")
+
+    def __init__(
+        self,
+        tables: Tables,
+        keeping: Keeping,
+        entrance: Entrance,
+        neighbours: Neighbours,
+        waves: Waves,
+        announcing: Announcing,
+    ) -> None:
+        self._tables = tables
+        self._keeping = keeping
+        self._entrance = entrance
+        self._neighbours = neighbours
+        self._waves = waves
+        self._announcing = announcing
+
+    def carry_out(self, client: Client, request: ClientRequest) -> list[Effect]:
+        match request:
+            case SubscribeClient():
+                self._tables.subscribe(client, request.name, request.wanted)
+                self._keeping.subscribed(client, request.name, request.durable)
+                return self._confirm(client, request)
+            case UnsubscribeClient():
+                self._tables.unsubscribe(client, request.name)
+                self._keeping.subscribed(client, request.name, durable=False)
+            case AdvertiseClient():
+                self._tables.advertise(client, request.name, request.offered)
+                self._keeping.advertised()
+            case UnadvertiseClient():
+                self._tables.unadvertise(client, request.name)
+            case PublishClient():
+                epoch = self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
+                return self._entrance.let_in(client, request, epoch)
+            case AnnounceClient():
+                said = Announce(request.topic, request.version, request.data)
+                return self._announcing.asked(client, said, self._neighbours.in_use)
+            case ForgetClient():
+                life = self._keeping.life_of(request.broker)
+                if life is None:
+                    return [Reply(client, Refused(f"nobody waits for a broker {request.broker} that is away"))]
+                return self.announced(LOCAL, Announce(f"{_GONE}{request.broker}", life, b""))
+        return []
+
+    def gone(self, client: Client) -> list[ClientRequest]:
+        """What a client that left does not ask for any more: all but what is durable."""
+        self._entrance.gone(client)
+        wants = [each for each in self._tables.wants.names(client) if not self._keeping.is_durable(client, each)]
+        offers = self._tables.offers.names(client)
+        return [*map(UnsubscribeClient, wants), *map(UnadvertiseClient, offers)]
+
+    def announced(self, interface: int, message: Announce) -> list[Effect]:
+        """Something was announced to all brokers, perhaps that one of them is not coming back."""
+        if message.topic.startswith(_GONE) and message.topic[len(_GONE) :].isdecimal():
+            self._keeping.give_up(int(message.topic[len(_GONE) :]), message.version)
+        return self._announcing.heard(interface, message, self._neighbours.others(interface))
+
+    def _confirm(self, client: Client, request: SubscribeClient) -> list[Effect]:
+        if request.confirm == "edge":
+            return [Reply(client, Confirmed(request.name))]
+        if request.confirm == "no":
+            return []
+        effects = self._tables.differences() + self._keeping.tell()
+        return effects + self._waves.ask(client, request.name, self._neighbours.in_use)
