@@ -1,6 +1,7 @@
 """What does routing cost, strategy by strategy? One front door to the parts that measure it.
 
     python benchmarks/routing.py                     which parts there are
+    python benchmarks/routing.py all                 those that the sources make claims about, one after the other
     python benchmarks/routing.py bloom --sizes 1000 10000
     python benchmarks/routing.py reuse --densities 0.01 0.2
 
@@ -13,6 +14,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+ALL = ("forwarding", "reuse", "propagation", "covering", "simulation")
+
 
 def parts() -> list[str]:
     """The names of the parts, in order."""
@@ -21,6 +24,8 @@ def parts() -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
+    if given == ["all"]:
+        return max(main([part]) for part in ALL)
     if not given or given[0] not in parts():
         print(__doc__)
         print(f"Parts: {', '.join(parts())}")

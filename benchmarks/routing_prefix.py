@@ -4,8 +4,7 @@
 
 Filters and events are those of `harness.hops`. `operations` are filters asked about an event for the poset, and nodes
 of the forwarding tree for prefix forwarding. Beside the whole tree: forwarding trees cut at a height, and a tree that
-is older than a fifth of the filters, which then send events too far. The Siena poset compares each new filter with most
-others, so it is built up to `--poset` filters only.
+is older than a fifth of the filters, which then send events too far.
 """
 
 from __future__ import annotations
@@ -35,15 +34,23 @@ def measure(size: int, events: int, poset_up_to: int) -> list[Row]:
     return beside_content(drawn(size, events), poset_up_to, _by_prefix)
 
 
-def _by_prefix(work: Work, wanted: Links) -> list[Row]:
+def by_tree(work: Work, wanted: Links) -> list[Row]:
+    """What prefix forwarding costs at the first broker and at each later one."""
     tree, building = _tree(work, len(work.filters))
-    older, _ = _tree(work, len(work.filters) * 4 // 5)
-    whole, cut, stale = _broker(work, tree), _broker(work, tree, height=_CUT), _broker(work, older)
-    nodes = f"{len(tree):,} nodes of {building / len(work.filters) * 1e6:,.0f} µs/filter"
+    whole = _broker(work, tree)
+    nodes = f"{len(tree):,} nodes, {building / len(work.filters) * 1e6:,.0f} µs/filter"
     return [
         _first(work, whole, wanted, nodes),
         _hop(work, whole, wanted, "prefix: one by one", 1),
         _hop(work, whole, wanted, HEADER, BATCH),
+    ]
+
+
+def _by_prefix(work: Work, wanted: Links) -> list[Row]:
+    cut = _broker(work, _tree(work, len(work.filters))[0], height=_CUT)
+    stale = _broker(work, _tree(work, len(work.filters) * 4 // 5)[0])
+    return [
+        *by_tree(work, wanted),
         _hop(work, cut, wanted, f"prefix: batches, cut at height {_CUT}", BATCH),
         _hop(work, stale, wanted, "prefix: batches, a fifth of the filters newer", BATCH),
     ]
@@ -67,21 +74,17 @@ def _broker(work: Work, tree: TreeVersion, **options: Any) -> PrefixForwarding:
 
 
 def _first(work: Work, broker: PrefixForwarding, wanted: Links, nodes: str) -> Row:
-    routed(broker, read(work.arrivals()), BATCH)
-    seconds, found = routed(broker, read(work.arrivals()), BATCH)
-    own = row(work, f"prefix: first broker, batches, {nodes}", seconds)
+    seconds, found = routed(broker, lambda: read(work.arrivals()), BATCH)
+    own = row(work, f"prefix: first broker, batches ({nodes})", seconds, _nodes(_headers(work, broker)))
     own.false_links = agree(own.way, found, wanted) / len(work.events)
-    own.operations = _nodes(_headers(work, broker))
     return own
 
 
 def _hop(work: Work, broker: PrefixForwarding, wanted: Links, way: str, batch: int) -> Row:
     headers = _headers(work, broker)
     encoded = [encode(each) for each in headers]
-    routed(broker, work.arrivals(encoded), batch)
-    seconds, found = routed(broker, work.arrivals(encoded), batch)
-    own = row(work, way, seconds)
-    own.operations = _nodes(headers)
+    seconds, found = routed(broker, lambda: work.arrivals(encoded), batch)
+    own = row(work, way, seconds, _nodes(headers))
     own.header_bytes = sum(map(len, encoded)) / len(encoded)
     own.false_links = agree(way, found, wanted) / len(work.events)
     return own

@@ -6,6 +6,7 @@ import pytest
 import routing
 import routing_bloom
 import routing_covering
+import routing_forwarding
 import routing_prefix
 import routing_propagation
 import routing_reuse
@@ -28,6 +29,14 @@ def test_every_way_to_the_links_of_an_event_agrees(capsys: pytest.CaptureFixture
     assert "Siena poset" in capsys.readouterr().out
 
 
+def test_every_strategy_is_beside_content_in_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert routing.main("forwarding --sizes 60 --events 20".split()) == 0
+    assert "60 filters, prefix: batches: " in capsys.readouterr().out
+    rows = routing_forwarding.measure(60, events=20, poset_up_to=60)
+    assert all(row.operations is not None for row in rows)
+    assert {row.way.partition(":")[0] for row in rows} == {"content", "prefix", "digest", "reuse, partial(20)"}
+
+
 def test_every_way_along_a_forwarding_tree_agrees() -> None:
     rows = routing_prefix.measure(60, events=20, poset_up_to=60)
     assert {row.way for row in rows} >= {hops.POSET, hops.COLUMNAR, routing_prefix.HEADER}
@@ -37,20 +46,25 @@ def test_every_way_along_a_forwarding_tree_agrees() -> None:
 
 
 def test_every_mode_of_reuse_delivers_the_same_with_fewer_looks(capsys: pytest.CaptureFixture[str]) -> None:
-    assert routing.main("reuse --densities 0.1 --routers 7 --subscriptions 70 --events 14 --rounds 1".split()) == 0
-    assert "partial:20" in capsys.readouterr().out
-    never, partial, always = routing_reuse.measure(0.1, ["never", "partial:2", "always"], 7, 70, 14, 1, "uniform")
+    small = "--densities 0.1 --routers 7 --subscriptions 70 --events 14 --rounds 1 --seeds 2"
+    assert routing.main(f"reuse {small}".split()) == 0
+    assert "partial:20 is at most 1.05" in capsys.readouterr().out
+    scale = routing_reuse.Scale(7, 70, 14, 1, "uniform")
+    never, partial, always = routing_reuse.measure(0.1, ["never", "partial:2", "always"], scale, seed=1)
     assert always.looks < partial.looks < never.looks
     assert never.lookups == 0 < partial.lookups
 
 
 def test_every_relation_graph_forwards_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     history = routing_covering.History(attributes=2, operations=150, removals=0.2)
-    rows = {row.graph: row for row in routing_covering.measure_graphs(history, list(routing_covering.GRAPHS))}
+    names = [*routing_covering.GRAPHS, routing_covering.CURVE]
+    rows = {row.graph: row for row in routing_covering.measure_graphs(history, names)}
     exact = {row.forwarded for name, row in rows.items() if not name.startswith("lazy")}
     assert len(exact) == 1
     assert rows["forest"].of_forest == 1.0
     assert rows["G1 k-d tree"].looks < rows["dense G*"].looks
+    assert routing.main([*"covering --operations 60 --attributes 6 --graphs forest".split(), "G1 k-d tree"]) == 0
+    assert "of the forest's time at d = 6" in capsys.readouterr().out
     small = "--operations 80 --attributes 1"
     assert routing.main(f"covering --part parents {small}".split()) == 0
     assert routing.main(f"covering --part approximate --budget 20 {small}".split()) == 0

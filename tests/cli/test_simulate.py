@@ -83,6 +83,12 @@ def test_events_in_time_while_subscribers_come_and_go(arrivals: str) -> None:
     assert first["subscription_messages"] > 2 * staying["subscription_messages"]
 
 
+def test_something_generated() -> None:
+    answer = simulate("--workload", "shen", "--json")
+    assert answer.exit_code == 0
+    assert json.loads(answer.stdout)["deliveries"] > 0
+
+
 def test_the_stocks_of_padres(data_folder: Path) -> None:
     files = ["events/padres_stockquotes_245k.txt.xz", "subscriptions/padres_subscriptions_11.9k.tar.xz"]
     chosen = ["--padres", *(str(data_folder / each) for each in files), "--advertisements", "--placement", "alike"]

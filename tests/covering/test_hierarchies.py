@@ -30,6 +30,20 @@ def test_nothing_stands_between_parents_and_children_of_the_poset(steps: list[St
 
 
 @given(histories())
+def test_a_poset_of_many_filters_is_the_one_that_they_make_one_by_one(steps: list[Step]) -> None:
+    filters = [step.filter for step in steps]
+    one_by_one, together = SienaPoset(), SienaPoset.of(filters)
+    for each in filters:
+        one_by_one.insert(each)
+    assert list(together.forwarded) == [each for each in dict.fromkeys(filters) if each in one_by_one.forwarded]
+    for each in set(filters) - {Filter.nothing}:
+        assert set(together.children_of(each)) == set(one_by_one.children_of(each))
+    for each in filters:  # what comes and goes later finds them alike
+        removed = together.remove(each), one_by_one.remove(each)
+        assert removed[0] == removed[1]
+
+
+@given(histories())
 def test_parents_in_the_forest_cover_their_children_and_siblings_do_not_cover_each_other(steps: list[Step]) -> None:
     forest = PosetForest()
     for step in steps:

@@ -159,6 +159,19 @@ def test_what_was_confirmed_waits_for_a_broker_that_is_away_and_for_one_that_for
     assert net.queue(desk) == [event]
 
 
+def test_a_broker_alone_finishes_in_its_next_life_what_it_began() -> None:
+    for effects in range(1, 6):
+        net = Network.line(1)
+        desk = net.subscribe(0, "TRUE", durable=True)
+        net.run()
+        net.crash(0, after=effects)
+        event = net.publish(0, {"x": 1}, confirm=True)
+        if not net.is_running(0):
+            net.restart(0)
+        net.run()
+        assert net.queue(desk) == [event]
+
+
 def test_a_publisher_that_asks_again_is_assured_again_and_its_event_is_not_doubled() -> None:
     net = Network.line(3)
     desk = net.subscribe(0, "x > 1", durable=True)

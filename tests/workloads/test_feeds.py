@@ -10,7 +10,8 @@ from palio import Event, Filter
 from palio.routing.propagation.advertisements import is_advertised
 from palio.simulation import Network
 from palio.workloads import padres
-from palio.workloads.feeds import Feed, flights_feed, padres_feed
+from palio.workloads.feeds import Feed, flights_feed, generated_feed, padres_feed
+from palio.workloads.generated import WORKLOADS
 
 
 def judged(feed: Feed) -> None:
@@ -27,6 +28,21 @@ def test_flights() -> None:
     assert (len(feed.subscriptions), len(feed.events), len(feed.advertisements)) == (20, 300, 15)
     assert flights_feed(20, 300) == feed
     assert flights_feed(40, 3, seed=1).subscriptions[20:] != flights_feed(40, 3, seed=2).subscriptions[20:]
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_generated_workloads_run_in_networks_as_they_are(name: str) -> None:
+    feed = generated_feed(name, 30, 20, seed=3)
+    judged(feed)
+    assert (len(feed.subscriptions), len(feed.events)) == (30, 20)
+    assert generated_feed(name, 30, 20, seed=3) == feed != generated_feed(name, 30, 20, seed=4)
+    net = Network.line(3, propagation="covering", forwarding="reuse")
+    for number, where in enumerate(feed.subscriptions):
+        net.subscribe(number % 3, where)
+    for number, each in enumerate(feed.events):
+        net.publish(number % 3, each.content)
+    net.run()
+    assert net.verdict().is_right
 
 
 def test_a_year_of_flights_is_followed_by_the_next() -> None:

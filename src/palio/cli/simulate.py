@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,40 +12,19 @@ import click
 
 from palio.cli import terminal
 from palio.cli.simulated import ARRIVALS, QUIET, Performance, Script
+from palio.cli.simulated_costs import Cost, cost_of, print_costs
 from palio.errors import IllegalCombination, InvalidArgument
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
-from palio.workloads.feeds import flights_feed, padres_feed
+from palio.workloads.feeds import flights_feed, generated_feed, padres_feed
+from palio.workloads.generated import WORKLOADS
 from palio.workloads.placement import PLACEMENTS
 
 if TYPE_CHECKING:
     from palio.simulation import Network, Topology
 
 _SHAPES: Final = ("line", "star", "tree", "random", "mesh", "transit-stub")
+_FLIGHTS: Final = "flights"
 _WRONG: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one combination cost."""
-
-    propagation: str
-    forwarding: str
-    advertisements: bool
-    subscription_messages: int
-    subscription_bytes: int
-    event_messages: int
-    event_bytes: int
-    deliveries: int
-    unwanted: int
-    """Events that came to a broker for nothing."""
-    useless_hops: int
-    """Links that they went over, each since it was last of use."""
-    filters: int
-    """Filters that all brokers store for their neighbours, together."""
-    virtual_seconds: float
-    seconds: float
-    hash: str
-    verdict: str
 
 
 @click.command()
@@ -62,6 +41,8 @@ class Cost:
 @click.option("--subscriptions", type=click.IntRange(0), default=200, show_default=True, metavar="N",
               help="How many subscriptions: to flights, made from real ones.")  # fmt: skip
 @click.option("--events", type=click.IntRange(0), default=500, show_default=True, metavar="N", help="How many flights.")
+@click.option("--workload", type=click.Choice([_FLIGHTS, *WORKLOADS]), default=_FLIGHTS, show_default=True,
+              help="What is published and subscribed to: real flights, or something generated.")  # fmt: skip
 @click.option("--placement", type=click.Choice(list(PLACEMENTS)), default="uniform", show_default=True,
               help="Where subscribers live: anywhere, most at few brokers, or near who wants the same.")  # fmt: skip
 @click.option("--arrivals", type=click.Choice(ARRIVALS), default=QUIET, show_default=True,
@@ -94,6 +75,7 @@ def simulate(
     advertisements: bool,
     subscriptions: int,
     events: int,
+    workload: str,
     placement: str,
     arrivals: str,
     rate: float,
@@ -132,7 +114,12 @@ def simulate(
     shape = _topology(topology, brokers, brokers if is_given else None, seed)
     if stay and arrivals == QUIET:
         raise InvalidArgument("who comes and goes needs time to pass between events: give --arrivals as well")
-    feed = padres_feed(*padres, subscriptions, events, seed) if padres else flights_feed(subscriptions, events, seed)
+    if padres:
+        feed = padres_feed(*padres, subscriptions, events, seed)
+    elif workload == _FLIGHTS:
+        feed = flights_feed(subscriptions, events, seed)
+    else:
+        feed = generated_feed(workload, subscriptions, events, seed)
     script = Script(feed, placement, arrivals, rate, stay, seed)
     given = dict(_option(each) for each in options)
     combinations = list(_combinations(propagations, forwardings, advertisements, given))
@@ -144,7 +131,7 @@ def simulate(
         if as_json:
             terminal.print_json(asdict(cost), at_once=True)
     if not as_json:
-        _print(costs, shape, network)
+        print_costs(costs, shape, network)
     if network is not None and not no_draw:
         network.draw(draw)
         terminal.messages().print(f"The network of the last line is drawn in {draw}.", soft_wrap=True)
@@ -231,70 +218,4 @@ def _run(
         Performance(net, script).perform(
             lambda done: progress.update(task, completed=done, done=terminal.plural(done, "event"))
         )
-    return net, _cost(net, time.perf_counter() - begun)
-
-
-def _cost(net: Network, seconds: float) -> Cost:
-    telling = ("subscribe", "unsubscribe", "advertise", "unadvertise")
-    return Cost(
-        propagation=net.combination.propagation,
-        forwarding=net.combination.forwarding,
-        advertisements=net.combination.advertisements,
-        subscription_messages=sum(map(net.traffic.messages, telling)),
-        subscription_bytes=sum(map(net.traffic.bytes, telling)),
-        event_messages=net.traffic.messages("publish"),
-        event_bytes=net.traffic.bytes("publish"),
-        deliveries=len(net.deliveries),
-        unwanted=net.traffic.false_positives(),
-        useless_hops=net.traffic.useless_hops,
-        filters=sum(
-            len(filters)
-            for interfaces in net.tables.values()
-            for interface, filters in interfaces.items()
-            if interface != "clients"
-        ),
-        virtual_seconds=net.now,
-        seconds=seconds,
-        hash=net.trace.hash,
-        verdict=str(net.verdict()),
-    )
-
-
-def _print(costs: list[Cost], shape: Topology, network: Network | None) -> None:
-    from rich.table import Column
-
-    if network is None:
-        return
-    console = terminal.results()
-    linked = terminal.plural(len(shape.links), "link")
-    console.print(f"{terminal.plural(shape.brokers, 'broker')}, {linked}, seed {network.seed}", style="title")
-    console.print()
-    table = terminal.table(
-        Column("strategy", no_wrap=True),
-        *map(terminal.numbers, ("told", "KB", "events", "KB", "in vain", "filters", "delivered")),
-    )
-    for cost in costs:
-        table.add_row(
-            f"{cost.propagation}, {cost.forwarding}{', adv.' if cost.advertisements else ''}",
-            f"{cost.subscription_messages:,}",
-            f"{cost.subscription_bytes / 1000:,.0f}",
-            f"{cost.event_messages:,}",
-            f"{cost.event_bytes / 1000:,.0f}",
-            f"{cost.unwanted:,}",
-            f"{cost.filters:,}",
-            f"{cost.deliveries:,}",
-        )
-    console.print(table)
-    console.print()
-    wrong = [cost for cost in costs if not cost.verdict.startswith("right")]
-    for cost in wrong:
-        console.print(f"{cost.propagation}, {cost.forwarding}: {cost.verdict}", style="bad", soft_wrap=True)
-    if not wrong:
-        console.print("Every delivery is what flooding would have delivered.", style="good", soft_wrap=True)
-    done = network.hops
-    console.print(
-        f"{terminal.plural(done, 'message')} of the last line in {costs[-1].virtual_seconds:.3g} virtual seconds and "
-        f"{terminal.duration(costs[-1].seconds)} here; hash {costs[-1].hash[:12]}",
-        style="quiet",
-        soft_wrap=True,
-    )
+    return net, cost_of(net, time.perf_counter() - begun)

@@ -29,6 +29,7 @@ from palio.network.protocol import (
     Cancelled,
     ClientHello,
     Delivery,
+    Detach,
     Done,
     Dropped,
     Failed,
@@ -132,6 +133,10 @@ class BinaryClient:
         self.session.request_unsubscription(said.name)
         self._answered(said.request, None)
 
+    def _detach(self, said: Detach) -> None:
+        self.session.detach(said.name)
+        self._answered(said.request, None)
+
     def _advertise(self, said: Advertise) -> None:
         self.session.advertise(said.name, said.offered)
         self._answered(said.request, None)
@@ -217,6 +222,7 @@ _HANDLERS: Final[dict[type, Callable[[BinaryClient, Any], None]]] = {
     Publish: BinaryClient._publish,
     Subscribe: BinaryClient._subscribe,
     Unsubscribe: BinaryClient._unsubscribe,
+    Detach: BinaryClient._detach,
     Advertise: BinaryClient._advertise,
     Unadvertise: BinaryClient._unadvertise,
     More: BinaryClient._more,

@@ -36,11 +36,29 @@ class Receiver(Protocol):
         """There is a connection."""
 
 
+class Turn(Protocol):
+    """Whoever handles together what several connections bring, and lets what they send leave together."""
+
+    is_handling: bool
+
+    def begin_reading(self) -> None:
+        """Frames are about to be given."""
+
+    def end_reading(self) -> None:
+        """All that was read from a connection is given."""
+
+    def flush_later(self, channel: Channel) -> None:
+        """While it is handling: write what this channel has to send when it is done."""
+
+
 class Channel(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, receiver: Receiver, heartbeat: float, limit: int = LONGEST_FRAME) -> None:
+    def __init__(
+        self, receiver: Receiver, heartbeat: float, limit: int = LONGEST_FRAME, turn: Turn | None = None
+    ) -> None:
         self.receiver = receiver
+        self._turn = turn
         self.heartbeat = heartbeat
         self.is_full = False
         self.is_closing = False
@@ -76,7 +94,10 @@ class Channel(asyncio.Protocol):
         self._out += (length_of(len(frame)), frame)
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self.flush)
+            if self._turn is not None and self._turn.is_handling:
+                self._turn.flush_later(self)
+            else:
+                self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Write what was sent until now, at once."""
@@ -125,8 +146,16 @@ class Channel(asyncio.Protocol):
             frames = self._reader.feed(data)
             if any(frame[1] in _OWN for frame in frames):
                 frames = self._own(frames)
-            if frames:
+            if not frames:
+                return
+            if self._turn is None:
                 self.receiver.received(self, frames)
+                return
+            self._turn.begin_reading()
+            try:
+                self.receiver.received(self, frames)
+            finally:
+                self._turn.end_reading()
         except PalioError as error:
             self.close("wire", str(error))
 

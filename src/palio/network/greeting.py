@@ -58,7 +58,7 @@ class Greeter:
 
     def _client(self, channel: Channel, hello: ClientHello, principal: Principal, rest: list[bytes]) -> None:
         self._done(channel)
-        session = self._server.open_session(principal, hello.app)
+        session = self._server.open_session(principal, hello.app, hello.publisher)
         client = BinaryClient(self._server, channel, hello, session)
         self._server.names[session] = channel.peer
         if rest:
@@ -69,7 +69,7 @@ class Greeter:
         if principal.role not in ("broker", "admin"):
             raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
         self._done(channel)
-        self._server.neighbours.accept(channel, frames)
+        self._server.neighbours.accept(channel, frames, principal)
 
     def _done(self, channel: Channel) -> None:
         self._forget(channel)

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol, cast
 
+from palio.network.channel import Channel
+from palio.network.disk import StoreDisk, Writing
+from palio.network.store.interface import Acknowledged
 from palio.routing import codec
 from palio.routing.clients import Accepted, Answer, PublishClient
 from palio.routing.effects import (
@@ -23,7 +27,8 @@ from palio.routing.effects import (
     Drop,
     Lane,
     Persist,
-    Persisted,
+    Read,
+    ReadDone,
     Reply,
     Requested,
     SetTimer,
@@ -35,6 +40,7 @@ from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Node, NodeInput
 from palio.routing.session import Transmit
 
+_IDLE: Final = 0.0005  # seconds without work after which nobody waits for more to handle together
 _AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
 
 
@@ -61,26 +67,32 @@ class ClientEnd(Protocol):
         """A batch is over: it may look at what it got."""
 
 
-class Disk(Protocol):
-    """Where records go; `written` is called in the loop's own thread, once they are safe."""
+class QueueEnd(ClientEnd, Protocol):
+    """Where a durable subscription's events go."""
 
-    def write(self, records: Sequence[Any], written: Callable[[], None]) -> None: ...
+    def queued_more(self) -> None:
+        """Something was written to its queue."""
 
 
 class Host:
     """One node, its links and its clients. `now` is the clock of this machine that never jumps."""
 
-    def __init__(self, node: Node, disk: Disk) -> None:
+    def __init__(self, node: Node, disk: StoreDisk) -> None:
         self.node = node
         self.links: dict[int, LinkEnd] = {}
         self.clients: dict[Client, ClientEnd] = {}
         self.drops: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self._disk = disk
+        self._writing = Writing(disk, self.give, self._queued, self.drops)
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
         self._inputs: list[NodeInput] = []
         self._is_due = False
+        self._is_reading = False
+        self._ended = 0.0  # when the last batch was done
+        self.is_handling = False
+        self._unwritten: list[Channel] = []
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touched: dict[ClientEnd, None] = {}
         self._blocking: set[object] = set()
@@ -91,16 +103,36 @@ class Host:
     def give(self, input: NodeInput) -> None:
         """Something happened; it is handled with all that happens before the loop gets to it."""
         self._inputs.append(input)
-        if not self._is_due:
+        if not self._is_due and not self._is_reading:
             self._is_due = True
             self._loop.call_soon(self._run)
 
     def give_all(self, inputs: list[NodeInput]) -> None:
         """Several things happened."""
         self._inputs += inputs
-        if not self._is_due:
+        if not self._is_due and not self._is_reading:
             self._is_due = True
             self._loop.call_soon(self._run)
+
+    def begin_reading(self) -> None:
+        """A connection is about to give what it read."""
+        self._is_reading = True
+
+    def end_reading(self) -> None:
+        """It has. After a while without work that is handled at once: waiting for the others to be read would make it
+        late, and there are likely none. Otherwise it waits for them, until the loop comes round."""
+        self._is_reading = False
+        if not self._inputs or self._is_due:
+            return
+        if self.now() - self._ended > _IDLE:
+            self._run()
+        else:
+            self._is_due = True
+            self._loop.call_soon(self._run)
+
+    def flush_later(self, channel: Channel) -> None:
+        """Write what a channel has to send when the batch is done."""
+        self._unwritten.append(channel)
 
     def close(self) -> None:
         """Handle nothing more."""
@@ -119,11 +151,19 @@ class Host:
             self._loop.call_soon(self._run)
         self.counts["batches"] += 1
         self.counts["in"] += sum(_is_event(each) for each in inputs)
-        for effect in self.node.handle_batch(inputs, self.now()):
-            _CARRY_OUT[type(effect)](self, effect)
-        if self._held and not self._blocking:
-            self._release()
-        self._settle()
+        self.is_handling = True
+        try:
+            for effect in self.node.handle_batch(inputs, self.now()):
+                _CARRY_OUT[type(effect)](self, effect)
+            if self._held and not self._blocking:
+                self._release()
+            self._settle()
+        finally:
+            self.is_handling = False
+            unwritten, self._unwritten = self._unwritten, []
+            for channel in unwritten:
+                channel.flush()
+            self._ended = self.now()
 
     def _settle(self) -> None:
         touched, self._touched = self._touched, {}
@@ -192,7 +232,25 @@ class Host:
             self._touched[end] = None
 
     def _persist(self, effect: Persist) -> None:
-        self._disk.write(effect.records, lambda: self.give(Persisted(effect.token)))
+        self._writing.persist(effect)
+
+    def acknowledge(self, done: Acknowledged) -> None:
+        """Events of a durable subscription need not be kept any more."""
+        self._writing.acknowledge(done)
+
+    def _queued(self, client: Client) -> None:
+        """Something was written to a queue of a client."""
+        end = self.clients.get(client)
+        if end is not None and hasattr(end, "queued_more"):
+            cast(QueueEnd, end).queued_more()
+            self.counts["out"] += 1
+            self._wake(end)
+
+    def _wake(self, end: ClientEnd) -> None:
+        """Let a client look, at the end of the batch or, outside of one, in the next turn of the loop."""
+        if not self._touched:
+            self._loop.call_soon(self._settle)
+        self._touched[end] = None
 
     def _set_timer(self, effect: SetTimer) -> None:
         self._cancel_timer(CancelTimer(effect.name))
@@ -208,11 +266,20 @@ class Host:
             timer.cancel()
 
     def _work(self, effect: Work) -> None:
-        def done(future: asyncio.Future[Any]) -> None:
-            if not future.cancelled() and future.exception() is None and not self._closed:
-                self.give(WorkDone(effect.token, future.result()))
+        self._beside(effect.job, lambda result: WorkDone(effect.token, result))
 
-        self._loop.run_in_executor(self._workers, effect.job).add_done_callback(done)
+    def _read(self, effect: Read) -> None:
+        read = partial(self._disk.read, effect, self.node.broker.node)
+        self._beside(read, lambda page: ReadDone(effect.token, page))
+
+    def _beside(self, job: Callable[[], Any], done: Callable[[Any], NodeInput]) -> None:
+        """Do something in another thread, and give the node what comes of it."""
+
+        def finished(future: asyncio.Future[Any]) -> None:
+            if not future.cancelled() and future.exception() is None and not self._closed:
+                self.give(done(future.result()))
+
+        self._loop.run_in_executor(self._workers, job).add_done_callback(finished)
 
     def _close(self, effect: Close) -> None:
         self.drops[effect.reason] += 1
@@ -237,6 +304,7 @@ _CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {
     Persist: Host._persist,
     SetTimer: Host._set_timer,
     CancelTimer: Host._cancel_timer,
+    Read: Host._read,
     Work: Host._work,
     Close: Host._close,
     Drop: Host._drop,

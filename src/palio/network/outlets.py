@@ -55,8 +55,17 @@ class Outlet:
                 else:
                     self.dropped += 1
 
-    def take(self, most: int) -> list[Publish]:
-        """What may leave now."""
+    @property
+    def queued(self) -> int:
+        return len(self.waiting)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self.waiting)
+
+    def take(self, most: int) -> list[tuple[int, Publish]]:
+        """What may leave now; nobody acknowledges it, so all have the number 0."""
         count = min(most, len(self.waiting), most if self.credit is None else self.credit)
         if count <= 0:
             return []
@@ -64,11 +73,14 @@ class Outlet:
             self.credit -= count
         self.taken += count
         next_one: Callable[[], Publish] = self.waiting.popleft
-        return [next_one() for _ in range(count)]
+        return [(0, next_one()) for _ in range(count)]
 
     def keep(self, may_stay: Callable[[Publish], bool]) -> None:
         """Throw away what may not be handed over any more."""
         self.waiting = deque(event for event in self.waiting if may_stay(event))
+
+    def leave(self) -> None:
+        """Nobody takes anything any more."""
 
     @property
     def has_room(self) -> bool:

@@ -23,11 +23,13 @@ Failure: TypeAlias = Literal[
 
 
 class ClientHello(Struct, frozen=True, array_like=True, tag=80):
-    """A client greets."""
+    """A client greets. `publisher` is what it calls itself over all its connections, so that an event that it sends
+    again over another one is known."""
 
     version: int
     app: Name = ""
     token: Annotated[str, Meta(max_length=4096)] = ""
+    publisher: Name = ""
 
 
 class BrokerHello(Struct, frozen=True, array_like=True, tag=81):

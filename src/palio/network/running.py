@@ -10,6 +10,7 @@ from typing import Any
 
 from palio.network.server import Server
 from palio.network.settings import Settings
+from palio.network.warming import warm_up
 
 
 def run(doing: Coroutine[Any, Any, None]) -> None:
@@ -34,11 +35,13 @@ async def _serve(settings: Settings, started: Callable[[Server], None]) -> None:
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, told.set)
+    warm_up()
     await server.start()
     try:
         # All that was made until now stays: it need not be looked at each time that garbage is collected.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(20_000, 20, 50)  # what a batch makes is mostly gone when it is over
         started(server)
         await told.wait()
     finally:

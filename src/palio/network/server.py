@@ -13,14 +13,16 @@ import logging
 import ssl
 import time
 from collections import Counter
+from collections.abc import Mapping
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, MissingExtra, PalioError
+from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra, PalioError
 from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.disk import PASSING, StoreDisk
+from palio.network.durable import revise_durable
 from palio.network.gateway.settings import HttpSettings
 from palio.network.greeting import FIRST_FRAME, Greeter
 from palio.network.host import Host
@@ -28,6 +30,7 @@ from palio.network.neighbours import Neighbours
 from palio.network.security.door import Door
 from palio.network.security.exposure import check_exposure
 from palio.network.security.principals import Principal
+from palio.network.security.shares import Shares
 from palio.network.security.tls import names_in
 from palio.network.sessions import Session
 from palio.network.settings import Settings
@@ -41,7 +44,6 @@ from palio.routing.node import Node
 if TYPE_CHECKING:
     from palio.network.gateway.app import Gateway
 
-_WATCH: Final = 2.0  # seconds between two looks at who is let in, and at what was counted
 log = logging.getLogger("palio.server")
 
 
@@ -49,6 +51,7 @@ class Server:
     """One broker. `addresses` are where it listens, once it is started."""
 
     host: Host
+    shares: Shares
     neighbours: Neighbours
     loop: asyncio.AbstractEventLoop
     node: int
@@ -84,9 +87,13 @@ class Server:
         recovered = self.store.open()
         self.node, self.incarnation = recovered.node, recovered.incarnation
         constants = Constants.of(self._combination)
-        remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes)
-        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random)
-        self.host = Host(node, StoreDisk(self.store, self._store_failed))
+        window = self.settings.keeping.duplicates
+        remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes, window)
+        wall = time.time if self.settings.stamps else None
+        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random, wall)
+        self.shares = Shares(self.settings.limits, self.loop.time)
+        self.host = Host(node, StoreDisk(self.store))
+        self.host.give_all([])  # what the last life has not finished goes on
         is_open = self.door.is_open
         self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
         try:
@@ -123,18 +130,32 @@ class Server:
 
     # Clients
 
-    def open_session(self, principal: Principal, app: str = "") -> Session:
-        """A session for a client, whatever it speaks; whoever opens one closes it by `left`."""
-        limits = self.settings.limits
-        if len(self.sessions) >= limits.connections:
-            raise LimitReached("connections", limits.connections, "there are enough clients")
+    def open_session(self, principal: Principal, app: str = "", publisher: str = "") -> Session:
+        """A session for a client, whatever it speaks; whoever opens one closes it by `left`.
+
+        `publisher` is what the same client calls itself in its next session: an event that it sends again is known by
+        that, its source and its id.
+        """
+        self.shares.connections.take(principal.name)
         name = f"{PASSING}{self.incarnation}.{next(self._session_numbers)}"
-        session = Session(self.host, name, principal, app, limits, self.settings.flow)
+        session = Session(
+            self.host,
+            self.store,
+            name,
+            principal,
+            app,
+            self.settings.limits,
+            self.settings.flow,
+            self.shares,
+            publisher,
+        )
         self.sessions.add(session)
         return session
 
     def left(self, session: Session, reason: str = "") -> None:
         """A client is gone."""
+        if session in self.sessions:
+            self.shares.connections.leave(session.principal.name)
         session.close()
         self.sessions.discard(session)
         self.names.pop(session, None)
@@ -146,11 +167,20 @@ class Server:
     async def _watch(self) -> None:
         """What a principal may do can change while it is here, and rates are measured now and then."""
         while True:
-            await asyncio.sleep(_WATCH)
+            await asyncio.sleep(self.settings.watch)
             self._measure()
-            for name, principal in self.door.changes().items():
+            for name, principal in self._changes().items():
                 for session in [each for each in self.sessions if each.principal.name == name]:
                     session.revise(principal)
+                revise_durable(self.host, name, principal)
+                self.neighbours.revise(name, principal)
+
+    def _changes(self) -> Mapping[str, Principal | None]:
+        try:
+            return self.door.changes()
+        except (PalioError, OSError) as error:  # whoever is let in stays so until the file can be read again
+            log.error("cannot see who is let in", extra={"reason": str(error)})
+            return {}
 
     def arrived(self, channel: Channel) -> str | None:
         """A connection that nobody knows yet; why it is not let in, where it is not."""
@@ -167,7 +197,7 @@ class Server:
             return await self.neighbours.listen(address)
         try:
             listener = await self.loop.create_server(
-                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME),
+                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME, self.host),
                 address.host,
                 address.port,
                 ssl=self._server_tls() if address.is_secure else None,
@@ -198,13 +228,10 @@ class Server:
             raise InvalidArgument("to listen with TLS a certificate and its key are needed (--tls)")
         return self.settings.tls.context()
 
-    def _store_failed(self, error: PalioError) -> None:
-        log.error("not written", extra={"reason": str(error)})
-
     def _measure(self) -> None:
         counts = self.host.counts
         for name in self.rates:
-            self.rates[name] = (counts[name] - self._counted[name]) / _WATCH
+            self.rates[name] = (counts[name] - self._counted[name]) / self.settings.watch
             self._counted[name] = counts[name]
 
     def status(self) -> dict[str, Any]:

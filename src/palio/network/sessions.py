@@ -7,16 +7,19 @@ all use it. A request is answered by a call (`Answered`) in a later turn of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
-from palio.errors import LimitReached, NotAdvertised, PalioError, Refused
+from palio.errors import LimitReached, PalioError, Refused
 from palio.filters.filter import Filter
+from palio.network.durable import DurableOutlet
 from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
-from palio.network.security.grants import check_annotation, effective, published_by, revised
+from palio.network.publishing import Answered, Publishing, error_of, waiter
+from palio.network.security.grants import effective, may_hear, revised
 from palio.network.security.limits import Limits, check_filter
-from palio.network.security.principals import ANY_SOURCE, Principal
+from palio.network.security.principals import Principal
+from palio.network.security.shares import Shares
 from palio.routing import clients, codec
 from palio.routing.clients import Answer, ClientRequest, Confirm
 from palio.routing.effects import ClientGone, Requested
@@ -25,8 +28,7 @@ from palio.routing.messages import Publish
 if TYPE_CHECKING:
     from palio.network.host import Host
     from palio.network.settings import Flow
-
-Answered: TypeAlias = Callable[[PalioError | None], None]
+    from palio.network.store.interface import Store
 
 
 class Delivered(NamedTuple):
@@ -46,24 +48,36 @@ class Receipt(NamedTuple):
 class Session:
     """One client. `woken` is called when there is something to take, `ended` when the broker ends the session."""
 
-    def __init__(self, host: Host, client: str, principal: Principal, app: str, limits: Limits, flow: Flow) -> None:
+    def __init__(
+        self,
+        host: Host,
+        store: Store,
+        client: str,
+        principal: Principal,
+        app: str,
+        limits: Limits,
+        flow: Flow,
+        shares: Shares,
+        publisher: str = "",
+    ) -> None:
         self.client = client
         self.principal = principal
         self.app = app
-        self.outlets: dict[str, Outlet] = {}
-        self.published = 0
+        self.outlets: dict[str, Outlet | DurableOutlet] = {}
         self.woken: Callable[[], None] = self._wake
         self.ended: Callable[[PalioError], None] = lambda reason: self._wake()
         self.cancelled: Callable[[str], None] = lambda name: None
         self.failure: PalioError | None = None
         self._host = host
+        self._store = store
         self._limits = limits
         self._flow = flow
-        self._may_all = _may_all(principal)
+        self._shares = shares
+        self._hears_all = principal.may_subscribe == Filter.everything
         self._wanted: dict[str, Filter] = {}
-        self._numbers = 0
-        self._confirming: dict[str, Answered] = {}
-        self._publishing: dict[int, Answered] = {}
+        self._subscribing: dict[str, Answered] = {}
+        whose = f"{principal.name}/{publisher}" if publisher else client
+        self._publishing = Publishing(self._ask, principal, shares, flow.window, whose)
         self._advertised: set[str] = set()
         self._something = asyncio.Event()
         self._is_open = True
@@ -86,28 +100,44 @@ class Session:
         """Deliver what matches, and what this client may see."""
         if name in self.outlets:
             raise Refused(f"there is a subscription {name!r} already")
-        self._check_room(self.outlets)
         granted = check_filter(effective(wanted, self.principal), self._limits)
-        limit = min(queue or self._flow.queue, self._flow.longest_queue)
-        self.outlets[name] = Outlet(name, limit, overflow or self._flow.overflow, credit)
+        self._shares.subscriptions.take(self.principal.name)
+        if durable:
+            self.outlets[name] = DurableOutlet(self._host, self._store, self, name, credit)
+        else:
+            limit = min(queue or self._flow.queue, self._flow.longest_queue)
+            self.outlets[name] = Outlet(name, limit, overflow or self._flow.overflow, credit)
         self._wanted[name] = wanted
-        self._confirming[name] = answered
+        self._subscribing[name] = answered
         # At least the edge confirms always: it is how this session knows that the subscription stands.
-        self._ask(clients.SubscribeClient(name, granted, "network" if confirm == "network" else "edge"))
+        sure: Confirm = "network" if confirm == "network" else "edge"
+        self._ask(clients.SubscribeClient(name, granted, sure, durable), self._owner(name))
 
     def request_unsubscription(self, name: str) -> None:
+        """Deliver no more; what is durable is forgotten, with all that waits for it."""
+        owner = self._owner(name)
+        self.detach(name)
+        self._ask(clients.UnsubscribeClient(name), owner)
+
+    def detach(self, name: str) -> None:
+        """Deliver no more here; what is durable goes on collecting, and all else ends."""
         outlet = self.outlets.pop(name, None)
         if outlet is None:
             raise Refused(f"there is no subscription {name!r}")
         del self._wanted[name]
-        self._confirming.pop(name, None)
+        self._shares.subscriptions.leave(self.principal.name)
+        self._subscribing.pop(name, None)
         self._host.unblock(outlet)
-        self._ask(clients.UnsubscribeClient(name))
+        outlet.leave()
+
+    def _owner(self, name: str) -> str:
+        outlet = self.outlets.get(name)
+        return outlet.client if isinstance(outlet, DurableOutlet) else self.client
 
     def advertise(self, name: str, offered: Filter) -> None:
         """This client is going to publish what matches."""
         if name not in self._advertised:
-            self._check_room(self._advertised)
+            self._check_room()
         granted = check_filter(offered & self.principal.may_publish, self._limits)
         self._advertised.add(name)
         self._ask(clients.AdvertiseClient(name, granted))
@@ -118,20 +148,18 @@ class Session:
         self._advertised.discard(name)
         self._ask(clients.UnadvertiseClient(name))
 
-    def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> None:
-        """Publish an event; `answered`, where it is given, asks for its confirmation."""
-        if not self._may_all:
-            body = self._checked(body)
-            check_annotation(self.principal, header)
-        self.published += 1
-        if answered is None:
-            self._ask(clients.PublishClient(body, header))
-            return
-        if len(self._publishing) >= self._flow.window:
-            raise LimitReached("window", self._flow.window, "too many events wait for their confirmation")
-        self._numbers += 1
-        self._publishing[self._numbers] = answered
-        self._ask(clients.PublishClient(body, header, number=self._numbers, confirm=True))
+    def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> int:
+        """Publish an event; `answered`, where it is given, asks for its confirmation, and it has a number."""
+        return self._publishing.submit(body, header, answered)
+
+    def reserve(self, events: int) -> None:
+        """So many events are going to be submitted, all or none; LimitReached where that is too fast."""
+        self._publishing.reserve(events)
+
+    @property
+    def published(self) -> int:
+        """How many events this client published."""
+        return self._publishing.published
 
     def revise(self, principal: Principal | None) -> None:
         """The grants of this client changed, or it is not known any more: what it may not hear now, it gets no more."""
@@ -140,11 +168,13 @@ class Session:
             self.end("you are not let in any more")
             return
         self.principal = revision.principal
-        self._may_all = _may_all(revision.principal)
+        self._publishing.revise(revision.principal)
+        self._hears_all = revision.principal.may_subscribe == Filter.everything
         for name in revision.remove:
             self.request_unsubscription(name)
         for name, granted in revision.replace.items():
-            self._ask(clients.SubscribeClient(name, granted))
+            durable = isinstance(self.outlets[name], DurableOutlet)
+            self._ask(clients.SubscribeClient(name, granted, durable=durable), self._owner(name))
         for outlet in self.outlets.values():
             outlet.keep(lambda event: revision.keeps(codec.decode_event(event.body)))
 
@@ -157,6 +187,9 @@ class Session:
 
     def ack(self, name: str, numbers: Iterable[int]) -> None:
         """Events of a durable subscription are dealt with."""
+        outlet = self.outlets.get(name)
+        if isinstance(outlet, DurableOutlet):
+            outlet.ack(numbers)
 
     def end(self, reason: str) -> None:
         """The broker ends the session, and says why."""
@@ -169,15 +202,21 @@ class Session:
         if not self._is_open:
             return
         self._is_open = False
-        for outlet in self.outlets.values():
-            self._host.unblock(outlet)
+        gone = Refused("the session is closed")
+        subscribing, self._subscribing = self._subscribing, {}
+        for answered in subscribing.values():
+            answered(gone)
+        # One by one, behind what may still be under way to the disk.
+        for name in list(self.outlets):
+            if isinstance(self.outlets[name], DurableOutlet):
+                self.detach(name)
+            else:
+                self.request_unsubscription(name)
+        for name in list(self._advertised):
+            self.unadvertise(name)
         self._host.clients.pop(self.client, None)
         self._host.give(ClientGone(self.client))
-        gone = Refused("the session is closed")
-        for answered in [*self._confirming.values(), *self._publishing.values()]:
-            answered(gone)
-        self._confirming.clear()
-        self._publishing.clear()
+        self._publishing.close(gone)
         self._wake()
 
     # The same for those who can wait
@@ -194,7 +233,7 @@ class Session:
         credit: int | None = None,
     ) -> None:
         """Deliver what matches; done when the broker knows, or with `confirm="network"` when all do."""
-        done, answered = _waiter()
+        done, answered = waiter()
         self.request_subscription(
             name, wanted, answered, durable=durable, confirm=confirm, queue=queue, overflow=overflow, credit=credit
         )
@@ -205,9 +244,8 @@ class Session:
 
     async def publish(self, body: bytes, header: bytes = b"") -> Receipt:
         """Publish an event, and wait until it is confirmed."""
-        done, answered = _waiter()
-        self.submit(body, header, answered)
-        number = self._numbers
+        done, answered = waiter()
+        number = self.submit(body, header, answered)
         await done
         return Receipt(number)
 
@@ -226,18 +264,23 @@ class Session:
         """Events that may leave now, without waiting."""
         batch: list[Delivered] = []
         for outlet in self.outlets.values():
-            if outlet.waiting:
+            if outlet.is_waiting:
                 name = outlet.name
-                batch += [Delivered(name, event, 0) for event in outlet.take(most - len(batch))]
-                if outlet.is_over and outlet.has_room:
+                batch += [Delivered(name, event, number) for number, event in outlet.take(most - len(batch))]
+                if outlet.is_over and isinstance(outlet, Outlet) and outlet.has_room:
                     outlet.is_over = False
                     self._host.unblock(outlet)
         return batch
 
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
+        # Once more at the last moment: the grant may be smaller than when a subscription was made, and a publisher
+        # that annotates its events says itself where they go.
+        if not self._hears_all and not may_hear(self.principal, codec.decode_event(event.body)):
+            self._host.drops["not permitted"] += 1
+            return
         for name in names:
             outlet = self.outlets.get(name)
-            if outlet is None:
+            if not isinstance(outlet, Outlet):
                 continue
             before = outlet.dropped
             outlet.put(event)
@@ -256,14 +299,20 @@ class Session:
     def answer(self, answer: Answer) -> None:
         match answer:
             case clients.Accepted(number):
-                self._publishing.pop(number, _ignore)(None)
+                self._publishing.accepted(number)
             case clients.Refused():
-                error = NotAdvertised(answer.reason) if answer.unadvertised else Refused(answer.reason)
-                self._publishing.pop(answer.number, self._unasked)(error)
+                if not self._publishing.refused(answer):
+                    self._unasked(error_of(answer))
+            case clients.Proceed():
+                self._publishing.proceed()
             case clients.Confirmed(name):
-                self._confirming.pop(name, _ignore)(None)
+                self._subscribing.pop(name, _ignore)(None)
             case clients.Cancelled(name):
                 self.cancelled(name)
+
+    @property
+    def may_hear_all(self) -> bool:
+        return self._hears_all
 
     def settle(self) -> None:
         self.woken()
@@ -278,40 +327,14 @@ class Session:
     def _wake(self) -> None:
         self._something.set()
 
-    def _ask(self, request: ClientRequest) -> None:
-        self._host.give(Requested(self.client, request, self._host.now()))
+    def _ask(self, request: ClientRequest, client: str | None = None) -> None:
+        self._host.give(Requested(client or self.client, request, self._host.now()))
 
-    def _check_room(self, taken: Collection[str]) -> None:
+    def _check_room(self) -> None:
         most = self._limits.subscriptions_per_principal
-        if len(taken) >= most:
+        if len(self._advertised) >= most:
             raise LimitReached("subscriptions_per_principal", most, f"{self.principal.name} has enough of them")
-
-    def _checked(self, body: bytes) -> bytes:
-        """The body of an event as this client may publish it."""
-        event = codec.decode_event(body)
-        permitted = published_by(self.principal, event)
-        return body if permitted is event else codec.encode_event(permitted)
-
-
-def _waiter() -> tuple[asyncio.Future[None], Answered]:
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def answered(error: PalioError | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
-
-    return future, answered
 
 
 def _ignore(error: PalioError | None) -> None:
     pass
-
-
-def _may_all(principal: Principal) -> bool:
-    """Whether nothing that it publishes need be looked at."""
-    is_free = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
-    return is_free and principal.may_annotate

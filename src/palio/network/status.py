@@ -28,7 +28,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "neighbours": server.neighbours.describe(),
         "clients": [_client(server, session) for session in sorted(server.sessions, key=lambda each: each.client)],
         "subscriptions": sum(len(session.outlets) for session in server.sessions),
-        "queued": sum(len(outlet.waiting) for session in server.sessions for outlet in session.outlets.values()),
+        "queued": sum(outlet.queued for session in server.sessions for outlet in session.outlets.values()),
         "is_blocked": host.is_blocked,
         "rates": server.rates,
         "counts": dict(host.counts),
@@ -44,7 +44,7 @@ def _client(server: Server, session: Session) -> dict[str, Any]:
         "address": server.names.get(session, ""),
         "published": session.published,
         "subscriptions": [
-            {"name": outlet.name, "queued": len(outlet.waiting), "taken": outlet.taken, "dropped": outlet.dropped}
+            {"name": outlet.name, "queued": outlet.queued, "taken": outlet.taken, "dropped": outlet.dropped}
             for outlet in session.outlets.values()
         ],
     }

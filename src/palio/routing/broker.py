@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from palio.routing import messages
 from palio.routing.announcing import Announcing
@@ -28,6 +28,7 @@ from palio.routing.effects import (
     Persisted,
     QueueFree,
     QueueFull,
+    ReadDone,
     Received,
     Remembered,
     Requested,
@@ -44,9 +45,10 @@ from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
 from palio.routing.keeping.keeping import TIMER as KEEPING
 from palio.routing.keeping.keeping import Keeping
 from palio.routing.keeping.limits import Limits
-from palio.routing.messages import Announce, Begin, EventId, Offer, Publish, Request
+from palio.routing.messages import EventId, Offer, Publish, Request
 from palio.routing.neighbours import Neighbours
 from palio.routing.outbox import Outbox
+from palio.routing.replays import Replays
 from palio.routing.reports import Reports
 from palio.routing.requests import Requests
 from palio.routing.serving import Serving
@@ -70,11 +72,13 @@ class Broker:
         "_keeping",
         "_neighbours",
         "_outbox",
+        "_replays",
         "_requests",
         "_serving",
         "_unanswered",
         "_waves",
         "combination",
+        "gates",
         "incarnation",
         "node",
         "tables",
@@ -102,10 +106,14 @@ class Broker:
         self._announcing = Announcing(self._forwarding, reports)
         self.tables = Tables(node, combination, reports or self._events)
         self._events.serve(self.tables.wants)
+        self.gates = self._events.gates
         offers = self.tables.offers if combination.advertisements else None
         entrance = Entrance(node, incarnation, self._events, self._keeping, offers)
         self._waves = Waves(node, incarnation)
-        self._serving = Serving(self.tables, self._keeping, entrance, self._neighbours, self._waves, self._announcing)
+        self._replays = Replays(node, incarnation, tokens)
+        self._serving = Serving(
+            self.tables, self._keeping, entrance, self._neighbours, self._waves, self._announcing, self._replays
+        )
         self._requests = Requests(self._carry_out, tokens)
         self._unanswered: list[tuple[int, EventId]] = []  # questions that wait until homes are on disk
         self._jobs = 0
@@ -122,18 +130,19 @@ class Broker:
                 if dropped is not None:
                     self._effects.append(dropped)
             else:
-                _HANDLERS[type(each)](self, each)
+                self._effects += _HANDLERS[type(each)](self, each) or ()
         self._effects += self.tables.differences()
         self._effects += self._announcing.report()
         written = self._requests.write()
         if written is not None:
             self._effects.append(written)
+        jobs = self._events.work()
         if self._keeping.stirs:
             self._keep()
         self._effects += self._events.route()
         if self._keeping.stirs:
             self._effects += self._keeping.settle()
-        for job in self._events.work():
+        for job in jobs:
             self._jobs += 1
             self._effects.append(Work(job, self._jobs))
         effects, self._effects = self._effects, []
@@ -172,7 +181,7 @@ class Broker:
         elif type(message) is Offer or type(message) is Request:
             self._effects += self._neighbours.span(received.link, message)
         elif self._neighbours.may_tell(received.link, message):
-            _CONTROL[type(message)](self, received.link, message)
+            self._effects += _CONTROL[type(message)](self, received.link, message) or ()
         else:
             # Said before the neighbour knew that this link was given up, or taken up again.
             self._effects.append(Drop("link not in use", message))
@@ -192,9 +201,6 @@ class Broker:
         else:
             self._effects += self._neighbours.fired(fired.name)
 
-    def _credit(self, credit: Credit) -> None:
-        self._effects += self._outbox.granted(credit.link, credit.events)
-
     def _use(self, link: int) -> list[Effect]:
         """A link is taken into use: what the neighbour should know follows with the differences."""
         self.tables.opened(link)
@@ -204,14 +210,12 @@ class Broker:
     def _disuse(self, link: int) -> list[Effect]:
         """A link is given up: all that came by it is withdrawn."""
         self.tables.closed(link)
-        return self._keeping.given_up(link) + self._waves.closed(link, self._neighbours.in_use)
+        effects = self._keeping.given_up(link) + self._replays.closed(link)
+        return effects + self._waves.closed(link, self._neighbours.in_use)
 
     def _forget(self, link: int) -> None:
         self.tables.forget(link)
         self._effects += self._keeping.forgot(link)
-
-    def _begin(self, link: int, message: Begin) -> None:
-        self._effects += self._neighbours.begin(link, message)
 
     def _settle(self, link: int, message: messages.Settle) -> None:
         self._effects += self.tables.differences()
@@ -227,25 +231,12 @@ class Broker:
                 if link in self._neighbours.in_use:
                     self._effects += self._waves.asked(link, wave, self._neighbours.others(link))
 
-    def _settled(self, link: int, message: messages.Settled) -> None:
-        self._effects += self._waves.answered(link, message, self._neighbours.in_use)
-
-    def _reach(self, link: int, message: messages.Reach) -> None:
-        self._effects += self._keeping.reached(link, message)
-
-    def _announce(self, link: int, message: Announce) -> None:
-        self._effects += self._serving.announced(link, message)
-
-    def _report(self, link: int, message: messages.Report) -> None:
-        self._effects += self._announcing.reported(link, message)
-
     def _work_done(self, done: WorkDone) -> None:
-        """Work changes how fast answers are found, never which; there is nothing to wait for."""
+        """Work changes how fast answers are found, never which."""
+        if done.result is not None:
+            done.result()
 
     # Clients
-
-    def _requested(self, requested: Requested) -> None:
-        self._requests.take(requested.client, requested.request)
 
     def _client_gone(self, gone: ClientGone) -> None:
         for request in self._serving.gone(gone.client):
@@ -260,12 +251,6 @@ class Broker:
         self._effects += self._requests.failed(failed.token, failed.reason)
         self._effects += self._keeping.failed(failed.token, failed.reason)
 
-    def _queue_filled(self, full: QueueFull) -> None:
-        self._effects += self._keeping.filled(full)
-
-    def _queue_freed(self, free: QueueFree) -> None:
-        self._effects += self._keeping.freed(free)
-
     def _carry_out(self, client: Client, request: ClientRequest) -> None:
         self._effects += self._serving.carry_out(client, request)
 
@@ -277,29 +262,33 @@ def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwar
     return make_forwarding(combination.forwarding, setting)
 
 
-_HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
+Handled: TypeAlias = list[Effect] | None
+_HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], Handled]]] = {
     Received: Broker._received,
-    Requested: Broker._requested,
+    Requested: lambda broker, asked: broker._requests.take(asked.client, asked.request),
     LinkUp: Broker._link_up,
     LinkDown: Broker._link_down,
     ClientGone: Broker._client_gone,
     Persisted: Broker._persisted,
     NotPersisted: Broker._not_persisted,
-    QueueFull: Broker._queue_filled,
-    QueueFree: Broker._queue_freed,
-    Credit: Broker._credit,
+    QueueFull: lambda broker, full: broker._keeping.filled(full),
+    QueueFree: lambda broker, free: broker._keeping.freed(free),
+    Credit: lambda broker, credit: broker._outbox.granted(credit.link, credit.events),
     TimerFired: Broker._timer_fired,
     WorkDone: Broker._work_done,
+    ReadDone: lambda broker, done: broker._replays.read(done),
 }
-_CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]] = {
-    Begin: Broker._begin,
+_CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], Handled]]] = {
+    messages.Begin: lambda broker, link, said: broker._neighbours.begin(link, said),
     messages.Subscribe: lambda broker, link, said: broker.tables.subscribed(link, said.key, said.wanted),
     messages.Unsubscribe: lambda broker, link, said: broker.tables.unsubscribed(link, said.key),
     messages.Advertise: lambda broker, link, said: broker.tables.advertised(link, said.key, said.offered),
     messages.Unadvertise: lambda broker, link, said: broker.tables.unadvertised(link, said.key),
     messages.Settle: Broker._settle,
-    messages.Settled: Broker._settled,
-    Announce: Broker._announce,
-    messages.Report: Broker._report,
-    messages.Reach: Broker._reach,
+    messages.Settled: lambda broker, link, said: broker._waves.answered(link, said, broker._neighbours.in_use),
+    messages.Announce: lambda broker, link, said: broker._serving.announced(link, said),
+    messages.Report: lambda broker, link, said: broker._announcing.reported(link, said),
+    messages.Reach: lambda broker, link, said: broker._keeping.reached(link, said),
+    messages.Replay: lambda broker, link, said: broker._replays.asked(link, said, broker._neighbours.others(link)),
+    messages.Replayed: lambda broker, link, said: broker._replays.answered(link, said),
 }

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from palio.filters.filter import Filter
-from palio.routing.messages import Report
+from palio.routing.messages import PastEvent, Report
 
 Confirm: TypeAlias = Literal["no", "edge", "network"]
 
@@ -48,12 +48,14 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
     """An event, encoded; a header where the client, a Spark job say, has looked at its content already.
 
     `number` is the client's own, and the answer repeats it: `Refused`, or `Accepted` where `confirm` asks for it.
+    `publisher` is whose event it is, where that is known better than by the client's name: duplicates are known by it.
     """
 
     body: bytes
     header: bytes = b""
     number: int = 0
     confirm: bool = False
+    publisher: str = ""
 
 
 class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):
@@ -68,6 +70,17 @@ class ForgetClient(Struct, frozen=True, array_like=True, tag=38):
     """A broker is not coming back: no event waits for its durable subscriptions any more. Only an operator may ask."""
 
     broker: int
+
+
+class ReplayClient(Struct, frozen=True, array_like=True, tag=39):
+    """Tell me what was confirmed in the past and matches, of all logs: of those that are named from an offset, of the
+    others from a time, in seconds since 1970. At most so many of each log are looked at; a `Past` answers."""
+
+    number: int
+    wanted: Filter
+    since: float = 0.0
+    places: tuple[tuple[int, int], ...] = ()
+    limit: int = 500
 
 
 class Confirmed(Struct, frozen=True, array_like=True, tag=48):
@@ -101,6 +114,22 @@ class Proceed(Struct, frozen=True, array_like=True, tag=52):
     """There is room again for events that are to be confirmed."""
 
 
+class Past(Struct, frozen=True, array_like=True, tag=53):
+    """The answer to `ReplayClient`: events in the order of their times, each once, with the broker whose log has them.
+
+    `places` are the offsets to go on from; there is no more where it is `complete`. Logs that could not be asked are
+    `missing`, and what is said is part of what there is. Offsets that were asked for and are not kept any more are
+    `expired`, each with the oldest that is.
+    """
+
+    number: int
+    events: tuple[tuple[int, PastEvent], ...]
+    places: tuple[tuple[int, int], ...]
+    missing: tuple[int, ...]
+    expired: tuple[tuple[int, int], ...]
+    complete: bool
+
+
 ClientRequest: TypeAlias = (
     SubscribeClient
     | UnsubscribeClient
@@ -109,5 +138,6 @@ ClientRequest: TypeAlias = (
     | PublishClient
     | AnnounceClient
     | ForgetClient
+    | ReplayClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Report
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Report

@@ -8,13 +8,15 @@ that asked for it: it comes out when `Persisted` goes in.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+from palio.filters.filter import Filter
 from palio.routing.clients import Answer, ClientRequest
-from palio.routing.messages import EventId, Message, Publish
+from palio.routing.messages import EventId, LogPage, Message, Publish
 
 Client: TypeAlias = str
 Lane: TypeAlias = Literal["control", "events"]
+REMEMBERED: Final = 100_000  # keys of events by which duplicates are known
 
 
 # Inputs
@@ -79,8 +81,17 @@ class Credit(NamedTuple):
 
 
 class WorkDone(NamedTuple):
+    """A job is done, and returned something."""
+
     token: int
-    result: Any
+    result: Callable[[], None] | None
+
+
+class ReadDone(NamedTuple):
+    """What a `Read` has found; None where the log cannot be read."""
+
+    token: int
+    page: LogPage | None
 
 
 class QueueFull(NamedTuple):
@@ -108,6 +119,7 @@ Input: TypeAlias = (
     | NotPersisted
     | Credit
     | WorkDone
+    | ReadDone
     | QueueFull
     | QueueFree
 )
@@ -178,11 +190,11 @@ class Finished(NamedTuple):
 
 
 class Home(NamedTuple):
-    """A broker that has durable subscriptions, and the last life of it that was heard of; the last record of a broker
-    holds. One that is `gone` is not waited for any more."""
+    """A broker that has durable subscriptions or a log, and what was last heard of it (`keeping.reach`); the last
+    record of a broker holds. One that is `gone` is not waited for any more."""
 
     broker: int
-    incarnation: int
+    standing: int
     gone: bool = False
 
 
@@ -196,12 +208,24 @@ class Remembered(NamedTuple):
     unfinished: tuple[Logged, ...] = ()  # in the order in which they were logged
     seen: tuple[bytes, ...] = ()  # keys of events, the oldest first
     homes: tuple[Home, ...] = ()
+    window: int = REMEMBERED  # how many keys there may be
 
 
 class Persist(NamedTuple):
     """Write records, all or none, then answer with the token."""
 
     records: tuple[Entry, ...]
+    token: int
+
+
+class Read(NamedTuple):
+    """Look at so many events of the log, from an offset, or from a time where there is none; find those that match, and
+    answer with the token."""
+
+    wanted: Filter
+    place: int | None
+    since: float
+    limit: int
     token: int
 
 
@@ -218,10 +242,14 @@ class CancelTimer(NamedTuple):
     name: str
 
 
-class Work(NamedTuple):
-    """Call `job` beside everything else, then answer with the token and what it returned."""
+Job: TypeAlias = Callable[[], Callable[[], None] | None]
+"""What can be done beside everything else, in any thread; it may return what is left for its broker to do itself."""
 
-    job: Callable[[], Any]
+
+class Work(NamedTuple):
+    """Do a job beside everything else, then answer with the token and what it returned."""
+
+    job: Job
     token: int
 
 
@@ -246,4 +274,4 @@ class Drop(NamedTuple):
 UNWANTED: Final = "nobody wants it here"
 
 
-Effect: TypeAlias = Send | Deliver | Reply | Persist | SetTimer | CancelTimer | Work | Close | Drop
+Effect: TypeAlias = Send | Deliver | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop

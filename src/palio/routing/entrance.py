@@ -51,6 +51,6 @@ class Entrance:
         self._sequence += 1
         self._published[client] = number
         if request.confirm:
-            return self._keeping.publish(client, request.number, arrival.message, content)
+            return self._keeping.publish(client, request, arrival.message, content)
         dropped = self._events.take(arrival)
         return [] if dropped is None else [dropped]

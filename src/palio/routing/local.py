@@ -54,6 +54,9 @@ class LocalTable:
         del self._owners[key]
         return key
 
+    def clients(self) -> list[Client]:
+        return list(self._owned)
+
     def names(self, client: Client) -> list[str]:
         return list(self._owned.get(client, ()))
 

@@ -142,6 +142,45 @@ class Acknowledge(Struct, frozen=True, array_like=True, tag=13):
     events: tuple[Acknowledged, ...]
 
 
+class PastEvent(Struct, frozen=True, array_like=True):
+    """An event of a log: its offset there, when it was logged, who it is (`Kept`), and its body."""
+
+    offset: int
+    time: float
+    identity: bytes
+    body: bytes
+
+
+class LogPage(Struct, frozen=True, array_like=True):
+    """A piece of one broker's log, of which `events` are wanted: from `start`, which is kept where it is not before
+    `oldest`, up to before `next`, and to a time; the log goes up to before `end`."""
+
+    broker: int
+    oldest: int
+    start: int
+    next: int
+    end: int
+    until: float
+    events: tuple[PastEvent, ...] = ()
+
+
+class Replay(Struct, frozen=True, array_like=True, tag=14):
+    """Answer with what your log has, and those behind you: from the offsets that are named, otherwise from a time."""
+
+    id: EventId
+    wanted: Filter
+    since: float
+    places: tuple[tuple[int, int], ...]
+    limit: int
+
+
+class Replayed(Struct, frozen=True, array_like=True, tag=15):
+    """The answer to `Replay`: a page of each log that could be read."""
+
+    id: EventId
+    pages: tuple[LogPage, ...]
+
+
 # Between brokers, in the event lane.
 
 
@@ -191,5 +230,7 @@ Control: TypeAlias = (
     | Request
     | Reach
     | Acknowledge
+    | Replay
+    | Replayed
 )
 Message: TypeAlias = Control | Publish

@@ -21,6 +21,7 @@ from palio.routing.effects import (
     Persisted,
     QueueFree,
     QueueFull,
+    ReadDone,
     Received,
     Remembered,
     Requested,
@@ -63,6 +64,7 @@ NodeInput: TypeAlias = (
     | Persisted
     | NotPersisted
     | WorkDone
+    | ReadDone
     | QueueFull
     | QueueFree
 )
@@ -109,7 +111,7 @@ class Node:
             else:
                 out.inputs.append(each)  # type: ignore[arg-type]
         effects = out.effects
-        if out.inputs:
+        if out.inputs or self.broker.keeping.stirs:
             if self._wall is not None:
                 out.inputs = [_stamped(each, self._wall()) for each in out.inputs]
             for effect in self.broker.handle_batch(out.inputs, now):

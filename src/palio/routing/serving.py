@@ -13,6 +13,7 @@ from palio.routing.clients import (
     ForgetClient,
     PublishClient,
     Refused,
+    ReplayClient,
     SubscribeClient,
     UnadvertiseClient,
     UnsubscribeClient,
@@ -22,6 +23,7 @@ from palio.routing.entrance import Entrance
 from palio.routing.keeping.keeping import Keeping
 from palio.routing.messages import LOCAL, Announce
 from palio.routing.neighbours import Neighbours
+from palio.routing.replays import Replays
 from palio.routing.tables import Tables
 from palio.routing.waves import Waves
 
@@ -31,7 +33,7 @@ _GONE: Final = "gone "  # with the number of a broker that is not coming back: a
 class Serving:
     """One broker's clients, as its other parts see them."""
 
-    __slots__ = ("_announcing", "_entrance", "_keeping", "_neighbours", "_tables", "_waves")
+    __slots__ = ("_announcing", "_entrance", "_keeping", "_neighbours", "_replays", "_tables", "_waves")
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class Serving:
         neighbours: Neighbours,
         waves: Waves,
         announcing: Announcing,
+        replays: Replays,
     ) -> None:
         self._tables = tables
         self._keeping = keeping
@@ -48,6 +51,7 @@ class Serving:
         self._neighbours = neighbours
         self._waves = waves
         self._announcing = announcing
+        self._replays = replays
 
     def carry_out(self, client: Client, request: ClientRequest) -> list[Effect]:
         match request:
@@ -70,16 +74,19 @@ class Serving:
                 said = Announce(request.topic, request.version, request.data)
                 return self._announcing.asked(client, said, self._neighbours.in_use)
             case ForgetClient():
-                life = self._keeping.life_of(request.broker)
-                if life is None:
+                standing = self._keeping.standing_of(request.broker)
+                if standing is None:
                     return [Reply(client, Refused(f"nobody waits for a broker {request.broker} that is away"))]
-                return self.announced(LOCAL, Announce(f"{_GONE}{request.broker}", life, b""))
+                return self.announced(LOCAL, Announce(f"{_GONE}{request.broker}", standing, b""))
+            case ReplayClient():
+                return self._replays.ask(client, request, self._neighbours.in_use, self._keeping.logs)
         return []
 
     def gone(self, client: Client) -> list[ClientRequest]:
         """What a client that left does not ask for any more: all but what is durable."""
         self._entrance.gone(client)
-        wants = [each for each in self._tables.wants.names(client) if not self._keeping.is_durable(client, each)]
+        is_durable = self._keeping.queues.is_durable
+        wants = [each for each in self._tables.wants.names(client) if not is_durable(client, each)]
         offers = self._tables.offers.names(client)
         return [*map(UnsubscribeClient, wants), *map(UnadvertiseClient, offers)]
 

@@ -23,6 +23,7 @@ from palio.routing.effects import (
     LinkDown,
     LinkUp,
     Persist,
+    Read,
     Received,
     Reply,
     SetTimer,
@@ -46,7 +47,7 @@ class Transmit(NamedTuple):
     kind: int
 
 
-NodeEffect: TypeAlias = Transmit | Deliver | Reply | Persist | SetTimer | CancelTimer | Work | Close | Drop
+NodeEffect: TypeAlias = Transmit | Deliver | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop
 
 
 @dataclass(slots=True)

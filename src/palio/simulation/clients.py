@@ -14,6 +14,7 @@ from palio.routing.clients import (
     ClientRequest,
     Confirm,
     Confirmed,
+    Past,
     PublishClient,
     Refused,
     SubscribeClient,
@@ -37,6 +38,7 @@ class Clients:
         self.confirmations: dict[Subscription, float] = {}
         self.cancellations: list[Subscription] = []
         self.refusals: list[Refused] = []
+        self.pasts: dict[int, Past] = {}
         self._names: dict[tuple[int, str, str], Subscription] = {}
         self._events: dict[EventId, Event] = {}
         self._numbers = 0
@@ -97,6 +99,8 @@ class Clients:
                 self.cancellations.append(self._names[at, reply.client, name])
             case Accepted(number):
                 self.history.accepted.add(self._asked[at, number].id)
+            case Past(number):
+                self.pasts[number] = reply.answer
             case Refused():
                 self.refusals.append(reply.answer)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from math import inf
 
 from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Client, Entry, Finished, Home, Logged, Queued, Record, Remembered
-from palio.routing.keeping.window import REMEMBERED
-from palio.routing.messages import EventId, Publish
+from palio.routing.codec import decode_event
+from palio.routing.effects import REMEMBERED, Client, Entry, Finished, Home, Logged, Queued, Read, Record, Remembered
+from palio.routing.messages import EventId, LogPage, PastEvent, Publish
 from palio.routing.node import Node
 from palio.simulation.links import Direction
 
@@ -22,10 +24,10 @@ class Disk:
         self._homes: dict[int, Home] = {}
         self._seen: dict[bytes, None] = {}
         self._unfinished: dict[EventId, Logged] = {}
-        self.log: list[Logged] = []
+        self.log: list[tuple[float, Publish]] = []
         self.queues: dict[tuple[Client, str], list[Publish]] = {}
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: Entry, now: float = 0.0) -> None:
         match entry:
             case Record(client, SubscribeClient() as request):
                 self._kept[client, "wants", request.name] = request
@@ -36,7 +38,7 @@ class Disk:
             case Record(client, UnadvertiseClient() as request):
                 self._kept.pop((client, "offers", request.name), None)
             case Logged(event, _, key):
-                self.log.append(entry)
+                self.log.append((now, event))
                 self._unfinished[event.id] = entry
                 self._see(key)
             case Finished(id):
@@ -52,6 +54,18 @@ class Disk:
         """What a broker begins a life with."""
         records = tuple(Record(client, request) for client, request in self.read())
         return Remembered(records, tuple(self._unfinished.values()), tuple(self._seen), tuple(self._homes.values()))
+
+    def page(self, broker: int, read: Read) -> LogPage:
+        """A piece of the log; nothing of it is ever let go."""
+        start = read.place if read.place is not None else bisect_left(self.log, read.since, key=lambda each: each[0])
+        looked_at = self.log[start : start + read.limit]
+        events = tuple(
+            PastEvent(offset, time, event.kept.identity if event.kept else b"", event.body)
+            for offset, (time, event) in enumerate(looked_at, start)
+            if read.wanted.matches(decode_event(event.body))
+        )
+        until = looked_at[-1][0] if looked_at else inf
+        return LogPage(broker, 0, start, start + len(looked_at), len(self.log), until, events)
 
     def _see(self, key: bytes) -> None:
         if key:

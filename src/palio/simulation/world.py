@@ -22,6 +22,8 @@ from palio.routing.effects import (
     Persist,
     Persisted,
     Queued,
+    Read,
+    ReadDone,
     Recipient,
     Record,
     Reply,
@@ -98,6 +100,8 @@ class World:
         host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall)
         for way in host.ways:
             self.connect(way.edge)
+        if remembered.unfinished:
+            self.handle(host, ())
 
     def stop(self, host: Host) -> None:
         """End a life without a word."""
@@ -222,7 +226,7 @@ class World:
 
     def _write(self, host: Host, effect: Persist) -> None:
         for record in effect.records:
-            host.disk.write(record)
+            host.disk.write(record, self.now)
             if isinstance(record, Queued):
                 # Its client is there, and hears of what is in its queue at once.
                 self._delivered(host.number, Deliver((Recipient(record.client, record.names),), record.event))
@@ -238,6 +242,9 @@ class World:
     def _cancel_timer(self, host: Host, effect: CancelTimer) -> None:
         if effect.name in host.timers:
             host.timers[effect.name] += 1
+
+    def _read(self, host: Host, effect: Read) -> NodeInput:
+        return ReadDone(effect.token, host.disk.page(host.number, effect))
 
     def _work(self, host: Host, effect: Work) -> NodeInput:
         return WorkDone(effect.token, effect.job())
@@ -261,6 +268,7 @@ _CARRY_OUT: Final[dict[type, Callable[[World, Host, Any], NodeInput | None]]] = 
     Persist: World._persist,
     SetTimer: World._set_timer,
     CancelTimer: World._cancel_timer,
+    Read: World._read,
     Work: World._work,
     Close: World._close,
     Drop: World._drop,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from palio.spark.sinks import NatsSink as NatsSink
     from palio.spark.sinks import ParquetSink as ParquetSink
     from palio.spark.sources import NatsSource as NatsSource
+    from palio.spark.sources import PalioSource as PalioSource
     from palio.spark.streaming.backfill import backfill as backfill
     from palio.spark.streaming.journal import progress as progress
     from palio.spark.streaming.stream import stream as stream
@@ -38,6 +39,7 @@ _HOMES = {
     "HttpSink": "palio.spark.sinks",
     "NatsSink": "palio.spark.sinks",
     "NatsSource": "palio.spark.sources",
+    "PalioSource": "palio.spark.sources",
     "ParquetSink": "palio.spark.sinks",
     "Refused": "palio.spark.wants",
     "Rendezvous": "palio.spark.rendezvous.sampling",
@@ -63,6 +65,7 @@ __all__ = [
     "HttpSink",
     "NatsSink",
     "NatsSource",
+    "PalioSource",
     "ParquetSink",
     "Refused",
     "Rendezvous",

@@ -4,15 +4,21 @@ what it publishes, and subscriptions that ask for some of them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from palio.workloads import flights, padres
+from palio.workloads.generated import workload
+
+_PUBLISHERS: Final = 10
+_FIRST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_JSON: Final = "event"  # the column of workloads whose events have too many attributes for columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,25 @@ def padres_feed(quotes: str | Path, wanted: str | Path, subscriptions: int, even
     drawn = Random(seed).choices(texts, k=subscriptions) if texts else []
     advertised = {symbol: padres.to_sql(padres.advertisement_of(symbol)) for symbol in symbols}
     return Feed(advertised, [padres.to_sql(text) for text in drawn], published)
+
+
+def generated_feed(name: str, subscriptions: int, events: int, seed: int = 0) -> Feed:
+    """A generated workload (`generated.workload`), an event a second, of publishers that may publish anything."""
+    made = workload(name, seed=seed)
+    batch = made.events(events)
+    contents: list[dict[str, Any]] = batch.to_pylist()
+    if batch.schema.names == [_JSON]:
+        contents = [json.loads(each[_JSON]) for each in contents]
+    published = [
+        Published(
+            _FIRST + timedelta(seconds=number),
+            f"publisher {number % _PUBLISHERS}",
+            {name: value for name, value in content.items() if value is not None},
+        )
+        for number, content in enumerate(contents)
+    ]
+    advertised = {f"publisher {number}": "TRUE" for number in range(_PUBLISHERS)}
+    return Feed(advertised, made.subscriptions(subscriptions)["where"].to_pylist(), published)
 
 
 def times_of(events: Iterable[Published]) -> Iterable[datetime]:

@@ -25,6 +25,8 @@ _HOMES: Final = {
     "shen-letters": "palio.workloads.shen:Letters",
     "baldoni": "palio.workloads.baldoni:Baldoni",
 }
+WORKLOADS: Final = tuple(_HOMES)
+"""The names that `workload` takes."""
 
 
 class Generated(Protocol):

@@ -1,4 +1,4 @@
-"""Random SQL expressions of every kind over the columns of `spark_oracle.COLUMNS`, and rows of edge cases.
+"""Random SQL expressions of every kind over the columns of `samples`.
 
 Every function of the table is the root of some; its arguments are columns, literals and further expressions
 of kinds that Spark takes. What Palio means differently on purpose is not made here, and tested by name
@@ -7,138 +7,15 @@ elsewhere.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable
-from datetime import UTC, date, datetime
-from decimal import Decimal
-from typing import Any
+
+from tests.filters.expressions.samples import DAYS, INTEGERS, MOMENTS, TEXTS, WORDS
 
 
 def words(text: str) -> tuple[str, ...]:
     """The words of a text; a list of names is easier read so than in quotes and commas."""
     return tuple(text.split())
-
-
-_MOMENTS = (
-    datetime(1970, 1, 1, tzinfo=UTC),
-    datetime(1969, 12, 31, 23, 59, 59, 500000, tzinfo=UTC),
-    datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=UTC),
-    datetime(2024, 3, 31, 1, 30, tzinfo=UTC),
-    datetime(2024, 3, 10, 10, 11, 12, 500000, tzinfo=UTC),
-    datetime(2024, 10, 27, 0, 59, 59, 999999, tzinfo=UTC),
-    datetime(2024, 10, 27, 1, 30, tzinfo=UTC),
-    datetime(2023, 12, 31, 23, 59, 59, tzinfo=UTC),
-    datetime(1900, 1, 1, 0, 0, 30, tzinfo=UTC),
-    datetime(1583, 5, 17, 8, 0, 0, 1, tzinfo=UTC),
-    datetime(2099, 6, 15, 6, 7, 8, tzinfo=UTC),
-)
-_DAYS = (
-    date(1970, 1, 1),
-    date(2024, 2, 29),
-    date(2024, 3, 31),
-    date(2024, 3, 10),
-    date(2023, 12, 31),
-    date(2021, 1, 3),
-    date(1900, 1, 1),
-    date(1583, 5, 17),
-    date(2099, 6, 15),
-    date(1969, 12, 31),
-)
-_INTEGERS = (0, 1, -1, 2, 3, 7, 10, -5, 31, 100, 2**31 - 1, -(2**31), 2**31, 2**53 + 1, 2**63 - 1, -(2**63))
-_TEXTS = (
-    "",
-    "a",
-    "abc",
-    "ABC",
-    "Hello World",
-    "  pad  ",
-    "a%b_c",
-    "é",
-    "ß",
-    "😀x",
-    "a\nb",
-    "İ",
-    "10",
-    "-5",
-    "1.5",
-    "abcabc",
-    "x,y,,z",
-    "NaN",
-    "\t t ",
-    "a\\b",
-    "b\n",
-    "ab\r\n",
-    "ǆ ﬁ",
-    "ΑΣ",
-)
-_WORDS = (
-    "5",
-    "10",
-    "-3",
-    "2.5",
-    "1e3",
-    "true",
-    "no",
-    "2024-02-29",
-    "2024-03-10 10:11:12.5",
-    "abc",
-    " 7 ",
-    "9223372036854775808",
-    "",
-    "2024-01-01 10:00:00",
-    "1969-12-31 23:59:59",
-    "0x1p3",
-    "9999",
-)
-POOLS: dict[str, tuple[Any, ...]] = {
-    "i": _INTEGERS,
-    "j": (0, 1, -1, 2, 5, -7, 12, 1000, 2**40, -(2**63)),
-    "n": (0, 1, -1, 2, 3, -2, 5, 10, -4),
-    "d": (
-        0.0,
-        -0.0,
-        1.0,
-        -1.5,
-        2.5,
-        0.1,
-        1e300,
-        -1e-5,
-        math.nan,
-        math.inf,
-        -math.inf,
-        2.0**53,
-        123456789.125,
-    ),
-    "e": (0.0, 1.0, 2.0, -2.5, 0.5, 3.0, 1e7, math.nan, -0.25),
-    "m": tuple(map(Decimal, ("0.00", "1.50", "-2.25", "99999999.99", "0.01", "2.50", "100.00", "-0.05"))),
-    "k": tuple(map(Decimal, ("0.00", "1.00", "-2.50", "12345678.90", "0.10", "3.33"))),
-    "s": _TEXTS,
-    "r": ("", "a", "b", "c", "A", "lo", " ", "%", ",", "é", "ss", "abcabc", "Hello World", "x"),
-    "w": _WORDS,
-    "t": _DAYS,
-    "u": _DAYS,
-    "ts": _MOMENTS,
-    "us": _MOMENTS,
-    "b": (True, False),
-    "c": (True, False),
-    "x": (b"", b"a", b"abc", b"b\x00", "é".encode(), b"xyz"),
-    "y": (b"", b"a", b"\xff\x00", b"abc", b"c"),
-    "a": ((1, 2, 3), (1, None), (2**53 + 1,), (), (5,), (0, -1)),
-    "g": ((1.0, math.nan), (0.5, None), (-0.0,), (2.0**53,), ()),
-    "h": (("a", "b"), ("abc", None), ("",), ("10", "é"), ()),
-}
-
-
-def rows(seed: int, count: int) -> list[dict[str, Any]]:
-    """Rows in which every value of every pool occurs, and some of each column are NULL."""
-    made = random.Random(seed)
-    columns = {}
-    for name, pool in POOLS.items():
-        values = [*pool, *(made.choice(pool) for _ in range(count - len(pool) - 4)), *[None] * 4]
-        made.shuffle(values)
-        columns[name] = values[:count]
-    return [{name: columns[name][at] for name in POOLS} for at in range(count)]
 
 
 def quoted(text: str) -> str:
@@ -295,7 +172,7 @@ class Generator:
         kind = self.any_kind()
         pair = [self.make(kind, depth), self.make(kind, depth)]
         if form == 2 and kind != "binary":
-            pair[1] = quoted(self.random.choice(_WORDS))
+            pair[1] = quoted(self.random.choice(WORDS))
         self.random.shuffle(pair)
         return pair[0], pair[1]
 
@@ -309,7 +186,7 @@ class Generator:
 
 
 _LEAVES: dict[str, tuple[tuple[str, ...], Callable[[Generator], str]]] = {
-    "integer": (("i", "j", "n"), lambda g: str(g.random.choice((*_INTEGERS[:-1], 4, 6, 12)))),
+    "integer": (("i", "j", "n"), lambda g: str(g.random.choice((*INTEGERS[:-1], 4, 6, 12)))),
     "double": (
         ("d", "e"),
         lambda g: g.random.choice(("0.1D", "2.5D", "-1e10D", "0D", "double('NaN')", "1e-3D")),
@@ -318,9 +195,9 @@ _LEAVES: dict[str, tuple[tuple[str, ...], Callable[[Generator], str]]] = {
         ("m", "k"),
         lambda g: g.random.choice(("0.1", "2.50", "-1.005", "0.0", "100.", "12345.6789")),
     ),
-    "text": (("s", "r", "w"), lambda g: quoted(g.random.choice((*_TEXTS, "b", "lo")))),
-    "day": (("t", "u"), lambda g: f"DATE'{g.random.choice(_DAYS)}'"),
-    "moment": (("ts", "us"), lambda g: f"TIMESTAMP'{g.random.choice(_MOMENTS):%Y-%m-%d %H:%M:%S.%f}'"),
+    "text": (("s", "r", "w"), lambda g: quoted(g.random.choice((*TEXTS, "b", "lo")))),
+    "day": (("t", "u"), lambda g: f"DATE'{g.random.choice(DAYS)}'"),
+    "moment": (("ts", "us"), lambda g: f"TIMESTAMP'{g.random.choice(MOMENTS):%Y-%m-%d %H:%M:%S.%f}'"),
     "truth": (("b", "c"), lambda g: g.random.choice(("TRUE", "FALSE", "NULL"))),
     "binary": (("x", "y"), lambda g: g.random.choice(("X'61'", "X'FF00'", "X''"))),
 }
@@ -460,7 +337,7 @@ def _in(g: Generator, depth: int) -> str:
     if g.random.random() < 0.2:
         made.append("NULL")
     if kind not in ("text", "binary") and g.random.random() < 0.2:
-        made = [quoted(g.random.choice(_WORDS)) for _ in range(2)]
+        made = [quoted(g.random.choice(WORDS)) for _ in range(2)]
     return f"({g.make(kind, depth)} {g.random.choice(('IN', 'NOT IN'))} ({', '.join(made)}))"
 
 

@@ -22,7 +22,8 @@ from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.expressions.own import OWN
 from palio.filters.expressions.tree import Micros, Months
 from palio.languages.sql.parser import parse_condition
-from tests.filters.expressions.generator import FORMS, Generator, rows
+from tests.filters.expressions.generator import FORMS, Generator
+from tests.filters.expressions.samples import rows
 from tests.filters.expressions.spark_oracle import RAISES, REFUSED, SparkOracle
 from tests.filters.expressions.test_functions import examples
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from palio.filters.expressions.evaluate import DEPTH_LIMIT, compile_expression, is_strict, refusal
 from palio.filters.expressions.tree import Attribute, Call, Literal
 from palio.languages.sql.parser import parse_condition
-from tests.filters.expressions.generator import FORMS, POOLS, Generator
+from tests.filters.expressions.generator import FORMS, Generator
+from tests.filters.expressions.samples import POOLS
 
 ATTRIBUTES = {name: pool for name, pool in POOLS.items() if not isinstance(pool[0], tuple)}
 ARRAYS = {name: pool for name, pool in POOLS.items() if name not in ATTRIBUTES}

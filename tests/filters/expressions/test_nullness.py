@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from palio.filters.expressions.evaluate import compile_expression, is_strict, required
 from palio.filters.expressions.tree import Attribute, Call, Literal, attributes_of
 from palio.languages.sql.parser import parse_condition
-from tests.filters.expressions.generator import FORMS, POOLS, ROOTS, Generator
+from tests.filters.expressions.generator import FORMS, ROOTS, Generator
+from tests.filters.expressions.samples import POOLS
 
 
 def parse(sql: str) -> Any:

@@ -16,7 +16,7 @@ from palio.errors import PalioError
 from palio.network.store import Acknowledged, Buried, Exhumed, Keeping, MemoryStore, SqliteStore
 from palio.network.store.interface import Recovered, Writable
 from palio.routing.clients import AdvertiseClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Finished, Logged, Queued, Record
+from palio.routing.effects import Finished, Home, Logged, Queued, Record
 from palio.routing.messages import Publish
 from tests.network.store.making import event, subscribed
 
@@ -113,6 +113,10 @@ class Stores(RuleBasedStateMachine):
         after = [Queued(client, (name,), event(1, node=8))] if again else []
         self.write(Queued(client, (name,), event(2, node=8)), Record(client, request), *after)
 
+    @rule(broker=st.integers(1, 3), number=st.integers(1, 5), gone=st.booleans())
+    def hear_of_a_home(self, broker: int, number: int, gone: bool) -> None:
+        self.write(Home(broker, number, gone))
+
     @rule(client=clients, name=names, data=st.binary(max_size=10))
     def bury(self, client: str, name: str, data: bytes) -> None:
         self.write(Buried(client, name, "why", data))
@@ -151,7 +155,7 @@ class Stores(RuleBasedStateMachine):
 
 
 def _comparable(recovered: Recovered) -> tuple[object, ...]:
-    return set(recovered.records), recovered.unfinished, recovered.seen
+    return set(recovered.records), recovered.unfinished, recovered.seen, set(recovered.homes)
 
 
 TestStores = Stores.TestCase

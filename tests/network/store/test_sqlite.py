@@ -10,6 +10,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,16 @@ def test_a_directory_that_others_may_read_is_closed_to_them(tmp_path: Path) -> N
     tmp_path.chmod(0o755)
     opened(tmp_path).close()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(("safety", "level"), [("durable", 2), ("relaxed", 1)])
+def test_a_durable_store_syncs_before_it_answers(tmp_path: Path, safety: Any, level: int) -> None:
+    store = SqliteStore(tmp_path, safety=safety)
+    store.open()
+    connection = store._open.connection
+    assert connection.execute("PRAGMA synchronous").fetchall() == [(level,)]
+    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    store.close()
 
 
 def test_two_brokers_cannot_have_one_directory(tmp_path: Path) -> None:
@@ -114,6 +125,42 @@ def test_damage_in_the_middle_is_an_error_and_not_a_guess(tmp_path: Path) -> Non
     (tmp_path / DATABASE).write_bytes(whole[: 4096 * 2] + os.urandom(4096 * (pages - 2)))
     with pytest.raises(StoreError, match="damaged"):
         opened(tmp_path)
+
+
+def test_what_no_broker_wrote_is_an_error(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.write([subscribed("all")])
+    store.close()
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
+        connection.execute("UPDATE records SET request = x'c1'")
+    with pytest.raises(StoreError, match="something in the store cannot be read"):
+        opened(tmp_path)
+
+
+def test_a_store_that_cannot_let_go_says_so_to_the_next_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("palio.network.store.writer.is_due", lambda *_: 1 / 0)
+    store = opened(tmp_path)
+    store.write([logged(1)])
+    store.retain()
+    with pytest.raises(StoreError, match="the store does not work: ZeroDivisionError"):
+        store.write([logged(2)])
+    store.close()
+    assert "cannot let go" in caplog.text
+
+
+def test_what_is_too_much_for_one_transaction_takes_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palio.network.store.writer._MOST_BYTES", 20_000)
+    store = opened(tmp_path)
+    answers: list[object] = []
+    for number in range(1, 31):
+        store.submit([logged(number, padding=5_000)], answers.append)
+    store.close()
+    assert answers == [None] * 30
+    store.open()
+    assert [entry.event.id.sequence for entry in store.log.read(1, 100)] == list(range(1, 31))
+    store.close()
 
 
 def test_each_of_many_writers_gets_its_own_answer(tmp_path: Path) -> None:

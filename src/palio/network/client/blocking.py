@@ -220,7 +220,8 @@ def connect_blocking(
     tls: ssl.SSLContext | None = None,
     patience: float = 30.0,
     timeout: float = 10.0,
+    publisher: str | None = None,
 ) -> BlockingConnecting:
     """Connect to a broker from code that waits; `with` it. The arguments are those of `connect`."""
     arguments = {"url": url, "token": token, "app": app, "tls": tls, "patience": patience, "timeout": timeout}
-    return BlockingConnecting(arguments)
+    return BlockingConnecting({**arguments, "publisher": publisher})

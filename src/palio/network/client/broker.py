@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
@@ -198,13 +199,21 @@ class Broker:
 
     def _again(self) -> None:
         for name, offered in self._advertised.items():
-            self._connection.say(protocol.encode(Advertise(0, name, offered)))
+            self._connection.post(partial(_advertise, name, offered), self._refuse)
         for subscription in self._subscriptions.values():
             subscription.resubscribe()
+
+    def _refuse(self, error: PalioError) -> None:
+        """Something that nobody waits for was not carried out: the next who publishes hears of it."""
+        self._refused = error
 
     def _failed(self, error: PalioError) -> None:
         for subscription in self._subscriptions.values():
             subscription.fail(error)
+
+
+def _advertise(name: str, offered: Filter, number: int) -> Advertise:
+    return Advertise(number, name, offered)
 
 
 async def _each(items: Iterable[_Item] | AsyncIterable[_Item]) -> AsyncIterator[_Item]:

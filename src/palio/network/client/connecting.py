@@ -8,6 +8,7 @@ async with palio.connect("palio://localhost:7420") as broker:
 from __future__ import annotations
 
 import ssl
+from secrets import token_hex
 from types import TracebackType
 
 from palio.network.addresses import Address
@@ -41,13 +42,18 @@ def connect(
     tls: ssl.SSLContext | None = None,
     patience: float = 30.0,
     timeout: float = 10.0,
+    publisher: str | None = None,
 ) -> Connecting:
     """Connect to a broker; `async with` it.
 
     `timeout` is how many seconds the first connection may take. One that breaks later is made again for as long as
     `patience` says, with all subscriptions and advertisements, and what was published with a confirmation is sent again
     where none came; 0 is not at all. `app` names this program to whoever looks at the broker.
+
+    `publisher` names it to the broker's memory: an event that was confirmed, and that comes again from the same
+    publisher with the same source and id, is not let in twice. Without a name that holds for this connection alone,
+    however often it breaks.
     """
     address = Address.parse(url)
     name = app if app is not None else address.app
-    return Connecting(Broker(Connection(address, token or "", name, tls, patience, timeout)))
+    return Connecting(Broker(Connection(address, token or "", name, tls, patience, timeout, publisher or token_hex(8))))

@@ -42,7 +42,14 @@ class Connection:
     """
 
     def __init__(
-        self, address: Address, token: str, app: str, tls: ssl.SSLContext | None, patience: float, timeout: float
+        self,
+        address: Address,
+        token: str,
+        app: str,
+        tls: ssl.SSLContext | None,
+        patience: float,
+        timeout: float,
+        publisher: str,
     ) -> None:
         self.address = address
         self.welcome: Welcome | None = None
@@ -52,6 +59,7 @@ class Connection:
         self.failure: PalioError | None = None
         self._token = token
         self._app = app
+        self._publisher = publisher
         self._tls = tls
         self._patience = patience
         self._timeout = timeout
@@ -96,6 +104,23 @@ class Connection:
             return await future
         finally:
             self._requests.pop(number, None)
+
+    def post(self, make: Callable[[int], Any], failed: Callable[[PalioError], None]) -> None:
+        """Send a request now, and wait for nothing; `failed` hears of it where it is not carried out."""
+        self._number += 1
+        number = self._number
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        frame = protocol.encode(make(number))
+        self._requests[number] = frame, future
+
+        def answered(done: asyncio.Future[Any]) -> None:
+            self._requests.pop(number, None)
+            error = None if done.cancelled() else done.exception()
+            if isinstance(error, PalioError):
+                failed(error)
+
+        future.add_done_callback(answered)
+        self.say(frame)
 
     async def tell(self, frame: bytes) -> None:
         """Send something that has no answer; waits while the connection takes no more."""
@@ -199,7 +224,7 @@ class Connection:
 
     def opened(self, channel: Channel) -> None:
         self._channel = channel
-        channel.send(protocol.encode(ClientHello(protocol.VERSION, self._app, self._token)))
+        channel.send(protocol.encode(ClientHello(protocol.VERSION, self._app, self._token, self._publisher)))
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:
@@ -233,8 +258,9 @@ class Connection:
         self.welcome = welcome
         self._ready.set()
         if not is_first:
+            under_way = [frame for frame, _ in self._requests.values()]
             self.again()
-            for frame, _ in self._requests.values():
+            for frame in under_way:
                 self.say(frame)
         if self._greeting is not None and not self._greeting.done():
             self._greeting.set_result(None)

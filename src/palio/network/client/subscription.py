@@ -52,9 +52,11 @@ class Subscription:
         self._overflow = overflow
         self._waiting: deque[tuple[bytes, int]] = deque()
         self._taken = 0
+        self._done: list[int] = []
         self._something = asyncio.Event()
         self._failure: PalioError | None = None
         self._is_entered = False
+        self._is_standing = False  # whether the broker has confirmed it; until then the request is under way
 
     async def __aenter__(self) -> Subscription:
         if self.name in self._subscriptions:
@@ -66,12 +68,17 @@ class Subscription:
         except BaseException:
             self._forget()
             raise
+        self._is_standing = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self._is_entered:
+            return  # it was unsubscribed already
         self._forget()
+        if self._done:
+            self._tell()
         if self._connection.is_ready and self._connection.failure is None:
             leave = Detach if self.is_durable else Unsubscribe
             self._connection.say(protocol.encode(leave(0, self.name)))
@@ -100,16 +107,27 @@ class Subscription:
         return read_received(body, number, self._acknowledge if number else nothing_to_tell)
 
     async def _acknowledge(self, number: int) -> None:
-        await self._connection.tell(protocol.encode(Acknowledge(self.name, (number,))))
+        if not self._done:
+            asyncio.get_running_loop().call_soon(self._tell)
+        self._done.append(number)
+
+    def _tell(self) -> None:
+        """All acknowledgements of one turn of the loop in one frame; over a new connection their events come again."""
+        done, self._done = self._done, []
+        if done:
+            self._connection.say(protocol.encode(Acknowledge(self.name, tuple(done))))
 
     # What the connection does
 
     def resubscribe(self) -> None:
         """Ask again over a new connection; the broker has room for what is not waiting here."""
+        if not self._is_standing:
+            return
         if self.is_durable:
             self._waiting.clear()  # what was not acknowledged comes again
+            self._done.clear()
         self._taken = 0
-        self._connection.say(protocol.encode(self._request(0)))
+        self._connection.post(self._request, self.fail)
 
     def put(self, body: bytes, number: int) -> None:
         self._waiting.append((body, number))

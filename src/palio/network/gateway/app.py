@@ -20,6 +20,7 @@ from starlette.websockets import WebSocket
 
 from palio.errors import InvalidArgument, PalioError
 from palio.filters.filter import Filter
+from palio.network.durable import acknowledge_through, forget_durable
 from palio.network.gateway.callers import Callers
 from palio.network.gateway.cloudevents import read_events
 from palio.network.gateway.guard import Guard
@@ -28,7 +29,7 @@ from palio.network.gateway.metrics import CONTENT_TYPE, write_metrics
 from palio.network.gateway.openapi import describe_api
 from palio.network.gateway.problems import HttpProblem, respond
 from palio.network.gateway.publishing import Publishers
-from palio.network.gateway.requests import read_request
+from palio.network.gateway.requests import check_subscription_name, read_request
 from palio.network.gateway.settings import HttpSettings
 from palio.network.gateway.streaming import read_last_id, stream
 from palio.network.gateway.subscriptions import PushSubscriptions
@@ -49,6 +50,7 @@ _PAGES: Final = {
     "/static/docs.js": ("docs.js", "text/javascript"),
     "/static/palio.css": ("palio.css", "text/css"),
 }
+_OWN: Final = ("http", "sse", "websocket", "push")
 _MOST_DEAD_LETTERS: Final = 1_000
 Handler = Callable[[Request, Principal], Awaitable[Response]]
 
@@ -107,15 +109,18 @@ class Gateway:
         """Serve nobody any more."""
         self._is_ready = False
         await self._push.stop()
+        for session in [each for each in self._server.sessions if each.app in _OWN]:
+            session.end("the broker is stopping")
         if self._listener is not None and self._serving is not None:
-            self._listener.should_exit = True
-            await asyncio.wait([self._serving])
+            await self._listener.end(self._serving)
 
     def _routes(self) -> Starlette:
         known = self._known
         routes = [
             Route("/events", known(self._publish), methods=["POST"]),
             Route("/events", known(self._stream), methods=["GET"]),
+            Route("/durable/{name}/acknowledge", known(self._acknowledge), methods=["POST"]),
+            Route("/durable/{name}", known(self._forget), methods=["DELETE"]),
             Route("/tickets", known(self._ticket), methods=["POST"]),
             WebSocketRoute("/ws", self._talk),
             Route("/subscriptions", known(self._create), methods=["POST"]),
@@ -135,7 +140,7 @@ class Gateway:
         return Starlette(
             routes=routes,
             middleware=[guard],
-            exception_handlers={HTTPException: _http_exception, PalioError: _palio_error},
+            exception_handlers={HTTPException: _http_exception, PalioError: _palio_error, Exception: _unexpected},
         )
 
     def _known(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -156,7 +161,9 @@ class Gateway:
     async def _stream(self, request: Request, principal: Principal) -> Response:
         limits = self._server.settings.limits
         durable = request.query_params.get("durable", "")
-        read_last_id(request.headers.get("last-event-id"))
+        if durable:
+            check_subscription_name(durable)
+        last = read_last_id(request.headers.get("last-event-id"))
         where = check_condition(request.query_params.get("where", "true"), limits)
         wanted = Filter.parse(where, request.query_params.get("language", "sql"))
         session = self._server.open_session(principal, "sse")
@@ -165,6 +172,8 @@ class Gateway:
         except BaseException:
             self._server.left(session, "refused")
             raise
+        if durable and last:
+            acknowledge_through(self._server.host, self._server.store, principal, durable, last)
 
         async def body() -> Any:
             try:
@@ -174,6 +183,16 @@ class Gateway:
                 self._server.left(session, "stream closed")
 
         return StreamingResponse(body(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    async def _acknowledge(self, request: Request, principal: Principal) -> Response:
+        name = check_subscription_name(request.path_params["name"])
+        last = read_last_id(request.query_params.get("through"))
+        acknowledge_through(self._server.host, self._server.store, principal, name, last)
+        return Response(status_code=204)
+
+    async def _forget(self, request: Request, principal: Principal) -> Response:
+        forget_durable(self._server.host, principal, check_subscription_name(request.path_params["name"]))
+        return Response(status_code=204)
 
     async def _ticket(self, request: Request, principal: Principal) -> Response:
         return JSONResponse({"ticket": self._callers.ticket(principal), "seconds": SECONDS}, 201)
@@ -248,6 +267,11 @@ def _page(name: str, media: str) -> Callable[[Request], Awaitable[Response]]:
 async def _palio_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PalioError)
     return respond(error)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """A fault of this program: the log says which, the caller only that there is one."""
+    return respond(HttpProblem(500, "the broker failed to answer this; its log says why"))
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:

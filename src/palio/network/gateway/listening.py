@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Iterator
-from typing import Any
+from math import ceil
+from typing import Any, Final
 
 import h11
 import uvicorn
@@ -19,6 +20,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from palio.network.security.limits import Limits
+
+_LAST_WORDS: Final = 1.0  # seconds in which open streams may still end as they should
 
 
 def protocol_with(seconds: float) -> type[H11Protocol]:
@@ -59,6 +62,15 @@ class Listener(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def end(self, serving: asyncio.Task[None]) -> None:
+        """Stop serving; those who do not take what is still to be said to them are cut off."""
+        self.should_exit = True
+        await asyncio.wait([serving], timeout=_LAST_WORDS)
+        for connection in list(self.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        await asyncio.wait([serving])
+
 
 def listener(app: ASGIApp, limits: Limits, tls: ssl.SSLContext | None) -> Listener:
     """What serves an application, within limits."""
@@ -75,8 +87,9 @@ def listener(app: ASGIApp, limits: Limits, tls: ssl.SSLContext | None) -> Listen
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=limits.connections,
-        timeout_graceful_shutdown=2,
+        limit_concurrency=limits.connections + 1,  # it counts the one that is asking
+        timeout_graceful_shutdown=10,
+        timeout_keep_alive=min(5, ceil(limits.handshake_seconds)),
         **others,
     )
     return Listener(config)

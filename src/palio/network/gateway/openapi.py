@@ -29,10 +29,15 @@ def describe_api() -> _Json:
         "security": [{"token": []}],
         "paths": {
             "/events": {"post": _publish(), "get": _stream()},
+            "/durable/{name}": {
+                "parameters": [_in_path("name")],
+                "delete": _one("Forget a durable subscription", "204"),
+            },
+            "/durable/{name}/acknowledge": {"parameters": [_in_path("name")], "post": _acknowledge()},
             "/tickets": {"post": _ticket()},
             "/subscriptions": {"get": _list_subscriptions(), "post": _create_subscription()},
             "/subscriptions/{id}": {
-                "parameters": [{"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}],
+                "parameters": [_in_path("id")],
                 "get": _one("Read a subscription", "200", "Subscription"),
                 "put": _one("Replace a subscription", "200", "Subscription", takes="Subscription"),
                 "delete": _one("End a subscription", "204"),
@@ -105,6 +110,18 @@ def _stream() -> _Json:
             "200", "The events, as they come.", {"text/event-stream": {"schema": {"type": "string"}}}, "409", "422"
         ),
     }  # fmt: skip
+
+
+def _in_path(name: str) -> _Json:
+    schema = {"type": "string", "minLength": 1, "maxLength": 200}
+    return {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _acknowledge() -> _Json:
+    number = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
+    return _one("Say which events of a durable subscription are dealt with", "204") | {
+        "parameters": [_query("through", "All up to this one.", number)]
+    }
 
 
 def _query(name: str, description: str, schema: _Json) -> _Json:

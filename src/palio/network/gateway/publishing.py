@@ -10,10 +10,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from palio.errors import LimitReached, PalioError
+from palio.errors import PalioError
 from palio.events import Event
 from palio.network.security.grants import published_by
-from palio.network.security.limits import Rate
 from palio.network.security.principals import Principal
 from palio.routing import codec
 
@@ -27,12 +26,11 @@ _IDLE: Final = 60.0  # seconds without an event, after which a publisher's sessi
 class Publisher:
     """What one principal publishes over HTTP."""
 
-    def __init__(self, session: Session, window: int, rate: Rate) -> None:
+    def __init__(self, session: Session, window: int) -> None:
         self.session = session
         self.used = 0.0
         self.under_way = 0
         self._window = asyncio.Semaphore(window)
-        self.rate = rate
 
     async def publish(self, events: Sequence[Event], *, confirmed: bool) -> None:
         """Publish events in their order; the first failure of one of them is raised when all are answered."""
@@ -78,9 +76,7 @@ class Publishers:
         """Publish all events or none: what may not be published is found before any of them is."""
         permitted = [published_by(principal, event) for event in events]
         publisher = self._of(principal)
-        if not publisher.rate.take(len(permitted), publisher.used):
-            most = self._server.settings.limits.events_per_second
-            raise LimitReached("events_per_second", most, f"{principal.name} publishes too much")
+        publisher.session.reserve(len(permitted))
         publisher.under_way += 1
         try:
             await publisher.publish(permitted, confirmed=confirmed)
@@ -91,21 +87,17 @@ class Publishers:
     def _of(self, principal: Principal) -> Publisher:
         self._leave_idle()
         publisher = self._there.get(principal)
-        now = self._now()
-        if publisher is None or publisher.session.failure is not None:
-            limits = self._server.settings.limits
-            publisher = self._there[principal] = Publisher(
-                self._server.open_session(principal, "http"),
-                self._server.settings.flow.window,
-                Rate(limits.events_per_second, limits.burst_events, now),
-            )
-        publisher.used = now
+        if publisher is None:
+            session = self._server.open_session(principal, "http")
+            publisher = self._there[principal] = Publisher(session, self._server.settings.flow.window)
+        publisher.used = self._now()
         return publisher
 
     def _leave_idle(self) -> None:
         horizon = self._now() - _IDLE
         for principal, publisher in list(self._there.items()):
-            if publisher.used < horizon and not publisher.under_way:
+            is_idle = publisher.used < horizon and not publisher.under_way
+            if is_idle or publisher.session.failure is not None:
                 del self._there[principal]
                 self._server.left(publisher.session, "idle")
 

@@ -16,6 +16,7 @@ _FORBIDDEN_HEADERS: Final = frozenset(
     {"host", "content-length", "content-type", "connection", "transfer-encoding", "upgrade", "te", "trailer", "expect"}
 )
 _MOST_HEADERS: Final = 32
+_LONGEST_NAME: Final = 200
 
 
 class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -73,9 +74,18 @@ def read_request(body: bytes, limits: Limits) -> SubscriptionRequest:
         raise InvalidArgument(f"not a subscription: {error}") from None
     if request.types == ():
         raise InvalidArgument("not a subscription: types names at least one, or is left out - at `$.types`")
+    if request.id is not None:
+        check_subscription_name(request.id)
     Sink.parse(request.sink)
     _check_headers(request.protocolsettings.headers)
     return request
+
+
+def check_subscription_name(name: str) -> str:
+    """A name that a subscription may have."""
+    if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+        raise InvalidArgument(f"a subscription's name has 1 to {_LONGEST_NAME} characters that can be printed")
+    return name
 
 
 def _check_headers(headers: dict[str, str]) -> None:

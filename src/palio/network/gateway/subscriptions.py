@@ -27,6 +27,7 @@ from palio.errors import (
     PalioError,
     UnknownSubscription,
 )
+from palio.network.durable import forget_durable
 from palio.network.gateway.push import Pusher
 from palio.network.gateway.requests import SubscriptionRequest
 from palio.network.gateway.settings import HttpSettings
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
 
 FILE: Final = "push.json"
 log = logging.getLogger("palio.push")
+
+
+def _queue(id: str) -> str:
+    """The name of the durable subscription behind one with a sink."""
+    return f"push {id}"
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -163,8 +169,7 @@ class PushSubscriptions:
             stands.set()
             log.warning("push stopped", extra={"subscription": kept.id, "reason": str(reason)})
             if isinstance(reason, SinkRefused):
-                self._kept.pop(kept.id, None)
-                self._write()
+                self._drop(kept.id)
                 return
             await asyncio.sleep(self._settings.persistence.longest_wait)
 
@@ -177,7 +182,7 @@ class PushSubscriptions:
 
         try:
             wanted = kept.request.wanted(self._server.settings.limits)
-            await session.subscribe(kept.id, wanted, overflow="drop_oldest")
+            await session.subscribe(_queue(kept.id), wanted, durable=True)
             stands.set()
             pusher = Pusher(
                 session,
@@ -194,7 +199,13 @@ class PushSubscriptions:
 
     async def _forget(self, id: str) -> None:
         await self._end(id)
-        self._kept.pop(id, None)
+        self._drop(id)
+
+    def _drop(self, id: str) -> None:
+        """Keep a subscription no more, nor what waits for it."""
+        kept = self._kept.pop(id, None)
+        if kept is not None:
+            forget_durable(self._server.host, Principal(kept.owner), _queue(id))
         self._write()
 
     async def _end(self, id: str) -> None:

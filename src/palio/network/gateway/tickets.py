@@ -25,10 +25,8 @@ class Tickets:
 
     def give(self, name: str, now: float) -> str:
         """A ticket for a principal; LimitReached where too many are out."""
-        for ticket, (_, ends) in list(self._given.items()):  # in the order in which they end
-            if ends > now:
-                break
-            del self._given[ticket]
+        while self._given and self._given[oldest := next(iter(self._given))][1] <= now:
+            del self._given[oldest]
         if len(self._given) >= _MOST:
             raise LimitReached("tickets", _MOST, "too many tickets are not used yet")
         ticket = secrets.token_urlsafe(24)

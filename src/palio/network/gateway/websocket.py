@@ -20,6 +20,7 @@ from palio.filters.filter import Filter
 from palio.network.gateway.callers import Callers, bearer
 from palio.network.gateway.cloudevents import read_event, write_cloudevent
 from palio.network.gateway.problems import HttpProblem, describe
+from palio.network.gateway.requests import check_subscription_name
 from palio.network.security.limits import check_condition
 from palio.network.security.principals import Principal
 from palio.network.sessions import Session
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from palio.network.server import Server
 
 _AT_ONCE: Final = 256
-_NAME_LENGTH: Final = 200
 UNAUTHENTICATED: Final = 4401
 GOING: Final = 1001
 
@@ -142,8 +142,7 @@ class Conversation:
     async def _do(self, session: Session, said: Said) -> None:
         match said:
             case Subscribe(name=name, where=where, language=language, durable=durable):
-                if not 0 < len(name) <= _NAME_LENGTH:
-                    raise InvalidArgument(f"a subscription's name has 1 to {_NAME_LENGTH} characters")
+                check_subscription_name(name)
                 wanted = Filter.parse(check_condition(where, self._limits), language)
                 await session.subscribe(name, wanted, durable=durable)
                 await self._tell("subscribed", name=name, where=str(wanted))

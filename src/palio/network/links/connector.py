@@ -81,9 +81,15 @@ class Connector:
         loop = asyncio.get_running_loop()
         context = self._tls() if self.address.is_secure else None
         dialling = loop.create_connection(
-            lambda: Channel(self.link, self._heartbeat, self._limit), self.address.host, self.address.port, ssl=context
+            lambda: Channel(self.link, self._heartbeat, self._limit, self.link.host),
+            self.address.host,
+            self.address.port,
+            ssl=context,
         )
         await asyncio.wait_for(dialling, _PATIENCE)
+
+    def _channel(self) -> Channel:
+        return Channel(self.link, self._heartbeat, self._limit, self.link.host)
 
     async def _until_greeted(self) -> None:
         """Until the neighbour said who it is, or the connection broke."""

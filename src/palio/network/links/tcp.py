@@ -43,7 +43,7 @@ class TcpLink:
         self.where = where
         self.neighbour = 0  # its number, once it has said so
         self.channel: Channel | None = None
-        self._host = host
+        self.host = host
         self._greeted = greeted
         self._broke = broke
         self._token = token
@@ -70,7 +70,7 @@ class TcpLink:
     def transmit(self, data: bytes, lane: Lane) -> None:
         channel = self.channel
         if channel is None:
-            self._host.drops["lost with its link"] += 1
+            self.host.drops["lost with its link"] += 1
         elif lane == "events" and (channel.is_full or self._waiting):
             self._waiting.append(data)
         else:
@@ -87,16 +87,16 @@ class TcpLink:
         self.neighbour = 0
         if self._token:
             channel.send(protocol.encode(BrokerHello(protocol.VERSION, self._token)))
-        self._host.give(Connected(self.number))
+        self.host.give(Connected(self.number))
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
         if channel is not self.channel:
             return
         if self.neighbour == 0 and not self._welcomes(channel, frames[0]):
             return
-        now = self._host.now()
+        now = self.host.now()
         number = self.number
-        self._host.give_all([Arrived(number, frame, now) for frame in frames])
+        self.host.give_all([Arrived(number, frame, now) for frame in frames])
 
     def _welcomes(self, channel: Channel, frame: bytes) -> bool:
         hello = codec.decode(frame)
@@ -120,7 +120,7 @@ class TcpLink:
             return
         self.channel = None
         self.neighbour = 0
-        self._host.drops["lost with its link"] += len(self._waiting)
+        self.host.drops["lost with its link"] += len(self._waiting)
         self._waiting.clear()
-        self._host.give(Disconnected(self.number))
+        self.host.give(Disconnected(self.number))
         self._broke(self, reason)

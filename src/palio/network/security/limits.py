@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from math import inf
 
 from palio.errors import InvalidArgument, LimitReached
 from palio.events import Limits as EventLimits
@@ -33,9 +34,9 @@ class Limits:
     """Bytes of one frame, or of one request or message over HTTP."""
     batch_events: int = 10_000
     """Events of one request."""
-    events_per_second: float = 1_000_000.0
-    """Events that one principal publishes, on average."""
-    burst_events: float = 1_000_000.0
+    events_per_second: float = inf
+    """Events that one principal publishes, on average; none is too many unless it is said."""
+    burst_events: float = 10_000.0
     """Events that it may publish at once, after a while without any."""
     event: EventLimits = field(default_factory=lambda: EventLimits(json_bytes=1024 * 1024))
     """Size, depth and width of one event."""

@@ -57,9 +57,11 @@ class SqliteStore:
                     ledger = read_ledger(connection)
                     recovered = _recover(connection, ledger, self._keeping.duplicates)
                 reader = Reader(path)
-            except PalioError:
+            except PalioError as error:
                 connection.close()
-                raise
+                if isinstance(error, StoreError):
+                    raise
+                raise StoreError(str(self._directory.path), f"something in the store cannot be read: {error}") from None
         except PalioError:
             self._directory.release()
             raise
@@ -137,7 +139,7 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
         assert isinstance(event, Publish)
         unfinished.append(Logged(event, publisher, key))
         ledger.unfinished[event.id] = (offset, len(data))
-    rows = connection.execute("SELECT broker, incarnation, gone FROM homes ORDER BY broker")
-    homes = tuple(Home(broker, life, bool(gone)) for broker, life, gone in rows)
+    rows = connection.execute("SELECT broker, standing, gone FROM homes ORDER BY broker")
+    homes = tuple(Home(broker, standing, bool(gone)) for broker, standing, gone in rows)
     seen = read_keys(connection, duplicates)
     return Recovered(node, incarnation, tuple(records), tuple(unfinished), seen, homes)

@@ -25,6 +25,7 @@ from palio.network.store.schema import named
 from palio.network.store.transaction import Transaction
 
 _MOST_TOGETHER: Final = 2_000  # submissions of one transaction
+_MOST_BYTES: Final = 16 * 2**20  # of their events
 _PAUSE: Final = 1.0  # seconds between looking for what is too old
 _GROUPS_BETWEEN: Final = 50  # transactions between two looks, where they follow each other
 _MUCH: Final = 16 * 2**20  # bytes of WAL that are moved even while others wait
@@ -113,32 +114,37 @@ class Writer:
     def _write(self, group: list[Submission]) -> None:
         """One transaction for all; where that cannot be, one for each: some may take no room, or make it."""
         try:
-            refused = self._commit(group)
+            refused, count = self._commit(group)
         except StoreError as error:
             if len(group) > 1 and self._broken is None:
                 for each in group:
                     self._write([each])
                 return
-            refused = dict.fromkeys(range(len(group)), error)
-        for place, each in enumerate(group):
+            refused, count = dict.fromkeys(range(len(group)), error), len(group)
+        for place, each in enumerate(group[:count]):
             try:
                 each.answer(refused.get(place))
             except Exception:  # of whoever asked; others must have their answers all the same
                 _logger.exception("an answer of the store was not taken")
+        if count < len(group):
+            self._write(group[count:])
 
-    def _commit(self, group: list[Submission]) -> dict[int, PalioError]:
-        """Which submissions were refused, by their place; `StoreError` where nothing was written."""
+    def _commit(self, group: list[Submission]) -> tuple[dict[int, PalioError], int]:
+        """Which submissions were refused, by their place, and how many were dealt with, before they became too much for
+        one transaction; `StoreError` where nothing was written."""
         if self._broken is not None:
             raise self._broken
         refused: dict[int, PalioError] = {}
+        count = 0
         try:
             transaction = Transaction(self._connection, self._ledger, self._keeping, self._now())
             self._connection.execute("BEGIN IMMEDIATE")
-            for place, each in enumerate(group):
+            while count < len(group) and transaction.bytes < _MOST_BYTES:
                 try:
-                    transaction.apply(each.entries)
+                    transaction.apply(group[count].entries)
                 except PalioError as error:
-                    refused[place] = error
+                    refused[count] = error
+                count += 1
             transaction.finish()
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -148,7 +154,7 @@ class Writer:
             raise StoreError(str(self._path.parent), f"cannot be written: {error!r}") from error
         transaction.committed()
         self._unmoved += _LEAST_WRITTEN + transaction.bytes
-        return refused
+        return refused, count
 
     def _failed(self, error: sqlite3.Error) -> StoreError:
         """Undo a transaction. After any failure but a want of room nobody can say what the disk still keeps: a sync
@@ -186,6 +192,11 @@ class Writer:
             self._unmoved += _LEAST_WRITTEN
         except sqlite3.Error as error:
             self._failed(error)
+            return False
+        except Exception as error:  # whoever writes next must be told, and not wait for ever
+            _logger.exception("the store cannot let go of what is old")
+            self._broken = StoreError(str(self._path.parent), f"the store does not work: {error!r}")
+            self._roll_back()
             return False
         return True
 

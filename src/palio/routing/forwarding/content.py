@@ -5,10 +5,11 @@ One look tells the links and the local keys alike, so that the broker need not l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from palio.filters.filter import Filter
+from palio.routing.effects import Job
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
 from palio.routing.messages import Key
 from palio.routing.wants import Wanted, Wants
@@ -38,7 +39,7 @@ class ContentForwarding:
     def announced(self, topic: str, version: int, data: bytes) -> None:
         pass
 
-    def work(self) -> Callable[[], object] | None:
+    def work(self) -> Job | None:
         return None if self._wants is None else self._wants.work()
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
@@ -49,8 +50,10 @@ class ContentForwarding:
 
 
 def _route(came_by: int, wanted: Wanted) -> Route:
-    wanted.links.discard(came_by)
-    return Route(((None, tuple(sorted(wanted.links))),) if wanted.links else (), tuple(wanted.local))
+    links = wanted.links
+    if came_by in links:
+        links = tuple(each for each in links if each != came_by)
+    return Route(((None, links),) if links else (), wanted.local)
 
 
 _NOWHERE: Final = Route((), ())

@@ -9,7 +9,7 @@ fraction of what each costs alone.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from palio.filters.filter import Filter
 from palio.matching.batches import FEWEST_TRANSPOSED
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
+from palio.routing.effects import Job
 
 _FEW: Final = 16  # filters that are added one by one
 _FEWEST_REMOVED: Final = 64  # for which it is worth making the matcher anew
@@ -74,7 +75,7 @@ class NumberedFilters:
         elif self._matcher is not None:
             self._matcher.remove(str(place))
 
-    def work(self) -> Callable[[], object] | None:
+    def work(self) -> Job | None:
         """What is worth doing beside everything else: the matcher's segments."""
         return None if self._matcher is None else self._matcher.work()
 

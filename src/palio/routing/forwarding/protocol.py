@@ -7,13 +7,14 @@ link. Delivery is not its matter: the broker matches content for its own clients
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.codec import decode_event
+from palio.routing.effects import Job
 from palio.routing.forwarding.headers import Header, decode
 from palio.routing.messages import Key, Publish
 
@@ -96,8 +97,8 @@ class Forwarding(Listener, Protocol):
 
 @runtime_checkable
 class Working(Protocol):
-    """A forwarding that sometimes has work which can be done beside everything else, in a thread of its own say."""
+    """A forwarding that sometimes has work which can be done beside everything else."""
 
-    def work(self) -> Callable[[], object] | None:
-        """What is to be done now, if anything; asked after each batch, and told only once."""
+    def work(self) -> Job | None:
+        """What is to be done now, if anything; asked in each batch before events are routed, and told only once."""
         ...

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from palio.events import Event
+from palio.routing.clients import PublishClient
 from palio.routing.effects import (
     Client,
     Effect,
@@ -24,11 +25,12 @@ from palio.routing.effects import (
 )
 from palio.routing.forwarding.protocol import Arrival
 from palio.routing.keeping.attempts import Attempts
+from palio.routing.keeping.echo import Echo
 from palio.routing.keeping.limits import Limits
 from palio.routing.keeping.log import Log
 from palio.routing.keeping.queues import Queues
-from palio.routing.keeping.reach import Awaited, Reachable
-from palio.routing.keeping.window import Window, identity
+from palio.routing.keeping.reach import ALL, HOME, KINDS, LOG, Awaited, Reachable
+from palio.routing.keeping.window import Window, identity, published
 from palio.routing.messages import LOCAL, Acknowledge, Kept, Publish, Reach
 
 TIMER: Final = "keeping"
@@ -39,43 +41,36 @@ class Keeping:
     """What one broker does for events that are kept. `stirs` where there is something to say after a batch."""
 
     __slots__ = (
-        "_asked",
         "_attempts",
         "_awaited",
-        "_echoed",
+        "_echo",
         "_grown",
         "_incarnation",
         "_is_timed",
         "_log",
-        "_needs_echo",
         "_node",
-        "_queues",
         "_reachable",
         "_tokens",
         "_writing",
         "has_durable",
+        "queues",
         "stirs",
     )
 
     def __init__(
-        self,
-        node: int,
-        incarnation: int,
-        remembered: Remembered,
-        tokens: Iterator[int],
-        limits: Limits,
+        self, node: int, incarnation: int, remembered: Remembered, tokens: Iterator[int], limits: Limits
     ) -> None:
         self._node = node
         self._incarnation = incarnation
         self._tokens = tokens
-        seen = Window(remembered.seen)
+        seen = Window(remembered.seen, remembered.window)
         self._log = Log(incarnation, limits.spill, limits.under_way, seen, remembered.unfinished)
-        self._queues = Queues(seen)
+        self.queues = Queues(seen)
         self._attempts = Attempts(self._log.ended)
         self._reachable = Reachable()
         self._awaited = Awaited(remembered.homes)
-        self._needs_echo = limits.needs_echo
-        self._grown = self._asked = self._echoed = 0
+        self._echo = Echo(limits.needs_echo)
+        self._grown = 0
         self._is_timed = False
         self._writing: dict[int, list[Entry]] = {}
         self.has_durable = False
@@ -111,16 +106,16 @@ class Keeping:
             self._attempts.shrunk(link)
             effects = self._reachable.removed(link, said.removed)
         self._reachable.added(link, said.added)
-        self._awaited.learn(self._reachable.lives())
+        self._awaited.learn(self._reachable.standings())
         return effects
 
     def acknowledged(self, link: int, said: Acknowledge) -> None:
         self.stirs = True
         self._attempts.acknowledged(link, said)
 
-    def give_up(self, broker: int, life: int) -> None:
+    def give_up(self, broker: int, standing: int) -> None:
         """A broker is not coming back."""
-        if broker not in self._reachable and self._awaited.give_up(broker, life):
+        if broker not in self._reachable and self._awaited.give_up(broker, standing):
             self.stirs = True
             self._log.again()
 
@@ -128,37 +123,34 @@ class Keeping:
 
     def subscribed(self, client: Client, name: str, durable: bool) -> None:
         """A subscription is there, or is not any more."""
-        self._queues.subscribed(client, name, durable)
-        self.has_durable = self._queues.has_any
+        self.queues.subscribed(client, name, durable)
+        self.has_durable = self.queues.has_any
         if durable:
-            self.stirs = True
-            self._awaited.learn({self._node: self._incarnation})
-        self._show()
-
-    def is_durable(self, client: Client, name: str) -> bool:
-        return self._queues.is_durable(client, name)
+            self._become(HOME)
 
     def filled(self, full: QueueFull) -> list[Effect]:
         """Nobody reaches this broker until there is room again: its kept events wait where they were let in."""
         self.stirs = True
-        self._queues.filled(full.client, full.name)
+        self.queues.filled(full.client, full.name)
         return self._show()
 
     def freed(self, free: QueueFree) -> list[Effect]:
         self.stirs = True
-        self._queues.freed(free.client, free.name)
+        self.queues.freed(free.client, free.name)
         return self._show()
 
-    def publish(self, client: Client, number: int, event: Publish, content: Event) -> list[Effect]:
+    def publish(self, client: Client, request: PublishClient, event: Publish, content: Event) -> list[Effect]:
         """Somebody wants to be assured of an event."""
         self.stirs = True
-        who = identity(client, content)
-        kept = msgspec.structs.replace(event, kept=Kept(who, 0))
-        return self._log.publish(client, number, kept, who, self._awaited.missing(self._reachable))
+        self._become(LOG)
+        publisher = request.publisher or client
+        who = identity(publisher, content)
+        logged = Logged(msgspec.structs.replace(event, kept=Kept(who, 0)), publisher, published(who))
+        return self._log.publish(client, request.number, logged, who, self.missing)
 
-    def life_of(self, broker: int) -> int | None:
-        """The last known life of a broker that is waited for."""
-        return self._awaited.life(broker) if broker not in self._reachable else None
+    def standing_of(self, broker: int) -> int | None:
+        """What was last heard of a broker that is waited for."""
+        return self._awaited.standing(broker) if broker not in self._reachable else None
 
     # What is routed
 
@@ -174,14 +166,14 @@ class Keeping:
         self.stirs = True
         event = arrival.message
         if event.kept is None:
-            return self._queues.take(recipients, event)
+            return self.queues.take(recipients, event)
         who, attempt = event.kept.identity, event.kept.attempt
         whole = arrival.interface != LOCAL or self._is_whole
-        if self._queues.is_blocked(recipients):
+        if self.queues.is_blocked(recipients):
             self._attempts.begin(event.id, attempt, arrival.interface, links, True, False)
             return []
-        effects = self._queues.keep(recipients, event, who)
-        is_written = self._queues.is_written(who, event.id, attempt)
+        effects = self.queues.keep(recipients, event, who)
+        is_written = self.queues.is_written(who, event.id, attempt)
         self._attempts.begin(event.id, attempt, arrival.interface, links, is_written, whole)
         return effects
 
@@ -191,6 +183,12 @@ class Keeping:
             self.stirs = True
             self._attempts.refuse(arrival.interface, arrival.message.id, arrival.message.kept.attempt)
 
+    def pass_by(self, arrival: Arrival) -> None:
+        """An event that may not come in: nobody behind this broker is to have it, and nobody waits for it."""
+        if arrival.message.kept is not None:
+            self.stirs = True
+            self._attempts.pass_by(arrival.interface, arrival.message.id, arrival.message.kept.attempt)
+
     # What is to be said and written
 
     def tell(self) -> list[Effect]:
@@ -198,18 +196,17 @@ class Keeping:
         return self._reachable.tell()
 
     def asks(self) -> int | None:
-        """The state of the network for which all brokers are to be asked whether they know, if any is; see `echoed`."""
-        now = self._reachable.grown
-        is_due = self._needs_echo and len(self._log) > 0 and self._asked != now
-        if not is_due or not self._awaited.all_in(self._reachable):
+        """The state of the network for which all brokers are to be asked now, if any is; see `echoed`."""
+        state = self._reachable.grown
+        if not len(self._log) or not self._echo.is_due(state) or not self._awaited.all_in(self._reachable):
             return None
-        self._asked = now
-        return now
+        self._echo.asked(state)
+        return state
 
     def echoed(self, state: int) -> None:
         """All brokers know what they must for the events of this one to reach them."""
         self.stirs = True
-        self._echoed = max(self._echoed, state)  # one asked earlier may be answered later
+        self._echo.answered(state)
         self._log.again()
 
     def advertised(self) -> None:
@@ -221,7 +218,7 @@ class Keeping:
         """What is to be done after a batch."""
         self.stirs = False
         effects = self._attempts.answers()
-        for records in ([*self._awaited.unwritten(), *self._log.unwritten()], self._queues.unwritten()):
+        for records in ([*self._awaited.unwritten(), *self._log.unwritten()], self.queues.unwritten()):
             if records:
                 token = next(self._tokens)
                 self._writing[token] = list(records)
@@ -240,7 +237,7 @@ class Keeping:
             if isinstance(record, Logged):
                 effects += self._log.written(record)
             elif isinstance(record, Queued):
-                for id, attempt in self._queues.written(record):
+                for id, attempt in self.queues.written(record):
                     self._attempts.written(id, attempt)
         return effects
 
@@ -254,7 +251,7 @@ class Keeping:
             elif isinstance(record, Home):
                 self._awaited.write_again(record)
             elif isinstance(record, Queued):
-                for id, attempt in self._queues.failed(record):
+                for id, attempt in self.queues.failed(record):
                     self._attempts.written(id, attempt, whole=False)
         return effects
 
@@ -281,20 +278,27 @@ class Keeping:
         return self._awaited.missing(self._reachable)
 
     @property
-    def inversions(self) -> int:
-        """How many kept events came here after one that the same broker had let in later."""
-        return self._queues.inversions
+    def logs(self) -> list[int]:
+        """All brokers that are known to have a log, here, away or not."""
+        return self._awaited.logs()
 
     @property
     def _is_whole(self) -> bool:
         """Whether an event that is routed now reaches everyone that it is for."""
-        return self._awaited.all_in(self._reachable) and (not self._needs_echo or self._echoed == self._reachable.grown)
+        return self._awaited.all_in(self._reachable) and self._echo.holds(self._reachable.grown)
+
+    def _become(self, kind: int) -> None:
+        """This broker keeps something of a kind from now on."""
+        standing = self._incarnation << KINDS | ((self._awaited.standing(self._node) or 0) & ALL) | kind
+        if standing != self._awaited.standing(self._node):
+            self.stirs = True
+            self._awaited.learn({self._node: standing})
+            self._show()
 
     def _show(self) -> list[Effect]:
-        """This broker is reached by others where it is a home and can take what comes."""
-        is_there = self._node in self._awaited and not self._queues.has_full
-        if is_there and not self._reachable.is_behind(LOCAL, self._node):
-            self._reachable.added(LOCAL, [(self._node, self._incarnation)])
-        elif not is_there:
+        """This broker is reached by others where it keeps something and can take what comes."""
+        kept = (self._awaited.standing(self._node) or 0) & ALL
+        if not kept or self.queues.has_full:
             return self._reachable.removed(LOCAL, [self._node])
+        self._reachable.added(LOCAL, [(self._node, self._incarnation << KINDS | kept)])
         return []

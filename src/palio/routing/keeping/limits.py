@@ -15,9 +15,7 @@ class Limits(NamedTuple):
 
     spill: int = SPILL  # confirmed events of one broker that are not finished
     under_way: int = UNDER_WAY  # those of them that are being sent
-    needs_echo: bool = False
-    """Whether a broker counts as reached only when all have answered since it came: where subscriptions follow
-    advertisements, one may come long after its broker is known to be there."""
+    needs_echo: bool = False  # see `echo`
 
     @classmethod
     def of(cls, combination: Combination) -> Self:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from palio.routing.clients import Accepted, Proceed, Refused
 from palio.routing.effects import Client, Effect, Finished, Logged, Reply
-from palio.routing.keeping.window import Window, published
+from palio.routing.keeping.window import Window
 from palio.routing.messages import EventId, Kept, Key, Publish
 
 
@@ -56,20 +56,19 @@ class Log:
     def has_held(self) -> bool:
         return bool(self._held)
 
-    def publish(self, client: Client, number: int, event: Publish, identity: Key, missing: list[int]) -> list[Effect]:
+    def publish(self, client: Client, number: int, logged: Logged, identity: Key, missing: list[int]) -> list[Effect]:
         """Somebody wants to be assured of an event; `missing` are the brokers that are waited for."""
         confirming = self._confirming.get(identity)
         if confirming is not None:
             confirming.append((client, number))
             return []
-        key = published(identity)
-        if key in self._seen:
+        if logged.key in self._seen:
             return [Reply(client, Accepted(number))]
         if len(self) >= self._bound:
             self._refused[client] = None
             return [Reply(client, Refused(self._reason(missing), busy=True, number=number))]
         self._confirming[identity] = [(client, number)]
-        self._unwritten.append(Logged(event, client, key))
+        self._unwritten.append(logged)
         return []
 
     def unwritten(self) -> list[Logged | Finished]:

@@ -11,18 +11,25 @@ told it so.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from palio.routing.effects import Effect, Home, Send
 from palio.routing.messages import Reach
 
+# What a broker keeps, as bits below the number of its life: both only grow, so that the higher standing is the later.
+KINDS: Final = 2
+HOME: Final = 1  # it has durable subscriptions
+LOG: Final = 2  # it has let in events that were confirmed
+ALL: Final = HOME | LOG
+
 
 class Reachable:
-    """The homes behind each link, and what neighbours were told of them."""
+    """The brokers behind each link that keep something, with their standing, and what neighbours were told of them."""
 
     __slots__ = ("_behind", "_is_touched", "_told", "grown")
 
     def __init__(self) -> None:
-        self._behind: dict[int, dict[int, int]] = {}  # by home: the links by which it is reached, with its life
+        self._behind: dict[int, dict[int, int]] = {}  # by home: the links by which it is reached, with its standing
         self._told: dict[int, dict[int, int]] = {}
         self._is_touched = False
         self.grown = 0  # how often more could be reached
@@ -30,11 +37,12 @@ class Reachable:
     def __contains__(self, home: int) -> bool:
         return home in self._behind
 
-    def is_behind(self, link: int, home: int) -> bool:
-        return link in self._behind.get(home, ())
+    def is_home(self, broker: int) -> bool:
+        """Whether a broker can be reached as a home."""
+        return any(standing & HOME for standing in self._behind.get(broker, {}).values())
 
-    def lives(self) -> dict[int, int]:
-        """All homes that can be reached, with their lives."""
+    def standings(self) -> dict[int, int]:
+        """All brokers that can be reached, with their standing."""
         return {home: max(links.values()) for home, links in self._behind.items()}
 
     def opened(self, link: int) -> None:
@@ -51,10 +59,11 @@ class Reachable:
 
     def added(self, link: int, homes: Iterable[tuple[int, int]]) -> None:
         """More is behind a link; neighbours are told by `tell`, after what these homes want."""
-        for home, life in homes:
-            self._behind.setdefault(home, {})[link] = life
-            self._is_touched = True
-            self.grown += 1
+        for home, standing in homes:
+            if self._behind.setdefault(home, {}).get(link) != standing:
+                self._behind[home][link] = standing
+                self._is_touched = True
+                self.grown += 1
 
     def removed(self, link: int, homes: Iterable[int]) -> list[Effect]:
         """Less is behind a link: neighbours hear it at once, before anything is acknowledged that goes without."""
@@ -94,7 +103,8 @@ class Reachable:
 
 
 class Awaited:
-    """The homes that an event must have been able to reach: all that were ever heard of and are not given up."""
+    """The homes that an event must have been able to reach: all that were ever heard of and are not given up; and the
+    brokers that have logs."""
 
     __slots__ = ("_gone", "_known", "_unwritten")
 
@@ -103,10 +113,7 @@ class Awaited:
         self._gone: dict[int, int] = {}
         self._unwritten: dict[int, Home] = {}
         for home in remembered:
-            (self._gone if home.gone else self._known)[home.broker] = home.incarnation
-
-    def __contains__(self, home: int) -> bool:
-        return home in self._known
+            (self._gone if home.gone else self._known)[home.broker] = home.standing
 
     def learn(self, lives: dict[int, int]) -> None:
         """These are there; what was given up in an earlier life of theirs is waited for again."""
@@ -116,12 +123,15 @@ class Awaited:
                 self._gone.pop(home, None)
                 self._unwritten[home] = Home(home, life)
 
-    def life(self, home: int) -> int | None:
-        """The last life of a home that was heard of; None where it is not waited for."""
-        return self._known.get(home)
+    def standing(self, broker: int) -> int | None:
+        """What was last heard of a broker; None where it is not waited for."""
+        return self._known.get(broker)
+
+    def logs(self) -> list[int]:
+        return sorted(broker for broker, standing in self._known.items() if standing & LOG)
 
     def give_up(self, home: int, life: int) -> bool:
-        """A broker is not coming back in this life or an earlier one; whether it was waited for."""
+        """A broker is not coming back with this standing or an earlier one; whether it was waited for."""
         if self._known.get(home, life + 1) > life:
             return False
         del self._known[home]
@@ -130,11 +140,12 @@ class Awaited:
         return True
 
     def all_in(self, reachable: Reachable) -> bool:
-        return all(home in reachable for home in self._known)
+        return all(reachable.is_home(broker) for broker, standing in self._known.items() if standing & HOME)
 
     def missing(self, reachable: Reachable) -> list[int]:
         """The homes that are waited for and away."""
-        return sorted(home for home in self._known if home not in reachable)
+        homes = (broker for broker, standing in self._known.items() if standing & HOME)
+        return sorted(broker for broker in homes if not reachable.is_home(broker))
 
     def unwritten(self) -> list[Home]:
         """What is to be written since the last call."""

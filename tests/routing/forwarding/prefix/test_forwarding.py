@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -12,14 +13,17 @@ from hypothesis import strategies as st
 from palio.errors import IllegalCombination, InvalidArgument, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.codec import encode_event
 from palio.routing.constants import CONJUNCTION_LIMIT
+from palio.routing.effects import Job
 from palio.routing.forwarding.headers import decode, encode
 from palio.routing.forwarding.prefix import PrefixForwarding
 from palio.routing.forwarding.prefix.forwarding_tree import ForwardingTree
 from palio.routing.forwarding.prefix.header import PrefixHeader
 from palio.routing.forwarding.prefix.optimiser import TreeOptimiser
 from palio.routing.forwarding.prefix.tree_codec import encode_tree
-from palio.routing.forwarding.protocol import Setting
+from palio.routing.forwarding.protocol import Arrival, Setting
+from palio.routing.messages import EventId, Publish
 from palio.routing.reports import TREES
 from tests.nested_events import NAMES, nested_events
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree
@@ -28,6 +32,17 @@ from tests.strategies import filters
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]
 heights = st.sampled_from([0, 0, 1, 2])
+
+
+def begin(forwarding: Any) -> Callable[[], None] | None:
+    """Do what is worth doing beside everything else; what is left to do then."""
+    job: Job | None = forwarding.work()
+    return None if job is None else job()
+
+
+def finish(rest: Callable[[], None] | None) -> None:
+    if rest is not None:
+        rest()
 
 
 class Optimiser:
@@ -54,6 +69,7 @@ class Optimiser:
             self._version += 1
             for node in self.network.forwardings if told is None else told:
                 self.network.forwardings[node].announced(TREES, self._version, encode_tree(tree))
+                finish(begin(self.network.forwardings[node]))
 
 
 @SOME
@@ -142,6 +158,21 @@ def test_a_tree_is_not_built_before_it_is_worth_it() -> None:
     assert network.publish(0, Event.from_dict({"x": 3})).sent == [(0, 1, b"")]
 
 
+def test_a_tree_that_takes_too_long_to_build_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palio.routing.forwarding.prefix.local_trees._FEW", 1)
+    monkeypatch.setattr("palio.routing.forwarding.prefix.local_trees._MOST_VISITS", 4)
+    network = LittleNetwork([(0, 1)], PrefixForwarding, "simple", patience=0)
+    for number in range(40):
+        network.subscribe(f"s{number}", 1, Filter.parse(f"x > {number}"))
+    event = Event.from_dict({"x": 3})
+    for _ in range(2):
+        walk = network.publish(0, event)
+        assert (walk.delivered, walk.sent) == (network.matching(event), [(0, 1, b"")])
+    for number in range(3, 40):
+        network.unsubscribe(f"s{number}")
+    assert network.publish(0, event).sent != [(0, 1, b"")]
+
+
 def test_a_broker_without_the_version_writes_its_own() -> None:
     network = LittleNetwork(CHAIN, PrefixForwarding, "covering")
     optimiser = Optimiser(network, threshold=0)
@@ -179,6 +210,65 @@ def test_old_news_and_what_is_no_tree_change_nothing() -> None:
     network.forwardings[0].announced(TREES, 0, b"old")
     network.forwardings[0].announced("another", 3, b"")
     assert network.publish(0, event).sent == before
+
+
+def header_for(forwarding: PrefixForwarding, content: dict[str, Any], came_with: bytes = b"") -> tuple[bytes, set[int]]:
+    """The header with which an event goes on, and over which links."""
+    message = Publish(EventId(9, 1, 1), encode_event(Event.from_dict(content)), came_with)
+    [route] = forwarding.route([Arrival(9, message)])
+    return b"".join(encode(own) for own, _ in route.sends), {link for _, links in route.sends for link in links}
+
+
+def test_the_tree_before_serves_while_filters_are_mapped_onto_the_next() -> None:
+    forwarding = PrefixForwarding(Setting(propagation="covering"))
+    trees = TreeOptimiser(0, CONJUNCTION_LIMIT)
+
+    def want(link: int, text: str) -> bytes:
+        wanted = Filter.parse(text)
+        forwarding.added(link, wanted.digest, wanted)
+        trees.added(wanted)
+        return wanted.digest
+
+    want(1, "x > 1")
+    gone = want(2, "x > 2")
+    first = trees.update()
+    assert first is not None
+    forwarding.announced(TREES, 1, encode_tree(first))
+    finish(begin(forwarding))
+    old, links = header_for(forwarding, {"x": 5})
+    assert links == {1, 2}
+    want(3, "y > 1")
+    second = trees.update()
+    assert second is not None
+    forwarding.announced(TREES, 2, encode_tree(second))
+    rest = begin(forwarding)  # somebody does it, and is not done
+    forwarding.removed(2, gone)
+    want(4, "x > 4")
+    assert header_for(forwarding, {"x": 5}) == (old, {1, 3, 4})  # it knows nothing of y, and sends too far
+    forwarding.announced(TREES, 3, encode_tree(second))
+    assert forwarding.work() is None  # one at a time
+    finish(rest)
+    new, links = header_for(forwarding, {"x": 5})
+    assert links == {1, 4}
+    assert new != old
+    assert header_for(forwarding, {"x": 5}, old) == (old, {1, 3, 4})
+
+
+def test_a_large_tree_is_built_beside_everything_else_and_not_taken_where_filters_changed() -> None:
+    forwarding = PrefixForwarding(Setting(propagation="identity", options={"patience": 0}))
+    for number in range(300):
+        wanted = Filter.parse(f"x = {number}")
+        forwarding.added(1 + number % 3, wanted.digest, wanted)
+    assert header_for(forwarding, {"x": 5}) == (b"", {3})  # by content
+    rest = begin(forwarding)
+    late = Filter.parse("x BETWEEN 5 AND 6")
+    forwarding.added(4, late.digest, late)
+    finish(rest)
+    assert header_for(forwarding, {"x": 5}) == (b"", {3, 4})
+    finish(begin(forwarding))
+    header, links = header_for(forwarding, {"x": 5})
+    assert links == {3, 4}
+    assert isinstance(decode(header), PrefixHeader)
 
 
 def test_branches_that_cannot_be_are_not_understood() -> None:

@@ -11,7 +11,7 @@ that none of them wants is not read there at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Final
@@ -23,6 +23,7 @@ from palio.filters.filter import Filter
 from palio.filters.tree import holds
 from palio.routing.conjunctive import Conjunction, conjunctive
 from palio.routing.constants import CONJUNCTION_LIMIT
+from palio.routing.effects import Job
 from palio.routing.forwarding.annotated import MOST_NEWER, Entry, EntryTable, believed
 from palio.routing.forwarding.bloom.annotating import BloomWriter
 from palio.routing.forwarding.bloom.bits import Bits, union
@@ -95,7 +96,7 @@ class BloomForwarding:
     def announced(self, topic: str, version: int, data: bytes) -> None:
         pass
 
-    def work(self) -> Callable[[], object] | None:
+    def work(self) -> Job | None:
         return self._predicates.work()
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:

@@ -6,7 +6,7 @@ the digest is the union of their bits. `Sbsposet` is the same as the source has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from palio.filters.filter import Filter
 from palio.filters.negation import negation
 from palio.filters.tree import Leaf
 from palio.matching.columnar.axes import address_of
+from palio.routing.effects import Job
 from palio.routing.forwarding.bloom import kernels
 from palio.routing.forwarding.bloom.bits import Bits
 from palio.routing.forwarding.bloom.shape import BloomShape, predicate_text
@@ -83,7 +84,7 @@ class Predicates:
     def __iter__(self) -> Iterator[tuple[Leaf, Bits]]:
         return ((predicate, each.bits) for predicate, each in self._known.items())
 
-    def work(self) -> Callable[[], object] | None:
+    def work(self) -> Job | None:
         """What is worth doing beside everything else."""
         return self._filters.work()
 

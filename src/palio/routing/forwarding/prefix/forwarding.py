@@ -18,6 +18,7 @@ from typing import Final, Protocol
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.routing.combinations import Combination
+from palio.routing.effects import Job
 from palio.routing.forwarding.content import ContentForwarding
 from palio.routing.forwarding.prefix.announced_trees import AnnouncedTrees
 from palio.routing.forwarding.prefix.forwarding_tree import GREATEST_HEIGHT
@@ -42,6 +43,8 @@ class Trees(Protocol):
     def remove(self, interface: int, key: Key) -> None: ...
 
     def announce(self, version: int, data: bytes) -> None: ...
+
+    def work(self) -> Job | None: ...
 
     def of_version(self, version: bytes) -> TaggedTree | None: ...
 
@@ -86,6 +89,9 @@ class PrefixForwarding:
     def announced(self, topic: str, version: int, data: bytes) -> None:
         if topic == TREES:
             self._trees.announce(version, data)
+
+    def work(self) -> Job | None:
+        return self._trees.work() or (None if self._content is None else self._content.work())
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         routes: list[Route | None] = [None] * len(arrivals)

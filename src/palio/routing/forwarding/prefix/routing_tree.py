@@ -105,9 +105,13 @@ class Siblings:
 
 
 class RoutingTree:
-    """Conjunctions as a tree of conditions; each may be inserted any number of times."""
+    """Conjunctions as a tree of conditions; each may be inserted any number of times.
+
+    `visits` counts the nodes that inserting met.
+    """
 
     def __init__(self) -> None:
+        self.visits = 0
         self.root = Node(None, (), None)
         self._ends: dict[Conjunction, tuple[int, list[Node]]] = {}
         self._conditions: dict[Leaf, tuple[Leaf, tuple[Any, ...]]] = {}  # kept once, with the place in their order
@@ -120,7 +124,7 @@ class RoutingTree:
     def insert(self, conjunction: Conjunction) -> None:
         count, ends = self._ends.get(conjunction, (0, None))
         if ends is None:
-            ends = [self._grown(*found) for found in list(place(conjunction, self.root, _meetings))]
+            ends = [self._grown(*found) for found in list(place(conjunction, self.root, self._meetings))]
         self._ends[conjunction] = count + 1, ends
         for node in ends:
             node.ends += 1
@@ -139,6 +143,12 @@ class RoutingTree:
     def ends(self) -> dict[Conjunction, list[Node]]:
         """The nodes at which the parts of each conjunction end."""
         return {conjunction: ends for conjunction, (_, ends) in self._ends.items()}
+
+    def _meetings(self, node: Node, condition: Leaf) -> Iterator[tuple[Node, ValueSet, Meeting]]:
+        siblings = node.groups.get(condition.attribute)
+        for meeting in () if siblings is None else siblings.meeting(condition.values):
+            self.visits += 1
+            yield meeting
 
     def _grown(self, node: Node, rest: Conjunction, covered: list[Node]) -> Node:
         """A path of new nodes for what is left of a conjunction; the first takes the covered children below it."""
@@ -170,11 +180,6 @@ class RoutingTree:
 def _order_of(condition: Leaf) -> tuple[Any, ...]:
     """The order of conditions: by attribute, then by where the values begin. It needs only to be one for all."""
     return condition.attribute, tuple((part.inside, part.cuts) for part in condition.values.parts)
-
-
-def _meetings(node: Node, condition: Leaf) -> Iterator[tuple[Node, ValueSet, Meeting]]:
-    siblings = node.groups.get(condition.attribute)
-    return iter(()) if siblings is None else siblings.meeting(condition.values)
 
 
 def _spans(node: Node) -> Iterator[tuple[Kind, tuple[Position, Node]]]:

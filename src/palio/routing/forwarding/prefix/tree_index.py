@@ -83,13 +83,26 @@ class TreeIndex:
         return found
 
     def reached(self, conjunction: Conjunction) -> Sequence[int]:
-        """The nodes at which a broker tags a conjunction: where its parts end, or where the tree has no node for more.
+        """The nodes at which a broker tags a conjunction: where its parts end.
 
         This is `insertR` (Jerzak §4.4.2). As printed it stops at a split, and then a filter that the tree itself
-        split is tagged at the root. Going on with both parts, it finds just the nodes at which inserting ends.
+        split is tagged at the root. Going on with both parts, it finds just the nodes at which inserting ends. It also
+        stops where the tree has no node for a condition; here that condition is left out, and those that follow lead
+        further down, so that fewer events go too far.
         """
         known = self.tree.ends.get(conjunction)
-        return [node for node, _, _ in place(conjunction, ROOT, self._meetings)] if known is None else known
+        if known is not None:
+            return known
+        found: list[int] = []
+        waiting = [(ROOT, conjunction)]
+        while waiting:
+            start, wanted = waiting.pop()
+            for node, rest, _ in place(wanted, start, self._meetings):
+                if rest:
+                    waiting.append((node, rest[1:]))
+                else:
+                    found.append(node)
+        return found
 
     def _meetings(self, node: int, condition: Leaf) -> Iterator[tuple[int, ValueSet, Meeting]]:
         number = self._attributes.get(condition.attribute)

@@ -13,7 +13,7 @@ A key nobody knows belongs to a filter that is on its way out, and is passed ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
+from palio.routing.effects import Job
 from palio.routing.forwarding.annotated import MOST_NEWER, Entry, EntryTable, believed
 from palio.routing.forwarding.protocol import Arrival, Route, Setting
 from palio.routing.forwarding.reuse.annotating import ReuseWriter
@@ -110,7 +111,7 @@ class ReuseForwarding:
     def announced(self, topic: str, version: int, data: bytes) -> None:
         pass
 
-    def work(self) -> Callable[[], object] | None:
+    def work(self) -> Job | None:
         jobs = (link.index.work() for link in self._links.values())
         return next((job for job in jobs if job is not None), None)
 

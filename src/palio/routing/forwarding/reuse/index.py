@@ -7,7 +7,7 @@ the lowest numbers, which depend on what came and went before and on nothing els
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.columnar.axes import address_of
+from palio.routing.effects import Job
 from palio.routing.forwarding.numbered import NumberedFilters
 from palio.routing.forwarding.reuse import kernels
 
@@ -43,7 +44,7 @@ class InterfaceIndex:
     def __getitem__(self, number: int) -> Filter:
         return self._filters[number]
 
-    def work(self) -> Callable[[], object] | None:
+    def work(self) -> Job | None:
         """What is worth doing beside everything else."""
         return self._filters.work()
 

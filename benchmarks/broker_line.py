@@ -1,0 +1,133 @@
+"""How long does an event take across three brokers in a line, each in a process of its own?
+
+Events of 740 bytes go in at the first and come out at the third; their age is taken by one clock, from the moment at
+which each was due, so that a sender that falls behind shows. First at a given rate, then as fast as they go, then at
+half of that.
+
+    python benchmarks/broker.py line --rate 1000 --seconds 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from dataclasses import asdict, dataclass
+
+from broker_processes import Served, cpu_of, own_cpu, served
+
+import palio
+from palio.network.client.broker import Broker
+from palio.network.client.subscription import Subscription
+from palio.routing import codec
+
+BYTES = 740
+WINDOW = 1_000  # events under way while the maximum is measured
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Ages in milliseconds."""
+
+    what: str
+    events: int
+    rate: float
+    p50: float
+    p99: float
+    p999: float
+    worst: float
+    broker_cpu: float
+    client_cpu: float
+
+
+def event(due: float) -> dict[str, object]:
+    """An event of which the body has so many bytes."""
+    return {"due": due, "price": 120.5, "symbol": "ACME", "text": "x" * (BYTES - 96)}
+
+
+async def main_async(rate: int, seconds: float) -> list[Measured]:
+    found = []
+    with served() as first, served("--connect", first.url) as middle, served("--connect", middle.url) as last:
+        brokers = [first, middle, last]
+        async with palio.connect(first.url) as publisher, palio.connect(last.url) as subscriber:
+            while len((await publisher.status())["neighbours"]) < 1:
+                await asyncio.sleep(0.05)
+            while not all(each["up"] for each in (await subscriber.status())["neighbours"]):
+                await asyncio.sleep(0.05)
+            async with subscriber.subscribe("price > 100", confirm="network", queue=1_000_000) as events:
+                size = len(codec.encode_event(palio.Event.read(event(time.perf_counter()))))
+                print(f"an event has {size} bytes", flush=True)
+                await paced(publisher, events, brokers, 500, 1.0, "warm-up")
+                found.append(await paced(publisher, events, brokers, rate, seconds, f"{rate:,} a second"))
+                most = await fastest(publisher, events, brokers, seconds)
+                found.append(most)
+                found.append(await paced(publisher, events, brokers, int(most.rate / 2), seconds, "half of that"))
+    return found
+
+
+async def paced(
+    publisher: Broker, events: Subscription, brokers: list[Served], rate: int, seconds: float, what: str
+) -> Measured:
+    """Send by the clock, and listen."""
+    count = int(rate * seconds)
+    listening = asyncio.create_task(ages(events, count))
+    broker_cpu, client_cpu = cpu_of(brokers), own_cpu()
+    began = time.perf_counter()
+    for number in range(count):
+        due = began + number / rate
+        while (wait := due - time.perf_counter()) > 0:
+            await asyncio.sleep(wait if wait > 0.0005 else 0)
+        await publisher.publish(event(due))
+    found = await listening
+    took = time.perf_counter() - began
+    return measured(what, found, took, cpu_of(brokers) - broker_cpu, own_cpu() - client_cpu)
+
+
+async def fastest(publisher: Broker, events: Subscription, brokers: list[Served], seconds: float) -> Measured:
+    """Send whenever there is room for one more under way, and listen."""
+    broker_cpu, client_cpu = cpu_of(brokers), own_cpu()
+    found: list[float] = []
+    sent = 0
+    began = time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        while sent - len(found) < WINDOW:
+            await publisher.publish(event(time.perf_counter()))
+            sent += 1
+        found += await ages(events, min(100, sent - len(found)))
+    found += await ages(events, sent - len(found))
+    took = time.perf_counter() - began
+    return measured("as fast as they go", found, took, cpu_of(brokers) - broker_cpu, own_cpu() - client_cpu)
+
+
+async def ages(events: Subscription, count: int) -> list[float]:
+    found = []
+    for _ in range(count):
+        received = await anext(events)
+        due = received.get("due")
+        assert isinstance(due, float)
+        found.append(time.perf_counter() - due)
+    return found
+
+
+def measured(what: str, found: list[float], took: float, broker_cpu: float, client_cpu: float) -> Measured:
+    ordered = sorted(each * 1e3 for each in found)
+    at = [ordered[min(len(ordered) - 1, int(len(ordered) * share))] for share in (0.5, 0.99, 0.999)]
+    return Measured(what, len(found), len(found) / took, *at, ordered[-1], broker_cpu, client_cpu)
+
+
+def main(arguments: list[str]) -> int:
+    options = argparse.ArgumentParser(prog="broker.py line", description=__doc__.splitlines()[0])
+    options.add_argument("--rate", type=int, default=1_000)
+    options.add_argument("--seconds", type=float, default=10.0)
+    options.add_argument("--json", action="store_true")
+    given = options.parse_args(arguments)
+    found = asyncio.run(main_async(given.rate, given.seconds))
+    if given.json:
+        print(json.dumps([asdict(each) for each in found]))
+        return 0
+    print(f"{'':20} {'events/s':>9} {'p50 ms':>8} {'p99 ms':>8} {'p99.9':>8} {'worst':>8}  CPU s of brokers, clients")
+    for each in found:
+        numbers = f"{each.rate:9,.0f} {each.p50:8.3f} {each.p99:8.3f} {each.p999:8.3f} {each.worst:8.1f}"
+        print(f"{each.what:20} {numbers}  {each.broker_cpu:.2f}, {each.client_cpu:.2f}")
+    return 0

@@ -1,0 +1,184 @@
+"""From expressions to closures: what all forms of expressions are compiled with.
+
+A form that is a plain function of its arguments' values is compiled here; all others come with `forms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from palio.events.values import Scalar
+from palio.filters.expressions import casting, own
+from palio.filters.expressions.comparison import MIRRORED, comparison, comparison_with_text
+from palio.filters.expressions.functions import ANY, FUNCTIONS, Function, Parameter
+from palio.filters.expressions.inference import Kinds
+from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal
+from palio.filters.expressions.values import Kind, Value
+
+# The scalar of each attribute, and all values of each attribute that has several.
+Compiled: TypeAlias = Callable[[Mapping[str, Scalar], Mapping[str, tuple[Scalar, ...]]], Value]
+
+# What an implementation raises in place of saying NULL.
+FAILURES: Final = (ArithmeticError, ValueError)
+
+_EMPTY: Final[dict[str, Any]] = {}
+_OF_THE_EVENT: Final = own.OF_THE_EVENT | {"condition_in"}  # no constants, though all their arguments are
+
+
+class Part(NamedTuple):
+    """A compiled expression, what is known of its kind, and, if it is a constant, its value."""
+
+    run: Compiled
+    kind: Kind | None
+    is_constant: bool = False
+    value: Value = None
+
+    @property
+    def text(self) -> str | None:
+        """The string it is, if it is a string literal."""
+        return self.value if self.is_constant and isinstance(self.value, str) else None
+
+
+def constant(value: Value, kind: Kind | None = None) -> Part:
+    return Part(lambda event, arrays: value, kind or type(value), True, value)
+
+
+class Compiler:
+    """Compiles expressions for one time zone."""
+
+    def __init__(self, zone: str, forms: Mapping[str, Form]) -> None:
+        self.zone = zone
+        self._forms = forms
+        self.kinds = Kinds()
+        self._parts: dict[int, Part] = {}
+
+    def part(self, expression: Expression) -> Part:
+        match expression:
+            case Literal(value):
+                return constant(value)
+            case Attribute(name):
+                return Part(lambda event, arrays: event.get(name), None)
+            case Array(name):
+                return Part(lambda event, arrays: arrays.get(name), tuple)
+        if id(expression) not in self._parts:
+            self._parts[id(expression)] = self._call(expression)
+        return self._parts[id(expression)]
+
+    def _call(self, call: Call) -> Part:
+        parts = [self.part(argument) for argument in call.arguments]
+        form = self._forms.get(call.function)
+        run = form(self, call, parts) if form else self._plain(FUNCTIONS[call.function], parts)
+        kind = self.kinds.of(call)
+        if all(part.is_constant for part in parts) and call.function not in _OF_THE_EVENT:
+            return constant(run(_EMPTY, _EMPTY), kind)
+        return Part(run, kind)
+
+    def _plain(self, function: Function, parts: Sequence[Part]) -> Compiled:
+        """A function of its arguments' values."""
+        compute = function.implementation
+        if compute is None:
+            raise ValueError(f"{function.name} has no implementation")
+        if function.zoned:
+            compute = partial(compute, self.zone)
+        runs = [self.argument(part, function.parameter(at)) for at, part in enumerate(parts)]
+        if not function.strict:
+            return lenient(compute, runs)
+        if len(runs) == 1:
+            return strict_of_one(compute, runs[0])
+        return strict_of_two(compute, *runs) if len(runs) == 2 else _strict(compute, runs)
+
+    def argument(self, part: Part, parameter: Parameter) -> Compiled:
+        """An argument as what a parameter asks for; NULL where it cannot be that."""
+        if parameter is ANY or (parameter.kind is not None and part.kind is parameter.kind):
+            return part.run
+        kind, accepts, convert, zone = parameter.kind, parameter.accepts, parameter.convert, self.zone
+        inner = part.run
+
+        def run(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> Value:
+            value = inner(event, arrays)
+            if value is None or type(value) is kind:
+                return value
+            return convert(value, zone) if type(value) in accepts else None
+
+        if not part.is_constant:
+            return run
+        try:
+            return constant(run(_EMPTY, _EMPTY)).run
+        except FAILURES:
+            return constant(None).run
+
+    def truth(self, part: Part) -> Compiled:
+        """A condition: TRUE, FALSE or something else, which counts as NULL."""
+        return part.run if part.text is None else constant(casting.to_boolean(part.text)).run
+
+    def compare(self, name: str, left: Part, right: Part) -> Callable[[Any, Any], bool | None]:
+        """The comparison of two values that are not NULL; a string literal is converted to meet the other."""
+        if right.text is not None:
+            with_right = comparison_with_text(name, right.text, self.zone)
+            return lambda value, text: with_right(value)
+        if left.text is not None:
+            with_left = comparison_with_text(MIRRORED[name], left.text, self.zone)
+            return lambda text, value: with_left(value)
+        return comparison(name, self.zone)
+
+
+Form: TypeAlias = Callable[[Compiler, Call, list[Part]], Compiled]
+
+
+def strict_of_one(compute: Callable[..., Value], first: Compiled) -> Compiled:
+    def run(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> Value:
+        try:
+            value = first(event, arrays)
+            return None if value is None else compute(value)
+        except FAILURES:
+            return None
+
+    return run
+
+
+def strict_of_two(compute: Callable[..., Value], first: Compiled, second: Compiled) -> Compiled:
+    def run(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> Value:
+        try:
+            left = first(event, arrays)
+            if left is None:
+                return None
+            right = second(event, arrays)
+            return None if right is None else compute(left, right)
+        except FAILURES:
+            return None
+
+    return run
+
+
+def _strict(compute: Callable[..., Value], runs: Sequence[Compiled]) -> Compiled:
+    def run(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> Value:
+        try:
+            values = []
+            for each in runs:
+                value = each(event, arrays)
+                if value is None:
+                    return None
+                values.append(value)
+            return compute(*values)
+        except FAILURES:
+            return None
+
+    return run
+
+
+def lenient(compute: Callable[..., Value], runs: Sequence[Compiled]) -> Compiled:
+    def run(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> Value:
+        values: list[Value] = []
+        for each in runs:
+            try:
+                values.append(each(event, arrays))
+            except FAILURES:
+                values.append(None)
+        try:
+            return compute(*values)
+        except FAILURES:
+            return None
+
+    return run

@@ -1,0 +1,1 @@
+"""How each form of expression is compiled that is no plain function of its arguments."""

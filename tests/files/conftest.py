@@ -1,0 +1,19 @@
+"""What the tests of files share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.files.making import Make
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    def make_file(name: str, data: bytes) -> Path:
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return make_file

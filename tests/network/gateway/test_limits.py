@@ -1,0 +1,207 @@
+"""Is every limit reached over HTTP told by its name, and does the broker go on?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import palio
+from palio import Event, Filter, LimitReached
+from palio.events import Limits as EventLimits
+from palio.network.gateway.tickets import SECONDS, Tickets
+from palio.network.security.limits import Limits
+from palio.network.security.principals import Principal
+from palio.network.security.tokens import Tokens
+from palio.network.server import Server
+from palio.routing import codec
+from palio.routing.messages import EventId, Publish
+from tests.network.gateway.serving import listening, serving
+from tests.network.running import run, url
+
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+def told(answer: httpx.Response, status: int, limit: str) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.json()["limit"] == limit
+
+
+def test_sizes_of_requests_events_and_conditions() -> None:
+    limits = Limits(
+        frame_bytes=2_000,
+        batch_events=3,
+        filter_bytes=300,
+        filter_conjunctions=16,
+        event=EventLimits(json_bytes=500, depth=5, attributes=10),
+    )
+
+    async def test() -> None:
+        async with serving(limits=limits) as (_, client):
+            for content in (b" " * 2_001, pieces(b" " * 1_001, b" " * 1_000)):
+                told(await client.post("/events", headers=LINES, content=content), 413, "frame_bytes")
+            assert (await client.post("/events", headers=LINES, content=b'{"n": 1}\n' * 3)).status_code == 200
+            told(await client.post("/events", headers=LINES, content=b'{"n": 1}\n' * 4), 413, "batch_events")
+            for event in ({"a": "x" * 500}, {"a": {"b": {"c": {"d": {"e": {}}}}}}, {f"a{n}": n for n in range(11)}):
+                assert (await client.post("/events", json=event)).status_code == 400
+            told(await client.get("/events", params={"where": "x = 1 OR " * 50 + "x = 2"}), 413, "filter_bytes")
+            product = " AND ".join(f"(a{n} = 1 OR b{n} = 1)" for n in range(5))
+            told(await client.get("/events", params={"where": product}), 422, "filter_conjunctions")
+            told(await client.post("/subscriptions", content=b" " * 301), 413, "filter_bytes")
+            assert (await client.get("/health")).status_code == 200
+
+    run(test)
+
+
+async def pieces(*parts: bytes) -> Any:
+    """A body of which nobody says beforehand how long it is."""
+    for part in parts:
+        yield part
+
+
+def test_connections_of_each_and_of_all() -> None:
+    async def test() -> None:
+        async with serving(limits=Limits(connections_per_principal=2)) as (server, client), AsyncExitStack() as open:
+            for _ in range(2):
+                await open.enter_async_context(listening(client))
+            told(await client.get("/events"), 429, "connections_per_principal")
+            await open.aclose()
+            while server.sessions:
+                await asyncio.sleep(0.01)
+            async with listening(client):
+                pass
+        async with serving(limits=Limits(connections=2)) as (server, client), AsyncExitStack() as open:
+            for _ in range(2):
+                await open.enter_async_context(listening(client))
+            assert (await client.get("/events")).status_code == 503
+
+    run(test)
+
+
+def test_subscriptions_of_each_over_all_its_connections() -> None:
+    async def test() -> None:
+        async with serving(limits=Limits(subscriptions_per_principal=2)) as (server, client):
+            async with listening(client), palio.connect(url(server)) as broker, broker.subscribe("x > 1"):
+                told(await client.get("/events"), 429, "subscriptions_per_principal")
+            while server.sessions:
+                await asyncio.sleep(0.01)
+            assert len(server.shares.subscriptions) == 0
+            assert len(server.shares.connections) == 0
+
+    run(test)
+
+
+def test_events_a_second_of_each_whatever_it_speaks() -> None:
+    async def test() -> None:
+        limits = Limits(events_per_second=0.001, burst_events=5)
+        async with serving(limits=limits) as (server, client), listening(client) as events:
+            three = b"".join(b'{"n": %d}\n' % n for n in range(3))
+            assert (await client.post("/events", headers=LINES, content=three)).status_code == 200
+            refused = await client.post("/events", headers=LINES, content=three)
+            told(refused, 429, "events_per_second")
+            assert refused.headers["retry-after"]
+            async with palio.connect(url(server)) as broker:
+                for n in (3, 4):
+                    await broker.publish({"n": n}, confirm=True)
+                with pytest.raises(LimitReached, match="too fast"):
+                    await broker.publish({"n": 5}, confirm=True)
+            assert [(await events.next())["data"]["n"] for _ in range(5)] == [0, 1, 2, 3, 4]
+
+    run(test)
+
+
+async def said_slowly(server: Server, *parts: bytes) -> bytes:
+    """What a connection is answered that sends these and then nothing more."""
+    assert server.gateway is not None
+    reader, writer = await asyncio.open_connection(*server.gateway.address)
+    for part in parts:
+        writer.write(part)
+        await writer.drain()
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def test_heads_and_bodies_that_do_not_come_are_not_waited_for() -> None:
+    async def test() -> None:
+        async with serving(limits=Limits(handshake_seconds=0.3)) as (server, client):
+            assert await said_slowly(server) == b""
+            assert await said_slowly(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\n") == b""
+            second = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            answered = await said_slowly(server, second, b"GET /heal")
+            assert answered.count(b"HTTP/1.1 200 OK") == 1
+            head = b"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+            assert b"HTTP/1.1 408" in await said_slowly(server, head, b'{"n"')
+            async with listening(client) as events:  # what has greeted may be silent for as long as it likes
+                await asyncio.sleep(0.6)
+                await client.post("/events", json={"n": 1})
+                assert (await events.next())["data"] == {"n": 1}
+
+    run(test)
+
+
+def test_a_listener_that_does_not_read_loses_events_by_its_own_rule_and_not_the_brokers_memory() -> None:
+    async def test() -> None:
+        async with serving(flow={"queue": 10}) as (server, client):
+            assert server.gateway is not None
+            reader, writer = await asyncio.open_connection(*server.gateway.address, limit=1_000)
+            writer.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await reader.readuntil(b"retry")
+            lines = b"".join(json.dumps({"n": n, "text": "x" * 20_000}).encode() + b"\n" for n in range(100))
+            (outlet,) = [each for session in server.sessions for each in session.outlets.values()]
+            while not outlet.waiting:
+                assert (await client.post("/events", headers=LINES, content=lines)).status_code == 200
+            assert len(outlet.waiting) == 10
+            assert server.host.drops["subscriber slow: drop_oldest"] == outlet.dropped > 0
+            writer.close()
+
+    run(test)
+
+
+def test_conditions_that_could_take_for_ever_are_refused() -> None:
+    async def test() -> None:
+        async with serving() as (_, client):
+            for pattern in ("(a+)+\\\\1", "(?=a)b", "a{1,5000}{1,5000}"):
+                answer = await client.get("/events", params={"where": f"x RLIKE '{pattern}'"})
+                assert answer.status_code == 400, pattern
+
+    run(test)
+
+
+def test_tickets_end_and_there_are_not_too_many() -> None:
+    tickets = Tickets()
+    ticket = tickets.give("desk", 0.0)
+    assert tickets.take(ticket, SECONDS - 0.1) == "desk"
+    late = tickets.give("desk", 0.0)
+    with pytest.raises(palio.AuthenticationFailed):
+        tickets.take(late, SECONDS)
+    for _ in range(10_000):
+        tickets.give("desk", 100.0)
+    with pytest.raises(LimitReached, match="tickets"):
+        tickets.give("desk", 100.0)
+    tickets.give("desk", 100.0 + SECONDS)
+
+
+def test_what_is_not_granted_is_not_handed_over_even_where_a_subscription_asks_for_it(tmp_path: Path) -> None:
+    """An annotated event says itself where it goes; the last look, at delivery, is what keeps it from going there."""
+    tokens = Tokens(tmp_path)
+    desk = Principal("desk", may_subscribe=Filter.parse("n > 1"))
+    tokens.add(desk)
+
+    async def test() -> None:
+        async with serving(data=tmp_path) as (server, _):
+            session = server.open_session(desk, "test")
+            await session.subscribe("mine", Filter.everything)
+            for n in (1, 2):
+                body = codec.encode_event(Event.from_dict({"n": n}))
+                session.offer(("mine",), Publish(EventId(1, 1, n), body))
+            assert [codec.decode_event(each.event.body).get("n") for each in session.take(10)] == [2]
+            assert server.host.drops["not permitted"] == 1
+            server.left(session)
+
+    run(test)
