@@ -90,7 +90,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(
     ("id", "where", "options", "reason"),
     [
         ("a", "x >", {}, "where a value should stand"),
-        ("", "x = 1", {}, "an id must not be empty"),
+        ("", "x = 1", {}, "an id is empty"),
         (7, "x = 1", {}, "an id is text"),
         ("\ud800", "x = 1", {}, "lone surrogate"),
         ("a", "x = '\ud800'", {}, "what JSON can hold"),
@@ -108,9 +108,9 @@ def test_a_bad_one_never_comes_into_the_log(
 
 
 def test_of_many_the_bad_ones_are_set_aside(log: SubscriptionLog) -> None:
-    many = [Subscription("c", "x = 3"), Subscription("d", "x >"), Subscription("c", "x = 4"), Subscription("", "x = 1")]
-    refused = log.extend(many)
-    assert [each.id for each in refused] == ["c", "", "d"]
+    never = Subscription("e", "x = 1", metadata={"rate": float("nan")})
+    refused = log.extend([Subscription("c", "x = 3"), Subscription("d", "x >"), Subscription("c", "x = 4"), never])
+    assert [each.id for each in refused] == ["c", "e", "d"]
     assert "where a value should stand" in refused[2].reason
     log.commit()
     assert contents(log) == {"a": "x = 10", "c": "x = 3"}

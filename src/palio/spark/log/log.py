@@ -131,7 +131,7 @@ class SubscriptionLog:
         refused, given = [], dict[str, Subscription]()
         for each in map(_without_filter, subscriptions):
             if not _is_writable(each):
-                refused.append(Refused(each.id, _not_writable(each)))
+                refused.append(Refused(each.id, _NOT_WRITABLE))
             elif each.id in given:
                 refused.append(Refused(each.id, "another subscription has this id"))
             else:
@@ -388,7 +388,7 @@ def _checked(subscription: Subscription) -> Subscription:
     """A subscription that can be written, and that can be used when it is read."""
     subscription = _without_filter(subscription)
     if not _is_writable(subscription):
-        raise InvalidSubscription(subscription.id, _not_writable(subscription))
+        raise InvalidSubscription(subscription.id, _NOT_WRITABLE)
     text = subscription.language == "sql" and isinstance(subscription.where, str)
     if not (text and Shaped.read(subscription.where, subscription.timezone)):
         _ = subscription.filter
@@ -406,10 +406,7 @@ def _without_filter(subscription: Subscription) -> Subscription:
 
 def _is_writable(subscription: Subscription) -> bool:
     held = [subscription.language, subscription.timezone, subscription.where, dict(subscription.metadata)]
-    return subscription.id != "" and is_json(held)
+    return is_json(held)
 
 
-def _not_writable(subscription: Subscription) -> str:
-    if not subscription.id:
-        return "an id must not be empty"
-    return "a log holds what JSON can hold: texts, numbers, lists and objects of them"
+_NOT_WRITABLE: Final = "a log holds what JSON can hold: texts, numbers, lists and objects of them"
