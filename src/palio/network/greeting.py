@@ -69,7 +69,7 @@ class Greeter:
         if principal.role not in ("broker", "admin"):
             raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
         self._done(channel)
-        self._server.neighbours.accept(channel, frames)
+        self._server.neighbours.accept(channel, frames, principal)
 
     def _done(self, channel: Channel) -> None:
         self._forget(channel)

@@ -20,6 +20,8 @@ from palio.network.channel import Channel
 from palio.network.links.connector import Connector
 from palio.network.links.tcp import TcpLink
 from palio.network.links.udp import Dialled, Listening, UdpLink, check_udp
+from palio.network.security.grants import LinkFilters
+from palio.network.security.principals import Principal
 from palio.network.settings import Settings
 from palio.routing import codec
 from palio.routing.frames import Hello
@@ -47,6 +49,7 @@ class Neighbours:
         self._links: dict[int, TcpLink | UdpLink] = {}
         self._connectors: dict[int, Connector] = {}
         self._of: dict[tuple[int, type], int] = {}  # the link of each neighbour that dialled
+        self._principals: dict[int, Principal] = {}  # who dialled, by link
         self._sockets: list[asyncio.DatagramTransport] = []
 
     # Dialling
@@ -54,6 +57,9 @@ class Neighbours:
     async def dial(self, address: Address) -> None:
         """Keep a link to a broker from now on."""
         number = next(self._numbers)
+        filters = self._settings.links.get(str(address))
+        if filters is not None:
+            self._gate(number, filters)
         if address.scheme == "palio+udp":
             check_udp(address, self._is_open)
             datagrams = UdpLink(self._host, number, str(address), self._settings.heartbeat, dials=True)
@@ -101,7 +107,27 @@ class Neighbours:
 
     # Being dialled
 
-    def accept(self, channel: Channel, frames: list[bytes]) -> None:
+    def revise(self, name: str, principal: Principal | None) -> None:
+        """The grants of a broker changed, or it may not be linked any more."""
+        for number in [number for number, each in self._principals.items() if each.name == name]:
+            if principal is None or principal.role not in ("broker", "admin"):
+                self._links[number].close("it may not be linked any more")
+            else:
+                self._let_pass(number, principal)
+
+    def _let_pass(self, number: int, principal: Principal) -> None:
+        """What a broker may hear leaves for it, and what it may say comes in by it."""
+        self._principals[number] = principal
+        self._gate(number, LinkFilters.of(principal))
+
+    def _gate(self, number: int, filters: LinkFilters) -> None:
+        gates = self._host.node.broker.gates
+        if filters.are_open:
+            gates.pop(number, None)
+        else:
+            gates[number] = filters
+
+    def accept(self, channel: Channel, frames: list[bytes], principal: Principal) -> None:
         """A broker has connected; what it said so far begins with its greeting."""
         hello = codec.decode(frames[0])
         if type(hello) is not Hello:
@@ -119,6 +145,7 @@ class Neighbours:
             old = link.channel
             link.lost(old, "the neighbour connected again")
             old.abort("the neighbour connected again")
+        self._let_pass(number, principal)
         link.where = channel.peer
         log.info("linked", extra={"address": channel.peer, "neighbour": hello.node})
         link.adopt(channel, frames)

@@ -171,6 +171,7 @@ class Server:
                 for session in [each for each in self.sessions if each.principal.name == name]:
                     session.revise(principal)
                 revise_durable(self.host, name, principal)
+                self.neighbours.revise(name, principal)
 
     def arrived(self, channel: Channel) -> str | None:
         """A connection that nobody knows yet; why it is not let in, where it is not."""

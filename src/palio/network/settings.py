@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from palio.errors import InputError, InvalidArgument
+from palio.filters.filter import Filter
 from palio.network.addresses import Address
 from palio.network.gateway.settings import HttpSettings
 from palio.network.outlets import OVERFLOWS
 from palio.network.protocol import Overflow
+from palio.network.security.grants import OPEN, LinkFilters
 from palio.network.security.limits import Limits
 from palio.network.security.tls import ClientTls, ServerTls
 from palio.network.store.interface import Keeping
@@ -59,6 +61,7 @@ class Settings:
     keeping: Keeping = field(default_factory=Keeping)
     safety: Safety = "durable"
     http: HttpSettings | None = None  # None is no HTTP at all
+    links: Mapping[str, LinkFilters] = field(default_factory=dict)  # what passes a link that is dialled, by its address
     insecure: bool = False  # whether strangers may be listened to without TLS and tokens
 
     @property
@@ -80,6 +83,8 @@ class Settings:
         for name in ("limits", "flow", "keeping"):
             if isinstance(changes.get(name), Mapping):
                 changes[name] = _changed(getattr(self, name), changes[name], name)
+        if "links" in changes:
+            changes["links"] = {str(Address.parse(at)): _filters(given) for at, given in changes["links"].items()}
         if isinstance(changes.get("http"), str):
             changes["http"] = None if changes["http"] == "off" else HttpSettings.at(changes["http"])
         if isinstance(changes.get("http"), Mapping):
@@ -105,6 +110,13 @@ def read_table(path: Path) -> dict[str, Any]:
 def _changed(table: Any, given: Mapping[str, Any], name: str) -> Any:
     _check_names(given, {each.name for each in fields(table)}, f"setting of {name}")
     return replace(table, **given)
+
+
+def _filters(given: LinkFilters | Mapping[str, str]) -> LinkFilters:
+    if isinstance(given, LinkFilters):
+        return given
+    _check_names(given, {each.name for each in fields(LinkFilters)}, "filter of a link")
+    return replace(OPEN, **{name: Filter.parse(condition) for name, condition in given.items()})
 
 
 def _check_names(given: Mapping[str, Any], known: set[str], what: str) -> None:

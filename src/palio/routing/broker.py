@@ -78,6 +78,7 @@ class Broker:
         "_unanswered",
         "_waves",
         "combination",
+        "gates",
         "incarnation",
         "node",
         "tables",
@@ -105,6 +106,7 @@ class Broker:
         self._announcing = Announcing(self._forwarding, reports)
         self.tables = Tables(node, combination, reports or self._events)
         self._events.serve(self.tables.wants)
+        self.gates = self._events.gates
         offers = self.tables.offers if combination.advertisements else None
         entrance = Entrance(node, incarnation, self._events, self._keeping, offers)
         self._waves = Waves(node, incarnation)

@@ -17,6 +17,7 @@ from palio.filters.filter import Filter
 from palio.routing.effects import UNWANTED, Deliver, Drop, Effect, Job
 from palio.routing.forwarding import headers
 from palio.routing.forwarding.protocol import Arrival, Forwarding, Route, Working
+from palio.routing.gates import Gate, let_out, shut_out
 from palio.routing.keeping.keeping import Keeping
 from palio.routing.local import LocalTable
 from palio.routing.messages import LOCAL, EventId, Key, Publish
@@ -29,13 +30,14 @@ _REMEMBERED: Final = 65_536  # events that a broker knows to have seen
 class EventPath:
     """Routes events, and hears for the forwarding what is wanted."""
 
-    __slots__ = ("_arrivals", "_clients", "_forwarding", "_index", "_keeping", "_outbox", "_seen", "_works")
+    __slots__ = ("_arrivals", "_clients", "_forwarding", "_index", "_keeping", "_outbox", "_seen", "_works", "gates")
 
     def __init__(self, forwarding: Forwarding, outbox: Outbox, keeping: Keeping, may_circle: bool) -> None:
         self._forwarding = forwarding
         self._works = forwarding if isinstance(forwarding, Working) else None
         self._outbox = outbox
         self._keeping = keeping
+        self.gates: dict[int, Gate] = {}  # those links that not everything may pass
         self._clients: LocalTable | None = None
         self._index: Wants | None = None
         self._arrivals: list[Arrival] = []
@@ -46,7 +48,10 @@ class EventPath:
         self._clients = clients
 
     def take(self, arrival: Arrival) -> Drop | None:
-        """An event to route at the end of the batch; one that was here before is dropped."""
+        """An event to route at the end of the batch; one that was here before, or may not come in, is dropped."""
+        if self.gates and shut_out(arrival, self.gates):
+            self._keeping.pass_by(arrival)
+            return Drop("not admitted by its link", arrival.message)
         if self._seen is not None:
             message = arrival.message
             # Each attempt with a kept event is one event.
@@ -72,7 +77,7 @@ class EventPath:
         except PalioError:
             arrivals, routes, local = self._one_by_one(arrivals, effects)
         for arrival, route, keys in zip(arrivals, routes, local, strict=True):
-            self._carry_out(arrival, route, keys, effects)
+            self._carry_out(arrival, let_out(arrival, route, self.gates) if self.gates else route, keys, effects)
         return effects
 
     def work(self) -> list[Job]:

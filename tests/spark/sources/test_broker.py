@@ -13,6 +13,7 @@ import pytest
 from palio import Event, connect_blocking
 from palio.errors import PalioError, PipelineError
 from palio.network.store import Keeping, SqliteStore
+from palio.network.store.interface import Writable
 from palio.routing import codec
 from palio.routing.effects import Finished, Logged
 from palio.routing.messages import EventId, Publish
@@ -32,11 +33,13 @@ def fill(directory: Path, prices: range, **keeping: Any) -> int:
     """Put events into the log of a broker that is not running; its node number."""
     store = SqliteStore(directory, Keeping(**keeping))
     node = store.open().node
+    entries: list[Writable] = []
     for price in prices:
         id = EventId(node, 1, price)
         content = {"symbol": "ACME" if price % 2 else "INIT", "price": price, "quote": {"day": date(2026, 11, 15)}}
         body = codec.encode_event(Event.from_dict(content, id=f"e{price}", source="/exchange"))
-        store.write([Logged(Publish(id, body), "exchange"), Finished(id)])
+        entries += [Logged(Publish(id, body), "exchange"), Finished(id)]
+    store.write(entries)
     store.retain()
     store.close()
     return node

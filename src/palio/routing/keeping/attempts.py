@@ -48,6 +48,10 @@ class Attempts:
         """Say that an attempt must be made again."""
         self._answer(upstream, Acknowledged(id, number, whole=False))
 
+    def pass_by(self, upstream: int, id: EventId, number: int) -> None:
+        """Say that an attempt is done here, with nothing to do."""
+        self._answer(upstream, Acknowledged(id, number, whole=True))
+
     def acknowledged(self, link: int, said: Acknowledge) -> None:
         for each in said.events:
             attempt = self._under_way.get(each.id)

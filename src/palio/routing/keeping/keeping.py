@@ -183,6 +183,12 @@ class Keeping:
             self.stirs = True
             self._attempts.refuse(arrival.interface, arrival.message.id, arrival.message.kept.attempt)
 
+    def pass_by(self, arrival: Arrival) -> None:
+        """An event that may not come in: nobody behind this broker is to have it, and nobody waits for it."""
+        if arrival.message.kept is not None:
+            self.stirs = True
+            self._attempts.pass_by(arrival.interface, arrival.message.id, arrival.message.kept.attempt)
+
     # What is to be said and written
 
     def tell(self) -> list[Effect]:

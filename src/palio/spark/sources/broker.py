@@ -25,7 +25,7 @@ from palio.errors import PipelineError
 from palio.filters.filter import Filter
 from palio.network.client.log import LoggedEvent
 from palio.spark.broker_connection import Brokers
-from palio.spark.sinks.broker import BrokerStreamWriter, BrokerWriter, Publishing
+from palio.spark.broker_publishing import BrokerStreamWriter, BrokerWriter, Publishing
 from palio.spark.sources.offsets import NumberedReader, NumberedStreamReader, Reading
 
 if TYPE_CHECKING:

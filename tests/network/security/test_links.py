@@ -1,0 +1,130 @@
+"""Does a link let out what the neighbour may hear and in what it may say, and nothing else, now and after a change?"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import palio
+from palio import Filter
+from palio.network.client.subscription import Subscription
+from palio.network.security.principals import Principal, unrestricted
+from palio.network.security.tokens import Tokens
+from palio.network.server import Server
+from tests.network.running import broker, run, until, up, url
+
+LEAF = Principal("leaf", "broker", Filter.parse("region = 'eu'"), Filter.parse("public"))
+
+
+@asynccontextmanager
+async def linked(folder: Path, **changes: Any) -> AsyncIterator[tuple[Server, Server, str]]:
+    """A hub with tokens, a leaf that dialled it, and the hub's owner's token."""
+    tokens = Tokens(folder)
+    owner, leaf = tokens.add(unrestricted("owner")), tokens.add(LEAF)
+    async with broker(data=folder) as hub, broker(connect=hub.addresses, token=leaf, **changes) as there:
+        await until(lambda: bool(up(hub) and up(there)))
+        yield hub, there, owner
+
+
+async def heard(events: Subscription, count: int) -> list[object]:
+    return [(await anext(events)).get("n") for _ in range(count)]
+
+
+def test_what_leaves_and_what_comes_in_is_what_was_granted(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            linked(tmp_path) as (hub, leaf, owner),
+            palio.connect(url(hub), token=owner) as at_hub,
+            palio.connect(url(leaf)) as at_leaf,
+            at_hub.subscribe("n > 0", confirm="network") as of_hub,
+            at_leaf.subscribe("n > 0", confirm="network") as of_leaf,
+        ):
+            for confirm in (False, True):
+                for n, region in ((1, "eu"), (2, "us"), (3, "eu")):
+                    await at_hub.publish({"n": n, "region": region}, confirm=confirm)
+                assert await heard(of_leaf, 2) == [1, 3]
+                assert await heard(of_hub, 3) == [1, 2, 3]
+                for n, public in ((4, True), (5, False), (6, True)):
+                    await at_leaf.publish({"n": n, "public": public}, confirm=confirm)
+                assert await heard(of_hub, 2) == [4, 6]
+                assert await heard(of_leaf, 3) == [4, 5, 6]
+            assert hub.host.drops["not admitted by its link"] == 2
+
+    run(test)
+
+
+def test_a_confirmed_event_that_may_not_pass_is_dealt_with_and_not_sent_for_ever(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            linked(tmp_path) as (hub, leaf, owner),
+            palio.connect(url(hub), token=owner) as at_hub,
+            palio.connect(url(leaf)) as at_leaf,
+            at_hub.subscribe("n > 0", durable="all", confirm="network") as events,
+        ):
+            for n in (1, 2):
+                await at_leaf.publish({"n": n, "public": n == 2}, confirm=True)
+            assert await heard(events, 1) == [2]
+            await until(lambda: not leaf.host.node.broker._keeping._attempts._under_way)
+            assert hub.host.drops["not admitted by its link"] == 1
+
+    run(test)
+
+
+def test_a_link_follows_its_principal(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            linked(tmp_path) as (hub, leaf, owner),
+            palio.connect(url(hub), token=owner) as at_hub,
+            palio.connect(url(leaf)) as at_leaf,
+            at_leaf.subscribe("n > 0", confirm="network") as events,
+        ):
+            Tokens(tmp_path).change(replace(LEAF, may_subscribe=Filter.parse("region = 'us'")))
+            gates = hub.host.node.broker.gates
+            await until(lambda: all(str(gate.exports) == "region = 'us'" for gate in gates.values()))
+            for n, region in ((1, "eu"), (2, "us")):
+                await at_hub.publish({"n": n, "region": region})
+            assert await heard(events, 1) == [2]
+            Tokens(tmp_path).remove("leaf")
+            await until(lambda: not up(hub))
+
+    run(test)
+
+
+def test_who_dials_has_a_say_too(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with broker() as hub:
+            address = url(hub)
+            links = {address: {"imports": "n > 1", "exports": "n < 5"}}
+            async with (
+                broker(connect=address, links=links) as leaf,
+                palio.connect(address) as at_hub,
+                palio.connect(url(leaf)) as at_leaf,
+            ):
+                await until(lambda: bool(up(hub) and up(leaf)))
+                async with (
+                    at_hub.subscribe("n > 0", confirm="network") as of_hub,
+                    at_leaf.subscribe("n > 0", confirm="network") as of_leaf,
+                ):
+                    for n in (1, 2):
+                        await at_hub.publish({"n": n})
+                    assert await heard(of_leaf, 1) == [2]
+                    assert await heard(of_hub, 2) == [1, 2]
+                    for n in (6, 3):
+                        await at_leaf.publish({"n": n})
+                    assert await heard(of_hub, 1) == [3]
+
+    run(test)
+
+
+def test_a_client_cannot_be_a_broker(tmp_path: Path) -> None:
+    token = Tokens(tmp_path).add(Principal("desk", may_subscribe=Filter.everything))
+
+    async def test() -> None:
+        async with broker(data=tmp_path) as hub, broker(connect=hub.addresses, token=token) as leaf:
+            await until(lambda: "broker" in leaf.neighbours.describe()[0]["reason"])
+            assert not up(hub)
+
+    run(test)
