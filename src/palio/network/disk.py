@@ -7,16 +7,31 @@ records of sessions are answered at once, as if they were written, and only the 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Final
 
+from palio import errors
 from palio.errors import PalioError
 from palio.network.replaying import log_page
-from palio.network.store.interface import Store, Writable
-from palio.routing.effects import Read, Record
+from palio.network.store.interface import Acknowledged, Store, Writable
+from palio.routing.effects import (
+    Client,
+    NotPersisted,
+    Persist,
+    Persisted,
+    Queued,
+    QueueFree,
+    QueueFull,
+    Read,
+    Record,
+)
 from palio.routing.messages import LogPage
+from palio.routing.node import NodeInput
 
+log = logging.getLogger("palio.disk")
 PASSING: Final = "session "  # how the names of clients begin that are connections
 
 
@@ -48,3 +63,53 @@ class StoreDisk:
             return log_page(read, self._store.log, node)
         except PalioError:
             return None
+
+
+class Writing:
+    """What the effects of a broker write. `queued` hears which client has more in a queue of its own."""
+
+    def __init__(
+        self,
+        disk: StoreDisk,
+        give: Callable[[NodeInput], None],
+        queued: Callable[[Client], None],
+        drops: Counter[str],
+    ) -> None:
+        self._disk = disk
+        self._give = give
+        self._queued = queued
+        self._drops = drops
+        self._full: set[tuple[Client, str]] = set()  # durable queues that take no more
+
+    def persist(self, effect: Persist) -> None:
+        """Write records, and tell the broker what became of them."""
+
+        def answered(error: PalioError | None) -> None:
+            if error is not None:
+                self._failed(effect.token, error)
+                return
+            self._give(Persisted(effect.token))
+            for record in effect.records:
+                if type(record) is Queued:
+                    self._queued(record.client)
+
+        self._disk.write(effect.records, answered)
+
+    def acknowledge(self, done: Acknowledged) -> None:
+        """Events of a durable subscription are not kept any more; a queue that was full takes more then."""
+
+        def answered(error: PalioError | None) -> None:
+            key = (done.client, done.name)
+            if error is None and key in self._full:
+                self._full.discard(key)
+                self._give(QueueFree(*key))
+
+        self._disk.write([done], answered)
+
+    def _failed(self, token: int, error: PalioError) -> None:
+        log.error("not written", extra={"reason": str(error)})
+        self._drops["not written"] += 1
+        if isinstance(error, errors.QueueFull):
+            self._full.add((error.client, error.name))
+            self._give(QueueFull(error.client, error.name))
+        self._give(NotPersisted(token, str(error)))

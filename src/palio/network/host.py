@@ -8,17 +8,15 @@ goes to one connection leaves in one write.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, Protocol, cast
 
-from palio import errors
-from palio.errors import PalioError
 from palio.network.channel import Channel
-from palio.network.store.interface import Acknowledged, Writable
+from palio.network.disk import StoreDisk, Writing
+from palio.network.store.interface import Acknowledged
 from palio.routing import codec
 from palio.routing.clients import Accepted, Answer, PublishClient
 from palio.routing.effects import (
@@ -28,12 +26,7 @@ from palio.routing.effects import (
     Deliver,
     Drop,
     Lane,
-    NotPersisted,
     Persist,
-    Persisted,
-    Queued,
-    QueueFree,
-    QueueFull,
     Read,
     ReadDone,
     Reply,
@@ -43,11 +36,10 @@ from palio.routing.effects import (
     Work,
     WorkDone,
 )
-from palio.routing.messages import LogPage, Publish
+from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Node, NodeInput
 from palio.routing.session import Transmit
 
-log = logging.getLogger("palio.host")
 _IDLE: Final = 0.0005  # seconds without work after which nobody waits for more to handle together
 _AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
 
@@ -82,26 +74,17 @@ class QueueEnd(ClientEnd, Protocol):
         """Something was written to its queue."""
 
 
-class Disk(Protocol):
-    """Where entries go; the answer comes in the loop's own thread: None once they are safe, or why they are not."""
-
-    def write(self, entries: Sequence[Writable], answered: Callable[[PalioError | None], None]) -> None: ...
-
-    def read(self, read: Read, node: int) -> LogPage | None:
-        """Called in another thread."""
-        ...
-
-
 class Host:
     """One node, its links and its clients. `now` is the clock of this machine that never jumps."""
 
-    def __init__(self, node: Node, disk: Disk) -> None:
+    def __init__(self, node: Node, disk: StoreDisk) -> None:
         self.node = node
         self.links: dict[int, LinkEnd] = {}
         self.clients: dict[Client, ClientEnd] = {}
         self.drops: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self._disk = disk
+        self._writing = Writing(disk, self.give, self._queued, self.drops)
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
         self._inputs: list[NodeInput] = []
@@ -114,7 +97,6 @@ class Host:
         self._touched: dict[ClientEnd, None] = {}
         self._blocking: set[object] = set()
         self._held: list[Transmit | Reply] = []
-        self._full: set[tuple[Client, str]] = set()  # durable queues that take no more
         self._workers = ThreadPoolExecutor(1, "palio-work")
         self._closed = False
 
@@ -250,42 +232,19 @@ class Host:
             self._touched[end] = None
 
     def _persist(self, effect: Persist) -> None:
-        def answered(error: PalioError | None) -> None:
-            if error is not None:
-                self._not_written(effect.token, error)
-                return
-            self.give(Persisted(effect.token))
-            for record in effect.records:
-                if type(record) is Queued:
-                    self._queued(record)
+        self._writing.persist(effect)
 
-        self._disk.write(effect.records, answered)
+    def acknowledge(self, done: Acknowledged) -> None:
+        """Events of a durable subscription need not be kept any more."""
+        self._writing.acknowledge(done)
 
-    def _queued(self, record: Queued) -> None:
-        end = self.clients.get(record.client)
+    def _queued(self, client: Client) -> None:
+        """Something was written to a queue of a client."""
+        end = self.clients.get(client)
         if end is not None and hasattr(end, "queued_more"):
             cast(QueueEnd, end).queued_more()
             self.counts["out"] += 1
             self._wake(end)
-
-    def _not_written(self, token: int, error: PalioError) -> None:
-        log.error("not written", extra={"reason": str(error)})
-        self.drops["not written"] += 1
-        if isinstance(error, errors.QueueFull):
-            self._full.add((error.client, error.name))
-            self.give(QueueFull(error.client, error.name))
-        self.give(NotPersisted(token, str(error)))
-
-    def acknowledge(self, done: Acknowledged) -> None:
-        """Events of a durable subscription need not be kept any more."""
-
-        def answered(error: PalioError | None) -> None:
-            key = (done.client, done.name)
-            if error is None and key in self._full:
-                self._full.discard(key)
-                self.give(QueueFree(*key))
-
-        self._disk.write([done], answered)
 
     def _wake(self, end: ClientEnd) -> None:
         """Let a client look, at the end of the batch or, outside of one, in the next turn of the loop."""

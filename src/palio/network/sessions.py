@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from palio.errors import LimitReached, PalioError, Refused
 from palio.filters.filter import Filter
-from palio.network.confirming import Answered, Confirming, error_of
+from palio.network.asking import Asking
 from palio.network.durable import DurableOutlet
 from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
-from palio.network.security.grants import check_annotation, effective, may_hear, published_by, revised
+from palio.network.publishing import Answered, Publishing, error_of, waiter
+from palio.network.security.grants import effective, may_hear, revised
 from palio.network.security.limits import Limits, check_filter
-from palio.network.security.principals import ANY_SOURCE, Principal
+from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
 from palio.routing import clients, codec
 from palio.routing.clients import Answer, ClientRequest, Confirm
@@ -64,7 +65,6 @@ class Session:
         self.principal = principal
         self.app = app
         self.outlets: dict[str, Outlet | DurableOutlet] = {}
-        self.published = 0
         self.woken: Callable[[], None] = self._wake
         self.ended: Callable[[PalioError], None] = lambda reason: self._wake()
         self.cancelled: Callable[[str], None] = lambda name: None
@@ -74,13 +74,12 @@ class Session:
         self._limits = limits
         self._flow = flow
         self._shares = shares
-        self._reserved = 0  # events that were counted before they are submitted
-        self._may_all = _may_all(principal)
         self._hears_all = principal.may_subscribe == Filter.everything
         self._wanted: dict[str, Filter] = {}
         self._subscribing: dict[str, Answered] = {}
         whose = f"{principal.name}/{publisher}" if publisher else client
-        self._confirming = Confirming(self._ask, flow.window, whose)
+        self._publishing = Publishing(self._ask, principal, shares, flow.window, whose)
+        self.asking = Asking(self._ask)
         self._advertised: set[str] = set()
         self._something = asyncio.Event()
         self._is_open = True
@@ -153,23 +152,16 @@ class Session:
 
     def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> int:
         """Publish an event; `answered`, where it is given, asks for its confirmation, and it has a number."""
-        if not self._may_all:
-            body = self._checked(body)
-            check_annotation(self.principal, header)
-        if self._shares.has_rate and not self._reserved:
-            self._shares.publish(self.principal.name, 1)
-        self._reserved = max(0, self._reserved - 1)
-        self.published += 1
-        if answered is None:
-            self._ask(clients.PublishClient(body, header))
-            return 0
-        return self._confirming.publish(body, header, answered)
+        return self._publishing.submit(body, header, answered)
 
     def reserve(self, events: int) -> None:
         """So many events are going to be submitted, all or none; LimitReached where that is too fast."""
-        if self._shares.has_rate:
-            self._shares.publish(self.principal.name, events)
-            self._reserved += events
+        self._publishing.reserve(events)
+
+    @property
+    def published(self) -> int:
+        """How many events this client published."""
+        return self._publishing.published
 
     def revise(self, principal: Principal | None) -> None:
         """The grants of this client changed, or it is not known any more: what it may not hear now, it gets no more."""
@@ -178,7 +170,7 @@ class Session:
             self.end("you are not let in any more")
             return
         self.principal = revision.principal
-        self._may_all = _may_all(revision.principal)
+        self._publishing.revise(revision.principal)
         self._hears_all = revision.principal.may_subscribe == Filter.everything
         for name in revision.remove:
             self.request_unsubscription(name)
@@ -226,7 +218,8 @@ class Session:
             self.unadvertise(name)
         self._host.clients.pop(self.client, None)
         self._host.give(ClientGone(self.client))
-        self._confirming.close(gone)
+        self._publishing.close(gone)
+        self.asking.close(gone)
         self._wake()
 
     # The same for those who can wait
@@ -243,7 +236,7 @@ class Session:
         credit: int | None = None,
     ) -> None:
         """Deliver what matches; done when the broker knows, or with `confirm="network"` when all do."""
-        done, answered = _waiter()
+        done, answered = waiter()
         self.request_subscription(
             name, wanted, answered, durable=durable, confirm=confirm, queue=queue, overflow=overflow, credit=credit
         )
@@ -254,7 +247,7 @@ class Session:
 
     async def publish(self, body: bytes, header: bytes = b"") -> Receipt:
         """Publish an event, and wait until it is confirmed."""
-        done, answered = _waiter()
+        done, answered = waiter()
         number = self.submit(body, header, answered)
         await done
         return Receipt(number)
@@ -308,13 +301,19 @@ class Session:
 
     def answer(self, answer: Answer) -> None:
         match answer:
+            case clients.Accepted(number) if number < 0:
+                self.asking.answered(number, None)
             case clients.Accepted(number):
-                self._confirming.accepted(number)
+                self._publishing.accepted(number)
+            case clients.Past(number):
+                self.asking.answered(number, answer)
+            case clients.Refused(number=number) if number < 0:
+                self.asking.answered(number, error_of(answer))
             case clients.Refused():
-                if not self._confirming.refused(answer):
+                if not self._publishing.refused(answer):
                     self._unasked(error_of(answer))
             case clients.Proceed():
-                self._confirming.proceed()
+                self._publishing.proceed()
             case clients.Confirmed(name):
                 self._subscribing.pop(name, _ignore)(None)
             case clients.Cancelled(name):
@@ -345,32 +344,6 @@ class Session:
         if len(self._advertised) >= most:
             raise LimitReached("subscriptions_per_principal", most, f"{self.principal.name} has enough of them")
 
-    def _checked(self, body: bytes) -> bytes:
-        """The body of an event as this client may publish it."""
-        event = codec.decode_event(body)
-        permitted = published_by(self.principal, event)
-        return body if permitted is event else codec.encode_event(permitted)
-
-
-def _waiter() -> tuple[asyncio.Future[None], Answered]:
-    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def answered(error: PalioError | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
-
-    return future, answered
-
 
 def _ignore(error: PalioError | None) -> None:
     pass
-
-
-def _may_all(principal: Principal) -> bool:
-    """Whether nothing that it publishes need be looked at."""
-    is_free = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
-    return is_free and principal.may_annotate

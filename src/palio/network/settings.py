@@ -53,6 +53,7 @@ class Settings:
     advertisements: bool = False
     options: Mapping[str, Any] = field(default_factory=lambda: {"circles": True})
     heartbeat: float = 5.0
+    watch: float = 2.0  # seconds between two looks at who is let in, and at what was counted
     token: str = ""  # with which this broker greets others
     limits: Limits = field(default_factory=Limits)
     flow: Flow = field(default_factory=Flow)
@@ -61,6 +62,7 @@ class Settings:
     keeping: Keeping = field(default_factory=Keeping)
     safety: Safety = "durable"
     http: HttpSettings | None = None  # None is no HTTP at all
+    stamps: bool = False  # whether events carry the times at which links wrote and read them
     links: Mapping[str, LinkFilters] = field(default_factory=dict)  # what passes a link that is dialled, by its address
     insecure: bool = False  # whether strangers may be listened to without TLS and tokens
 

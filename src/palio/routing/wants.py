@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from palio.events import Event
 from palio.filters.filter import Filter
@@ -13,10 +13,14 @@ from palio.routing.messages import LOCAL, Key
 
 
 class Wanted(NamedTuple):
-    """Who wants an event: the links to neighbours, and the keys of local clients, both in no order."""
+    """Who wants an event: the links to neighbours, in order, and the keys of local clients, in none."""
 
-    links: set[int]
-    local: list[Key]
+    links: tuple[int, ...]
+    local: tuple[Key, ...]
+
+
+_NOBODY: Final = Wanted((), ())
+_MOST_REMEMBERED: Final = 4_096
 
 
 class Wants:
@@ -27,7 +31,8 @@ class Wants:
         self._number_of: dict[bytes, int] = {}  # by the digest of the filter
         self._places: dict[int, dict[int, dict[Key, None]]] = {}  # interfaces and keys, by the number of the filter
         self._digests: dict[int, dict[Key, bytes]] = {}
-        self._ends: dict[int, Wanted] = {}  # the same as it is asked for, where somebody has asked
+        # The same for the filters that events match together, where some did: few such sets occur, and often.
+        self._known: dict[tuple[int, ...], Wanted] = {}
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None:
         digest = wanted.digest
@@ -36,13 +41,13 @@ class Wants:
         if number is None:
             number = self._number_of[digest] = self._filters.add(wanted)
             self._places[number] = {}
-        self._ends.pop(number, None)
+        self._known.clear()
         self._places[number].setdefault(interface, {})[key] = None
 
     def remove(self, interface: int, key: Key) -> None:
         digest = self._digests[interface].pop(key)
         number = self._number_of[digest]
-        self._ends.pop(number, None)
+        self._known.clear()
         places = self._places[number]
         del places[interface][key]
         if not places[interface]:
@@ -60,19 +65,21 @@ class Wants:
 
     def who(self, events: Sequence[Event]) -> list[Wanted]:
         """For each event who wants it."""
-        return [self._together(numbers) for numbers in self._filters.find_each(events)]
+        return [
+            (self._known.get(matched) or self._learn(matched)) if matched else _NOBODY
+            for matched in map(tuple, self._filters.find_each(events))
+        ]
 
-    def _together(self, numbers: Sequence[int]) -> Wanted:
+    def _learn(self, matched: tuple[int, ...]) -> Wanted:
+        """Who has any of some filters."""
         links: set[int] = set()
         local: list[Key] = []
-        for number in numbers:
-            ends = self._ends.get(number) or self._learn(number)
-            links |= ends.links
-            local += ends.local
-        return Wanted(links, local)
-
-    def _learn(self, number: int) -> Wanted:
-        places = self._places[number]
-        links = {interface for interface in places if interface != LOCAL}
-        ends = self._ends[number] = Wanted(links, list(places.get(LOCAL, ())))
-        return ends
+        for number in matched:
+            places = self._places[number]
+            links.update(places)
+            local += places.get(LOCAL, ())
+        links.discard(LOCAL)
+        if len(self._known) >= _MOST_REMEMBERED:
+            self._known.clear()
+        found = self._known[matched] = Wanted(tuple(sorted(links)), tuple(local))
+        return found

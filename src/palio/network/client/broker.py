@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
@@ -14,7 +15,7 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.client.connection import Connection, error_of
-from palio.network.client.log import LogPage, read_page
+from palio.network.client.log import LogPage, PastPage, past_page, read_page
 from palio.network.client.subscription import Subscription
 from palio.network.protocol import (
     Advertise,
@@ -22,9 +23,11 @@ from palio.network.protocol import (
     Delivery,
     Dropped,
     Failed,
+    Forget,
     LogQuery,
     Overflow,
     Publish,
+    ReplayQuery,
     StatusQuery,
     Unadvertise,
 )
@@ -181,6 +184,28 @@ class Broker:
         answer = await self._connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
         return read_page(answer, start if since is None else 0)
 
+    async def replay(
+        self,
+        where: str | Filter = Filter.everything,
+        *,
+        since: datetime | None = None,
+        places: Mapping[int, int] | None = None,
+        limit: int = 500,
+        language: str = "sql",
+    ) -> PastPage:
+        """Confirmed events of all brokers that match, since a time, or from the `places` of the page before.
+
+        So many of each log are looked at. `ExpiredOffset` where some log has let go of its place.
+        """
+        wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
+        time = 0.0 if since is None else since.timestamp()
+        named = tuple(sorted((places or {}).items()))
+        return past_page(await self._connection.ask(lambda number: ReplayQuery(number, wanted, time, named, limit)))
+
+    async def forget(self, broker: int) -> None:
+        """Give up a broker that is not coming back; only an operator may."""
+        await self._connection.ask(lambda number: Forget(number, broker))
+
     # What the connection tells
 
     def _heard(self, said: Any) -> None:
@@ -198,13 +223,21 @@ class Broker:
 
     def _again(self) -> None:
         for name, offered in self._advertised.items():
-            self._connection.say(protocol.encode(Advertise(0, name, offered)))
+            self._connection.post(partial(_advertise, name, offered), self._refuse)
         for subscription in self._subscriptions.values():
             subscription.resubscribe()
+
+    def _refuse(self, error: PalioError) -> None:
+        """Something that nobody waits for was not carried out: the next who publishes hears of it."""
+        self._refused = error
 
     def _failed(self, error: PalioError) -> None:
         for subscription in self._subscriptions.values():
             subscription.fail(error)
+
+
+def _advertise(name: str, offered: Filter, number: int) -> Advertise:
+    return Advertise(number, name, offered)
 
 
 async def _each(items: Iterable[_Item] | AsyncIterable[_Item]) -> AsyncIterator[_Item]:

@@ -105,6 +105,23 @@ class Connection:
         finally:
             self._requests.pop(number, None)
 
+    def post(self, make: Callable[[int], Any], failed: Callable[[PalioError], None]) -> None:
+        """Send a request now, and wait for nothing; `failed` hears of it where it is not carried out."""
+        self._number += 1
+        number = self._number
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        frame = protocol.encode(make(number))
+        self._requests[number] = frame, future
+
+        def answered(done: asyncio.Future[Any]) -> None:
+            self._requests.pop(number, None)
+            error = None if done.cancelled() else done.exception()
+            if isinstance(error, PalioError):
+                failed(error)
+
+        future.add_done_callback(answered)
+        self.say(frame)
+
     async def tell(self, frame: bytes) -> None:
         """Send something that has no answer; waits while the connection takes no more."""
         if not self._ready.is_set() or self._buffered >= _BUFFER:
@@ -224,6 +241,8 @@ class Connection:
                 self._answer(said.request, said.status)
             elif kind is protocol.LogAnswer:
                 self._answer(said.request, said)
+            elif kind is protocol.ReplayAnswer:
+                self._answer(said.request, said.past)
             else:
                 self.heard(said)
 
@@ -241,8 +260,9 @@ class Connection:
         self.welcome = welcome
         self._ready.set()
         if not is_first:
+            under_way = [frame for frame, _ in self._requests.values()]
             self.again()
-            for frame, _ in self._requests.values():
+            for frame in under_way:
                 self.say(frame)
         if self._greeting is not None and not self._greeting.done():
             self._greeting.set_result(None)

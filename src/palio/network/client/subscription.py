@@ -56,6 +56,7 @@ class Subscription:
         self._something = asyncio.Event()
         self._failure: PalioError | None = None
         self._is_entered = False
+        self._is_standing = False  # whether the broker has confirmed it; until then the request is under way
 
     async def __aenter__(self) -> Subscription:
         if self.name in self._subscriptions:
@@ -67,6 +68,7 @@ class Subscription:
         except BaseException:
             self._forget()
             raise
+        self._is_standing = True
         return self
 
     async def __aexit__(
@@ -119,11 +121,13 @@ class Subscription:
 
     def resubscribe(self) -> None:
         """Ask again over a new connection; the broker has room for what is not waiting here."""
+        if not self._is_standing:
+            return
         if self.is_durable:
             self._waiting.clear()  # what was not acknowledged comes again
             self._done.clear()
         self._taken = 0
-        self._connection.say(protocol.encode(self._request(0)))
+        self._connection.post(self._request, self.fail)
 
     def put(self, body: bytes, number: int) -> None:
         self._waiting.append((body, number))

@@ -50,8 +50,10 @@ class ContentForwarding:
 
 
 def _route(came_by: int, wanted: Wanted) -> Route:
-    wanted.links.discard(came_by)
-    return Route(((None, tuple(sorted(wanted.links))),) if wanted.links else (), tuple(wanted.local))
+    links = wanted.links
+    if came_by in links:
+        links = tuple(each for each in links if each != came_by)
+    return Route(((None, links),) if links else (), wanted.local)
 
 
 _NOWHERE: Final = Route((), ())
