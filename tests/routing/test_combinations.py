@@ -77,3 +77,23 @@ def test_every_option_is_documented(project_folder: Path) -> None:
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert set(KINDS_OF_OPTIONS) == documented - {"flooding", "simple", "identity", "covering", "merging"}
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ({"drift": 1}, "a share from 0 to below 1"),
+        ({"reordering": -0.1}, "a share from 0 to below 1"),
+        ({"slack": 1.5}, "a share from 0 to 1"),
+        ({"slack": -1}, "a number from 0 on"),
+        ({"disk": -0.1}, "a number from 0 on"),
+        ({"window": 0}, "a whole number from 1 on"),
+        ({"spill": 0}, "a whole number from 1 on"),
+        ({"queue": -1}, "a whole number from 0 on"),
+        ({"patience": -1}, "a number from 0 on"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_before_anything_runs(option: dict[str, Any], said: str) -> None:
+    [name] = option
+    with pytest.raises(InvalidArgument, match=f"{name} is {said}"):
+        Combination("merging", options=option)

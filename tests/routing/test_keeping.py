@@ -6,7 +6,7 @@ from typing import Any
 
 from palio import Event
 from palio.routing.broker import Broker
-from palio.routing.clients import Accepted, Confirmed, PublishClient, Refused, SubscribeClient
+from palio.routing.clients import Accepted, Confirmed, Proceed, PublishClient, Refused, SubscribeClient
 from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
@@ -224,3 +224,22 @@ def test_an_attempt_that_was_not_whole_although_all_can_be_reached_is_made_again
     [timer] = broker.says(1, Acknowledge((Acknowledged(sent.id, sent.kept.attempt, whole=False),)))
     [(_, again)] = sends(broker(TimerFired(timer.name)))  # type: ignore[union-attr]
     assert again.kept.attempt > sent.kept.attempt
+
+
+def test_who_was_refused_for_want_of_room_is_told_to_proceed() -> None:
+    broker = Alone(links=1, options={"spill": 1})
+    broker.says(1, subscription("x > 1"), Reach(((9, HOME),)))
+    effects = broker.asks(PublishClient(event("one", x=2), confirm=True))
+    [(_, sent)] = [each for each in sends(effects) if isinstance(each[1], Publish)]
+    [refused] = replies(broker.asks(PublishClient(event("two", x=2), confirm=True, number=2), client="feed"))
+    assert (refused.busy, refused.number) == (True, 2)
+    effects = broker.says(1, Acknowledge((Acknowledged(sent.id, sent.kept.attempt),)))
+    assert [each for each in effects if isinstance(each, Reply)] == [Reply("feed", Proceed())]
+
+
+def test_what_comes_after_a_later_one_of_the_same_broker_is_counted() -> None:
+    broker = Alone(links=1)
+    broker.asks(SubscribeClient("a", wanted("TRUE"), durable=True))
+    for sequence in (1, 5, 3, 6):
+        broker.says(1, kept(EventId(9, 1, sequence), identity=bytes([sequence]) * 16))
+    assert broker.broker.keeping.queues.inversions == 1

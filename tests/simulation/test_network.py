@@ -16,7 +16,7 @@ import pytest
 
 from palio import Event, IllegalCombination, InvalidArgument, NotAdvertised
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
-from palio.simulation import Network
+from palio.simulation import Network, Topology
 from tests.simulation.scenarios import FAULTY_LINKS, Scenario, condition, topology
 
 
@@ -374,11 +374,30 @@ def test_the_trace_can_be_read() -> None:
         (lambda net: [net.unadvertise(each) for each in [net.advertise(0, "TRUE")] * 2], "is not there"),
         (lambda net: Network.line(0), "at least one broker"),
         (lambda net: Network.line(2, options={"loss": 1.5}), "a share"),
+        (lambda net: net.restart(3), "there is no broker 3; they are numbered from 0 to 2"),
+        (lambda net: net.is_running(-1), "there is no broker -1"),
+        (lambda net: net.publish("1", {}), "there is no broker '1'"),
+        (lambda net: net.crash(1, after=-1), "some effects from 0 on, not -1"),
+        (lambda net: net.run(-1), "some seconds from 0 on, not -1"),
+        (lambda net: net.subscribe(0, "TRUE", confirm="all"), "confirmed by no, edge, network, not 'all'"),
+        (lambda net: net.traffic.messages("publishes"), "no kind of message 'publishes'; known are .*publish"),
+        (lambda net: net.draw("nowhere/net.svg"), "no folder 'nowhere'"),
+        (lambda net: Network.mesh(4, extra=-1), "links from 0 on"),
+        (lambda net: Network(Topology(2, ((0, 1, float("nan")),))), "a delay of some seconds"),
     ],
 )
 def test_what_cannot_be_done_says_why(wrong: Any, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
         wrong(Network.line(3))
+
+
+def test_a_mesh_has_as_many_links_more_as_it_is_told() -> None:
+    assert [len(Network.mesh(6, extra).links) for extra in (None, 0, 2, 99)] == [8, 5, 7, 15]
+
+
+def test_a_network_says_what_it_is() -> None:
+    said = "<Network of 3 brokers: covering propagation and content forwarding, seed 5>"
+    assert repr(Network.line(3, propagation="covering", seed=5)) == said
 
 
 def test_traffic_counts_what_came_for_nothing_and_over_how_many_links() -> None:

@@ -39,6 +39,16 @@ def test_a_delivery_to_somebody_who_does_not_want_it() -> None:
     assert [len(each) for each in (verdict.missing, verdict.wrong, verdict.repeated)] == [0, 1, 0]
 
 
+def test_advertisements_that_nobody_asks_for_excuse_nothing() -> None:
+    net = Network.line(3, advertisements=False)
+    net.advertise(1, "x > 100")
+    net.subscribe(0, "x > 1")
+    net.publish(1, {"x": 3})
+    net.run()
+    assert net.verdict().required == 1
+    assert len(judge(net.history, []).missing) == 1
+
+
 def test_who_came_later_or_left_before_must_not_hear() -> None:
     net = Network.line(2)
     gone = net.subscribe(0, "TRUE")

@@ -33,6 +33,7 @@ _COMMANDS: Final = {
     "publish": "Send events to a broker.",
     "advertise": "Say what is going to be published, where a network wants that.",
     "status": "Say how a broker is: neighbours, clients, queues.",
+    "forget": "Give up a broker that is not coming back.",
     "simulate": "Simulate a network of brokers: what subscriptions and events cost, by each strategy.",
     "log": "See which events a broker let in, and write them to a file for Spark.",
     "token": "Say who may talk to a broker, and what they may hear and say.",

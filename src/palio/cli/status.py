@@ -51,6 +51,9 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         ("events", _rates(found["rates"])),
         ("waiting", f"{terminal.plural(found['queued'], 'event')}{', publishers wait' if found['is_blocked'] else ''}"),
     ]
+    if found["unfinished"]:
+        away = f", which wait for brokers {', '.join(map(str, found['away']))}" if found["away"] else ""
+        rows.append(("confirmed", f"{terminal.plural(found['unfinished'], 'event')} under way{away}"))
     dropped = [f"{count:,} ({reason})" for reason, count in sorted(found["drops"].items())]
     console.print(terminal.facts([*rows, ("dropped", ", ".join(dropped) or "nothing")]))
     for title, table in (("Neighbours", _neighbours(found)), ("Clients", _clients(found))):

@@ -34,10 +34,13 @@ from palio.network.protocol import (
     Dropped,
     Failed,
     Failure,
+    Forget,
     LogAnswer,
     LogQuery,
     More,
     Publish,
+    ReplayAnswer,
+    ReplayQuery,
     StatusAnswer,
     StatusQuery,
     Subscribe,
@@ -46,8 +49,9 @@ from palio.network.protocol import (
     Welcome,
 )
 from palio.network.replaying import answer_query
-from palio.network.security.grants import check_status
+from palio.network.security.grants import check_operator, check_status, effective
 from palio.network.sessions import Session
+from palio.routing.clients import ForgetClient, Past, ReplayClient
 
 if TYPE_CHECKING:
     from palio.network.server import Server
@@ -179,6 +183,23 @@ class BinaryClient:
         else:
             self._answered(request, error if isinstance(error, PalioError) else Refused(repr(error)))
 
+    def _replay(self, said: ReplayQuery) -> None:
+        wanted = effective(said.wanted, self.session.principal)
+        query = partial(ReplayClient, wanted=wanted, since=said.since, places=said.places, limit=said.limit)
+        self.session.asking.ask(query, partial(self._replayed, said.request))
+
+    def _forget(self, said: Forget) -> None:
+        check_operator(self.session.principal)
+        self.session.asking.ask(partial(ForgetClient, said.broker), partial(self._replayed, said.request))
+
+    def _replayed(self, request: int, answer: Past | PalioError | None) -> None:
+        if self._channel.is_closing:
+            return
+        if isinstance(answer, Past):
+            self._channel.send(protocol.encode(ReplayAnswer(request, answer)))
+        else:
+            self._answered(request, answer)
+
     # What it is told
 
     def _answered(self, request: int, error: PalioError | None) -> None:
@@ -229,4 +250,6 @@ _HANDLERS: Final[dict[type, Callable[[BinaryClient, Any], None]]] = {
     Acknowledge: BinaryClient._acknowledge,
     StatusQuery: BinaryClient._status,
     LogQuery: BinaryClient._read_log,
+    ReplayQuery: BinaryClient._replay,
+    Forget: BinaryClient._forget,
 }

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from palio.filters.filter import Filter
 from palio.routing import codec
-from palio.routing.clients import Confirm
+from palio.routing.clients import Confirm, Past
 
 VERSION: Final = 1
 Name: TypeAlias = Annotated[str, Meta(max_length=200)]
@@ -136,6 +136,23 @@ class LogQuery(Struct, frozen=True, array_like=True, tag=94):
     limit: int = 1_000
 
 
+class ReplayQuery(Struct, frozen=True, array_like=True, tag=95):
+    """Confirmed events of all brokers' logs that match: from the offsets that are named, of other logs from a time."""
+
+    request: int
+    wanted: Filter
+    since: float = 0.0
+    places: tuple[tuple[int, int], ...] = ()
+    limit: int = 500
+
+
+class Forget(Struct, frozen=True, array_like=True, tag=96):
+    """A broker is not coming back, and nothing waits for it any more. Only an operator may say so."""
+
+    request: int
+    broker: int
+
+
 class Ping(Struct, frozen=True, array_like=True, tag=92):
     """I am still here. Either end says so where it has nothing else to say."""
 
@@ -202,6 +219,13 @@ class LogAnswer(Struct, frozen=True, array_like=True, tag=108):
     events: tuple[LoggedEvent, ...]
 
 
+class ReplayAnswer(Struct, frozen=True, array_like=True, tag=109):
+    """What all logs have that could be asked, in the order of time."""
+
+    request: int
+    past: Past
+
+
 class Goodbye(Struct, frozen=True, array_like=True, tag=106):
     """The connection is about to be closed, and this is why."""
 
@@ -221,11 +245,13 @@ FromClient: TypeAlias = (
     | Acknowledge
     | StatusQuery
     | LogQuery
+    | ReplayQuery
+    | Forget
     | Ping
     | Goodbye
 )
 FromServer: TypeAlias = (
-    Welcome | Delivery | Done | Failed | Cancelled | Dropped | StatusAnswer | LogAnswer | Ping | Goodbye
+    Welcome | Delivery | Done | Failed | Cancelled | Dropped | StatusAnswer | LogAnswer | ReplayAnswer | Ping | Goodbye
 )
 PING: Final[int] = 92
 GOODBYE: Final[int] = 106

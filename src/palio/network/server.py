@@ -13,11 +13,12 @@ import logging
 import ssl
 import time
 from collections import Counter
+from collections.abc import Mapping
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra
+from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra, PalioError
 from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.disk import PASSING, StoreDisk
@@ -43,7 +44,6 @@ from palio.routing.node import Node
 if TYPE_CHECKING:
     from palio.network.gateway.app import Gateway
 
-_WATCH: Final = 2.0  # seconds between two looks at who is let in, and at what was counted
 log = logging.getLogger("palio.server")
 
 
@@ -87,7 +87,8 @@ class Server:
         recovered = self.store.open()
         self.node, self.incarnation = recovered.node, recovered.incarnation
         constants = Constants.of(self._combination)
-        remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes)
+        window = self.settings.keeping.duplicates
+        remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes, window)
         wall = time.time if self.settings.stamps else None
         node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random, wall)
         self.shares = Shares(self.settings.limits, self.loop.time)
@@ -166,13 +167,20 @@ class Server:
     async def _watch(self) -> None:
         """What a principal may do can change while it is here, and rates are measured now and then."""
         while True:
-            await asyncio.sleep(_WATCH)
+            await asyncio.sleep(self.settings.watch)
             self._measure()
-            for name, principal in self.door.changes().items():
+            for name, principal in self._changes().items():
                 for session in [each for each in self.sessions if each.principal.name == name]:
                     session.revise(principal)
                 revise_durable(self.host, name, principal)
                 self.neighbours.revise(name, principal)
+
+    def _changes(self) -> Mapping[str, Principal | None]:
+        try:
+            return self.door.changes()
+        except (PalioError, OSError) as error:  # whoever is let in stays so until the file can be read again
+            log.error("cannot see who is let in", extra={"reason": str(error)})
+            return {}
 
     def arrived(self, channel: Channel) -> str | None:
         """A connection that nobody knows yet; why it is not let in, where it is not."""
@@ -223,7 +231,7 @@ class Server:
     def _measure(self) -> None:
         counts = self.host.counts
         for name in self.rates:
-            self.rates[name] = (counts[name] - self._counted[name]) / _WATCH
+            self.rates[name] = (counts[name] - self._counted[name]) / self.settings.watch
             self._counted[name] = counts[name]
 
     def status(self) -> dict[str, Any]:

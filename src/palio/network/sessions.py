@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from palio.errors import LimitReached, PalioError, Refused
 from palio.filters.filter import Filter
+from palio.network.asking import Asking
 from palio.network.durable import DurableOutlet
 from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
@@ -78,6 +79,7 @@ class Session:
         self._subscribing: dict[str, Answered] = {}
         whose = f"{principal.name}/{publisher}" if publisher else client
         self._publishing = Publishing(self._ask, principal, shares, flow.window, whose)
+        self.asking = Asking(self._ask)
         self._advertised: set[str] = set()
         self._something = asyncio.Event()
         self._is_open = True
@@ -217,6 +219,7 @@ class Session:
         self._host.clients.pop(self.client, None)
         self._host.give(ClientGone(self.client))
         self._publishing.close(gone)
+        self.asking.close(gone)
         self._wake()
 
     # The same for those who can wait
@@ -298,8 +301,14 @@ class Session:
 
     def answer(self, answer: Answer) -> None:
         match answer:
+            case clients.Accepted(number) if number < 0:
+                self.asking.answered(number, None)
             case clients.Accepted(number):
                 self._publishing.accepted(number)
+            case clients.Past(number):
+                self.asking.answered(number, answer)
+            case clients.Refused(number=number) if number < 0:
+                self.asking.answered(number, error_of(answer))
             case clients.Refused():
                 if not self._publishing.refused(answer):
                     self._unasked(error_of(answer))

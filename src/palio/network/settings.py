@@ -53,6 +53,7 @@ class Settings:
     advertisements: bool = False
     options: Mapping[str, Any] = field(default_factory=lambda: {"circles": True})
     heartbeat: float = 5.0
+    watch: float = 2.0  # seconds between two looks at who is let in, and at what was counted
     token: str = ""  # with which this broker greets others
     limits: Limits = field(default_factory=Limits)
     flow: Flow = field(default_factory=Flow)

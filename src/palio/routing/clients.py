@@ -67,9 +67,11 @@ class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):
 
 
 class ForgetClient(Struct, frozen=True, array_like=True, tag=38):
-    """A broker is not coming back: no event waits for its durable subscriptions any more. Only an operator may ask."""
+    """A broker is not coming back: no event waits for its durable subscriptions any more. Only an operator may ask. It
+    is answered by `Accepted` or `Refused`, under a number of the client's own."""
 
     broker: int
+    number: int = 0
 
 
 class ReplayClient(Struct, frozen=True, array_like=True, tag=39):

@@ -16,6 +16,7 @@ from palio.routing.messages import EventId, LogPage, Message, Publish
 
 Client: TypeAlias = str
 Lane: TypeAlias = Literal["control", "events"]
+REMEMBERED: Final = 100_000  # keys of events by which duplicates are known
 
 
 # Inputs
@@ -207,6 +208,7 @@ class Remembered(NamedTuple):
     unfinished: tuple[Logged, ...] = ()  # in the order in which they were logged
     seen: tuple[bytes, ...] = ()  # keys of events, the oldest first
     homes: tuple[Home, ...] = ()
+    window: int = REMEMBERED  # how many keys there may be
 
 
 class Persist(NamedTuple):

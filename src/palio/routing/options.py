@@ -16,6 +16,11 @@ KINDS_OF_OPTIONS: Final[dict[str, str]] = {
     **dict.fromkeys("mode tree key".split(), "a text"),
     **dict.fromkeys("session circles stamps".split(), "true or false"),
 }
+_SHARES: Final = "loss duplication reordering drift".split()  # from 0 to below 1
+_LOWEST: Final[dict[str, int]] = {
+    **dict.fromkeys("delay jitter disk skew slack threshold patience queue height optimiser".split(), 0),
+    **dict.fromkeys("n spill window satisfied".split(), 1),
+}
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "a number": (int, float),
     "a whole number": (int,),
@@ -36,3 +41,9 @@ def check_options(options: Mapping[str, Any]) -> None:
             continue
         if type(value) not in _TYPES[kind] or (type(value) is float and not isfinite(value)):
             raise InvalidArgument(f"{name} is {kind}, not {value!r}")
+        if name in _SHARES and not 0 <= value < 1:
+            raise InvalidArgument(f"{name} is a share from 0 to below 1, not {value!r}")
+        if name in _LOWEST and value < _LOWEST[name]:
+            raise InvalidArgument(f"{name} is {kind} from {_LOWEST[name]} on, not {value!r}")
+        if name == "slack" and value > 1:
+            raise InvalidArgument(f"slack is a share from 0 to 1, not {value!r}")

@@ -6,6 +6,7 @@ from typing import Final
 
 from palio.routing.announcing import Announcing
 from palio.routing.clients import (
+    Accepted,
     AdvertiseClient,
     AnnounceClient,
     ClientRequest,
@@ -76,8 +77,10 @@ class Serving:
             case ForgetClient():
                 standing = self._keeping.standing_of(request.broker)
                 if standing is None:
-                    return [Reply(client, Refused(f"nobody waits for a broker {request.broker} that is away"))]
-                return self.announced(LOCAL, Announce(f"{_GONE}{request.broker}", standing, b""))
+                    reason = f"nobody waits for a broker {request.broker} that is away"
+                    return [Reply(client, Refused(reason, number=request.number))]
+                told = self.announced(LOCAL, Announce(f"{_GONE}{request.broker}", standing, b""))
+                return [*told, Reply(client, Accepted(request.number))]
             case ReplayClient():
                 return self._replays.ask(client, request, self._neighbours.in_use, self._keeping.logs)
         return []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.routing.combinations import Combination
@@ -24,13 +26,15 @@ class Brokers:
         self.topology = topology
         self.combination = combination
         self.seed = seed
-        self.history = History(slow_disks=bool(combination.options.get("disk")))
+        self.history = History(bool(combination.options.get("disk")), combination.advertisements)
         self._unsettled = True
         self._parts: tuple[int, ...] | None = None
         self._world = World(topology, combination, seed, self._delivered, self._replied, self._crashed)
 
     def run(self, seconds: float | None = None) -> None:
         """Let time pass, until nothing is to come; or for so many virtual seconds."""
+        if seconds is not None and not 0 <= seconds < inf:
+            raise InvalidArgument(f"time passes for some seconds from 0 on, not {seconds!r}")
         if self._world.run(None if seconds is None else self.now + seconds):
             self.history.rest(self._joined)
             self._unsettled = False
@@ -54,6 +58,8 @@ class Brokers:
     def crash(self, broker: int, after: int = 0) -> None:
         """End a broker without a word: now, or after it has carried out so many more effects."""
         host = self._host(broker)
+        if after < 0:
+            raise InvalidArgument(f"a broker crashes after some effects from 0 on, not {after}")
         self._disturb()
         if after:
             host.fuse = after
@@ -63,7 +69,7 @@ class Brokers:
 
     def restart(self, broker: int) -> None:
         """Begin a new life of a broker that crashed, with what it had written down."""
-        host = self._world.hosts[broker]
+        host = self._known(broker)
         if host.node is not None:
             raise InvalidArgument(f"broker {broker} is running")
         self._disturb()
@@ -71,12 +77,15 @@ class Brokers:
 
     def defuse(self, broker: int) -> None:
         """Take back a crash that was set for later."""
-        self._world.hosts[broker].fuse = None
+        self._known(broker).fuse = None
 
     # What can be seen
 
+    def __repr__(self) -> str:
+        return f"<Network of {self.topology.brokers:,} brokers: {self.combination}, seed {self.seed!r}>"
+
     def is_running(self, broker: int) -> bool:
-        return self._world.hosts[broker].node is not None
+        return self._known(broker).node is not None
 
     @property
     def now(self) -> float:
@@ -134,10 +143,14 @@ class Brokers:
     def _replied(self, at: int, reply: Reply) -> None:
         """Clients hear it."""
 
+    def _known(self, at: int) -> Host:
+        hosts = self._world.hosts
+        if at not in range(len(hosts)):
+            raise InvalidArgument(f"there is no broker {at!r}; they are numbered from 0 to {len(hosts) - 1}")
+        return hosts[at]
+
     def _host(self, at: int) -> Host:
-        if not 0 <= at < len(self._world.hosts):
-            raise InvalidArgument(f"there is no broker {at}; they are numbered from 0 to {len(self._world.hosts) - 1}")
-        host = self._world.hosts[at]
+        host = self._known(at)
         if host.node is None:
             raise InvalidArgument(f"broker {at} has crashed; restart it first")
         return host

@@ -98,7 +98,8 @@ class Clients:
             case Cancelled(name):
                 self.cancellations.append(self._names[at, reply.client, name])
             case Accepted(number):
-                self.history.accepted.add(self._asked[at, number].id)
+                if number:  # those of an operator have none
+                    self.history.accepted.add(self._asked[at, number].id)
             case Past(number):
                 self.pasts[number] = reply.answer
             case Refused():

@@ -20,10 +20,12 @@ _PASSING: Final = "#2166ac"
 
 
 def check_drawing(path: str | Path) -> None:
-    """Refuse what could not be drawn in the end: another ending than .svg or .png, or no library to draw with."""
+    """Refuse what could not be drawn in the end: another ending than .svg or .png, no folder, or no library."""
     ending = Path(path).suffix.lower()
     if ending not in (".svg", ".png"):
         raise InvalidArgument(f"a picture ends with .svg or .png, not {ending!r}")
+    if not Path(path).parent.is_dir():
+        raise InvalidArgument(f"there is no folder {str(Path(path).parent)!r} for a picture")
     try:
         import matplotlib  # noqa: F401
     except ImportError:

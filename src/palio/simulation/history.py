@@ -94,6 +94,8 @@ class History:
     """All operations on a network. Where disks are slow, what was asked for takes effect only later."""
 
     slow_disks: bool = False
+    advertised: bool = False
+    """Whether nothing comes in that was not advertised; elsewhere advertisements change nothing."""
     rests: int = 0
     operations: int = 0
     subscriptions: dict[Subscription, Lifetime] = field(default_factory=dict)

@@ -8,8 +8,7 @@ from math import inf
 
 from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
 from palio.routing.codec import decode_event
-from palio.routing.effects import Client, Entry, Finished, Home, Logged, Queued, Read, Record, Remembered
-from palio.routing.keeping.window import REMEMBERED
+from palio.routing.effects import REMEMBERED, Client, Entry, Finished, Home, Logged, Queued, Read, Record, Remembered
 from palio.routing.messages import EventId, LogPage, PastEvent, Publish
 from palio.routing.node import Node
 from palio.simulation.links import Direction

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from math import inf
 from random import Random
 from typing import Any
 
@@ -29,11 +30,10 @@ class LinkModel:
     """Bytes a second; None is no bound."""
 
     def __post_init__(self) -> None:
-        for name in ("loss", "duplication", "reordering"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InvalidArgument(f"{name} is a share from 0 to below 1, not {getattr(self, name)!r}")
-        if self.delay < 0 or self.jitter < 0 or (self.bandwidth is not None and self.bandwidth <= 0):
-            raise InvalidArgument("delay and jitter are not negative, and bandwidth is positive")
+        if not 0 <= self.delay < inf:
+            raise InvalidArgument(f"a link has a delay of some seconds from 0 on, not {self.delay!r}")
+        if self.bandwidth is not None and self.bandwidth <= 0:
+            raise InvalidArgument(f"bandwidth is positive, not {self.bandwidth!r}")
 
     @property
     def keeps_time(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from random import Random
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from palio.errors import InvalidArgument, NotAdvertised, PalioError
 from palio.events import Event
@@ -106,9 +106,10 @@ class Network(Brokers):
         return cls(topologies.random_tree(brokers, Random(seed)), seed=seed, **choices)
 
     @classmethod
-    def mesh(cls, brokers: int, extra: int = 0, *, seed: int = 0, **choices: Any) -> Self:
-        """A random tree with so many links more, and so with several ways between brokers."""
-        return cls(topologies.random_mesh(brokers, extra or brokers // 2, Random(seed)), seed=seed, **choices)
+    def mesh(cls, brokers: int, extra: int | None = None, *, seed: int = 0, **choices: Any) -> Self:
+        """A random tree with so many links more, half as many as brokers unless given."""
+        more = brokers // 2 if extra is None else extra
+        return cls(topologies.random_mesh(brokers, more, Random(seed)), seed=seed, **choices)
 
     @classmethod
     def from_graph(cls, graph: Any, **choices: Any) -> Self:
@@ -140,6 +141,8 @@ class Network(Brokers):
         brokers knew that it was joined to then (`network`); links come up when a network first runs. A `durable` one
         has a queue on the broker's disk, see `queue`.
         """
+        if confirm not in get_args(Confirm):
+            raise InvalidArgument(f"a subscription is confirmed by {', '.join(get_args(Confirm))}, not {confirm!r}")
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)
         made = self._clients.subscription(at, wanted, client, durable)

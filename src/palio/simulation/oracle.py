@@ -127,7 +127,9 @@ def _was_over(history: History, publication: Publication, life: Lifetime) -> boo
 
 
 def _is_advertised(history: History, publication: Publication) -> bool:
-    """Whether the advertisements that let an event in had settled; always, where there are none."""
+    """Whether the advertisements that let an event in had settled; always, where none are needed."""
+    if not history.advertised:
+        return True
     lives = {
         advertisement.offered: life
         for advertisement, life in history.advertisements.items()
@@ -138,4 +140,4 @@ def _is_advertised(history: History, publication: Publication) -> bool:
         for offered, life in lives.items()
         if life.made_after < publication.after and (life.ended is None or life.ended > publication.operation)
     ]
-    return not history.advertisements or is_advertised(settled, publication.event.attributes)
+    return is_advertised(settled, publication.event.attributes)

@@ -62,6 +62,8 @@ def random_tree(brokers: int, random: Random) -> Topology:
 
 def random_mesh(brokers: int, extra: int, random: Random) -> Topology:
     """A random tree with so many links more, where there is room for them."""
+    if extra < 0:
+        raise InvalidArgument(f"a mesh has some links from 0 on more than a tree, not {extra}")
     links = {(a, b) for a, b, _ in random_tree(brokers, random).links}
     room = brokers * (brokers - 1) // 2
     while len(links) < min(room, brokers - 1 + extra):

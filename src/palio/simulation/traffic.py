@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from palio.errors import InvalidArgument
 from palio.routing.codec import KINDS
 
 
@@ -71,5 +72,9 @@ class Traffic:
         return f"<Traffic over {len(self._counts):,} links: {told or 'nothing'}>"
 
     def _chosen(self, kind: str | None, link: tuple[int, int] | None) -> Iterator[Flow]:
+        if kind is not None and kind not in KINDS.values():
+            raise InvalidArgument(
+                f"there is no kind of message {kind!r}; known are {', '.join(sorted(KINDS.values()))}"
+            )
         wanted = None if link is None else (min(link), max(link))
         return (flow for flow in self if kind in (None, flow.kind) and wanted in (None, flow.link))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from palio.network.security.tls import ServerTls
 from palio.network.security.tokens import Tokens
 from tests.network.certificates import Authority
 from tests.network.gateway.serving import base, bearing, client_of, listening, serving
+from tests.network.processes import Broker
 from tests.network.running import run
 
 DESK = Principal("desk", may_subscribe=Filter.parse("symbol = 'ACME'"), may_publish=Filter.parse("price > 0"))
@@ -103,7 +105,7 @@ def test_whoever_loses_a_grant_loses_the_stream_too(tmp_path: Path) -> None:
 
     async def test() -> None:
         async with (
-            serving(data=tmp_path) as (server, _),
+            serving(data=tmp_path, watch=0.05) as (server, _),
             client_of(server, root) as owner,
             client_of(server, desk) as client,
             listening(client) as events,
@@ -207,3 +209,20 @@ def test_http_that_strangers_can_reach_needs_tls_and_tokens() -> None:
     with pytest.raises(InvalidArgument, match="no TLS"):
         run(test)
     run(lambda: test(insecure=True))
+
+
+def test_nothing_secret_is_logged(tmp_path: Path) -> None:
+    token = Tokens(tmp_path).add(unrestricted("root"))
+    broker = Broker("--http", "127.0.0.1:0", data=str(tmp_path))
+    try:
+        with httpx.Client(base_url=broker.http, trust_env=False) as client:
+            ticket = client.post("/tickets", headers=bearing(token)).json()["ticket"]
+            wrong = token[:-4] + "wxyz"
+            for headers, parameters in [(bearing(wrong), {}), ({}, {"token": token}), ({}, {"ticket": ticket + "x"})]:
+                assert client.get("/events", headers=headers, params=parameters).status_code in (400, 401)
+        broker.send(signal.SIGTERM)
+        code, out, err = broker.end()
+        assert code == 0
+        assert [secret for secret in (token, wrong, ticket, token.split("_")[2]) if secret in out + err] == []
+    finally:
+        broker.kill()

@@ -73,7 +73,7 @@ def test_what_waits_for_those_who_are_away_follows_their_grants(tmp_path: Path) 
 
     async def test() -> None:
         async with (
-            serving(data=tmp_path) as (server, _),
+            serving(data=tmp_path, watch=0.05) as (server, _),
             client_of(server, root) as owner,
             client_of(server, token) as client,
         ):

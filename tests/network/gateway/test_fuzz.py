@@ -18,7 +18,9 @@ from palio.network.security.tokens import Tokens
 from tests.network.processes import served
 
 SECRET = "xyzzy-of-the-owner"
-OFTEN = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+OFTEN = settings(
+    max_examples=settings.default.max_examples // 10, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 class Guarded:

@@ -75,6 +75,10 @@ def test_connections_of_each_and_of_all() -> None:
                 await asyncio.sleep(0.01)
             async with listening(client):
                 pass
+        async with serving(limits=Limits(connections=2)) as (server, client), AsyncExitStack() as open:
+            for _ in range(2):
+                await open.enter_async_context(listening(client))
+            assert (await client.get("/events")).status_code == 503
 
     run(test)
 

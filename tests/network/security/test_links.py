@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,7 +13,7 @@ import palio
 from palio import Filter
 from palio.network.client.subscription import Subscription
 from palio.network.security.principals import Principal, unrestricted
-from palio.network.security.tokens import Tokens
+from palio.network.security.tokens import FILE, Tokens
 from palio.network.server import Server
 from tests.network.running import broker, run, until, up, url
 
@@ -24,7 +25,7 @@ async def linked(folder: Path, **changes: Any) -> AsyncIterator[tuple[Server, Se
     """A hub with tokens, a leaf that dialled it, and the hub's owner's token."""
     tokens = Tokens(folder)
     owner, leaf = tokens.add(unrestricted("owner")), tokens.add(LEAF)
-    async with broker(data=folder) as hub, broker(connect=hub.addresses, token=leaf, **changes) as there:
+    async with broker(data=folder, watch=0.05) as hub, broker(connect=hub.addresses, token=leaf, **changes) as there:
         await until(lambda: bool(up(hub) and up(there)))
         yield hub, there, owner
 
@@ -81,6 +82,10 @@ def test_a_link_follows_its_principal(tmp_path: Path) -> None:
             palio.connect(url(leaf)) as at_leaf,
             at_leaf.subscribe("n > 0", confirm="network") as events,
         ):
+            kept = (tmp_path / FILE).read_bytes()
+            (tmp_path / FILE).write_text("not what it should be")
+            await asyncio.sleep(0.2)  # a file that cannot be read changes nothing, and is looked at again
+            (tmp_path / FILE).write_bytes(kept)
             Tokens(tmp_path).change(replace(LEAF, may_subscribe=Filter.parse("region = 'us'")))
             gates = hub.host.node.broker.gates
             await until(lambda: all(str(gate.exports) == "region = 'us'" for gate in gates.values()))

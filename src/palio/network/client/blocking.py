@@ -20,7 +20,7 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.client.broker import Broker
 from palio.network.client.connecting import connect
-from palio.network.client.log import LogPage
+from palio.network.client.log import LogPage, PastPage
 from palio.network.client.received import ReceivedEvent
 from palio.network.client.subscription import Subscription
 from palio.network.protocol import Overflow
@@ -179,6 +179,21 @@ class BlockingBroker:
         language: str = "sql",
     ) -> LogPage:
         return self._loop.wait(self._broker.read_log(where, start=start, since=since, limit=limit, language=language))
+
+    def replay(
+        self,
+        where: str | Filter = Filter.everything,
+        *,
+        since: datetime | None = None,
+        places: Mapping[int, int] | None = None,
+        limit: int = 500,
+        language: str = "sql",
+    ) -> PastPage:
+        asked = self._broker.replay(where, since=since, places=places, limit=limit, language=language)
+        return self._loop.wait(asked)
+
+    def forget(self, broker: int) -> None:
+        self._loop.wait(self._broker.forget(broker))
 
 
 class BlockingConnecting:

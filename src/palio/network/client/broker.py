@@ -15,7 +15,7 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.client.connection import Connection, error_of
-from palio.network.client.log import LogPage, read_page
+from palio.network.client.log import LogPage, PastPage, past_page, read_page
 from palio.network.client.subscription import Subscription
 from palio.network.protocol import (
     Advertise,
@@ -23,9 +23,11 @@ from palio.network.protocol import (
     Delivery,
     Dropped,
     Failed,
+    Forget,
     LogQuery,
     Overflow,
     Publish,
+    ReplayQuery,
     StatusQuery,
     Unadvertise,
 )
@@ -181,6 +183,28 @@ class Broker:
         time = None if since is None else since.timestamp()
         answer = await self._connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
         return read_page(answer, start if since is None else 0)
+
+    async def replay(
+        self,
+        where: str | Filter = Filter.everything,
+        *,
+        since: datetime | None = None,
+        places: Mapping[int, int] | None = None,
+        limit: int = 500,
+        language: str = "sql",
+    ) -> PastPage:
+        """Confirmed events of all brokers that match, since a time, or from the `places` of the page before.
+
+        So many of each log are looked at. `ExpiredOffset` where some log has let go of its place.
+        """
+        wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
+        time = 0.0 if since is None else since.timestamp()
+        named = tuple(sorted((places or {}).items()))
+        return past_page(await self._connection.ask(lambda number: ReplayQuery(number, wanted, time, named, limit)))
+
+    async def forget(self, broker: int) -> None:
+        """Give up a broker that is not coming back; only an operator may."""
+        await self._connection.ask(lambda number: Forget(number, broker))
 
     # What the connection tells
 

@@ -241,6 +241,8 @@ class Connection:
                 self._answer(said.request, said.status)
             elif kind is protocol.LogAnswer:
                 self._answer(said.request, said)
+            elif kind is protocol.ReplayAnswer:
+                self._answer(said.request, said.past)
             else:
                 self.heard(said)
 

@@ -140,7 +140,7 @@ class Gateway:
         return Starlette(
             routes=routes,
             middleware=[guard],
-            exception_handlers={HTTPException: _http_exception, PalioError: _palio_error},
+            exception_handlers={HTTPException: _http_exception, PalioError: _palio_error, Exception: _unexpected},
         )
 
     def _known(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -267,6 +267,11 @@ def _page(name: str, media: str) -> Callable[[Request], Awaitable[Response]]:
 async def _palio_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PalioError)
     return respond(error)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    """A fault of this program: the log says which, the caller only that there is one."""
+    return respond(HttpProblem(500, "the broker failed to answer this; its log says why"))
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
@@ -79,7 +79,7 @@ class Guard:
             return HttpProblem(403, "a page of another origin may not use this broker; its owner can allow the origin")
         if headers.get("content-encoding", "identity") != "identity":
             return HttpProblem(415, "compressed requests are not read; send it as it is")
-        if any(name in scope["query_string"] for name in (b"token=", b"access_token=")):
+        if {"token", "access_token"} & QueryParams(scope["query_string"]).keys():
             return HttpProblem(400, "a token does not belong into a URL; send Authorization: Bearer, or get a ticket")
         return None
 

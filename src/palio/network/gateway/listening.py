@@ -87,7 +87,7 @@ def listener(app: ASGIApp, limits: Limits, tls: ssl.SSLContext | None) -> Listen
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=limits.connections,
+        limit_concurrency=limits.connections + 1,  # it counts the one that is asking
         timeout_graceful_shutdown=10,
         timeout_keep_alive=min(5, ceil(limits.handshake_seconds)),
         **others,

@@ -59,6 +59,12 @@ def check_status(principal: Principal) -> None:
         raise NotPermitted(principal.name, "see status, metrics or dead letters", "it needs `--may-see-status`")
 
 
+def check_operator(principal: Principal) -> None:
+    """NotPermitted unless the principal runs this network."""
+    if principal.role != "admin":
+        raise NotPermitted(principal.name, "give up brokers", "it needs the role admin")
+
+
 def check_annotation(principal: Principal, header: bytes) -> None:
     """NotPermitted where an event brings its own forwarding header and its publisher may not annotate."""
     if header and not principal.may_annotate:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from secrets import randbelow
 from threading import RLock
 from typing import Final
@@ -150,12 +151,12 @@ class MemoryQueue:
     """What waits for one subscription."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, Publish] = {}
+        self._waiting: OrderedDict[int, Publish] = OrderedDict()  # whose beginning is found at once
         self._bytes = 0
         self._dropped = 0
 
     def read(self, after: int, limit: int) -> list[tuple[int, Publish]]:
-        return [each for each in self._waiting.items() if each[0] > after][:limit]
+        return list(islice((each for each in self._waiting.items() if each[0] > after), limit))
 
     def size(self) -> Size:
         return Size(len(self._waiting), self._bytes, self._dropped)
@@ -234,7 +235,7 @@ class MemoryDeadLetters:
     """What was buried, the last so many."""
 
     def __init__(self, most: int) -> None:
-        self._letters: dict[int, DeadLetter] = {}
+        self._letters: OrderedDict[int, DeadLetter] = OrderedDict()
         self._most = most
         self._number = 0
         self._dropped = 0
@@ -249,7 +250,7 @@ class MemoryDeadLetters:
         self._number += 1
         self._letters[self._number] = DeadLetter(self._number, now, *buried)
         if len(self._letters) > self._most:
-            del self._letters[next(iter(self._letters))]
+            self._letters.popitem(last=False)
             self._dropped += 1
 
     def remove(self, numbers: Sequence[int]) -> None:

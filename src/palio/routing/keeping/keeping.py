@@ -63,7 +63,7 @@ class Keeping:
         self._node = node
         self._incarnation = incarnation
         self._tokens = tokens
-        seen = Window(remembered.seen)
+        seen = Window(remembered.seen, remembered.window)
         self._log = Log(incarnation, limits.spill, limits.under_way, seen, remembered.unfinished)
         self.queues = Queues(seen)
         self._attempts = Attempts(self._log.ended)

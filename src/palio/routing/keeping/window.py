@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Final
 
 from palio.events import Event
-from palio.routing.effects import Client
+from palio.routing.effects import REMEMBERED, Client
 from palio.routing.messages import Key
-
-REMEMBERED: Final = 100_000  # keys
 
 
 def identity(publisher: Client, event: Event) -> Key:
@@ -33,17 +31,19 @@ def queued(identity: Key) -> bytes:
 class Window:
     """The last keys; the oldest goes when there are too many."""
 
-    __slots__ = ("_keys",)
+    __slots__ = ("_keys", "_size")
 
-    def __init__(self, keys: Iterable[bytes] = ()) -> None:
-        self._keys: dict[bytes, None] = {}
+    def __init__(self, keys: Iterable[bytes] = (), size: int = REMEMBERED) -> None:
+        self._size = size
+        # A plain dictionary finds its oldest key by passing over all that were deleted before it.
+        self._keys: OrderedDict[bytes, None] = OrderedDict()
         for key in keys:
             self.add(key)
 
     def add(self, key: bytes) -> None:
         self._keys[key] = None
-        if len(self._keys) > REMEMBERED:
-            del self._keys[next(iter(self._keys))]
+        if len(self._keys) > self._size:
+            self._keys.popitem(last=False)
 
     def discard(self, key: bytes) -> None:
         self._keys.pop(key, None)

@@ -1,0 +1,66 @@
+"""What was confirmed anywhere is told again at any broker; a broker that is away for ever can be given up."""
+
+from __future__ import annotations
+
+import pytest
+
+import palio
+from palio.errors import ExpiredOffset, NotPermitted, Refused
+from palio.network.client.log import past_page
+from palio.network.security.grants import check_operator
+from palio.network.security.principals import Principal
+from palio.routing.clients import Past
+from tests.network.running import line, run, until, url
+
+
+def test_the_logs_of_all_brokers_are_asked() -> None:
+    async def doing() -> None:
+        async with line(3, data="none") as servers:
+            for number, server in enumerate([*servers, *servers]):
+                async with palio.connect(url(server)) as client:
+                    await client.publish({"x": number}, confirm=True)
+            async with palio.connect(url(servers[0])) as client:
+                page = await client.replay("x > 0", limit=2)
+                found = [each.event.get("x") for each in page.events]
+                while not page.complete:
+                    page = await client.replay("x > 0", limit=2, places=page.places)
+                    found += [each.event.get("x") for each in page.events]
+                assert (found, page.missing) == ([1, 2, 3, 4, 5], [])
+                await servers[2].stop()
+                away = servers[2].node
+                await until(lambda: len(servers[1].host.node.broker.links) == 1)
+                page = await client.replay()
+                assert ([each.event.get("x") for each in page.events], page.missing) == ([0, 1, 3, 4], [away])
+
+    run(doing)
+
+
+def test_an_expired_place_is_an_error() -> None:
+    with pytest.raises(ExpiredOffset):
+        past_page(Past(1, (), ((7, 3),), (), ((7, 5),), complete=False))
+
+
+def test_events_wait_for_a_broker_that_is_away_until_it_is_given_up() -> None:
+    async def doing() -> None:
+        async with line(2, data="none") as [first, second]:
+            async with palio.connect(url(second)) as desk:
+                events = desk.subscribe("TRUE", durable="desk", confirm="network")
+                await events.__aenter__()
+            await until(lambda: second.node in first.host.node.broker.keeping._reachable)
+            await second.stop()
+            await until(lambda: first.host.node.broker.keeping.missing == [second.node])
+            async with palio.connect(url(first)) as client:
+                await client.publish({"x": 1}, confirm=True)
+                status = await client.status()
+                assert (status["unfinished"], status["away"]) == (1, [second.node])
+                with pytest.raises(Refused, match="nobody waits"):
+                    await client.forget(first.node)
+                await client.forget(second.node)
+                await until(lambda: first.host.node.broker.keeping.unfinished == 0)
+
+    run(doing)
+
+
+def test_only_an_operator_gives_brokers_up() -> None:
+    with pytest.raises(NotPermitted):
+        check_operator(Principal("desk"))
