@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wants: list[dict[str, Any]] = [
         {"id": "dear", "where": "price >= 15", "subscriber": "desk"},
         {"id": "acme", "where": "symbol = 'ACME'"},
-        {"id": "never", "where": "price > 100"},
+        {"id": "never", "where": "prise > 100"},
         {"id": "typo", "where": "price >"},
     ]
     (folder / "wants.jsonl").write_text("".join(json.dumps(each) + "\n" for each in wants))
@@ -56,6 +56,7 @@ def test_matches_are_written_and_summed_up(folder: Path) -> None:
     assert summary["most_matched"] == {"acme": 10, "dear": 5}
     assert summary["least_matched"] == {"dear": 5, "acme": 10}
     assert [each["id"] for each in summary["refused"]] == ["typo"]
+    assert summary["absent"] == ["prise"]
     assert ended.stderr.count("left out") == 1
     assert "left out: typo" in ended.stderr
     hits = pyarrow.parquet.read_table(folder / "hits")

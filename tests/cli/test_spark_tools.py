@@ -31,6 +31,7 @@ def test_estimate(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     found = json.loads(ended.stdout)
     assert (found["events"], found["matches"], found["expected"], found["rate"]) == (5_000, 500, 500, 0.1)
+    assert found["absent"] == []
     assert found["overlaps"] == [{"id": "dear", "matches": 1_000, "both": 500, "similarity": 0.5}]
     ended = run("estimate", *wanted, "--sample", "1000", folder=tmp_path)
     assert ended.returncode == 0, ended.stderr

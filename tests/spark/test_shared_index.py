@@ -7,12 +7,16 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from palio import Matcher
+from palio.spark import Wants, match
 from palio.spark.shared_index import SharedIndex, remove_left_behind
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass
@@ -57,6 +61,28 @@ def test_what_did_not_get_through_is_brought_again(matcher: Matcher) -> None:
     cluster.breaks = False
     SharedIndex.publish(cluster.session, matcher)
     assert len(cluster.carried) == 1
+
+
+def test_the_index_of_an_application_goes_when_the_next_one_has_its_own(matcher: Matcher) -> None:
+    other = Matcher()
+    other.add("other", "price > 2")
+    first, second = Cluster("first"), Cluster("second")
+    kept, gone = SharedIndex.publish(first.session, matcher), SharedIndex.publish(first.session, other)
+    assert Path(gone.path).exists()
+    SharedIndex.publish(second.session, matcher)  # which both have
+    assert (Path(kept.path).exists(), Path(gone.path).exists()) == (True, False)
+    again = SharedIndex.publish(second.session, other)
+    assert (again, Path(again.path).exists()) == (gone, True)
+    assert len(second.carried) == 2
+
+
+def test_an_index_that_is_shared_for_a_while_is_removed(spark: SparkSession, matcher: Matcher) -> None:
+    events = spark.sql("SELECT 1 AS id, 2 AS price")
+    with Wants.read(spark, matcher).shared(spark) as wants:
+        assert wants.index is not None
+        assert match(events, wants).count() == match(events, wants, per_event=True).count() == 1
+        assert Path(wants.index.path).exists()
+    assert not Path(wants.index.path).exists()
 
 
 def test_what_killed_processes_left_behind_is_removed(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ class Needed:
     columns: tuple[Column, ...]
     attributes: tuple[str, ...]
     json: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    """The attributes that no column is; to every condition they are NULL."""
 
     @property
     def all_columns(self) -> list[Column]:
@@ -59,6 +61,7 @@ def needed_columns(events: DataFrame, attributes: Iterable[str], json: Collectio
     columns: list[Column] = []
     found: list[str] = []
     texts: list[str] = []
+    absent: list[str] = []
     paths: list[tuple[str, ...]] = []
     for path in map(split_path, sorted(attributes)):
         if len(path) == 1 or _find(events.schema, path[0], case_sensitive) not in of_json:
@@ -67,13 +70,15 @@ def needed_columns(events: DataFrame, attributes: Iterable[str], json: Collectio
             texts.append(path[0])
     for path, members in _together(events.schema, paths, case_sensitive).items():
         column = _column(events.schema, path, case_sensitive, members)
-        if column is not None:
+        if column is None:
+            absent.append(join_path(path))
+        else:
             columns.append(column.alias(join_path(path)))
             found.append(join_path(path))
     if not columns and not texts:
         # Whoever wants every event wants it whatever it says, but a row without any column is none.
         columns, found = [sql.lit(None).cast("boolean").alias(NOTHING)], [NOTHING]
-    return Needed(tuple(columns), tuple(found), tuple(texts))
+    return Needed(tuple(columns), tuple(found), tuple(texts), tuple(absent))
 
 
 def _column_of_json(schema: StructType, name: str, case_sensitive: bool) -> str:

@@ -57,6 +57,8 @@ class SharedIndex:
             if (session := _session(spark)) not in _carried.setdefault(version, set()):
                 _carry(spark, place)
                 _carried[version].add(session)
+                if not is_connect(spark):
+                    _forget_others(session)
             _uses[version] += 1
         return cls(str(place), version)
 
@@ -99,8 +101,17 @@ class SharedIndex:
 
 _uses: Counter[str] = Counter()
 _carried: dict[str, set[str]] = {}  # the sessions that have the file of a version
+_of_connect: set[str] = set()  # sessions that no application of this process ends
 _opened: OrderedDict[str, Matcher] = OrderedDict()
 _lock = threading.Lock()
+
+
+def _forget_others(application: str) -> None:
+    """Remove what only applications had that have ended: a process has one at a time, beside sessions of Connect."""
+    for version, sessions in list(_carried.items()):
+        if sessions.isdisjoint({application, *_of_connect}):
+            (_folder() / f"palio-{version}.palio").unlink(missing_ok=True)
+            del _carried[version], _uses[version]
 
 
 @cache
@@ -139,6 +150,7 @@ def _carry(spark: SparkSession, place: Path) -> None:
     """Have Spark bring the file to every executor, where those may be on other machines."""
     if is_connect(spark):
         spark.addArtifacts(str(place), file=True)
+        _of_connect.add(_session(spark))
         return
     if not _is_local(spark):
         spark.sparkContext.addFile(str(place))

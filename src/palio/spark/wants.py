@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -88,6 +89,17 @@ class Wants:
         for each in subscriptions:
             gathering.take(each)
         return gathering.finish(on_error)
+
+    @contextmanager
+    def shared(self, spark: SparkSession) -> Iterator[Wants]:
+        """These with an index that workers find while the block runs; where they are on this machine, no longer."""
+        from palio.spark.shared_index import SharedIndex
+
+        index = SharedIndex.publish(spark, self.matcher)
+        try:
+            yield replace(self, index=index)
+        finally:
+            index.release(spark)
 
     def refused_rows(self, spark: SparkSession) -> DataFrame:
         """The refused ones as a DataFrame of `id` and `reason`."""

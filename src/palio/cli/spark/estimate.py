@@ -11,7 +11,7 @@ import click
 from palio.cli import terminal
 from palio.cli.language import language_option
 from palio.cli.spark.events import FORMATS, read_events
-from palio.cli.spark.gathering import gather, refused_as_dicts, refused_facts
+from palio.cli.spark.gathering import absent_facts, gather, refused_as_dicts, refused_facts
 from palio.cli.spark.options import session_options
 from palio.cli.spark.timing import Times, time_fact
 
@@ -66,9 +66,10 @@ def estimate(
     from palio.cli.spark.running import run
     from palio.filters.filter import Filter
     from palio.spark import estimate as estimate_on_spark
+    from palio.spark.columns import needed_columns
     from palio.spark.session import open_session
 
-    Filter.parse(condition, language)  # before Spark starts: what cannot be read need not wait for it
+    wanted = Filter.parse(condition, language)  # before Spark starts: what cannot be read need not wait for it
     times = Times()
     with times.measure("starting"):
         spark = open_session(master, settings)
@@ -78,6 +79,7 @@ def estimate(
             with times.measure("indexing"):
                 wants = gather(spark, subscriptions, language)
         events = read_events(spark, archive, format)
+        absent = needed_columns(events, wanted.attributes).absent
         with times.measure("estimating"):
             found = run(
                 spark,
@@ -91,9 +93,10 @@ def estimate(
         spark.stop()
     if as_json:
         refused = {} if wants is None else {"refused": refused_as_dicts(wants)}
-        terminal.print_json({**asdict(found), "expected": found.expected, **refused, "seconds": times.rounded})
+        more = {"expected": found.expected, "absent": absent, **refused, "seconds": times.rounded}
+        terminal.print_json({**asdict(found), **more})
     else:
-        _print(terminal.results(), found, list(_facts(found, archive, confidence, times, wants)))
+        _print(terminal.results(), found, [*_facts(found, archive, confidence, times, wants), *absent_facts(absent)])
 
 
 def _print(console: Console, found: Estimate, facts: list[tuple[str, str]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from palio.spark.wants import Wants
 
 _MOST_REFUSED: Final = 5
+_MOST_ABSENT: Final = 8
 
 
 def gather(spark: SparkSession, source: str, language: str, *, strict: bool = False) -> Wants:
@@ -43,6 +44,14 @@ def refused_facts(wants: Wants) -> Iterator[tuple[str, str]]:
     """The same, for the summary."""
     if wants.refused:
         yield "left out", terminal.plural(len(wants.refused), "subscription")
+
+
+def absent_facts(attributes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What subscriptions look at and the events do not have, for the summary."""
+    if attributes:
+        more = len(attributes) - _MOST_ABSENT
+        named = ", ".join(attributes[:_MOST_ABSENT]) + (f" and {more:,} more" if more > 0 else "")
+        yield "no column", f"{named}: NULL for every event"
 
 
 @contextmanager

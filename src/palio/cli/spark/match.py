@@ -11,7 +11,7 @@ from palio.cli import terminal
 from palio.cli.language import language_option
 from palio.cli.report import report_option, write_page
 from palio.cli.spark.events import FORMATS, read_events
-from palio.cli.spark.gathering import gather, refused_as_dicts, refused_facts
+from palio.cli.spark.gathering import absent_facts, gather, refused_as_dicts, refused_facts
 from palio.cli.spark.options import session_options
 from palio.cli.spark.output import output_folder
 from palio.cli.spark.ranking import Ranking, print_most_matched
@@ -100,6 +100,7 @@ def _as_dict(figures: Figures, wants: Wants, ranking: Ranking, top: int) -> dict
         "matches": figures.matches,
         "subscriptions": len(wants.matcher),
         "refused": refused_as_dicts(wants),
+        "absent": list(figures.absent),
         **ranking.as_dict(top),
         "skew": round(figures.skew, 3),
         "seconds": figures.times.rounded,
@@ -124,4 +125,5 @@ def _facts(
     yield from ranking.facts(top)
     yield "largest partition", f"{figures.skew:.1f} times the average"
     yield time_fact(figures.times.seconds)
+    yield from absent_facts(figures.absent)
     yield from refused_facts(wants)

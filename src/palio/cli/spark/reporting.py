@@ -57,6 +57,7 @@ def stream_page(
 def _rank(page: Page, ranking: Ranking) -> None:
     if ranking.ranked:
         page.plot("Most matched subscriptions", bars(ranking.most(_MOST_BARS)))
+    if len(ranking.ranked) > _MOST_BARS:  # else all are shown already
         page.plot("Least matched subscriptions", bars(ranking.least(_MOST_BARS)), "Of those that were matched at all.")
     never = ranking.never
     if never:

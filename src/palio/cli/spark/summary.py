@@ -29,6 +29,8 @@ class Figures:
     """How many matches are in each partition that has any."""
     counts: dict[str, int] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
+    absent: tuple[str, ...] = ()
+    """What subscriptions look at and no column of the events is: perhaps a name was mistyped."""
 
     @property
     def skew(self) -> float:
@@ -49,7 +51,9 @@ def match_and_count(
     from pyspark.sql import functions as sql
 
     from palio.spark import match
+    from palio.spark.matching import needed_for
 
+    figures.absent = needed_for(events, wants.matcher, options.get("json", ())).absent
     passing = Observation("palio events")
     observed = events.observe(passing, sql.count(sql.lit(1)).alias("events"))
     with figures.times.measure("matching"):

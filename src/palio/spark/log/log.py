@@ -131,7 +131,7 @@ class SubscriptionLog:
         refused, given = [], dict[str, Subscription]()
         for each in map(_without_filter, subscriptions):
             if not _is_writable(each):
-                refused.append(Refused(each.id, _not_writable(each)))
+                refused.append(Refused(each.id, _NOT_WRITABLE))
             elif each.id in given:
                 refused.append(Refused(each.id, "another subscription has this id"))
             else:
@@ -160,13 +160,34 @@ class SubscriptionLog:
             # Time does not run backwards in a log, whatever the clocks of its writers say.
             moment = datetime.now(UTC) if head.time is None else max(datetime.now(UTC), head.time)
             data, made = write_version(version + 1, moment, head.digest, self._changes(version))
-            if self._place.create(_name(_CHANGES, made.number), data):
+            if self._place.create(_name(_CHANGES, made.number), data) and not self._came_too_late(made):
                 self._latest = made.number
                 self._head = Head(made.number, made.time, made.digest)
                 self._note(made)
                 self._staged.clear()
                 return made.number
             time.sleep(random.uniform(0, 0.01))
+
+    def _came_too_late(self, made: Version) -> bool:
+        """Whether the number of a version had been another's, and its file compacted away before this one's was made.
+
+        Compaction writes a snapshot before it removes a file. It tells whose the versions before it were; those of
+        long ago were not this one, of which nobody can have read.
+        """
+        later = [number for number in self._numbers(_SNAPSHOTS) if number >= made.number]
+        for number in later:
+            name = _name(_SNAPSHOTS, number)
+            try:
+                digest = read_snapshot(self._place.read(name), self._place.shown(name), number).digest_of(made.number)
+            except FileNotFoundError:  # it gave way to a later one
+                return self._came_too_late(made)
+            except SubscriptionLogError:  # it is damaged, and tells nothing
+                continue
+            if digest != made.digest:
+                self._place.remove(_name(_CHANGES, made.number))
+                self._latest = 0
+            return digest != made.digest
+        return False
 
     def compact(self, keep: timedelta = KEPT) -> None:
         """Write a snapshot of the present version, and remove what is needed by no version younger than `keep`.
@@ -367,7 +388,7 @@ def _checked(subscription: Subscription) -> Subscription:
     """A subscription that can be written, and that can be used when it is read."""
     subscription = _without_filter(subscription)
     if not _is_writable(subscription):
-        raise InvalidSubscription(subscription.id, _not_writable(subscription))
+        raise InvalidSubscription(subscription.id, _NOT_WRITABLE)
     text = subscription.language == "sql" and isinstance(subscription.where, str)
     if not (text and Shaped.read(subscription.where, subscription.timezone)):
         _ = subscription.filter
@@ -385,10 +406,7 @@ def _without_filter(subscription: Subscription) -> Subscription:
 
 def _is_writable(subscription: Subscription) -> bool:
     held = [subscription.language, subscription.timezone, subscription.where, dict(subscription.metadata)]
-    return subscription.id != "" and is_json(held)
+    return is_json(held)
 
 
-def _not_writable(subscription: Subscription) -> str:
-    if not subscription.id:
-        return "an id must not be empty"
-    return "a log holds what JSON can hold: texts, numbers, lists and objects of them"
+_NOT_WRITABLE: Final = "a log holds what JSON can hold: texts, numbers, lists and objects of them"

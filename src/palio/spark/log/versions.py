@@ -8,6 +8,7 @@ so that a file that was cut, altered, exchanged or taken from another log does n
 from __future__ import annotations
 
 import io
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from palio.errors import SubscriptionLogError
 from palio.matching.subscription import Subscription
 
 FORMAT: Final = 1
+_RECENT: Final = 1_000  # versions up to a snapshot whose digests it tells
 _CODEC: Final = "zstd"
 ChangeKind = Literal["add", "change", "remove"]
 
@@ -58,16 +60,26 @@ class Snapshot:
     """The subscriptions at a version, in the order in which they were added."""
 
     def __init__(
-        self, version: int, time: datetime | None, digest: str | None, subscriptions: dict[str, Subscription]
+        self, version: int, time: datetime | None, recent: Iterable[str], subscriptions: dict[str, Subscription]
     ) -> None:
         self.version = version
         self.time = time
-        self.digest = digest
+        self.recent = deque(recent, _RECENT)  # the digests of the versions up to this one
         self._subscriptions = subscriptions
 
     @classmethod
     def empty(cls) -> Snapshot:
-        return cls(0, None, None, {})
+        return cls(0, None, (), {})
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of its version."""
+        return self.recent[-1] if self.recent else None
+
+    def digest_of(self, version: int) -> str | None:
+        """The digest of a version up to its own; None where that was long ago."""
+        back = self.version - version
+        return self.recent[-1 - back] if 0 <= back < len(self.recent) else None
 
     def __iter__(self) -> Iterator[Subscription]:
         return iter(self._subscriptions.values())
@@ -91,7 +103,8 @@ class Snapshot:
                 self._subscriptions.pop(change.id, None)
             else:
                 self._subscriptions[change.id] = change.subscription
-        self.version, self.time, self.digest = version.number, version.time, version.digest
+        self.version, self.time = version.number, version.time
+        self.recent.append(version.digest)
 
 
 def write_version(
@@ -127,7 +140,7 @@ def write_snapshot(snapshot: Snapshot) -> bytes:
         "format": FORMAT,
         "version": snapshot.version,
         "time": _text(snapshot.time),
-        "last": snapshot.digest,
+        "recent": list(snapshot.recent),
     }
     data, _ = _pack(heading, [{"id": each.id, **_members(each)} for each in snapshot])
     return data
@@ -138,7 +151,8 @@ def read_snapshot(data: bytes, place: str, number: int) -> Snapshot:
     try:
         found = [_subscription(msgspec.json.decode(line)) for line in lines]
         time = _time(heading["time"])
-        return Snapshot(number, time, heading["last"], {each.id: each for each in found})
+        recent = heading["recent"] if "recent" in heading else [heading["last"]]  # as the first logs had it
+        return Snapshot(number, time, recent, {each.id: each for each in found})
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(place, repr(error)) from None
 

@@ -1,64 +1,18 @@
-"""`match` gives for every subscription what Spark's own WHERE gives, in every form it can be asked for."""
+"""`match` looks at every kind of column as Spark's own WHERE does, in every form it can be asked for."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
-from pathlib import Path
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import palio.spark
-from palio import InvalidSubscription, Matcher, PalioError
-from palio.errors import PipelineError
-from palio.matching.subscription import Subscription
-from palio.spark import Rendezvous, Wants, match
+from palio.spark import match
 from palio.spark.rendezvous.choosing import MAPPINGS
-from tests.oracles.answers import Answer
-from tests.oracles.generate import Generator
-from tests.oracles.seeds import seeds
-from tests.oracles.spark_answers import SparkTable
-from tests.oracles.tables import random_table
+from tests.spark.matching.asking import pairs, rendezvous, wants
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-EVENTS = """
-    SELECT id, cast(id % 7 AS INT) AS price, concat('s', id % 3) AS symbol,
-           named_struct('a', id, 'List', array(id, id + 1),
-                        'deep', array(named_struct('x', id), named_struct('x', -id))) AS s,
-           map('k', id, 'dot.ted', id + 1) AS m, date_add(DATE'2024-01-01', cast(id AS INT)) AS day,
-           cast(id AS DECIMAL(10, 2)) AS money, encode(cast(id AS STRING), 'UTF-8') AS raw,
-           timestamp_seconds(id * 3600) AS at, cast(timestamp_seconds(id * 3600) AS TIMESTAMP_NTZ) AS local,
-           array(array(id), array(id + 1)) AS nested, concat('{"x": ', id, ', "y": {"z": ["a", "b"]}}') AS payload,
-           if(id % 2 = 0, named_struct('x', nullif(id, -1)), NULL) AS half,
-           if(id % 3 = 0, map('x', nullif(id, -1)), NULL) AS whole,
-           id AS `dot.ted`, INTERVAL '1' DAY AS span, cast(NULL AS STRING) AS nothing
-    FROM range(24)
-"""
-
-
-@pytest.fixture(scope="module")
-def events(spark: SparkSession) -> DataFrame:
-    return spark.sql(EVENTS).cache()
-
-
-# The rendezvous has so few subscriptions here that buckets must be asked for.
-def rendezvous(mapping: str | None = None) -> Rendezvous:
-    return Rendezvous(mapping, 4)
-
-
-def pairs(found: DataFrame) -> set[tuple[int, str]]:
-    rows = [(row["id"], row["subscription_id"]) for row in found.select("id", "subscription_id").collect()]
-    assert len(rows) == len(set(rows))
-    return set(rows)
-
-
-def wants(*conditions: str) -> list[dict[str, str]]:
-    return [{"id": condition, "where": condition} for condition in conditions]
-
 
 # As Spark's own WHERE can say it, and, where that needs other words, in those.
 CONDITIONS = {
@@ -224,133 +178,3 @@ def test_subscribers_are_told(events: DataFrame) -> None:
     for columns in (None, ["id"]):
         found = match(events, conditions, columns=columns).select("subscription_id", "subscriber").collect()
         assert {tuple(row) for row in found} == {("a", "desk"), ("b", None)}
-
-
-def sources(spark: SparkSession, folder: Path) -> Iterable[Any]:
-    rows = [("a", "id = 1", None), ("b", "id = 2", "sql")]
-    frame = spark.createDataFrame(rows, "id string, where string, language string")
-    yield frame
-    frame.createOrReplaceTempView("palio_wants")
-    yield "palio_wants"
-    path = folder / "wants.jsonl"
-    path.write_text('{"id": "a", "where": "id = 1"}\n{"id": "b", "where": "id = 2"}\n')
-    yield path
-    yield f"file://{path}"
-    matcher = Matcher()
-    matcher.add_many(["a", "b"], ["id = 1", "id = 2"])
-    yield matcher
-    matcher.save(folder / "wants.palio")
-    yield str(folder / "wants.palio")
-    yield [Subscription("a", "id = 1"), Subscription("b", "id = 2")]
-    yield Wants.read(spark, matcher)
-
-
-def test_subscriptions_come_from_everywhere(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
-    for source in sources(spark, tmp_path):
-        assert pairs(match(events, source, columns=["id"])) == {(1, "a"), (2, "b")}, source
-
-
-def test_bad_ones_are_set_aside_with_their_reasons(
-    spark: SparkSession, events: DataFrame, caplog: pytest.LogCaptureFixture
-) -> None:
-    given = [*wants("id = 1", "id >", "id = 1"), {"id": "no where"}, {"where": "id = 2"}]
-    with caplog.at_level(logging.WARNING, "palio.spark"):
-        read = Wants.read(spark, given)
-    refused = {each.id: each.reason for each in read.refused}
-    assert set(refused) == {"id >", "id = 1", "no where", None}
-    assert "where a value should stand" in refused["id >"]
-    assert "another subscription" in refused["id = 1"]
-    assert len(caplog.records) == 4
-    caplog.clear()
-    Wants.read(spark, [{"id": str(number), "where": "id >"} for number in range(100)])
-    assert [record.getMessage() for record in caplog.records][5:] == ["95 more subscriptions are left out"]
-    assert read.refused_rows(spark).count() == 4
-    assert pairs(match(events, read, columns=["id"])) == {(1, "id = 1")}
-    with pytest.raises(InvalidSubscription, match="another subscription has this id"):
-        match(events, given, on_error="fail")
-
-
-def test_a_member_of_any_name_is_metadata(spark: SparkSession) -> None:
-    matcher = Wants.read(spark, [{"id": "a", "where": "id = 1", "self": 3}]).matcher
-    assert matcher["a"].metadata == {"self": 3}
-
-
-def test_a_folder_of_parquet_holds_subscriptions(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
-    folder = tmp_path / "wants"
-    spark.createDataFrame(wants("id = 1", "id = 2")).write.parquet(str(folder))
-    for plan in ("auto", "rendezvous"):
-        assert pairs(match(events, str(folder), columns=["id"], plan=plan)) == {(1, "id = 1"), (2, "id = 2")}
-    assert len(Wants.read(spark, folder).matcher) == 2
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"columns": ["nowhere"]}, "there is no column nowhere"),
-        ({"json": ["nowhere"]}, "there is no column nowhere"),
-        ({"json": ["id"]}, "the column id is no text"),
-        ({"on_error": "panic"}, "'quarantine' or 'fail'"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(events: DataFrame, options: dict[str, Any], reason: str) -> None:
-    with pytest.raises(PalioError, match=reason):
-        match(events, wants("id = 1"), **options)
-
-
-def test_a_column_in_the_way_is_named(events: DataFrame) -> None:
-    with pytest.raises(PipelineError, match="subscription_id already"):
-        match(events.withColumnRenamed("price", "Subscription_ID"), wants("id = 1"))
-
-
-def test_two_columns_of_one_name_are_named(spark: SparkSession) -> None:
-    twice = spark.sql("SELECT 1L AS id, 2 AS price, 3 AS price")
-    with pytest.raises(PipelineError, match="two columns price"):
-        match(twice, wants("id = 1"))
-    assert pairs(match(twice, wants("id = 1"), columns=["id"])) == {(1, "id = 1")}
-
-
-def test_a_frame_without_what_makes_a_subscription_is_refused(spark: SparkSession, events: DataFrame) -> None:
-    with pytest.raises(PipelineError, match="where is not among id, condition"):
-        match(events, spark.sql("SELECT 'a' AS id, 'x = 1' AS condition"))
-
-
-@pytest.mark.parametrize("seed", seeds(1, 10))
-@pytest.mark.parametrize("through", [True, False])
-def test_matches_equal_where_for_random_tables_and_conditions(spark: SparkSession, seed: int, through: bool) -> None:
-    compare_with_where(spark, seed, columns=["id"] if through else None)
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3, *(pytest.param(seed, marks=pytest.mark.deep) for seed in seeds(4, 27))])
-def test_the_rendezvous_equals_where_too(spark: SparkSession, seed: int) -> None:
-    mapping = MAPPINGS[seed % 3]
-    compare_with_where(spark, seed, columns=["id"], plan=Rendezvous(mapping, 2 + seed % 5))
-
-
-def compare_with_where(spark: SparkSession, seed: int, **options: Any) -> None:
-    table = random_table(Random(f"match {seed}"), 24)
-    generator = Generator(seed, "UTC")
-    made = list(dict.fromkeys(generator.condition().text for _ in range(150)))
-    oracle = SparkTable(spark, table)
-    refused = oracle.refusals(made)
-    frame = spark.createDataFrame(table)
-    read = Wants.read(spark, wants(*(each for each in made if each not in refused)))
-    conditions = list(read.matcher)
-    expected = {
-        (row, condition): answer
-        for condition, answers in zip(conditions, oracle.answers(conditions), strict=True)
-        for row, answer in enumerate(answers)
-    }
-    found = pairs(match(frame, read, **options))
-    raised = {pair for pair, answer in expected.items() if answer is Answer.RAISES}
-    assert {pair for pair, answer in expected.items() if answer is Answer.TRUE} == found - raised
-    assert len(found) > 100
-
-
-def test_a_language_for_those_that_name_none(spark: SparkSession, events: DataFrame) -> None:
-    mixed = [
-        {"id": "jms", "where": "id = 3 AND symbol LIKE 's%'"},
-        {"id": "sql", "where": "id % 24 = 4", "language": "sql"},
-    ]
-    asked = Wants.read(spark, mixed, language="jms")
-    assert asked.matcher["jms"].language == "jms"
-    assert pairs(match(events, asked)) == {(3, "jms"), (4, "sql")}

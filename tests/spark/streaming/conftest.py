@@ -1,0 +1,21 @@
+"""Events that have come already."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark.streaming.flow import Flow
+
+if TYPE_CHECKING:
+    pass
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Flow:
+    made = Flow(tmp_path)
+    for name in range(3):
+        made.add_events(name)
+    return made

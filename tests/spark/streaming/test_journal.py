@@ -1,0 +1,99 @@
+"""What a checkpoint remembers: which stream it is of, how far that is, and no more than is needed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from palio.errors import PipelineError
+from palio.spark import ParquetSink, SubscriptionLog
+from palio.spark.sinks import Batch
+from palio.spark.streaming.journal import Journal
+from tests.spark.streaming.flow import Flow, write_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def test_a_new_checkpoint_is_a_new_stream(spark: SparkSession, flow: Flow) -> None:
+    write_log(flow, "price > 6")
+    flow.run(spark, ParquetSink(flow.out))
+    once = flow.parquet()
+    flow.checkpoint = flow.checkpoint.with_name("another")
+    flow.run(spark, ParquetSink(flow.out))
+    assert flow.parquet() == once + once
+
+
+def test_another_log_is_not_taken_for_the_one_of_the_checkpoint(spark: SparkSession, flow: Flow) -> None:
+    log = write_log(flow, "price > 6")
+    log.add("a", "price = 1")
+    log.commit()
+
+    def fails(matches: DataFrame, batch: Batch) -> None:
+        raise RuntimeError("not today")
+
+    with pytest.raises(Exception, match="not today"):
+        flow.run(spark, fails)
+    flow.log = flow.log.with_name("other")
+    other = write_log(flow, "price > 7")
+    with pytest.raises(Exception, match=r"version 2 is not there; the latest is 1"):
+        flow.run(spark, ParquetSink(flow.out))
+    other.add("a", "price = 1")
+    other.commit()
+    with pytest.raises(Exception, match="this is not the subscription log"):
+        flow.run(spark, ParquetSink(flow.out))
+    # Nor for a batch that has no version yet.
+    with pytest.raises(PipelineError, match="version 2 is another"):
+        Journal(flow.checkpoint).begin(7, SubscriptionLog(flow.log))
+    older = SubscriptionLog(flow.log.with_name("older"))
+    older.commit()
+    with pytest.raises(PipelineError, match="would go back from version 2 of the log to version 1"):
+        Journal(flow.checkpoint).begin(8, older)
+
+
+def test_records_of_long_ago_are_removed(spark: SparkSession, flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palio.spark.streaming.journal.KEPT_BATCHES", 2)
+    log = write_log(flow, "price > 6")
+    flow.run(spark, ParquetSink(flow.out))
+    journal = Journal(flow.checkpoint)
+    assert [journal.begun(number) is not None for number in range(3)] == [False, True, True]
+    assert [mark.batch for mark in journal.marks()] == [0]
+    log.add("a", "price = 1")
+    log.commit()
+    flow.add_events(3)
+    flow.run(spark, ParquetSink(flow.out))
+    assert [(mark.version, mark.batch, mark.offsets) for mark in journal.marks()] == [
+        (1, 0, None),
+        (2, 3, [{"logOffset": 2}]),
+    ]
+
+
+def test_marks_of_versions_that_the_log_has_forgotten_are_forgotten(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("palio.spark.streaming.journal.KEPT_BATCHES", 4)
+    log, journal = write_log(flow, "price > 6"), Journal(flow.checkpoint)
+    offsets = flow.checkpoint / "offsets"
+    offsets.mkdir(parents=True)
+    for batch in range(9):
+        (offsets / str(batch)).write_text(f"v1\n{{}}\n{batch}\n")
+        journal.begin(batch, log)
+        log.add(f"new {batch}", "price = 1")
+        log.commit()
+        if batch == 6:
+            log.compact(keep=timedelta(0))
+    assert log.oldest == 8
+    # One that is gone from the log says that there were any.
+    assert [mark.version for mark in journal.marks()] == [7, 8, 9]
+
+
+def test_damage_to_the_journal_is_named(flow: Flow) -> None:
+    write_log(flow, "price > 6")
+    journal = Journal(flow.checkpoint)
+    journal.begin(0, SubscriptionLog(flow.log))
+    [record] = (flow.checkpoint / "palio" / "begun").iterdir()
+    record.write_text("{")
+    with pytest.raises(PipelineError, match=r"000000000000\.json is damaged"):
+        journal.begun(0)
