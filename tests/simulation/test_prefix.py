@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from palio import Filter
 from palio.routing.combinations import Combination, legal_combinations
 from palio.simulation import Network
 from tests.simulation.scenarios import FAULTY_LINKS, Scenario
@@ -32,6 +33,19 @@ def test_an_event_goes_where_the_optimisers_tree_says_it_is_wanted() -> None:
     net.run()
     assert [each.at for each in net.deliveries] == [3]
     assert _published(net) == 2
+
+
+def test_mergers_send_no_event_where_nobody_wants_it() -> None:
+    net = Network.line(4, propagation="merging", forwarding="prefix", options={"threshold": 0})
+    for number in (1, 3, 6):
+        net.subscribe(at=0, where=f"x = {number}")
+    net.run()
+    assert net.tables[1] == {0: [Filter.parse("x IN (1, 3, 6)")]}
+    for x in range(8):
+        net.publish(at=3, event={"x": x})
+    net.run()
+    assert len(net.deliveries) == 3
+    assert net.traffic.messages("publish") == 9
 
 
 def test_a_new_filter_is_served_before_there_is_a_tree_that_knows_it() -> None:

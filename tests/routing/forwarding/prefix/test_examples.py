@@ -120,6 +120,20 @@ def test_a_filter_the_tree_does_not_know_is_tagged_as_far_down_as_any_of_its_con
     assert {tuple(_text((leaf,)) for leaf in version.path(node)) for node in reached} == paths
 
 
+@pytest.mark.parametrize(
+    ("merger", "paths"),
+    [
+        ("x IN (1, 3)", {("x = 1",), ("x = 3",)}),
+        ("x IN (1, 3) AND y = 2", {("x = 1", "y = 2"), ("x = 3",)}),
+        ("x IN (1, 3, 5)", {()}),  # nobody wanted 5 when the tree was made
+    ],
+)
+def test_a_merger_is_tagged_at_the_nodes_that_it_was_made_of(merger: str, paths: set[tuple[str, ...]]) -> None:
+    version = _version("x = 1 AND y = 2", "x = 3 AND z = 4")
+    reached = TreeIndex(version).reached(_conjunction(merger))
+    assert {tuple(_text((leaf,)) for leaf in version.path(node)) for node in reached} == paths
+
+
 def test_the_tree_depends_on_the_order_of_filters() -> None:
     assert _drawn(_version("x > 3", "x < 6")) == {(0,): "x > 3", (1,): "x <= 3", (0, 0): "x > 3 AND x < 6"}
     assert _drawn(_version("x < 6", "x > 3")) == {(0,): "x >= 6", (1,): "x < 6", (1, 0): "x > 3 AND x < 6"}

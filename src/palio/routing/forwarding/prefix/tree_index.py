@@ -88,7 +88,8 @@ class TreeIndex:
         This is `insertR` (Jerzak §4.4.2). As printed it stops at a split, and then a filter that the tree itself
         split is tagged at the root. Going on with both parts, it finds just the nodes at which inserting ends. It also
         stops where the tree has no node for a condition; here that condition is left out, and those that follow lead
-        further down, so that fewer events go too far.
+        further down, so that fewer events go too far. A condition that is just what several children are together, as
+        that of a merger is, leads to each of them: no new node will take them below it.
         """
         known = self.tree.ends.get(conjunction)
         if known is not None:
@@ -97,12 +98,26 @@ class TreeIndex:
         waiting = [(ROOT, conjunction)]
         while waiting:
             start, wanted = waiting.pop()
-            for node, rest, _ in place(wanted, start, self._meetings):
-                if rest:
-                    waiting.append((node, rest[1:]))
-                else:
+            for node, rest, covered in place(wanted, start, self._meetings):
+                if not rest:
                     found.append(node)
+                elif self._fill(covered, rest[0].values):
+                    waiting += [(child, rest[1:]) for child in covered]
+                else:
+                    waiting.append((node, rest[1:]))
         return found
+
+    def _fill(self, covered: Sequence[int], values: ValueSet) -> bool:
+        """Whether some nodes that lie within a set leave nothing of it."""
+        if not covered:
+            return False
+        for child in covered:
+            values = values.intersect(self._values(child).complement())
+        return values.is_empty
+
+    def _values(self, node: int) -> ValueSet:
+        condition: Leaf = self.tree.conditions[self.tree.condition_of[node]]
+        return condition.values
 
     def _meetings(self, node: int, condition: Leaf) -> Iterator[tuple[int, ValueSet, Meeting]]:
         number = self._attributes.get(condition.attribute)
@@ -116,7 +131,7 @@ class TreeIndex:
         if end - begin > _FEW:
             candidates = self._near(node, number, condition.values)
         for child in candidates:
-            values = tree.conditions[tree.condition_of[child]].values
+            values = self._values(child)
             meeting = met(values, condition.values)
             if meeting is not None:
                 yield child, values, meeting
