@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from palio.cli.main import palio
+from palio.cli.simulated_costs import cost_of, print_costs
+from palio.simulation import Network
 
 SMALL = ["--brokers", "6", "--subscriptions", "20", "--events", "100"]
 
@@ -61,7 +64,20 @@ def test_a_network_from_a_file_with_advertisements_over_links_that_lose(tmp_path
     file.write_text(json.dumps({"nodes": nodes, "edges": [{"source": "a", "target": "b", "dist": 2000.0}]}))
     answer = simulate("--topology", str(file), "--advertisements", "--option", "loss=0.2")
     assert answer.exit_code == 0
-    assert "2 brokers, 1 link," in answer.stdout
+    assert "2 brokers, 1 link, with advertisements, seed 0" in answer.stdout
+
+
+def test_large_numbers_fit_into_eighty_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    net = Network.line(2)
+    large = replace(cost_of(net, 1.0), subscription_messages=123_456, subscription_bytes=9_876_000, filters=49_210)
+    large = replace(large, event_messages=123_456, event_bytes=98_765_000)
+    print_costs([large], net.topology, net)
+    told = capsys.readouterr().out
+    assert "…" not in told
+    assert "identity, content  123,456  9,876  123,456  98,765" in told
 
 
 def test_hosts_whose_round_trips_were_measured(tmp_path: Path) -> None:

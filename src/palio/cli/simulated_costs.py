@@ -70,15 +70,18 @@ def print_costs(costs: list[Cost], shape: Topology, network: Network | None) -> 
         return
     console = terminal.results()
     linked = terminal.plural(len(shape.links), "link")
-    console.print(f"{terminal.plural(shape.brokers, 'broker')}, {linked}, seed {network.seed}", style="title")
+    advertised = ", with advertisements" if network.combination.advertisements else ""
+    brokers = terminal.plural(shape.brokers, "broker")
+    console.print(f"{brokers}, {linked}{advertised}, seed {network.seed}", style="title")
     console.print()
     table = terminal.table(
         Column("strategy", no_wrap=True),
         *map(terminal.numbers, ("told", "KB", "events", "KB", "in vain", "filters", "delivered")),
     )
+    table.padding = (0, 1, 0, 0)  # so that it fits into eighty columns
     for cost in costs:
         table.add_row(
-            f"{cost.propagation}, {cost.forwarding}{', adv.' if cost.advertisements else ''}",
+            f"{cost.propagation}, {cost.forwarding}",
             f"{cost.subscription_messages:,}",
             f"{cost.subscription_bytes / 1000:,.0f}",
             f"{cost.event_messages:,}",

@@ -102,7 +102,7 @@ def _draw_brokers(axes: Any, places: list[tuple[float, float]], tables: Mapping[
             axes.annotate(str(number), place, ha="center", va="center", fontsize=7, color="white", zorder=4)
     shown = (("a broker with subscribers", _HOME), ("a broker without", _PASSING))
     marks = [Line2D([], [], linestyle="", marker="o", color=colour, label=label) for label, colour in shown]
-    axes.legend(handles=marks, loc="lower left", frameon=False)
+    axes.legend(handles=marks, loc="upper left", bbox_to_anchor=(0, 0), ncols=2, frameon=False)
 
 
 _LABEL: Final = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
