@@ -50,6 +50,10 @@ class Speed:
 
 def speed(propagation: str, forwarding: str, brokers: int, subscriptions: int, events: int) -> Speed:
     random = Random(1)
+    small = Network.line(2, propagation=propagation, forwarding=forwarding)  # loads what is compiled
+    small.subscribe(1, "x > 0 AND y = 0")
+    small.publish_all(0, [{"x": 1, "y": 0}] * 64)
+    small.run()
     net = Network.tree(brokers, propagation=propagation, forwarding=forwarding)
     net.run()
     for _ in range(subscriptions):

@@ -134,31 +134,24 @@ def milliseconds_to_sync(directory: Path, times: int = 50) -> float:
 
 
 def measure(seconds: float, directory: Path | None) -> tuple[float, list[Speed]]:
-    found = []
-
-    def fresh(run: Callable[[Path], Speed]) -> None:
-        with tempfile.TemporaryDirectory(dir=directory) as place:
-            found.append(run(Path(place)))
-
+    first, *others = KINDS
+    runs = [(first, safety, publishers) for safety in ("durable", "relaxed") for publishers in PUBLISHERS]
+    runs += [(what, "durable", PUBLISHERS[-1]) for what in others]
     with tempfile.TemporaryDirectory(dir=directory) as place:
         sync = milliseconds_to_sync(Path(place))
-    fresh(lambda place: alone(seconds, place))
-    for safety in ("durable", "relaxed"):
-        for publishers in PUBLISHERS:
-            fresh(
-                lambda place, safety=safety, publishers=publishers: speed("logged", safety, publishers, seconds, place)
-            )  # type: ignore[misc]
-    for what in list(KINDS)[1:]:
-        fresh(lambda place, what=what: speed(what, "durable", 1_000, seconds, place))  # type: ignore[misc]
+        found = [alone(seconds, Path(place))]
+    for what, safety, publishers in runs:
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            found.append(speed(what, safety, publishers, seconds, Path(place)))
     return sync, found
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=float, default=3.0)
     options.add_argument("--directory", type=Path, help="on the disk to be measured")
     options.add_argument("--json", action="store_true")
-    given = options.parse_args()
+    given = options.parse_args(arguments)
     sync, found = measure(given.seconds, given.directory)
     if given.json:
         json.dump({"milliseconds_to_sync": sync, "speeds": [asdict(each) for each in found]}, sys.stdout)

@@ -13,8 +13,9 @@ then. That holds for filters of any shape: conditions an extent cannot hold leav
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from math import inf
 from typing import Final, TypeAlias
 
@@ -70,6 +71,11 @@ class Interest:
 
     def __repr__(self) -> str:
         return f"Interest({str(self.filter)!r}, {self.arrival})"
+
+
+def some_above(candidates: Iterable[Interest], interest: Interest, limit: int) -> list[Interest]:
+    """Those of some candidates that stand above one, `limit` of them at most; no more are looked at than need be."""
+    return list(islice((each for each in candidates if each.is_above(interest)), limit))
 
 
 @lru_cache(maxsize=4_096)  # a broker has a graph for each link, and puts a filter into most of them

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 _QUERIES: Final = 4  # of the log, by one client at a time
 _AT_ONCE: Final = 256  # events between two looks at whether the connection takes more
+_BESIDE_A_FILTER: Final = 1_024  # bytes of a request with a filter, without the filter
+# A filter is parsed when it is decoded, which takes time; what has none, written as Palio writes it, may be long.
+_MAY_BE_LONG: Final = tuple(protocol.encode(each)[:2] for each in (Publish(0, b""), Acknowledge("", ())))
 _KINDS: Final[tuple[tuple[type[PalioError], Failure], ...]] = (
     (AuthenticationFailed, "not authenticated"),
     (NotPermitted, "not permitted"),
@@ -103,7 +106,10 @@ class BinaryClient:
         pass
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
+        longest = self._server.settings.limits.filter_bytes + _BESIDE_A_FILTER
         for frame in frames:
+            if len(frame) > longest and frame[:2] not in _MAY_BE_LONG:
+                raise LimitReached("filter_bytes", longest, "a request that is too long to be read")
             said = protocol.decode_from_client(frame)
             handle = _HANDLERS.get(type(said))
             if handle is None:

@@ -14,6 +14,7 @@ import pytest
 import palio
 from palio import Event, Filter, LimitReached
 from palio.events import Limits as EventLimits
+from palio.network import protocol
 from palio.network.gateway.tickets import SECONDS, Tickets
 from palio.network.security.limits import Limits
 from palio.network.security.principals import Principal
@@ -111,6 +112,23 @@ def test_events_a_second_of_each_whatever_it_speaks() -> None:
                 with pytest.raises(LimitReached, match="too fast"):
                     await broker.publish({"n": 5}, confirm=True)
             assert [(await events.next())["data"]["n"] for _ in range(5)] == [0, 1, 2, 3, 4]
+
+    run(test)
+
+
+def test_a_filter_that_is_too_long_is_not_even_read_however_it_is_written() -> None:
+    async def test() -> None:
+        async with serving(limits=Limits(filter_bytes=1_000)) as (server, _):
+            address = server.addresses[0]
+            asked = protocol.Subscribe(1, "a", Filter.parse("x IN (" + ", ".join(map(str, range(0, 5_000, 2))) + ")"))
+            short = protocol.encode(asked)
+            long = b"\xdc\x00" + bytes([short[0] & 15]) + short[1:]  # an array with a longer head is the same array
+            for frame in (short, long):
+                reader, writer = await asyncio.open_connection(address.host, address.port)
+                for each in (protocol.encode(protocol.ClientHello(protocol.VERSION)), frame):
+                    writer.write(len(each).to_bytes(4, "big") + each)
+                assert b"too long to be read" in await reader.read()
+                writer.close()
 
     run(test)
 

@@ -30,6 +30,12 @@ def test_a_filter_may_be_so_many_conjunctions() -> None:
         check_filter(product(300), Limits())  # two to the power of 300, and an answer at once
 
 
+def test_what_a_filter_takes_is_counted_and_not_made() -> None:
+    factor = [" OR ".join(f"{name}{n} = 1" for n in range(800)) for name in "ab"]
+    with pytest.raises(LimitReached, match="filter_conjunctions"):
+        check_filter(Filter.parse(f"({factor[0]}) AND ({factor[1]})"), Limits(filter_bytes=10**6))
+
+
 def test_a_filter_that_grew_by_its_grant_may_not_be_longer_than_one_that_was_written() -> None:
     limits = Limits(filter_bytes=40)
     wanted, granted = Filter.parse("a IN (1, 2, 3, 4, 5)"), Filter.parse("b IN (1, 2, 3, 4, 5)")

@@ -10,6 +10,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
+from time import sleep
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ import pytest
 from palio.errors import StoreError, StoreFull, StoreInUse
 from palio.network.store import Acknowledged, Keeping, SqliteStore
 from palio.network.store.directory import DATABASE
+from palio.network.store.ledger import Ledger
+from palio.network.store.retention import let_go
 from palio.routing.clients import UnsubscribeClient
 from palio.routing.effects import Finished, Record
 from tests.network.store.making import event, logged, queued, subscribed
@@ -203,6 +206,29 @@ def test_an_answer_that_fails_keeps_no_other_back(tmp_path: Path, caplog: pytest
     store.write([logged(2)])
     store.close()
     assert "was not taken" in caplog.text
+
+
+def test_what_is_old_goes_a_little_at_a_time_and_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palio.network.store.writer._PAUSE", 0.01)
+    steps: list[int] = []
+
+    def counted(connection: Any, ledger: Ledger, *rest: Any) -> None:
+        before = ledger.counts.log_first
+        let_go(connection, ledger, *rest)
+        steps.append(ledger.counts.log_first - before)
+
+    monkeypatch.setattr("palio.network.store.writer.let_go", counted)
+    now = [1_000.0]
+    store = SqliteStore(tmp_path, Keeping(log_seconds=60), clock=lambda: now[0])
+    store.open()
+    store.write([each for number in range(1_201) for each in (logged(number), Finished(event(number).id))])
+    now[0] += 100
+    while store.log.bounds() != (1_202, 1_202):
+        sleep(0.01)
+    store.close()
+    assert steps == [500, 500, 201]
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        assert connection.execute("SELECT count(*) FROM log").fetchall() == [(0,)]
 
 
 def test_what_waits_for_a_subscription_that_ends_is_cleared_away(tmp_path: Path) -> None:

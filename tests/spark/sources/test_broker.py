@@ -26,6 +26,7 @@ from tests.network.processes import Broker, running, served
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+NO_HTTP = ("--http", "off")
 SCHEMA = pa.schema([("offset", pa.int64()), ("price", pa.int64())])
 
 
@@ -57,7 +58,7 @@ def test_every_event_comes_once_through_restarts(spark: SparkSession, tmp_path: 
     node = fill(tmp_path / "data", range(1, 41))
     for more in (range(0), range(41, 61)):
         fill(tmp_path / "data", more)
-        with running(Broker(data=str(tmp_path / "data"))) as broker:
+        with running(Broker(*NO_HTTP, data=str(tmp_path / "data"))) as broker:
             stream(spark, broker.url, tmp_path, maxRowsPerBatch=30, rowsPerPartition=25)  # type: ignore[attr-defined]
     rows = spark.read.parquet(str(tmp_path / "rows")).orderBy("offset").collect()
     assert [row.offset for row in rows] == list(range(1, 61, 2))
@@ -78,7 +79,10 @@ def test_a_schema_makes_columns_of_attributes(spark: SparkSession, tmp_path: Pat
     fill(tmp_path / "one", range(1, 6))
     node = fill(tmp_path / "two", range(6, 11))
     spark.dataSource.register(PalioSource)
-    with served(data=str(tmp_path / "one")) as one, served(data=str(tmp_path / "two")) as two:
+    with (
+        served(*NO_HTTP, data=str(tmp_path / "one")) as one,
+        served(*NO_HTTP, data=str(tmp_path / "two")) as two,
+    ):
         reader = spark.read.format("palio").options(url=f"{one.url},{two.url}")
         typed = reader.schema("offset long, price double, symbol int, quote struct<day: date>, missing string").load()
         rows = sorted(typed.collect(), key=lambda row: row.price)
@@ -96,7 +100,7 @@ def test_a_schema_makes_columns_of_attributes(spark: SparkSession, tmp_path: Pat
 
 def test_what_a_log_let_go_of_is_told(tmp_path: Path) -> None:
     node = fill(tmp_path, range(1, 31), log_bytes=1_000)
-    with served(data=str(tmp_path)) as broker:
+    with served(*NO_HTTP, data=str(tmp_path)) as broker:
         place = BrokerLogs(Brokers((broker.url,)), "true", SCHEMA)
         oldest, after = place.bounds()[str(node)]
         assert 1 < oldest < after == 31
@@ -143,9 +147,9 @@ def test_a_batch_that_is_run_again_publishes_nothing_twice(spark: SparkSession, 
         else:  # as if the driver had died before it noted that the batch is done
             for name in ("1", ".1.crc"):
                 (tmp_path / "checkpoint" / "commits" / name).unlink()
-        with running(Broker(data=str(tmp_path / "data"))) as broker:  # which is killed afterwards
+        with running(Broker(*NO_HTTP, data=str(tmp_path / "data"))) as broker:  # which is killed afterwards
             publish(spark, broker.url, numbers(spark, tmp_path / "in"), tmp_path / "checkpoint")  # type: ignore[attr-defined]
-    with served(data=str(tmp_path / "data")) as broker, connect_blocking(broker.url) as client:
+    with served(*NO_HTTP, data=str(tmp_path / "data")) as broker, connect_blocking(broker.url) as client:
         logged = client.read_log("name = 'x'").events
     assert sorted(each.event.get("n") for each in logged) == list(range(20))  # type: ignore[type-var]
     query = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
@@ -155,7 +159,7 @@ def test_a_batch_that_is_run_again_publishes_nothing_twice(spark: SparkSession, 
 def test_a_table_is_published_with_ids_of_its_own(spark: SparkSession) -> None:
     spark.dataSource.register(PalioSource)
     table = spark.createDataFrame([("a", 1), ("b", 2)], "key string, n int")
-    with served() as broker, connect_blocking(broker.url) as client, client.subscribe("n > 0") as events:
+    with served(*NO_HTTP) as broker, connect_blocking(broker.url) as client, client.subscribe("n > 0") as events:
         writer = table.write.format("palio").options(url=broker.url, id="key", source="/table").mode("append")
         writer.save()
         received = [events.get(30) for _ in range(2)]

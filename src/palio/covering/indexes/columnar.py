@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from palio.covering.indexes.kernels import BEFORE, BEYOND, find_in_columns
-from palio.covering.interests import Floats, Interest
+from palio.covering.interests import Floats, Interest, some_above
 
 MOST_AXES: Final = 32  # attributes that have columns; others are left to the verification
 _ROOM: Final = 64
@@ -54,13 +54,9 @@ class ColumnarIndex:
     def covering(self, interest: Interest, limit: int) -> list[Interest]:
         found: list[Interest] = []
         first = 0
-        while first < len(self.interests):
+        while first < len(self.interests) and len(found) < limit:
             rows, first = self._find(interest, BEYOND, first)
-            for row in rows:
-                if self.interests[row].is_above(interest):
-                    found.append(self.interests[row])
-                    if len(found) == limit:
-                        return found
+            found += some_above((self.interests[row] for row in rows), interest, limit - len(found))
         return found
 
     def covered(self, interest: Interest) -> list[Interest]:

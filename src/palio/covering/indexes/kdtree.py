@@ -16,7 +16,7 @@ import numpy as np
 
 from palio.covering.indexes.columnar import ColumnarIndex
 from palio.covering.indexes.kernels import BEFORE, BEYOND, LEAF, build_tree, find_in_tree
-from palio.covering.interests import Interest
+from palio.covering.interests import Interest, some_above
 
 MOST_AXES: Final = 8  # attributes in a tree, those that most of its filters constrain
 _NO_AXIS: Final = ""  # along which everything reaches everywhere
@@ -99,11 +99,7 @@ class KdTreeIndex:
         for tree in self._trees:
             if len(found) == limit:
                 break
-            for each in self._candidates(tree, interest, BEYOND, limit):
-                if each.is_above(interest):
-                    found.append(each)
-                    if len(found) == limit:
-                        break
+            found += some_above(self._candidates(tree, interest, BEYOND, limit), interest, limit - len(found))
         return found
 
     def covered(self, interest: Interest) -> list[Interest]:

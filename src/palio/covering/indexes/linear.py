@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from palio.covering.interests import Interest
+from collections.abc import Iterator
+
+from palio.covering.interests import Interest, some_above
 
 
 class LinearIndex:
@@ -19,15 +21,12 @@ class LinearIndex:
         del self.interests[interest]
 
     def covering(self, interest: Interest, limit: int) -> list[Interest]:
-        found: list[Interest] = []
-        for each in self.interests:
-            self.comparisons += 1
-            if each.is_above(interest):
-                found.append(each)
-                if len(found) == limit:
-                    break
-        return found
+        return some_above(self._one_by_one(), interest, limit)
 
     def covered(self, interest: Interest) -> list[Interest]:
-        self.comparisons += len(self.interests)
-        return [each for each in self.interests if interest.is_above(each)]
+        return [each for each in self._one_by_one() if interest.is_above(each)]
+
+    def _one_by_one(self) -> Iterator[Interest]:
+        for each in self.interests:
+            self.comparisons += 1
+            yield each

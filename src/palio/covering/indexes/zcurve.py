@@ -14,7 +14,7 @@ from typing import Final
 
 from palio.covering.curve import Cube, Universe, cubes_needed
 from palio.covering.curve_search import Allowance, Box, Search, populated_search
-from palio.covering.interests import Interest, axis_of
+from palio.covering.interests import Interest, axis_of, some_above
 from palio.errors import InvalidArgument
 
 _EVERYWHERE: Final = (-inf, inf)
@@ -67,13 +67,7 @@ class ZCurveIndex:
     def covering(self, interest: Interest, limit: int) -> list[Interest]:
         far = (1 << self._universe.bits) - 1
         box = Box(self._point(interest), (far,) * self._universe.dimensions)
-        found: list[Interest] = []
-        for each in self._candidates(box, self._search):
-            if each.is_above(interest):
-                found.append(each)
-                if len(found) == limit:
-                    break
-        return found
+        return some_above(self._candidates(box, self._search), interest, limit)
 
     def covered(self, interest: Interest) -> list[Interest]:
         """What a filter stands above lies before it, in a box that is not at the far corner."""

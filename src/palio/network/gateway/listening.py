@@ -21,17 +21,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from palio.network.security.limits import Limits
 
+_POLITELY: Final = 64  # connections beyond the limit that are told so; all further ones are cut off
 _LAST_WORDS: Final = 1.0  # seconds in which open streams may still end as they should
 
 
-def protocol_with(seconds: float) -> type[H11Protocol]:
-    """uvicorn's protocol, for connections that send each head of a request within so many seconds."""
+def protocol_with(seconds: float, connections: int) -> type[H11Protocol]:
+    """uvicorn's protocol, for so many connections that send each head of a request within so many seconds."""
 
     class Timely(H11Protocol):
         _head: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            if len(self.connections) > connections:
+                transport.abort()
+                return
             self.app_state = {**self.app_state, "certificate": transport.get_extra_info("peercert")}
             self._head = self.loop.call_later(seconds, transport.close)
 
@@ -78,7 +82,7 @@ def listener(app: ASGIApp, limits: Limits, tls: ssl.SSLContext | None) -> Listen
     config = uvicorn.Config(
         app,
         loop="none",
-        http=protocol_with(limits.handshake_seconds),
+        http=protocol_with(limits.handshake_seconds, limits.connections + _POLITELY),
         ws="websockets-sansio",
         ws_max_size=limits.frame_bytes,
         ws_per_message_deflate=False,

@@ -99,7 +99,7 @@ def _stream() -> _Json:
         "summary": "Listen to events",
         "description": "Server-Sent Events, each a CloudEvent. Browsers, which cannot send a token here, use a ticket.",
         "parameters": [
-            _query("where", "Which events, as a condition; all without.", {"type": "string", "maxLength": 65536}),
+            _query("where", "Which events, as a condition; all without.", {"type": "string", "maxLength": 16384}),
             _query("language", "The language of the condition.", {"type": "string", "default": "sql"}),
             _query("durable", "A name: events wait for it while nobody listens.", {"type": "string", "maxLength": 200}),
             _query("ticket", "A ticket of POST /tickets.", {"type": "string"}),

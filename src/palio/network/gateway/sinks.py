@@ -121,10 +121,10 @@ async def exchange(
     tls: ssl.SSLContext | None = None,
 ) -> Reply:
     """Send one request to a sink and read the head of its answer, within a time."""
-    address = await reach.resolve(sink)
     context = (tls or ssl.create_default_context()) if sink.is_secure else None
     try:
         async with asyncio.timeout(seconds):
+            address = await reach.resolve(sink)
             reader, writer = await asyncio.open_connection(
                 address, sink.port, ssl=context, server_hostname=sink.host if context else None
             )

@@ -187,16 +187,17 @@ def test_a_broker_without_the_version_writes_its_own() -> None:
 
 
 def test_older_versions_are_understood_for_a_while() -> None:
-    network = LittleNetwork([(0, 1)], PrefixForwarding, "merging")
+    network = LittleNetwork([(0, 1), (1, 2)], PrefixForwarding, "merging")
+    link = network.links_to[1][0]
     optimiser = Optimiser(network, threshold=0)
-    optimiser.subscribe("s", 1, Filter.parse("x > 1"))
+    optimiser.subscribe("s", 2, Filter.parse("x > 1"))
     event = Event.from_dict({"x": 2})
-    ((_, _, header),) = network.publish(0, event).sent
+    ((_, _, header), _) = network.publish(0, event).sent
     for number in range(3):
-        optimiser.subscribe(f"a{number}", 1, Filter.parse(f"a = {number}"))
-    assert network.publish(0, event, header).sent == [(0, 1, header)]
-    optimiser.subscribe("b", 1, Filter.parse("b = 1"))
-    ((_, _, other),) = network.publish(0, event, header).sent
+        optimiser.subscribe(f"a{number}", 2, Filter.parse(f"a = {number}"))
+    assert network.publish(1, event, header, link).sent == [(1, 2, header)]
+    optimiser.subscribe("b", 2, Filter.parse("b = 1"))
+    ((_, _, other),) = network.publish(1, event, header, link).sent
     assert other != header
 
 
@@ -272,15 +273,31 @@ def test_a_large_tree_is_built_beside_everything_else_and_not_taken_where_filter
 
 
 def test_branches_that_cannot_be_are_not_understood() -> None:
-    network = LittleNetwork([(0, 1)], PrefixForwarding, "covering")
+    network = LittleNetwork([(0, 1), (1, 2)], PrefixForwarding, "covering")
     optimiser = Optimiser(network, threshold=0)
-    optimiser.subscribe("s", 1, Filter.parse("x > 1"))
+    optimiser.subscribe("s", 2, Filter.parse("x > 1"))
     event = Event.from_dict({"x": 2})
-    ((_, _, header),) = network.publish(0, event).sent
+    ((_, _, header), _) = network.publish(0, event).sent
     wrong = decode(header)
     assert isinstance(wrong, PrefixHeader)
     for tree in (ForwardingTree.of([(7,)]), ForwardingTree(b"\0\x80"), ForwardingTree(b"\0\x01\0\0")):
-        assert network.publish(0, event, encode(PrefixHeader.of(wrong.version, tree))).sent == [(0, 1, header)]
+        made = encode(PrefixHeader.of(wrong.version, tree))
+        assert network.publish(1, event, made, network.links_to[1][0]).sent == [(1, 2, header)]
+
+
+@pytest.mark.parametrize("tree", ["local", "optimiser"])
+def test_branches_that_a_client_brings_by_itself_are_not_believed(tree: str) -> None:
+    network = LittleNetwork([(0, 1), (1, 2)], PrefixForwarding, "identity", tree=tree, patience=0)
+    optimiser = Optimiser(network, threshold=0)
+    for place in range(3):
+        optimiser.subscribe(f"s{place}", place, Filter.parse(f"x > {place}"))
+    event = Event.from_dict({"x": 5})
+    ((_, _, header), _) = network.publish(0, event).sent
+    known = decode(header)
+    assert isinstance(known, PrefixHeader)
+    nothing = encode(PrefixHeader.of(known.version, ForwardingTree.of([])))
+    assert network.publish(1, event, nothing, network.links_to[1][0]).links == set()
+    assert network.publish(0, event, nothing).delivered == network.matching(event)
 
 
 @pytest.mark.parametrize("data", [b"", b"1234567", b"123456789"])

@@ -17,13 +17,12 @@ from collections.abc import Hashable, Iterator
 from typing import Final
 
 from palio.routing.forwarding.bloom.bits import Bits
-from palio.routing.forwarding.bloom.sbstree import Owner
+from palio.routing.forwarding.bloom.entries import Entries, Entry
 
 _LOWEST_SPAN: Final = 128
 _FACTOR: Final = 4
 
-_Entry = tuple[Owner, Bits]
-_Fingers = dict[int, Counter[_Entry]]  # by the number of the span they stand for
+_Fingers = dict[int, Counter[Entry]]  # by the number of the span they stand for
 
 
 class Skiptree:
@@ -33,20 +32,19 @@ class Skiptree:
         self._width = width
         self.spans = tuple(_spans(width))
         self._levels: tuple[_Fingers, ...] = tuple({} for _ in self.spans)
-        self._owners: dict[int, set[_Entry]] = {}
+        self._owners: dict[int, set[Entry]] = {}
         self._used: list[int] = []  # the bits that have an owner, in order
-        self._uses: Counter[_Entry] = Counter()
+        self._entries = Entries()
         self.operations = 0
         """Fingers and bits whose owners were taken out, over all digests."""
 
     def __len__(self) -> int:
-        return self._uses.total()
+        return len(self._entries)
 
     def add(self, interface: int, key: Hashable, bits: Bits) -> None:
         """File a filter, or one more conjunction of it."""
-        entry = ((interface, key), bits)
-        self._uses[entry] += 1
-        if self._uses[entry] > 1:
+        entry = self._entries.add(interface, key, bits)
+        if entry is None:
             return
         for bit in bits:
             if bit not in self._owners:
@@ -58,13 +56,9 @@ class Skiptree:
 
     def remove(self, interface: int, key: Hashable, bits: Bits) -> None:
         """Take out what was added so; `KeyError` where it was not."""
-        entry = ((interface, key), bits)
-        if entry not in self._uses:
-            raise KeyError(key)
-        self._uses[entry] -= 1
-        if self._uses[entry]:
+        entry = self._entries.remove(interface, key, bits)
+        if entry is None:
             return
-        del self._uses[entry]
         for bit in bits:
             self._owners[bit].remove(entry)
             if not self._owners[bit]:
@@ -79,7 +73,7 @@ class Skiptree:
 
     def match(self, bits: Bits) -> set[int]:
         """The interfaces with a filter all of whose bits are set."""
-        candidates = set(self._uses)
+        candidates = set(self._entries)
         for low, high in _gaps(bits, self._width):
             for owners in self._owners_within(low, high):
                 self.operations += 1
@@ -94,7 +88,7 @@ class Skiptree:
             if level >= 0 and number in self._levels[level]
         ]
 
-    def _owners_within(self, low: int, high: int) -> Iterator[set[_Entry] | Counter[_Entry]]:
+    def _owners_within(self, low: int, high: int) -> Iterator[set[Entry] | Counter[Entry]]:
         for level, number in self._largest(low, high):
             if level >= 0:
                 if number in self._levels[level]:

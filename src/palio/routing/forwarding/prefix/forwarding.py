@@ -97,7 +97,7 @@ class PrefixForwarding:
         routes: list[Route | None] = [None] * len(arrivals)
         by_version: dict[bytes, list[tuple[int, PrefixHeader]]] = {}
         for place, arrival in enumerate(arrivals):
-            header = arrival.header
+            header = arrival.header if arrival.interface != LOCAL else None  # clients may write what they like
             if type(header) is PrefixHeader:
                 by_version.setdefault(header.version, []).append((place, header))
         for version, headers in by_version.items():
