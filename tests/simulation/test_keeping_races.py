@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from palio.simulation import Network, topologies
+from tests.simulation.scenarios import FAULTY_LINKS
 
 HOP = 0.01  # seconds, as links have it by default
 
@@ -15,7 +16,8 @@ def raced(seed: int) -> None:
     random = Random(seed)
     brokers = random.randrange(3, 8)
     shape = topologies.random_mesh(brokers, 2, random) if seed % 2 else topologies.random_tree(brokers, random)
-    net = Network(shape, seed=seed, propagation=random.choice(["identity", "covering", "flooding"]))
+    options = {**(FAULTY_LINKS if seed % 5 == 0 else {}), **({"disk": 0.007} if seed % 3 == 0 else {})}
+    net = Network(shape, seed=seed, propagation=random.choice(["identity", "covering", "flooding"]), options=options)
     for _ in range(3):
         net.subscribe(random.randrange(brokers), f"x >= {random.randrange(3)}", durable=True)
     net.run()
