@@ -5,9 +5,9 @@
 
 Filters and events are those of `harness.hops`. Each strategy at the first broker, which looks at the content and writes
 the header, and at a later one, which reads it. Operations: filters asked for the poset, filters found for the columnar
-matcher and at the first broker of reuse; nodes of the forwarding tree; predicates satisfied, then digests tested; keys
-looked up. The sources' claim, stated after the table: a hop by header costs a hundredth of a look into the Siena poset
-(Jerzak §9.2.3 and §9.3, at large tables).
+matcher; nodes of the forwarding tree; predicates satisfied, then digests tested; looks at indexes of links, then keys
+looked up. The source's claim, stated after the table: at large tables a hop by header costs a hundredth of a look into
+the Siena poset (Jerzak §9.1).
 """
 
 from __future__ import annotations

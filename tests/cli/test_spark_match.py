@@ -78,6 +78,14 @@ def test_strict_refuses_and_the_table_is_for_people(folder: Path) -> None:
     assert "Matches were only counted" in ended.stdout
 
 
+def test_events_that_nobody_wants_are_counted(folder: Path) -> None:
+    (folder / "nobody.jsonl").write_text('{"id": "nobody", "where": "price > 100"}\n')
+    ended = run("--events", "events.parquet", "--subscriptions", "nobody.jsonl", "--json", folder=folder)
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    assert (summary["events"], summary["matches"], summary["never_matched"]) == (20, 0, 1)
+
+
 @pytest.mark.parametrize(
     ("events", "format"),
     [

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["events", "subscriptions"]
 NUMBER: Final = "number"
-_LONGEST_STRETCH: Final = 10_000  # rows made at a time; whole blocks of those workloads that are made in blocks
-_USUAL_PARTITIONS: Final = 64  # at most, where Spark chooses
 
 
 def generate(
@@ -48,16 +46,22 @@ def generate(
     made = workload(name, **parameters) if isinstance(name, str) else name
     schema = pa.schema([(NUMBER, pa.int64()), *made.schema]) if kind == "events" else SUBSCRIPTIONS
 
-    # Tasks are given the places of stretches, not of rows: nothing that is worth sending goes to Python.
-    size = min(_LONGEST_STRETCH, max(1, -(-count // (partitions or _USUAL_PARTITIONS))))
-
     def palio_generate(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for place in batch.column(0).to_pylist():
-                first = start + place * size
-                yield from _rows(made, kind, first, min(size, start + count - first), schema)
+            for first, size in _stretches(batch.column(0).to_numpy()):
+                yield from _rows(made, kind, first, size, schema)
 
-    return spark.range(0, -(-count // size), 1, partitions).mapInArrow(palio_generate, from_arrow_schema(schema))
+    numbers = spark.range(start, start + count, 1, partitions)
+    return numbers.mapInArrow(palio_generate, from_arrow_schema(schema))
+
+
+def _stretches(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> Iterator[tuple[int, int]]:
+    """The first and the size of each run of numbers that follow each other."""
+    if not len(numbers):
+        return
+    breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
+    for run in np.split(numbers, breaks):
+        yield int(run[0]), len(run)
 
 
 def _rows(made: Generated, kind: Kind, first: int, size: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

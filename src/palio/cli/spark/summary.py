@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from palio.cli.spark.counting import skew
 from palio.cli.spark.running import Seen, run
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from palio.cli.spark.output import OutputFolder
     from palio.spark.wants import Wants
+
+_EXCLUDED: Final = "spark.sql.adaptive.optimizer.excludedRules"
+_FORGETS: Final = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 
 
 @dataclass
@@ -53,6 +56,7 @@ def match_and_count(
     from palio.spark import match
     from palio.spark.matching import needed_for
 
+    _keep_what_is_counted(spark)
     figures.absent = needed_for(events, wants.matcher, options.get("json", ())).absent
     passing = Observation("palio events")
     observed = events.observe(passing, sql.count(sql.lit(1)).alias("events"))
@@ -69,6 +73,12 @@ def match_and_count(
         sizes[partition] = sizes.get(partition, 0) + count
     figures.matches = sum(figures.counts.values())
     figures.sizes = [sizes[partition] for partition in sorted(sizes)]
+
+
+def _keep_what_is_counted(spark: SparkSession) -> None:
+    """Where nothing matches, Spark would find out in the middle of the job, and forget what it had counted before."""
+    excluded = spark.conf.get(_EXCLUDED, None)
+    spark.conf.set(_EXCLUDED, f"{excluded},{_FORGETS}" if excluded else _FORGETS)
 
 
 def _told(found: DataFrame, out: OutputFolder | None) -> Sequence[tuple[str, int, int]] | None:
