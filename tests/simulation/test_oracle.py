@@ -103,3 +103,22 @@ def test_what_a_slow_disk_lets_a_client_take_back_first_is_not_published() -> No
     net.run()
     assert net.deliveries == []
     assert net.verdict().is_right
+
+
+def test_an_unsubscription_that_a_crash_kept_from_the_disk_ends_nothing_until_it_is_asked_for_again() -> None:
+    net = Network.line(2, options={"disk": 0.1})
+    desk = net.subscribe(0, "TRUE", client="desk")
+    net.run()
+    net.unsubscribe(desk)
+    net.crash(0)
+    net.run()
+    net.restart(0)
+    event = net.publish(0, {}, settled=False)
+    net.run()
+    assert [each.event for each in net.deliveries] == [event]
+    net.publish(0, {})
+    net.run()
+    assert len(net.deliveries) == 1
+    assert net.verdict().is_right
+    late = replace(net.deliveries[0], event=net.history.publications[1].event)
+    assert len(judge(net.history, [*net.deliveries, late]).wrong) == 1

@@ -113,8 +113,13 @@ class Clients:
         kept = {(client, request.name) for client, request in host.disk.read()}
         for subscription, life in self.history.subscriptions.items():
             name, client = str(subscription.number), subscription.client
-            if subscription.at == host.number and (life.ended is None) != ((client, name) in kept):
-                yield client, UnsubscribeClient(name) if life.ended else self.request(subscription)
+            if subscription.at != host.number or (life.ended is None) == ((client, name) in kept):
+                continue
+            if life.ended is not None:
+                life.ended_after = self.history.rests  # only now will it end
+                yield client, UnsubscribeClient(name)
+            else:
+                yield client, self.request(subscription)
         for advertisement, life in self.history.advertisements.items():
             name, client = str(advertisement.number), advertisement.client
             if advertisement.at == host.number and (life.ended is None) != ((client, name) in kept):
