@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    MapType,
+    StringType,
+    StructType,
+)
 
 from palio import Event, connect_blocking
 from palio.errors import PalioError, PipelineError
@@ -18,6 +27,7 @@ from palio.routing import codec
 from palio.routing.effects import Finished, Logged
 from palio.routing.messages import EventId, Publish
 from palio.spark import PalioSource
+from palio.spark.arrow_types import arrow_schema
 from palio.spark.broker_connection import Brokers
 from palio.spark.sources.broker import BrokerLogs
 from palio.spark.sources.offsets import Reading
@@ -114,6 +124,13 @@ def test_what_a_log_let_go_of_is_told(tmp_path: Path) -> None:
             list(place.read("17", 1, 2))
         with pytest.raises(PipelineError, match="ends at 31, and went to 40"):
             list(place.read(str(node), after, 40))
+
+
+def test_a_type_that_no_event_has_is_refused_by_the_name_of_its_column() -> None:
+    nested = StructType().add("a", ArrayType(DecimalType(10, 2))).add("m", MapType(StringType(), DateType()))
+    assert arrow_schema(nested).types == [pa.list_(pa.decimal128(10, 2)), pa.map_(pa.string(), pa.date32())]
+    with pytest.raises(PipelineError, match="a column 'i' of type interval"):
+        arrow_schema(StructType().add("i", DayTimeIntervalType()))
 
 
 def test_a_broker_or_a_condition_that_is_wrong_is_named() -> None:

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 from palio.errors import PipelineError
 from palio.filters.filter import Filter
 from palio.network.client.log import LoggedEvent
+from palio.spark.arrow_types import arrow_schema
 from palio.spark.broker_connection import Brokers
 from palio.spark.broker_publishing import BrokerStreamWriter, BrokerWriter, Publishing
 from palio.spark.sources.offsets import NumberedReader, NumberedStreamReader, Reading
@@ -119,11 +120,9 @@ class PalioSource(DataSource):
         return BrokerStreamWriter(Publishing.from_options(self.options))
 
     def _place(self, schema: StructType) -> BrokerLogs:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         where = self.options.get("where", "true")
         Filter.parse(where)  # a mistake in it is told here, and not by every worker
-        return BrokerLogs(Brokers.from_options(self.options), where, to_arrow_schema(schema, timezone="UTC"))
+        return BrokerLogs(Brokers.from_options(self.options), where, arrow_schema(schema))
 
 
 def _column(values: list[Any], type: pa.DataType) -> pa.Array:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final
 
@@ -45,7 +46,8 @@ class BloomForwarding:
 
     def __init__(self, setting: Setting) -> None:
         self.shape = shape_of(setting.options)
-        self._entry = Entry.of(setting, 0, {"forwarding": "bloom", "shape": self.shape})
+        self._version = 0
+        self._known_entry = Entry.of(setting, 0, {"forwarding": "bloom", "shape": self.shape})
         self._filters: dict[int, dict[Key, tuple[Conjunction, ...]]] = {}
         self._predicates = Predicates(self.shape)
         self._table = DigestTable(self.shape.width)
@@ -64,11 +66,11 @@ class BloomForwarding:
         if interface == LOCAL:
             self._added_locally(key, wanted)
             return
-        self._entry = replace(self._entry, version=self._entry.version + 1)
-        conjunctions = conjunctive(wanted, CONJUNCTION_LIMIT)
+        self._version += 1
+        conjunctions = _entered(wanted)
         self._filters.setdefault(interface, {})[key] = conjunctions
         for each in conjunctions:
-            bits = [self._predicates.add(leaf, self._entry.version) for leaf in each]
+            bits = [self._predicates.add(leaf, self._version) for leaf in each]
             self._table.add(interface, union(bits))
 
     def _added_locally(self, key: Key, wanted: Filter) -> None:
@@ -76,7 +78,7 @@ class BloomForwarding:
         if len(local) >= _MOST_COMPARED:
             self._not_compared.add(key)
             return
-        local[key] = conjunctive(wanted, CONJUNCTION_LIMIT)
+        local[key] = _entered(wanted)
         for each in local[key]:
             self._table.add(LOCAL, self._bits_of(each))
 
@@ -119,6 +121,13 @@ class BloomForwarding:
         own = np.array([bits for _, bits in known], np.int32).reshape(len(known), self.shape.hashes)
         return EntryTable(self._entry, [single(leaf) for leaf, _ in known], BloomWriter(self._entry, self.shape, own))
 
+    @property
+    def _entry(self) -> Entry:
+        """The table as it is now; hardly anybody asks, and filters come by the thousand."""
+        if self._known_entry.version != self._version:
+            self._known_entry = replace(self._known_entry, version=self._version)
+        return self._known_entry
+
     def _understood(self, arrival: Arrival) -> BloomHeader | None:
         """The digest that an event came with: from a neighbour, or from a client that matched it for this broker."""
         if arrival.interface != LOCAL:
@@ -127,7 +136,7 @@ class BloomForwarding:
         digest = None if annotated is None else self._of_this_width(annotated.inner)
         if digest is None or annotated is None:
             return None
-        if annotated.entry.version == self._entry.version:
+        if annotated.entry.version == self._version:
             return digest.of_client()
         newer = self._predicates.since(annotated.entry.version, MOST_NEWER)
         if newer is None:
@@ -141,7 +150,13 @@ class BloomForwarding:
         return header if isinstance(header, BloomHeader) and header.width == self.shape.width else None
 
 
+_REMEMBERED: Final = 4_096  # filters
 _MOST_COMPARED: Final = 4_096  # local filters: of more, nearly every event finds one that wants it
+
+
+@lru_cache(_REMEMBERED)  # a filter may come by several links, and to many brokers of one process
+def _entered(wanted: Filter) -> tuple[Conjunction, ...]:
+    return conjunctive(wanted, CONJUNCTION_LIMIT)
 
 
 def _route(header: BloomHeader, interfaces: tuple[int, ...], tells: bool) -> Route:
