@@ -86,6 +86,13 @@ def test_events_that_nobody_wants_are_counted(folder: Path) -> None:
     assert (summary["events"], summary["matches"], summary["never_matched"]) == (20, 0, 1)
 
 
+def test_names_that_differ_in_case_are_explained(folder: Path) -> None:
+    (folder / "cases.jsonl").write_text('{"price": 1, "Price": 2}\n')
+    ended = run("--events", "cases.jsonl", "--subscriptions", "wants.jsonl", folder=folder)
+    assert ended.returncode == 2
+    assert "--conf spark.sql.caseSensitive=true" in " ".join(ended.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("events", "format"),
     [

@@ -190,7 +190,10 @@ def _load(events: str, load: Callable[[], DataFrame]) -> DataFrame:
     try:
         found = load()
     except (AnalysisException, Py4JJavaError) as error:  # the second where the kind of source is not known
-        raise InputError(events, f"Spark cannot read it: {_first_line(error)}") from None
+        told = _first_line(error)
+        if "COLUMN_ALREADY_EXISTS" in told:
+            told += " Where names differ only in case, this tells them apart: --conf spark.sql.caseSensitive=true"
+        raise InputError(events, f"Spark cannot read it: {told}") from None
     return found
 
 
