@@ -9,9 +9,9 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
+import networkx
 import pytest
 
 from palio import Event, IllegalCombination, InvalidArgument, NotAdvertised
@@ -57,8 +57,10 @@ def test_the_usual_shapes(shape: Any) -> None:
 
 
 def test_the_links_of_a_graph() -> None:
-    edges = [("Oslo", "Rome", {"delay": 0.5}), ("Rome", "Bonn", {"dist": 1000.0})]
-    graph = SimpleNamespace(nodes=["Oslo", "Rome", "Bonn"], edges=lambda data: edges)
+    graph = networkx.Graph()
+    graph.add_edge("Oslo", "Rome", delay=0.5)
+    graph.add_edge("Rome", "Bonn", dist=1000.0)
+    graph.add_edge("Bonn", "Bonn")
     net = Network.from_graph(graph)
     net.subscribe(0, "TRUE")
     net.run()
@@ -66,6 +68,13 @@ def test_the_links_of_a_graph() -> None:
     net.publish(2, {})
     net.run()
     assert net.deliveries[0].time - begun == pytest.approx(0.505)
+
+
+def test_what_is_no_graph_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="a networkx graph, not list"):
+        Network.from_graph([1, 2])
+    with pytest.raises(InvalidArgument, match="the delay of a link is a number of seconds, not 'soon'"):
+        Network.from_graph(networkx.Graph([(1, 2, {"delay": "soon"})]))
 
 
 def test_choices_that_do_not_go_together_are_refused() -> None:

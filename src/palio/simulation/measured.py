@@ -28,6 +28,8 @@ def from_graph(graph: Any) -> tuple[Topology, list[Any]]:
 
     The delay of a link is its attribute `delay`, in seconds, or that of its length `dist` in kilometres of glass.
     """
+    if not (hasattr(graph, "nodes") and hasattr(graph, "edges")):
+        raise InvalidArgument(f"the links of a network come from a networkx graph, not {type(graph).__name__}")
     names = list(graph.nodes)
     number = {name: place for place, name in enumerate(names)}
     links: dict[tuple[int, int], float | None] = {}
@@ -53,9 +55,13 @@ def from_topohub(document: dict[str, Any]) -> tuple[Topology, list[Any]]:
 
 def delay_of(data: dict[str, Any]) -> float | None:
     """Light in glass needs five microseconds for a kilometre."""
-    if "delay" in data:
-        return float(data["delay"])
-    return float(data["dist"]) * 5e-6 if "dist" in data else None
+    try:
+        if "delay" in data:
+            return float(data["delay"])
+        return float(data["dist"]) * 5e-6 if "dist" in data else None
+    except (TypeError, ValueError):
+        told = data.get("delay", data.get("dist"))
+        raise InvalidArgument(f"the delay of a link is a number of seconds, not {told!r}") from None
 
 
 def from_round_trips(times: Sequence[Sequence[float]], extra: int = 0, unit: float = _MILLISECOND) -> Topology:
