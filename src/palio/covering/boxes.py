@@ -58,6 +58,8 @@ class Boxes:
         chosen = ~never
         chosen &= np.bincount(rows.ids, minlength=len(subscriptions))[rows.ids] == 1
         chosen[row[axis >= len(attributes)]] = False  # the axis of a question
+        placed = np.array([axes.places_fractions(each) for each in range(len(attributes))], np.bool_)
+        chosen[row[~np.append(placed, True)[np.minimum(axis, len(attributes))]]] = False  # slots do not tell all kinds
         chosen &= ~np.isin(rows.ids, np.fromiter(builder.unsure, np.int32))
         if rows.program_start is not None:
             chosen &= np.diff(rows.program_start) == 0

@@ -109,7 +109,7 @@ def check(region: Region, pairs: list[tuple[Cut | None, Cut | None]], values: li
     assert intervals.axis[other] == 2
     values = values + [cut[0] for pair in pairs for cut in pair if cut is not None and usable(region, cut[0])]
     for value in values:
-        if isinstance(value, Decimal) and not axes.places_decimals(1):
+        if isinstance(value, Decimal | float) and not axes.places_fractions(1):
             continue
         slot = axes.slot(1, value)
         for handle, pair in zip(handles, pairs, strict=True):
@@ -227,7 +227,7 @@ def test_decimals_that_floats_confuse_are_owned_up_to() -> None:
         builder = AxesBuilder()
         for cut in constants:
             builder.between(0, Region.NUMBER, cut, None)
-        assert builder.finish()[0].places_decimals(0) == certain
+        assert builder.finish()[0].places_fractions(0) == certain
 
 
 def test_axes_come_back_from_read_only_arrays() -> None:

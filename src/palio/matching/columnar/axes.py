@@ -107,8 +107,8 @@ class Axes:
         """Whether some condition on an axis tells null from missing."""
         return bool(self._rows[axis, AXIS_NULLS])
 
-    def places_decimals(self, axis: int) -> bool:
-        """Whether decimals find their slot for certain: not where two exact constants round to one float."""
+    def places_fractions(self, axis: int) -> bool:
+        """Whether floats and decimals find their slot for certain: not where two exact constants round to one float."""
         return not self._rows[axis, AXIS_CONFUSED]
 
     def code(self, axis: int, value: Any) -> int | None:

@@ -2,12 +2,13 @@
 
 A cut is a place between values: before or after a constant. What lies above it depends on the kind of the value,
 because SQL rounds an integer or a decimal to binary64 before it meets a float, and compares exact numbers exactly.
-So a cut is kept as the first 64-bit integer above it and as the first float above it. Both are monotone in the
-constant, whichever kind it is of, so all cuts of an attribute stand in one order that is right for both.
+So a cut is kept as the first 64-bit integer above it and as the first float above it. Cuts of different floats, and
+those of one constant, stand in one order that is right for both. Decimals are dense: to place one, the constants whose
+floats it may be confused with are compared exactly.
 
-Decimals are dense: to place one, the constants whose floats it may be confused with are compared exactly. Where two
-exact constants of an attribute round to one float, no single order is right for both floats and decimals; `Axes`
-says for which attributes that is so.
+Where two exact constants of an attribute round to one float, no single order is right for all kinds: the float is not
+above the lower one and not below the higher one. The order is then that of integers, and `Axes` says for which
+attributes that is so.
 """
 
 from __future__ import annotations

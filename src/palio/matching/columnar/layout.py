@@ -99,7 +99,7 @@ AXIS_DATES: Final = 14  # first slot, place and count of its cuts
 AXIS_TIMESTAMPS: Final = 17
 AXIS_STRINGS: Final = 20  # first slot, then as below
 AXIS_BYTES: Final = 26
-AXIS_CONFUSED: Final = 32  # whether two exact constants round to one float, so that decimals may be misplaced
+AXIS_CONFUSED: Final = 32  # whether two exact constants round to one float: floats and decimals may be misplaced
 AXIS_FIELDS: Final = 33
 
 # What follows the first slot of strings or bytes.

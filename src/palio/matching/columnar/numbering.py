@@ -277,17 +277,19 @@ class _Cuts:
         keys = (self.axis, self.region, self.beyond, self.integers, self.orders)
         for key in keys:
             fresh[1:] |= key[order[1:]] != key[order[:-1]]
-        if self.exact:
-            # Decimals may tell cuts apart that integers and floats do not.
-            firsts = np.flatnonzero(fresh)
-            counts = np.diff(firsts, append=len(order))
-            for first, count in zip(firsts[counts > 1].tolist(), counts[counts > 1].tolist(), strict=True):
-                run = order[first : first + count].tolist()
-                if any(number in self.exact for number in run):
-                    run.sort(key=self._place_of)
-                    order[first : first + count] = run
-                    for index in range(1, count):
-                        fresh[first + index] = self._place_of(run[index]) != self._place_of(run[index - 1])
+        # Decimals may tell cuts apart that integers and floats do not: 0.99999999999999999 is below 1, yet rounds to 1.
+        firsts = np.flatnonzero(fresh)
+        counts = np.diff(firsts, append=len(order))
+        kinds = self.kinds[order]
+        told = np.zeros(len(firsts), np.bool_)
+        if len(firsts):
+            least, most = np.minimum.reduceat(kinds, firsts), np.maximum.reduceat(kinds, firsts)
+            told = (most >= CUT_BEFORE_DECIMAL) | ((least == CUT_BY_FLOAT) & (most > CUT_BY_FLOAT))
+        for first, count in zip(*(each[told & (counts > 1)].tolist() for each in (firsts, counts)), strict=True):
+            run = sorted(order[first : first + count].tolist(), key=self._place_of)
+            order[first : first + count] = run
+            for index in range(1, count):
+                fresh[first + index] = self._place_of(run[index]) != self._place_of(run[index - 1])
         return order, fresh
 
     def confused(self, numbers: Ints) -> Ints:

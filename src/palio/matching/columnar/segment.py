@@ -64,7 +64,7 @@ class Segment:
         self.unsure = unsure  # sorted numbers whose candidates must be asked again
         self.searcher = Searcher(axes, postings)
         self._memories: list[Memory] = []
-        self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_decimals(axis)}
+        self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_fractions(axis)}
         # For the schema of the last batch, by whether its columns were named by paths.
         self._plan: dict[bool, tuple[pa.Schema | None, ColumnPlan | None]] = dict.fromkeys((False, True), (None, None))
 
@@ -136,7 +136,7 @@ class Segment:
 
     def match_event(self, attributes: Attributes) -> list[int]:
         """The numbers of the candidates for one event."""
-        if self._misplaced and any(_has_decimal(attributes.get(name)) for name in self._misplaced):
+        if self._misplaced and any(_has_fraction(attributes.get(name)) for name in self._misplaced):
             raise AskTheFilters
         groups: tuple[Group, ...] = ()
         alone = attributes
@@ -251,7 +251,7 @@ class Segment:
         words: list[int] = []
         lacking = set(range(events.count)) if questions is not None and questions.when_missing else set[int]()
         for row, value in events.values(name):
-            if isinstance(value, Decimal) and name in self._misplaced:
+            if name in self._misplaced and _has_fraction(value):
                 raise AskTheFilters
             lacking.discard(row)
             own = [*_element_codes((coder, questions), value), *(() if searching is None else searching(value))]
@@ -270,7 +270,7 @@ class Segment:
         words: Sequence[tuple[Ints, Ints]] = (),
     ) -> tuple[Ints, Numbers]:
         """The candidates for columns, and for attributes of which the words are known."""
-        if any(name in columns and pa.types.is_decimal(_plain_type(columns[name])) for name in self._misplaced):
+        if any(name in columns and _holds_fractions(columns[name]) for name in self._misplaced):
             raise AskTheFilters
         bound = bind_columns(
             self.axes,
@@ -385,8 +385,13 @@ def _runs(numbers: Numbers) -> Numbers:
     return np.stack([first, last + 1], axis=1).astype(np.int32)
 
 
-def _has_decimal(value: Any) -> bool:
-    return isinstance(value, Decimal) or (isinstance(value, tuple) and any(map(_has_decimal, value)))
+def _has_fraction(value: Any) -> bool:
+    return isinstance(value, Decimal | float) or (isinstance(value, tuple) and any(map(_has_fraction, value)))
+
+
+def _holds_fractions(column: pa.Array) -> bool:
+    kind = _plain_type(column)
+    return bool(pa.types.is_decimal(kind) or pa.types.is_floating(kind))
 
 
 def _plain_type(column: pa.Array) -> pa.DataType:
