@@ -52,7 +52,7 @@ class MatcherMachine(RuleBasedStateMachine):
         self._patch.undo()
         self._folder.cleanup()
 
-    @rule(target=ids, id=st.text(max_size=4), where=_conditions)
+    @rule(target=ids, id=st.text(min_size=1, max_size=4), where=_conditions)
     def add(self, id: str, where: str) -> Any:
         if id in self.model:
             with pytest.raises(DuplicateSubscription):
@@ -62,7 +62,7 @@ class MatcherMachine(RuleBasedStateMachine):
         self.model[id] = Filter.parse(where)
         return id
 
-    @rule(target=ids, wheres=st.dictionaries(st.text(max_size=4), _conditions, min_size=1, max_size=8))
+    @rule(target=ids, wheres=st.dictionaries(st.text(min_size=1, max_size=4), _conditions, min_size=1, max_size=8))
     def add_many(self, wheres: dict[str, str]) -> Any:
         if wheres.keys() & self.model.keys():
             with pytest.raises(DuplicateSubscription):
