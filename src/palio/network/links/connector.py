@@ -10,6 +10,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Final
 
@@ -80,13 +81,8 @@ class Connector:
     async def _dial(self) -> None:
         loop = asyncio.get_running_loop()
         context = self._tls() if self.address.is_secure else None
-        dialling = loop.create_connection(
-            lambda: Channel(self.link, self._heartbeat, self._limit, self.link.host),
-            self.address.host,
-            self.address.port,
-            ssl=context,
-        )
-        await asyncio.wait_for(dialling, _PATIENCE)
+        async with asyncio.timeout(_PATIENCE):
+            await loop.create_connection(self._channel, self.address.host, self.address.port, ssl=context)
 
     def _channel(self) -> Channel:
         return Channel(self.link, self._heartbeat, self._limit, self.link.host)
@@ -94,10 +90,10 @@ class Connector:
     async def _until_greeted(self) -> None:
         """Until the neighbour said who it is, or the connection broke."""
         while not self.link.is_up and not self._broken.is_set():
-            try:
-                await asyncio.wait_for(self._broken.wait(), 0.02)
-            except TimeoutError:
-                continue
+            # Not `wait_for`: with Python 3.11 it forgets that it was cancelled where what it waits for comes just then.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await self._broken.wait()
 
     def _say(self, reason: str) -> None:
         if reason != self._said:
