@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -39,6 +40,20 @@ def test_events_go_from_publish_to_subscribe_and_status_tells(broker: Broker, tm
     assert code == 0
     assert broker.url in out
     assert "identity propagation, content forwarding" in out
+
+
+@pytest.mark.parametrize("how", [(), ("--unconfirmed",)])
+def test_what_stands_before_a_line_that_cannot_be_read_is_published(broker: Broker, tmp_path: Path, how: Any) -> None:
+    lines = tmp_path / "some.jsonl"
+    lines.write_text('{"x": 1}\n{"x": 2}\nnot JSON\n{"x": 3}\n', encoding="utf-8")
+    at = ("--connect", broker.url)
+    with running(Process("subscribe", "x > 0", "--count", "2", *at)) as subscriber:
+        until_subscribed(broker.url)
+        code, _, said = command("publish", str(lines), *how, *at)
+        assert code == 2
+        assert "published 2 events, and then no more" in said
+        assert "some.jsonl:3: not JSON" in said
+        assert [json.loads(line)["x"] for line in subscriber.end()[1].splitlines()] == [1, 2]
 
 
 def test_an_interrupt_ends_a_subscriber_and_its_subscription(broker: Broker) -> None:

@@ -52,7 +52,7 @@ def publish(
     events = _events(event)
 
     async def doing() -> None:
-        count, began = 0, time.perf_counter()
+        count, began, is_whole = 0, time.perf_counter(), False
         async with connecting(url, token, authority) as broker:
             if advertise is not None:
                 await broker.advertise(advertise)
@@ -68,15 +68,19 @@ def publish(
 
                 try:
                     await broker.publish_all(events, confirm=not unconfirmed, show=show)
+                    is_whole = True
                 finally:
-                    _tell(count, time.perf_counter() - began, as_json)
+                    _tell(count, time.perf_counter() - began, is_whole, as_json)
 
     run(doing())
 
 
-def _tell(count: int, seconds: float, as_json: bool) -> None:
+def _tell(count: int, seconds: float, is_whole: bool, as_json: bool) -> None:
+    """How many were published: to people who look on, and to everyone where it is not all."""
     if as_json:
-        terminal.print_json({"published": count, "seconds": round(seconds, 6)})
+        terminal.print_json({"published": count, "whole": is_whole, "seconds": round(seconds, 6)})
+    elif not is_whole:
+        terminal.messages().print(f"published {terminal.plural(count, 'event')}, and then no more", style="warning")
     elif terminal.messages().is_terminal:
         rate = f", {terminal.rate(count, seconds)} a second" if count > 1 else ""
         terminal.messages().print(f"published {terminal.plural(count, 'event')}{rate}", style="good")

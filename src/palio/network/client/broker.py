@@ -122,12 +122,20 @@ class Broker:
     ) -> int:
         """Publish events one after the other, and say how many; confirmations are not waited for one by one.
 
-        `show` is called with how many are done.
+        `show` is called with how many are done. Where `events` itself fails, those before are published first.
         """
         waiting: deque[asyncio.Task[None]] = deque()
+        source, failure = _each(events), None
         done = 0
         try:
-            async for event in _each(events):
+            while True:
+                try:
+                    event = await anext(source)
+                except StopAsyncIteration:
+                    break
+                except Exception as error:  # whatever it is, it is raised when all before it is done
+                    failure = error
+                    break
                 if confirm:
                     waiting.append(asyncio.ensure_future(self.publish(event, confirm=True)))
                 else:
@@ -144,6 +152,8 @@ class Broker:
         finally:
             for each in waiting:
                 each.cancel()
+        if failure is not None:
+            raise failure
         return done
 
     async def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
