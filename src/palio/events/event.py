@@ -16,6 +16,7 @@ from typing import Any
 from palio.errors import EventError
 from palio.events.flatten import flatten, unflatten
 from palio.events.groups import Grouped
+from palio.events.ids import random_id
 from palio.events.json import parse_object, write_json
 from palio.events.limits import DEFAULT_LIMITS, Limits
 from palio.events.names import check_path
@@ -145,9 +146,7 @@ class Event:
     def id(self) -> str:
         """Unique together with `source`; a random UUID where none was given."""
         if self._id is None:
-            from uuid import uuid4
-
-            self._id = str(uuid4())
+            self._id = random_id()
         return self._id
 
     @property
