@@ -131,8 +131,8 @@ class Event:
         return event
 
     def _identify(self, id: Any, source: Any, time: Any) -> None:
-        self._id = _checked_name(id, "id")
-        self._source = _checked_name(source, "source")
+        self._id = id if type(id) is str and id and id.isascii() else _checked_name(id, "id")
+        self._source = None if source is None else _checked_name(source, "source")
         if time is not None and not isinstance(time, datetime):
             raise EventError(f"the time of an event must be a datetime, not {type_name(time)}", "time")
         self._time = None if time is None else to_utc(time, "time")

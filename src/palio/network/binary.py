@@ -37,6 +37,7 @@ from palio.network.protocol import (
     Forget,
     LogAnswer,
     LogQuery,
+    Matched,
     More,
     Publish,
     ReplayAnswer,
@@ -51,6 +52,7 @@ from palio.network.protocol import (
 from palio.network.replaying import answer_query
 from palio.network.security.grants import check_operator, check_status, effective
 from palio.network.sessions import Session
+from palio.routing import messages as routed
 from palio.routing.clients import ForgetClient, Past, ReplayClient
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ class BinaryClient:
         self._reading = 0
         channel.receiver = self
         session.woken = self._pump
+        session.handing.straight = self._straight
         session.ended = self._ended
         session.cancelled = self._cancelled
         session.unasked = partial(self._answered, 0)
@@ -137,6 +140,8 @@ class BinaryClient:
             queue=max(0, said.queue),
             overflow=said.overflow or None,
             credit=max(0, said.credit),
+            number=said.request,
+            group=said.group,
         )
 
     def _unsubscribe(self, said: Unsubscribe) -> None:
@@ -228,21 +233,31 @@ class BinaryClient:
     def _ended(self, error: PalioError) -> None:
         self._channel.close(kind_of(error), str(error))
 
+    def _straight(self, subscriptions: tuple[int, ...], event: routed.Publish) -> bool:
+        channel = self._channel
+        if channel.is_full or channel.is_closing:
+            return False
+        channel.send(protocol.encode(Matched(subscriptions, event.body)))
+        return True
+
     def _pump(self) -> None:
         """Send what waits, for as long as the connection takes it."""
         channel = self._channel
         encode = protocol.encode
         while not channel.is_full and not channel.is_closing:
             batch = self.session.take(_AT_ONCE)
-            for name, event, number in batch:
-                channel.send(encode(Delivery(name, event.body, number)))
+            for name, event, subscriptions, number in batch:
+                is_durable = not subscriptions
+                channel.send(
+                    encode(Delivery(name, event.body, number) if is_durable else Matched(subscriptions, event.body))
+                )
             if len(batch) < _AT_ONCE:
                 break
             channel.flush()
-        for outlet in self.session.outlets.values():
-            if outlet.dropped != outlet.told and not channel.is_full:
-                outlet.told = outlet.dropped
-                channel.send(encode(Dropped(outlet.name, outlet.dropped)))
+        if channel.is_full:
+            return
+        for outlet in self.session.handing.dropped():
+            channel.send(encode(Dropped(outlet.name, outlet.dropped)))
 
 
 _HANDLERS: Final[dict[type, Callable[[BinaryClient, Any], None]]] = {

@@ -28,7 +28,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "neighbours": server.neighbours.describe(),
         "clients": [_client(server, session) for session in sorted(server.sessions, key=lambda each: each.client)],
         "subscriptions": sum(len(session.outlets) for session in server.sessions),
-        "queued": sum(outlet.queued for session in server.sessions for outlet in session.outlets.values()),
+        "queued": sum(outlet.queued for session in server.sessions for outlet in session.handing.each()),
         "is_blocked": host.is_blocked,
         "unfinished": host.node.broker.keeping.unfinished,
         "away": host.node.broker.keeping.missing,
@@ -48,6 +48,6 @@ def _client(server: Server, session: Session) -> dict[str, Any]:
         "published": session.published,
         "subscriptions": [
             {"name": outlet.name, "queued": outlet.queued, "taken": outlet.taken, "dropped": outlet.dropped}
-            for outlet in session.outlets.values()
+            for outlet in session.handing.each()
         ],
     }

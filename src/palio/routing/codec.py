@@ -27,8 +27,6 @@ VERSION: Final = 1  # of all that is written here; neighbours of another version
 _LONGEST_FRAME: Final = 32 * 1024 * 1024
 _LONGEST_FILTER: Final = 1024 * 1024
 _REMEMBERED_FILTERS: Final = 65_536
-_REMEMBERED_EVENTS: Final = 8_192
-_SMALL_EVENT: Final = 1024
 _DECIMAL, _DATE = 1, 2
 _WRITTEN_AS_IT_IS: Final = frozenset((str, int, float, bool, type(None), bytes, datetime))
 
@@ -92,19 +90,9 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(body: bytes) -> Event:
-    """An event from its body; `WireError` or `EventError` for bytes that are none.
-
-    Small ones are remembered for a while: where many brokers share a process, the first that looks reads for all.
-    """
-    return _small_event(body) if len(body) <= _SMALL_EVENT else _event(body)
-
-
-def _event(body: bytes) -> Event:
+    """An event from its body; `WireError` or `EventError` for bytes that are none."""
     id, source, time, content = _read(_bodies, body)
     return Event.from_dict(content, id=id, source=source, time=time)
-
-
-_small_event = lru_cache(_REMEMBERED_EVENTS)(_event)
 
 
 def _read(decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:

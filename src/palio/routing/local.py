@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from palio.filters.filter import Filter
 from palio.routing.effects import Client, Recipient
 from palio.routing.messages import Key
+
+_MOST_REMEMBERED: Final = 4_096
 
 
 class Owned(NamedTuple):
@@ -21,7 +23,7 @@ class Owned(NamedTuple):
 class LocalTable:
     """Filters of clients by name; several clients may own one key."""
 
-    __slots__ = ("_node", "_of_subscriber", "_owned", "_owners")
+    __slots__ = ("_node", "_of_subscriber", "_owned", "_owners", "_recipients")
 
     def __init__(self, node: int, of_subscriber: bool) -> None:
         """With `of_subscriber` each name has a key of its own (simple routing); otherwise equal filters share one."""
@@ -29,6 +31,7 @@ class LocalTable:
         self._of_subscriber = of_subscriber
         self._owned: dict[Client, dict[str, Owned]] = {}
         self._owners: dict[Key, dict[tuple[Client, str], None]] = {}
+        self._recipients: dict[tuple[Key, ...], tuple[Recipient, ...]] = {}  # for some keys that events had together
 
     def get(self, client: Client, name: str) -> Owned | None:
         return self._owned.get(client, {}).get(name)
@@ -39,10 +42,12 @@ class LocalTable:
         self._owned.setdefault(client, {})[name] = Owned(key, filter)
         owners = self._owners.setdefault(key, {})
         owners[client, name] = None
+        self._recipients.clear()
         return key if len(owners) == 1 else None
 
     def remove(self, client: Client, name: str) -> Key | None:
         """Forget a name that is there; its key, where nobody has that any more."""
+        self._recipients.clear()
         names = self._owned[client]
         key = names.pop(name).key
         if not names:
@@ -70,16 +75,20 @@ class LocalTable:
     def owners(self, key: Key) -> Iterable[tuple[Client, str]]:
         return self._owners.get(key, ())
 
-    def recipients(self, keys: Iterable[Key]) -> tuple[Recipient, ...]:
+    def recipients(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
         """The clients behind some keys, each once, with all names that are meant."""
+        known = self._recipients.get(keys)
+        if known is not None:
+            return known
         found: dict[Client, list[str]] = {}
         for key in keys:
             for client, name in self._owners.get(key, ()):
                 found.setdefault(client, []).append(name)
-        if len(found) == 1:
-            [(client, names)] = found.items()
-            return (Recipient(client, tuple(sorted(names))),)
-        return tuple(Recipient(client, tuple(sorted(names))) for client, names in sorted(found.items()))
+        if len(self._recipients) >= _MOST_REMEMBERED:
+            self._recipients.clear()
+        together = tuple(Recipient(client, tuple(sorted(names))) for client, names in sorted(found.items()))
+        self._recipients[keys] = together
+        return together
 
     def __len__(self) -> int:
         return len(self._owners)

@@ -8,6 +8,7 @@ written waits for it; what others ask does not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from palio.routing.clients import (
     AdvertiseClient,
@@ -19,7 +20,7 @@ from palio.routing.clients import (
 )
 from palio.routing.effects import Client, Effect, Persist, Record, Reply
 
-LASTING = (SubscribeClient, UnsubscribeClient, AdvertiseClient, UnadvertiseClient)
+LASTING: Final = frozenset((SubscribeClient, UnsubscribeClient, AdvertiseClient, UnadvertiseClient))
 Apply = Callable[[Client, ClientRequest], None]
 
 
@@ -40,7 +41,7 @@ class Requests:
         behind = self._behind.get(client)
         if behind is not None:
             behind.append(request)
-        elif isinstance(request, LASTING):
+        elif type(request) in LASTING:
             self._collected.append(Record(client, request))
             self._behind[client] = []
         else:

@@ -55,6 +55,9 @@ class Serving:
         self._replays = replays
 
     def carry_out(self, client: Client, request: ClientRequest) -> list[Effect]:
+        if type(request) is PublishClient:  # before all others: there are so many more of them
+            epoch = self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
+            return self._entrance.let_in(client, request, epoch)
         match request:
             case SubscribeClient():
                 self._tables.subscribe(client, request.name, request.wanted)
@@ -68,9 +71,6 @@ class Serving:
                 self._keeping.advertised()
             case UnadvertiseClient():
                 self._tables.unadvertise(client, request.name)
-            case PublishClient():
-                epoch = self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
-                return self._entrance.let_in(client, request, epoch)
             case AnnounceClient():
                 said = Announce(request.topic, request.version, request.data)
                 return self._announcing.asked(client, said, self._neighbours.in_use)

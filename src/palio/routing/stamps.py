@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from palio.routing.messages import Publish
 
 _WRITTEN: Final = struct.Struct("<qd")
@@ -47,4 +49,4 @@ def stamps_of(event: Publish) -> tuple[Stamp, ...]:
 
 
 def _with(event: Publish, stamps: bytes) -> Publish:
-    return Publish(event.id, event.body, event.header, event.hops, event.useless, event.epoch, event.publisher, stamps)
+    return replace(event, stamps=stamps)

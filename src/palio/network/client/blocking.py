@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import datetime
 from threading import Thread
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from palio.errors import InvalidArgument
 from palio.events import Event
@@ -23,6 +23,7 @@ from palio.network.client.connecting import connect
 from palio.network.client.log import LogPage, PastPage
 from palio.network.client.received import ReceivedEvent
 from palio.network.client.subscription import Subscription
+from palio.network.client.subscriptions import Subscriptions
 from palio.network.protocol import Overflow
 from palio.routing.clients import Confirm
 
@@ -60,6 +61,11 @@ class BlockingEvent(Event):
     _loop: _Loop
     _received: ReceivedEvent
 
+    @property
+    def subscriptions(self) -> tuple[str, ...]:
+        """The names of those by which it came."""
+        return self._received.subscriptions
+
     def ack(self) -> None:
         """The event is dealt with; a durable subscription will not deliver it again."""
         self._loop.wait(self._received.ack())
@@ -74,10 +80,13 @@ def _blocking(received: ReceivedEvent, loop: _Loop) -> BlockingEvent:
     return event
 
 
-class BlockingSubscription:
+_Stream = TypeVar("_Stream", bound=Subscription | Subscriptions)
+
+
+class _Blocking(Generic[_Stream]):
     """Events that match: a context manager, and an iterator that waits for the next."""
 
-    def __init__(self, subscription: Subscription, loop: _Loop) -> None:
+    def __init__(self, subscription: _Stream, loop: _Loop) -> None:
         self._subscription = subscription
         self._loop = loop
 
@@ -89,7 +98,7 @@ class BlockingSubscription:
     def dropped(self) -> int:
         return self._subscription.dropped
 
-    def __enter__(self) -> BlockingSubscription:
+    def __enter__(self) -> Self:
         self._loop.wait(self._subscription.__aenter__())
         return self
 
@@ -98,7 +107,7 @@ class BlockingSubscription:
     ) -> None:
         self._loop.wait(self._subscription.__aexit__(kind, error, trace))
 
-    def __iter__(self) -> BlockingSubscription:
+    def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> BlockingEvent:
@@ -119,9 +128,23 @@ class BlockingSubscription:
         async with asyncio.timeout(timeout):
             return await anext(self._subscription, None)
 
+
+class BlockingSubscription(_Blocking[Subscription]):
+    """Events that match a condition."""
+
     def unsubscribe(self) -> None:
         """Forget a durable subscription for good."""
         self._loop.wait(self._subscription.unsubscribe())
+
+
+class BlockingSubscriptions(_Blocking[Subscriptions]):
+    """Events that match any of several conditions."""
+
+    def add(self, name: str, where: str | Filter, *, language: str = "sql") -> None:
+        self._loop.wait(self._subscription.add(name, where, language=language))
+
+    def remove(self, name: str) -> None:
+        self._loop.wait(self._subscription.remove(name))
 
 
 class BlockingBroker:
@@ -156,6 +179,22 @@ class BlockingBroker:
             )
 
         return BlockingSubscription(self._loop.wait(subscribe()), self._loop)
+
+    def subscribe_many(
+        self,
+        wheres: Mapping[str, str | Filter],
+        *,
+        language: str = "sql",
+        confirm: Confirm = "edge",
+        queue: int = 0,
+        overflow: Overflow | None = None,
+    ) -> BlockingSubscriptions:
+        async def subscribe() -> Subscriptions:
+            return self._broker.subscribe_many(
+                wheres, language=language, confirm=confirm, queue=queue, overflow=overflow
+            )
+
+        return BlockingSubscriptions(self._loop.wait(subscribe()), self._loop)
 
     def publish(self, event: Event | Mapping[str, Any] | str | bytes, *, confirm: bool = False) -> None:
         self._loop.wait(self._broker.publish(event, confirm=confirm))

@@ -1,37 +1,30 @@
-"""A subscription of a client: an asynchronous context manager, and the events that come while it is entered.
-
-The broker sends as many events as this end has room for. What does not fit waits there, where the rule for overflow
-decides; `dropped` says how many it threw away.
-"""
+"""A subscription of a client: an asynchronous context manager, and the events that come while it is entered."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from palio.errors import InvalidArgument, PalioError
 from palio.filters.filter import Filter
 from palio.network import protocol
-from palio.network.client.received import ReceivedEvent, nothing_to_tell, read_received
-from palio.network.protocol import Acknowledge, Detach, More, Overflow, Subscribe, Unsubscribe
+from palio.network.client.stream import Stream
+from palio.network.client.streams import Streams
+from palio.network.protocol import Acknowledge, Detach, Overflow, Subscribe, Unsubscribe
 from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.connection import Connection
 
-ROOM: Final = 1024  # events that may wait at this end
 
-
-class Subscription:
+class Subscription(Stream):
     """Events that match. Enter it, then iterate; leaving it unsubscribes, unless it is durable."""
 
     def __init__(
         self,
         connection: Connection,
-        subscriptions: dict[str, Subscription],
+        streams: Streams,
         name: str,
         wanted: Filter,
         durable: bool,
@@ -40,28 +33,19 @@ class Subscription:
         queue: int,
         overflow: Overflow | None,
     ) -> None:
-        self.name = name
+        super().__init__(connection, name)
         self.wanted = wanted
         self.is_durable = durable
-        self.dropped = 0
         self.on_cancel = on_cancel
-        self._connection = connection
-        self._subscriptions = subscriptions
+        self._streams = streams
         self._confirm: Confirm = confirm
         self._queue = queue
         self._overflow = overflow
-        self._waiting: deque[tuple[bytes, int]] = deque()
-        self._taken = 0
         self._done: list[int] = []
-        self._something = asyncio.Event()
-        self._failure: PalioError | None = None
-        self._is_entered = False
         self._is_standing = False  # whether the broker has confirmed it; until then the request is under way
 
     async def __aenter__(self) -> Subscription:
-        if self.name in self._subscriptions:
-            raise InvalidArgument(f"there is a subscription {self.name!r} of this connection already")
-        self._subscriptions[self.name] = self
+        self._streams.add(self.name, self)
         self._is_entered = True
         try:
             await self._connection.ask(self._request)
@@ -88,24 +72,6 @@ class Subscription:
         self._forget()
         await self._connection.ask(lambda number: Unsubscribe(number, self.name))
 
-    def __aiter__(self) -> Subscription:
-        return self
-
-    async def __anext__(self) -> ReceivedEvent:
-        while not self._waiting:
-            if self._failure is not None:
-                raise self._failure
-            if not self._is_entered:
-                raise StopAsyncIteration
-            self._something.clear()
-            await self._something.wait()
-        body, number = self._waiting.popleft()
-        self._taken += 1
-        if self._taken >= ROOM // 2:
-            self._connection.say(protocol.encode(More(self.name, self._taken)))
-            self._taken = 0
-        return read_received(body, number, self._acknowledge if number else nothing_to_tell)
-
     async def _acknowledge(self, number: int) -> None:
         if not self._done:
             asyncio.get_running_loop().call_soon(self._tell)
@@ -129,24 +95,18 @@ class Subscription:
         self._taken = 0
         self._connection.post(self._request, self.fail)
 
-    def put(self, body: bytes, number: int) -> None:
-        self._waiting.append((body, number))
-        self._something.set()
-
-    def cancelled(self) -> None:
+    def cancelled(self, name: str) -> None:
         if self.on_cancel is not None:
             self.on_cancel(self)
 
-    def fail(self, error: PalioError) -> None:
-        self._failure = error
-        self._something.set()
-
     def _request(self, number: int) -> Subscribe:
-        credit = max(1, ROOM - len(self._waiting))
+        self._streams.number(number, self, self.name)
         overflow = self._overflow or ""
-        return Subscribe(number, self.name, self.wanted, self.is_durable, self._confirm, credit, self._queue, overflow)
+        return Subscribe(
+            number, self.name, self.wanted, self.is_durable, self._confirm, self._room, self._queue, overflow
+        )
 
     def _forget(self) -> None:
         self._is_entered = False
-        self._subscriptions.pop(self.name, None)
-        self._something.set()
+        self._streams.forget(self.name)
+        self._wake()

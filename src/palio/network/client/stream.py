@@ -1,0 +1,90 @@
+"""Events that came for a program and that it has not taken yet: an asynchronous iterator.
+
+The broker sends as many events as this end has room for. What does not fit waits there, where the rule for overflow
+decides; `dropped` says how many it threw away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final, Self
+
+from palio.errors import PalioError
+from palio.events import Event
+from palio.network import protocol
+from palio.network.client.received import ReceivedEvent, nothing_to_tell, read_received
+from palio.network.protocol import More
+
+if TYPE_CHECKING:
+    from palio.network.client.connection import Connection
+
+ROOM: Final = 1024  # events that may wait at this end
+
+
+class Stream:
+    """What one queue at the broker delivers; `name` is that of the queue."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        self.name = name
+        self.dropped = 0
+        self._connection = connection
+        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], int]] = deque()
+        self._taken = 0
+        self._listeners: list[asyncio.Future[None]] = []
+        self._failure: PalioError | None = None
+        self._is_entered = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedEvent:
+        while not self._waiting:
+            if self._failure is not None:
+                raise self._failure
+            if not self._is_entered:
+                raise StopAsyncIteration
+            await self._something()
+        sent, subscriptions, number = self._waiting.popleft()
+        self._taken += 1
+        if self._taken >= ROOM // 2:
+            self._connection.say(protocol.encode(More(self.name, self._taken)))
+            self._taken = 0
+        return read_received(sent, subscriptions, number, self._acknowledge if number else nothing_to_tell)
+
+    async def _something(self) -> None:
+        """Wait for an event or for the end; of several that wait, all look."""
+        listener = asyncio.get_running_loop().create_future()
+        self._listeners.append(listener)
+        await listener
+
+    def _wake(self) -> None:
+        listeners, self._listeners = self._listeners, []
+        for each in listeners:
+            if not each.done():
+                each.set_result(None)
+
+    async def _acknowledge(self, number: int) -> None:
+        """An event is dealt with, whose subscription wants to know."""
+
+    # What the connection does
+
+    def put(self, sent: bytes | Event, subscriptions: tuple[str, ...], number: int = 0) -> None:
+        self._waiting.append((sent, subscriptions, number))
+        if self._listeners:
+            self._wake()
+
+    def cancelled(self, name: str) -> None:
+        """The last publisher is gone that could have served a subscription."""
+
+    def resubscribe(self) -> None:
+        """Ask again over a new connection."""
+
+    def fail(self, error: PalioError) -> None:
+        self._failure = error
+        self._wake()
+
+    @property
+    def _room(self) -> int:
+        """The credit to begin with: the broker has room for what is not waiting here."""
+        return max(1, ROOM - len(self._waiting))
