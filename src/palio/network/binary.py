@@ -87,6 +87,8 @@ class BinaryClient:
         self._channel = channel
         self._done: list[int] = []
         self._reading = 0
+        self._submit = session.submit
+        self._longest = server.settings.limits.filter_bytes + _BESIDE_A_FILTER
         channel.receiver = self
         session.woken = self._pump
         session.handing.straight = self._straight
@@ -109,11 +111,12 @@ class BinaryClient:
         pass
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
-        longest = self._server.settings.limits.filter_bytes + _BESIDE_A_FILTER
+        longest = self._longest
+        decode = protocol.decode_from_client
         for frame in frames:
             if len(frame) > longest and frame[:2] not in _MAY_BE_LONG:
                 raise LimitReached("filter_bytes", longest, "a request that is too long to be read")
-            said = protocol.decode_from_client(frame)
+            said = decode(frame)
             handle = _HANDLERS.get(type(said))
             if handle is None:
                 raise WireError(f"{type(said).__name__} is not for now")
@@ -162,7 +165,7 @@ class BinaryClient:
 
     def _publish(self, said: Publish) -> None:
         answered = partial(self._answered, said.request) if said.request else None
-        self.session.submit(said.body, said.header, answered)
+        self._submit(said.body, said.header, answered)
 
     def _more(self, said: More) -> None:
         self.session.more(said.name, max(0, said.events))

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from palio.network.durable import DurableOutlet
 from palio.network.outlets import Outlet
 from palio.routing.messages import Publish
+from palio.routing.recurring import Recurring
 
 if TYPE_CHECKING:
     from palio.network.host import Host
 
-_REMEMBERED: Final = 1_024  # sets of subscriptions that some event was for
 AnyOutlet: TypeAlias = Outlet | DurableOutlet
 Straight: TypeAlias = Callable[[tuple[int, ...], Publish], bool]
 
@@ -45,22 +45,23 @@ class _Way(NamedTuple):
 class Handing:
     """The outlets of one client. `straight` sends an event at once, or says that it cannot; None where nobody can."""
 
-    __slots__ = ("_behind", "_dropping", "_groups", "_host", "_over", "_ways", "outlets", "straight")
+    __slots__ = ("_all", "_behind", "_dropping", "_groups", "_host", "_over", "_ways", "outlets", "straight")
 
     def __init__(self, host: Host, over: Callable[[Outlet], None]) -> None:
         """`over` is told of an outlet that is fuller than it may be, by whose rule that has consequences."""
         self.outlets: dict[str, AnyOutlet] = {}  # by the names of subscriptions
         self.straight: Straight | None = None
+        self._all: dict[AnyOutlet, None] = {}
         self._host = host
         self._over = over
         self._groups: dict[str, Outlet] = {}
-        self._ways: dict[tuple[str, ...], _Way] = {}
+        self._ways = Recurring[tuple[str, ...], _Way]()
         self._behind: dict[AnyOutlet, None] = {}  # where something may wait
         self._dropping: dict[Outlet, None] = {}
 
     def each(self) -> Iterable[AnyOutlet]:
         """Every outlet once."""
-        return dict.fromkeys(self.outlets.values())
+        return self._all
 
     def group(self, name: str) -> Outlet | None:
         return self._groups.get(name)
@@ -68,6 +69,7 @@ class Handing:
     def add(self, name: str, outlet: AnyOutlet, number: int = 0, group: str = "") -> None:
         """A subscription, and where its events wait; `number` is what its subscriber calls it."""
         self.outlets[name] = outlet
+        self._all[outlet] = None
         self._ways.clear()
         if isinstance(outlet, DurableOutlet):
             self._behind[outlet] = None
@@ -87,6 +89,7 @@ class Handing:
             if self._groups.get(outlet.name) is outlet:
                 del self._groups[outlet.name]
             self._dropping.pop(outlet, None)
+        del self._all[outlet]
         self._behind.pop(outlet, None)
         return outlet
 
@@ -98,7 +101,7 @@ class Handing:
 
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
         """An event for some subscriptions; those that are gone, or have their own queue on disk, do not get it here."""
-        way = self._ways.get(names) or self._find(names)
+        way = self._ways.get(names) or self._ways.put(names, self._find(names))
         if self.straight is not None and self._pass_by(way, event, self.straight):
             return
         for outlet, subscriptions in zip(way.outlets, way.each, strict=True):
@@ -109,7 +112,9 @@ class Handing:
         for outlet in way.outlets:
             if outlet.waiting or outlet.credit == 0:
                 return False
-        if way.all and not straight(way.all, event):
+        if not way.all:
+            return True
+        if not straight(way.all, event):
             return False
         for outlet in way.outlets:
             outlet.pass_by()
@@ -127,15 +132,17 @@ class Handing:
 
     def _find(self, names: tuple[str, ...]) -> _Way:
         found: dict[Outlet, list[int]] = {}
-        for name in names:
-            outlet = self.outlets.get(name)
-            if isinstance(outlet, Outlet):
-                found.setdefault(outlet, []).append(outlet.numbers[name])
+        if len(self._all) == 1:
+            [only] = self._all
+            if isinstance(only, Outlet):
+                found[only] = [only.numbers[name] for name in names if name in only.numbers]
+        else:
+            for name in names:
+                outlet = self.outlets.get(name)
+                if isinstance(outlet, Outlet):
+                    found.setdefault(outlet, []).append(outlet.numbers[name])
         each = tuple(map(tuple, found.values()))
-        if len(self._ways) >= _REMEMBERED:
-            self._ways.clear()
-        way = self._ways[names] = _Way(tuple(found), each, tuple(chain.from_iterable(each)))
-        return way
+        return _Way(tuple(found), each, tuple(chain.from_iterable(each)))
 
     def take(self, most: int) -> list[Delivered]:
         """Events that waited and may leave now."""

@@ -8,6 +8,7 @@ goes to one connection leaves in one write.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -86,7 +87,7 @@ class Host:
         self._disk = disk
         self._writing = Writing(disk, self.give, self._queued, self.drops)
         self._loop = asyncio.get_running_loop()
-        self.now = self._loop.time
+        self.now = time.monotonic  # finer than the clock of some loops
         self._inputs: list[NodeInput] = []
         self._is_due = False
         self._is_reading = False
@@ -150,7 +151,7 @@ class Host:
             self._is_due = True
             self._loop.call_soon(self._run)
         self.counts["batches"] += 1
-        self.counts["in"] += sum(_is_event(each) for each in inputs)
+        self.counts["in"] += sum(map(_is_event, inputs))
         self.is_handling = True
         try:
             for effect in self.node.handle_batch(inputs, self.now()):

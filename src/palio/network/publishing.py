@@ -60,14 +60,15 @@ class Publishing:
         is_free = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
         self._may_all = is_free and principal.may_annotate
 
-    def submit(self, body: bytes, header: bytes, answered: Answered | None) -> int:
+    def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> int:
         """Let an event in, under a number where its confirmation is asked for."""
         if not self._may_all:
             body = self._checked(body)
             check_annotation(self._principal, header)
-        if self._shares.has_rate and not self._reserved:
+        if self._reserved:
+            self._reserved -= 1
+        elif self._shares.has_rate:
             self._shares.publish(self._principal.name, 1)
-        self._reserved = max(0, self._reserved - 1)
         self.published += 1
         if answered is None:
             self._ask(PublishClient(body, header))

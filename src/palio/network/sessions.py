@@ -73,6 +73,8 @@ class Session:
         self._subscribing: dict[str, Answered] = {}
         whose = f"{principal.name}/{publisher}" if publisher else client
         self._publishing = Publishing(self._ask, principal, shares, flow.window, whose)
+        # Publish an event; `answered`, where it is given, asks for its confirmation, and it has a number.
+        self.submit = self._publishing.submit
         self.asking = Asking(self._ask)
         self._advertised: set[str] = set()
         self._something = asyncio.Event()
@@ -151,10 +153,6 @@ class Session:
             raise Refused(f"there is no advertisement {name!r}")
         self._advertised.discard(name)
         self._ask(clients.UnadvertiseClient(name))
-
-    def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> int:
-        """Publish an event; `answered`, where it is given, asks for its confirmation, and it has a number."""
-        return self._publishing.submit(body, header, answered)
 
     def reserve(self, events: int) -> None:
         """So many events are going to be submitted, all or none; LimitReached where that is too fast."""

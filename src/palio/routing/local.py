@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
 from palio.filters.filter import Filter
 from palio.routing.effects import Client, Recipient
 from palio.routing.messages import Key
-
-_MOST_REMEMBERED: Final = 4_096
+from palio.routing.recurring import Recurring
 
 
 class Owned(NamedTuple):
@@ -31,7 +31,7 @@ class LocalTable:
         self._of_subscriber = of_subscriber
         self._owned: dict[Client, dict[str, Owned]] = {}
         self._owners: dict[Key, dict[tuple[Client, str], None]] = {}
-        self._recipients: dict[tuple[Key, ...], tuple[Recipient, ...]] = {}  # for some keys that events had together
+        self._recipients = Recurring[tuple[Key, ...], tuple[Recipient, ...]]()
 
     def get(self, client: Client, name: str) -> Owned | None:
         return self._owned.get(client, {}).get(name)
@@ -78,17 +78,18 @@ class LocalTable:
     def recipients(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
         """The clients behind some keys, each once, with all names that are meant."""
         known = self._recipients.get(keys)
-        if known is not None:
-            return known
-        found: dict[Client, list[str]] = {}
-        for key in keys:
-            for client, name in self._owners.get(key, ()):
-                found.setdefault(client, []).append(name)
-        if len(self._recipients) >= _MOST_REMEMBERED:
-            self._recipients.clear()
-        together = tuple(Recipient(client, tuple(sorted(names))) for client, names in sorted(found.items()))
-        self._recipients[keys] = together
-        return together
+        return self._recipients.put(keys, self._find(keys)) if known is None else known
+
+    def _find(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
+        owners = list(chain.from_iterable([self._owners[key] for key in keys if key in self._owners]))
+        clients = {client for client, _ in owners}
+        if len(clients) == 1:
+            [only] = clients
+            return (Recipient(only, tuple(sorted([name for _, name in owners]))),)
+        names: dict[Client, list[str]] = {}
+        for client, name in owners:
+            names.setdefault(client, []).append(name)
+        return tuple(Recipient(client, tuple(sorted(mine))) for client, mine in sorted(names.items()))
 
     def __len__(self) -> int:
         return len(self._owners)
