@@ -119,7 +119,7 @@ def test_answers_that_are_too_long_end_earlier_and_miss_and_double_nothing(
             log.append(PastEvent(offset, time, b"%d %d" % (broker, offset), bytes(size)))
         all_logs.append(log)
     found: list[PastEvent] = []
-    places = {broker: 1 for broker in range(len(logs))}
+    places = dict.fromkeys(range(len(logs)), 1)
     for _ in range(100):
         pages = [read(log, broker, places[broker], limit) for broker, log in enumerate(all_logs)]
         behind = fitting(pages[1:], most)  # those that a neighbour answers for

@@ -97,6 +97,7 @@ class BinaryClient:
             server.settings.limits.frame_bytes,
             server.settings.flow.window,
             server.settings.heartbeat,
+            server.settings.limits.event_bytes,
         )
         channel.send(protocol.encode(welcome))
 

@@ -68,8 +68,7 @@ class Neighbours:
             return
         link = TcpLink(self._host, number, str(address), self._welcome, self._broke, self._settings.token)
         self._links[number] = link
-        limit = self._settings.limits.frame_bytes
-        connector = Connector(address, link, self._settings.heartbeat, self._tls, limit, self._random)
+        connector = Connector(address, link, self._settings.heartbeat, self._tls, self._random)
         self._connectors[number] = connector
         connector.start()
 

@@ -15,7 +15,8 @@ from palio.routing import codec
 from palio.routing.clients import Confirm, Past
 
 VERSION: Final = 1
-Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+LONGEST_NAME: Final = 200
+Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
 Failure: TypeAlias = Literal[
     "refused", "not permitted", "not authenticated", "not advertised", "limit", "full", "wire", "unavailable"
@@ -42,7 +43,7 @@ class BrokerHello(Struct, frozen=True, array_like=True, tag=81):
 class Welcome(Struct, frozen=True, array_like=True, tag=82):
     """The broker's answer to a client: who it is, in which life, and what it grants.
 
-    `window` is how many confirmed events may be under way.
+    `window` is how many confirmed events may be under way; frames and events that are longer are not let in.
     """
 
     version: int
@@ -51,6 +52,7 @@ class Welcome(Struct, frozen=True, array_like=True, tag=82):
     longest_frame: int
     window: int
     heartbeat: float
+    longest_event: int
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=83):

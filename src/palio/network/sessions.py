@@ -78,7 +78,7 @@ class Session:
         self._wanted: dict[str, Filter] = {}
         self._subscribing: dict[str, Answered] = {}
         whose = f"{principal.name}/{publisher}" if publisher else client
-        self._publishing = Publishing(self._ask, principal, shares, flow.window, whose)
+        self._publishing = Publishing(self._ask, principal, shares, flow.window, whose, limits.event_bytes)
         self.asking = Asking(self._ask)
         self._advertised: set[str] = set()
         self._something = asyncio.Event()

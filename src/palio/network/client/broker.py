@@ -100,14 +100,16 @@ class Broker:
         """Publish an event: an `Event`, a mapping, or the text of a JSON object.
 
         With `confirm` this waits until the broker has written it down, so that nothing but its disk can lose it.
-        Without, the event is on its way when this returns; what the broker refuses is raised by a later `publish`.
+        Without, the event is on its way when this returns; what the broker refuses of it is raised by a later
+        `publish` without `confirm`, once that one is on its way too.
         """
-        if self._refused is not None:
-            refused, self._refused = self._refused, None
-            raise refused
         body = codec.encode_event(Event.read(event))
+        self._connection.check_event(len(body))
         if not confirm:
             await self._connection.tell(protocol.encode(Publish(0, body)))
+            if self._refused is not None:
+                refused, self._refused = self._refused, None
+                raise refused
             return
         assert self._window is not None
         async with self._window:

@@ -96,7 +96,7 @@ class Connection:
         await self._until_ready()
         self._number += 1
         number = self._number
-        frame = protocol.encode(make(number))
+        frame = self._fitting(protocol.encode(make(number)))
         future = asyncio.get_running_loop().create_future()
         self._requests[number] = frame, future
         try:
@@ -131,7 +131,7 @@ class Connection:
             while self._channel is not None and self._channel.is_full:
                 self._room.clear()
                 await self._room.wait()
-        self.say(frame)
+        self.say(self._fitting(frame))
 
     def say(self, frame: bytes) -> None:
         """Send now, if there is a connection."""
@@ -146,6 +146,17 @@ class Connection:
     @property
     def window(self) -> int:
         return self.welcome.window if self.welcome is not None else 1
+
+    def check_event(self, size: int) -> None:
+        """LimitReached for an event that the broker would not let in."""
+        if self.welcome is not None and size > self.welcome.longest_event:
+            raise LimitReached("event_bytes", self.welcome.longest_event, f"an event of {size:,} bytes")
+
+    def _fitting(self, frame: bytes) -> bytes:
+        """A frame that the broker would read: one that is too long would only end the connection."""
+        if self.welcome is not None and len(frame) > self.welcome.longest_frame:
+            raise LimitReached("frame_bytes", self.welcome.longest_frame, f"a message of {len(frame):,} bytes")
+        return frame
 
     def _flush(self) -> None:
         self._buffered = 0
@@ -277,10 +288,11 @@ class Connection:
         self._buffered = 0
         self._ready.clear()
         self._room.set()
-        error = _why(channel.said, str(self.address), reason)
+        error = channel.failure or _why(channel.said, str(self.address), reason)
         if self._greeting is not None and not self._greeting.done():
             self._greeting.set_exception(error)
-        elif self._closing or not self._patience or isinstance(error, LimitReached | NotPermitted):
+        elif self._closing or not self._patience or isinstance(error, LimitReached | NotPermitted | WireError):
+            # Whoever says the same again over another connection hears the same again.
             self._give_up(error)
         else:
             self._returning = asyncio.get_running_loop().create_task(self._return(), name="palio reconnects")

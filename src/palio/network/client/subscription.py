@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from palio.errors import InvalidArgument, PalioError
 from palio.filters.filter import Filter
@@ -40,6 +40,7 @@ class Subscription:
         queue: int,
         overflow: Overflow | None,
     ) -> None:
+        _check(name, confirm, queue, overflow)
         self.name = name
         self.wanted = wanted
         self.is_durable = durable
@@ -55,6 +56,7 @@ class Subscription:
         self._done: list[int] = []
         self._something = asyncio.Event()
         self._failure: PalioError | None = None
+        self._was_entered = False
         self._is_entered = False
         self._is_standing = False  # whether the broker has confirmed it; until then the request is under way
 
@@ -62,7 +64,7 @@ class Subscription:
         if self.name in self._subscriptions:
             raise InvalidArgument(f"there is a subscription {self.name!r} of this connection already")
         self._subscriptions[self.name] = self
-        self._is_entered = True
+        self._was_entered = self._is_entered = True
         try:
             await self._connection.ask(self._request)
         except BaseException:
@@ -95,6 +97,8 @@ class Subscription:
         while not self._waiting:
             if self._failure is not None:
                 raise self._failure
+            if not self._was_entered:
+                raise InvalidArgument("a subscription is entered before its events are asked for: `with` it")
             if not self._is_entered:
                 raise StopAsyncIteration
             self._something.clear()
@@ -150,3 +154,15 @@ class Subscription:
         self._is_entered = False
         self._subscriptions.pop(self.name, None)
         self._something.set()
+
+
+def _check(name: str, confirm: Confirm, queue: int, overflow: Overflow | None) -> None:
+    """InvalidArgument for what a broker would not understand."""
+    if not 0 < len(str(name)) <= protocol.LONGEST_NAME or type(name) is not str:
+        raise InvalidArgument(f"the name of a subscription has from 1 to {protocol.LONGEST_NAME} characters")
+    if confirm not in get_args(Confirm):
+        raise InvalidArgument(f"confirm is one of {', '.join(get_args(Confirm))}, not {confirm!r}")
+    if overflow is not None and overflow not in get_args(Overflow):
+        raise InvalidArgument(f"overflow is one of {', '.join(get_args(Overflow))}, not {overflow!r}")
+    if type(queue) is not int or queue < 0:
+        raise InvalidArgument(f"queue is a number of events, not {queue!r}")
