@@ -39,8 +39,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--tls", nargs=2, type=_FILE, metavar="CERTIFICATE KEY", help="What palio+tls:// listens with.")
 @click.option("--authority", type=_FILE, metavar="FILE", help="Whose certificates to trust, of clients and brokers.")
 @click.option("--token", envvar="PALIO_TOKEN", metavar="TOKEN", help="Says to other brokers who this one is.")
-@click.option("--keys", nargs=2, multiple=True, metavar="UDP TLS", help="A broker that is dialled at palio+udp://… gives "
-              "keys for datagrams at palio+tls://….  [default: the same host and port]")  # fmt: skip
+@click.option("--keys", nargs=2, multiple=True, metavar="UDP TLS",
+              help="Keys for palio+udp://… are had at palio+tls://….  [default: the same host and port]")  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Listen to strangers without TLS and tokens.")
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON, on a line each, and say where it listens as JSON.")
 def serve(config: Path | None, as_json: bool, **given: Any) -> None:
