@@ -95,13 +95,8 @@ class Server:
         self.shares = Shares(self.settings.limits, self.loop.time)
         self.host = Host(node, StoreDisk(self.store))
         self.host.give_all([])  # what the last life has not finished goes on
-<<<<<<< HEAD
-        is_open = self.door.is_open
-        self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
-        self._settling = Settling(lambda: self.neighbours.have_told, self.settings.flow.patience)
-=======
         self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, self.door)
->>>>>>> main
+        self._settling = Settling(lambda: self.neighbours.have_told, self.settings.flow.patience)
         try:
             self.addresses = tuple([await self._listen(address) for address in self.settings.listen])
             if self.settings.http is not None:

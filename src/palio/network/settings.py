@@ -86,13 +86,9 @@ class Settings:
         for name in ("listen", "connect"):
             if name in changes:
                 several = [changes[name]] if isinstance(changes[name], str) else changes[name]
-<<<<<<< HEAD
-                changes[name] = tuple(each if isinstance(each, Address) else Address.parse(each) for each in several)
+                changes[name] = tuple(map(_address, several))
         if isinstance(changes.get("public"), str):
             changes["public"] = Address.parse(changes["public"])
-=======
-                changes[name] = tuple(map(_address, several))
->>>>>>> main
         if isinstance(changes.get("data"), str):
             changes["data"] = None if changes["data"] == "none" else Path(changes["data"])
         if isinstance(changes.get("keys"), Mapping):

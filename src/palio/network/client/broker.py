@@ -125,16 +125,12 @@ class Broker:
         `publish` without `confirm`, once that one is on its way too.
         """
         body = codec.encode_event(Event.read(event))
-        self._connection.check_event(len(body))
+        self.connection.check_event(len(body))
         if not confirm:
-<<<<<<< HEAD
             await self.connection.tell(protocol.encode(Publish(0, body)))
-=======
-            await self._connection.tell(protocol.encode(Publish(0, body)))
             if self._refused is not None:
                 refused, self._refused = self._refused, None
                 raise refused
->>>>>>> main
             return
         assert self._window is not None
         async with self._window:
