@@ -28,9 +28,7 @@ class Requests:
 
     __slots__ = ("_apply", "_behind", "_collected", "_gone", "_tokens", "_writing")
 
-    def __init__(
-        self, apply: Apply, gone: Callable[[Client], list[ClientRequest]], tokens: Iterator[int]
-    ) -> None:
+    def __init__(self, apply: Apply, gone: Callable[[Client], list[ClientRequest]], tokens: Iterator[int]) -> None:
         """`apply` carries one request out; it may be called at once or when the disk has answered. `gone` says what a
         client takes back when it leaves."""
         self._apply = apply
