@@ -173,7 +173,7 @@ class Transaction:
                 key = (each.client, name)
                 events, bytes = more.get(key) or self._waiting(key)
                 length = length or len(codec.encode(each.event))
-                if events >= self._keeping.queue_events or bytes + length > self._keeping.queue_bytes:
+                if not self._keeping.has_room(events, bytes + length):
                     raise QueueFull(*key, events)
                 more[key] = (events + 1, bytes + length)
 
@@ -198,12 +198,10 @@ class Transaction:
     def _make_room(self, waiting: Waiting, length: int) -> bool:
         """Apply the rule for overflow; False where the new event is what is dropped."""
         keeping = self._keeping
-        while waiting.events >= keeping.queue_events or waiting.bytes + length > keeping.queue_bytes:
+        while not keeping.has_room(waiting.events, waiting.bytes + length):
             if keeping.queue_overflow == "drop_newest":
                 waiting.dropped += 1
                 return False
-            if not waiting.events:
-                return True
             self._flush()
             [(oldest,)] = self._connection.execute("SELECT min(number) FROM queue WHERE queue = ?", (waiting.number,))
             self._remove(waiting, oldest)
