@@ -39,6 +39,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--tls", nargs=2, type=_FILE, metavar="CERTIFICATE KEY", help="What palio+tls:// listens with.")
 @click.option("--authority", type=_FILE, metavar="FILE", help="Whose certificates to trust, of clients and brokers.")
 @click.option("--token", envvar="PALIO_TOKEN", metavar="TOKEN", help="Says to other brokers who this one is.")
+@click.option("--keys", nargs=2, multiple=True, metavar="UDP TLS",
+              help="Keys for palio+udp://… are had at palio+tls://….  [default: the same host and port]")  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Listen to strangers without TLS and tokens.")
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON, on a line each, and say where it listens as JSON.")
 def serve(config: Path | None, as_json: bool, **given: Any) -> None:
@@ -86,6 +88,8 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
         changes["tls"] = {"certificate": certificate, "key": key, "client_authority": given["authority"]}
     if given["authority"]:
         changes["trust"] = {"authority": given["authority"]}
+    if given["keys"]:
+        changes["keys"] = {"at": dict(given["keys"])}
     if given["http"]:
         changes["http"] = given["http"]
     settings = settings.with_changes(changes)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from palio.errors import NotPermitted, PalioError, WireError
+from palio.errors import NotPermitted, PalioError, Refused, WireError
 from palio.network import protocol
 from palio.network.binary import BinaryClient, kind_of
 from palio.network.channel import Channel
-from palio.network.protocol import BrokerHello, ClientHello
+from palio.network.protocol import AskKey, ClientHello
 from palio.network.security.principals import Principal
 from palio.routing import codec
 
@@ -44,12 +44,17 @@ class Greeter:
                 self._link(channel, frames)
                 return
             hello = protocol.decode_greeting(first)
+            if type(hello) is AskKey:
+                self._give_key(channel, hello)
+                return
             if hello.version != protocol.VERSION:
                 raise WireError(f"version {hello.version} is spoken there and {protocol.VERSION} here")
             principal = self._server.authenticate(hello.token, channel)
             if type(hello) is ClientHello:
                 self._client(channel, hello, principal, rest)
-            elif type(hello) is BrokerHello:
+            elif self._peer is not None:
+                raise WireError("a broker says once who it is")
+            else:
                 self._peer = principal
                 if rest:
                     self.received(channel, rest)
@@ -65,11 +70,22 @@ class Greeter:
             client.received(channel, rest)
 
     def _link(self, channel: Channel, frames: list[bytes]) -> None:
+        principal = self._broker(channel)
+        self._done(channel)
+        self._server.neighbours.accept(channel, frames, principal)
+
+    def _give_key(self, channel: Channel, asked: AskKey) -> None:
+        if channel.extra("ssl_object") is None:
+            raise Refused("keys are given over TLS alone")
+        given = self._server.neighbours.give_key(self._broker(channel), asked)
+        channel.send(protocol.encode(given))
+        channel.close("refused", "there is nothing more to say")
+
+    def _broker(self, channel: Channel) -> Principal:
         principal = self._peer or self._server.authenticate("", channel)
         if principal.role not in ("broker", "admin"):
             raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
-        self._done(channel)
-        self._server.neighbours.accept(channel, frames, principal)
+        return principal
 
     def _done(self, channel: Channel) -> None:
         self._forget(channel)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from palio.filters.filter import Filter
+from palio.network.security.sealing import ID_BYTES, SECRET_BYTES
 from palio.routing import codec
 from palio.routing.clients import Confirm, Past
 
@@ -37,6 +38,23 @@ class BrokerHello(Struct, frozen=True, array_like=True, tag=81):
 
     version: int
     token: Annotated[str, Meta(max_length=4096)] = ""
+
+
+class AskKey(Struct, frozen=True, array_like=True, tag=97):
+    """A broker asks for a key to seal its datagrams with, over TLS; `secret` is its half, `replaces` the key's id that
+    it has until now."""
+
+    secret: Annotated[bytes, Meta(min_length=SECRET_BYTES, max_length=SECRET_BYTES)]
+    replaces: Annotated[bytes, Meta(max_length=ID_BYTES)] = b""
+
+
+class KeyGiven(Struct, frozen=True, array_like=True, tag=110):
+    """The key: its id, the other half, and for how many seconds and datagrams it is good."""
+
+    id: Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+    secret: Annotated[bytes, Meta(min_length=SECRET_BYTES, max_length=SECRET_BYTES)]
+    seconds: Annotated[float, Meta(gt=0)]
+    datagrams: Annotated[int, Meta(gt=1)]
 
 
 class Welcome(Struct, frozen=True, array_like=True, tag=82):
@@ -259,7 +277,8 @@ BROKER_HELLO: Final[int] = 81
 CLIENT_HELLO: Final[int] = 80
 
 encode = codec.encode_any
-decode_greeting = codec.reader(ClientHello | BrokerHello)
+decode_greeting = codec.reader(ClientHello | BrokerHello | AskKey)
+decode_key_answer = codec.reader(KeyGiven | Ping | Goodbye)
 decode_from_client = codec.reader(FromClient)
 decode_from_server = codec.reader(FromServer)
 decode_goodbye = codec.reader(Goodbye)

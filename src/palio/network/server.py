@@ -61,7 +61,7 @@ class Server:
         self.settings = settings
         self.door = Door(settings.data)
         for address in settings.listen:
-            tls = address.is_secure
+            tls = address.is_secure or address.scheme == "palio+udp"  # datagrams from elsewhere are always sealed
             check_exposure(address.host, tls=tls, tokens=not self.door.is_open, insecure=settings.insecure)
         if settings.http is not None:
             tls = settings.tls is not None
@@ -94,8 +94,7 @@ class Server:
         self.shares = Shares(self.settings.limits, self.loop.time)
         self.host = Host(node, StoreDisk(self.store))
         self.host.give_all([])  # what the last life has not finished goes on
-        is_open = self.door.is_open
-        self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
+        self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, self.door)
         try:
             self.addresses = tuple([await self._listen(address) for address in self.settings.listen])
             if self.settings.http is not None:
