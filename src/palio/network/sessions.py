@@ -224,14 +224,8 @@ class Session:
         subscribing, self._subscribing = self._subscribing, {}
         for answered in subscribing.values():
             answered(gone)
-        # One by one, behind what may still be under way to the disk.
         for name in list(self.outlets):
-            if isinstance(self.outlets[name], DurableOutlet):
-                self.detach(name)
-            else:
-                self.request_unsubscription(name)
-        for name in list(self._advertised):
-            self.unadvertise(name)
+            self.detach(name)
         self._host.clients.pop(self.client, None)
         self._host.give(ClientGone(self.client))
         self._publishing.close(gone)
