@@ -12,7 +12,7 @@ from palio.routing.stamps import Stamp, stamp_read, stamp_written, stamps_of
 from palio.simulation import Network
 from tests.simulation.scenarios import FAULTY_LINKS
 
-EVENT = Publish(EventId(1, 1, 1), b"", hops=3, publisher=7, kept=Kept(bytes(16), 2))
+EVENT = Publish(EventId(1, 1, 1), b"", hops=3, publisher=7, kept=Kept(b"i" * 16, 1))
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.floats(0, 1e9), st.floats(0, 1e9)), max_size=5))

@@ -87,7 +87,7 @@ class Host:
         self._disk = disk
         self._writing = Writing(disk, self.give, self._queued, self.drops)
         self._loop = asyncio.get_running_loop()
-        self.now = time.monotonic  # finer than the clock of some loops
+        self.now = time.monotonic  # the clock of asyncio's loop; uvloop's only knows when its turn began
         self._inputs: list[NodeInput] = []
         self._is_due = False
         self._is_reading = False

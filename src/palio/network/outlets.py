@@ -2,9 +2,9 @@
 
 Each subscription has a queue of its own, unless several form a group: then an event waits once for all of them.
 
-`block` holds confirmed publishers back, by their confirmations and by the credit of links; those who ask for no
-confirmation cannot be held back, and what then finds the queue twice as full as it may be is dropped as well. Every
-drop is counted.
+`block` holds confirmed publishers back, by their confirmations and by the credit of links; what they have under way by
+then still finds a place. Those who ask for no confirmation cannot be held back, and what finds the queue full is
+dropped. Every drop is counted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from palio.network.protocol import Overflow
 from palio.routing.messages import Publish
 
+_UNDER_WAY: Final = 65_536  # events of confirmed publishers, each of whom has a window, that come after `block`
 OVERFLOWS: Final[tuple[Overflow, ...]] = ("block", "drop_oldest", "drop_newest", "disconnect")
 
 
@@ -62,7 +63,7 @@ class Outlet:
                 self.dropped += 1
             case "block":
                 self.is_over = True
-                if len(waiting) < 2 * self.limit:
+                if event.kept is not None and len(waiting) < self.limit + _UNDER_WAY:
                     waiting.append(Waiting(event, subscriptions))
                 else:
                     self.dropped += 1

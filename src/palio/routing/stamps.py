@@ -9,8 +9,6 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
-from msgspec.structs import replace
-
 from palio.routing.messages import Publish
 
 _WRITTEN: Final = struct.Struct("<qd")
@@ -49,4 +47,5 @@ def stamps_of(event: Publish) -> tuple[Stamp, ...]:
 
 
 def _with(event: Publish, stamps: bytes) -> Publish:
-    return replace(event, stamps=stamps)
+    id, body, header, kept = event.id, event.body, event.header, event.kept
+    return Publish(id, body, header, event.hops, event.useless, event.epoch, event.publisher, stamps, kept)

@@ -10,10 +10,11 @@ from functools import partial
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
-from palio.errors import PalioError
+from palio.errors import ConnectionFailed, LivesElsewhere, PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network import protocol
+from palio.network.addresses import Address
 from palio.network.client.connection import Connection, error_of
 from palio.network.client.log import LogPage, PastPage, past_page, read_page
 from palio.network.client.streams import Streams
@@ -44,27 +45,48 @@ class Broker:
     """A broker, as its client sees it; `palio.connect` makes one."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._streams = Streams()
+        self.connection = connection
+        self.streams = Streams()
         self._advertised: dict[str, Filter] = {}
         self._names = count(1)
+        self._homes: dict[str, Broker] = {}  # other brokers, at which durable subscriptions live
         self._window: asyncio.Semaphore | None = None
         self._refused: PalioError | None = None
         connection.heard = self._heard
-        connection.matched = self._streams.matched
+        connection.matched = self.streams.matched
         connection.again = self._again
         connection.failed = self._failed
 
     async def open(self) -> None:
-        await self._connection.open()
-        self._window = asyncio.Semaphore(self._connection.window)
+        await self.connection.open()
+        self._window = asyncio.Semaphore(self.connection.window)
 
     async def close(self) -> None:
-        await self._connection.close()
+        for home in self._homes.values():
+            await home.close()
+        await self.connection.close()
+
+    async def at_home(self, name: str, homes: tuple[tuple[int, str], ...]) -> Broker:
+        """Another broker, where a durable subscription lives; it is left when this one is."""
+        address = next((Address.parse(address) for _, address in homes if address), None)
+        if address is None:
+            raise LivesElsewhere(name, homes)
+        if self.connection.address.is_secure and not address.is_secure:
+            raise LivesElsewhere(name, homes, "to which this client does not go without TLS")
+        known = self._homes.get(str(address))
+        if known is not None and known.connection.failure is None:
+            return known
+        home = Broker(self.connection.elsewhere(address))
+        try:
+            await home.open()
+        except ConnectionFailed as error:
+            raise LivesElsewhere(name, homes, f"no connection: {error.reason}") from error
+        self._homes[str(address)] = home
+        return home
 
     @property
     def address(self) -> str:
-        return str(self._connection.address)
+        return str(self.connection.address)
 
     def subscribe(
         self,
@@ -88,8 +110,7 @@ class Broker:
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
         name = durable or name or f"s{next(self._names)}"
         return Subscription(
-            self._connection,
-            self._streams,
+            self,
             name,
             wanted,
             durable is not None,
@@ -118,28 +139,30 @@ class Broker:
             for name, where in wheres.items()
         }
         name = f"g{next(self._names)}"
-        return Subscriptions(self._connection, self._streams, name, wanted, confirm, queue, overflow)
+        return Subscriptions(self, name, wanted, confirm, queue, overflow)
 
     async def publish(self, event: _Event, *, confirm: bool = False) -> None:
         """Publish an event: an `Event`, a mapping, or the text of a JSON object.
 
         With `confirm` this waits until the broker has written it down, so that nothing but its disk can lose it.
-        Without, the event is on its way when this returns; what the broker refuses is raised by a later `publish`.
+        Without, the event is on its way when this returns; what the broker refuses of it is raised by a later
+        `publish` without `confirm`, once that one is on its way too.
         """
-        if self._refused is not None:
-            refused, self._refused = self._refused, None
-            raise refused
         body = codec.encode_event(Event.read(event))
+        self.connection.check_event(len(body))
         if not confirm:
             frame = protocol.encode(Publish(0, body))
-            if self._connection.has_room:
-                self._connection.say(frame)
+            if self.connection.has_room:
+                self.connection.say(frame)
             else:
-                await self._connection.tell(frame)
+                await self.connection.tell(frame)
+            if self._refused is not None:
+                refused, self._refused = self._refused, None
+                raise refused
             return
         assert self._window is not None
         async with self._window:
-            await self._connection.ask(lambda number: Publish(number, body))
+            await self.connection.ask(lambda number: Publish(number, body))
 
     async def publish_all(
         self,
@@ -168,7 +191,7 @@ class Broker:
                     waiting.append(asyncio.ensure_future(self.publish(event, confirm=True)))
                 else:
                     await self.publish(event)
-                while (waiting and waiting[0].done()) or len(waiting) >= self._connection.window:
+                while (waiting and waiting[0].done()) or len(waiting) >= self.connection.window:
                     await waiting.popleft()
                     done += 1
                 done += not confirm
@@ -189,18 +212,18 @@ class Broker:
         offered = where if isinstance(where, Filter) else Filter.parse(where, language)
         name = offered.digest.hex()
         self._advertised[name] = offered
-        await self._connection.ask(lambda number: Advertise(number, name, offered))
+        await self.connection.ask(lambda number: Advertise(number, name, offered))
 
     async def unadvertise(self, where: str | Filter, *, language: str = "sql") -> None:
         """Say that it is not going to publish that any more."""
         offered = where if isinstance(where, Filter) else Filter.parse(where, language)
         name = offered.digest.hex()
         self._advertised.pop(name, None)
-        await self._connection.ask(lambda number: Unadvertise(number, name))
+        await self.connection.ask(lambda number: Unadvertise(number, name))
 
     async def status(self) -> dict[str, Any]:
         """How the broker is: neighbours, clients, queues, counts."""
-        answer: dict[str, Any] = await self._connection.ask(StatusQuery)
+        answer: dict[str, Any] = await self.connection.ask(StatusQuery)
         return answer
 
     async def read_log(
@@ -219,7 +242,7 @@ class Broker:
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
         time = None if since is None else since.timestamp()
-        answer = await self._connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
+        answer = await self.connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
         return read_page(answer, start if since is None else 0)
 
     async def replay(
@@ -238,11 +261,11 @@ class Broker:
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
         time = 0.0 if since is None else since.timestamp()
         named = tuple(sorted((places or {}).items()))
-        return past_page(await self._connection.ask(lambda number: ReplayQuery(number, wanted, time, named, limit)))
+        return past_page(await self.connection.ask(lambda number: ReplayQuery(number, wanted, time, named, limit)))
 
     async def forget(self, broker: int) -> None:
         """Give up a broker that is not coming back; only an operator may."""
-        await self._connection.ask(lambda number: Forget(number, broker))
+        await self.connection.ask(lambda number: Forget(number, broker))
 
     # What the connection tells
 
@@ -251,7 +274,7 @@ class Broker:
         if kind is Failed:
             self._refused = error_of(said.kind, said.reason)
             return
-        stream = self._streams.get(said.name)
+        stream = self.streams.get(said.name)
         if stream is None:
             return
         if kind is Delivery:
@@ -263,8 +286,8 @@ class Broker:
 
     def _again(self) -> None:
         for name, offered in self._advertised.items():
-            self._connection.post(partial(_advertise, name, offered), self._refuse)
-        for stream in self._streams:
+            self.connection.post(partial(_advertise, name, offered), self._refuse)
+        for stream in self.streams:
             stream.resubscribe()
 
     def _refuse(self, error: PalioError) -> None:
@@ -272,7 +295,7 @@ class Broker:
         self._refused = error
 
     def _failed(self, error: PalioError) -> None:
-        for stream in self._streams:
+        for stream in self.streams:
             stream.fail(error)
 
 

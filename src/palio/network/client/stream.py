@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, get_args
 
-from palio.errors import PalioError
+from palio.errors import InvalidArgument, PalioError
 from palio.events import Event
 from palio.network import protocol
 from palio.network.client.received import ReceivedEvent, nothing_to_tell, read_received
-from palio.network.protocol import More
+from palio.network.protocol import More, Overflow
+from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
-    from palio.network.client.connection import Connection
+    from palio.network.client.broker import Broker
 
 ROOM: Final = 1024  # events that may wait at this end
 
@@ -25,14 +26,16 @@ ROOM: Final = 1024  # events that may wait at this end
 class Stream:
     """What one queue at the broker delivers; `name` is that of the queue."""
 
-    def __init__(self, connection: Connection, name: str) -> None:
+    def __init__(self, broker: Broker, name: str) -> None:
         self.name = name
         self.dropped = 0
-        self._connection = connection
+        self._connection = broker.connection
+        self._streams = broker.streams
         self._waiting: deque[tuple[bytes | Event, tuple[str, ...], int]] = deque()
         self._taken = 0
         self._listeners: list[asyncio.Future[None]] = []
         self._failure: PalioError | None = None
+        self._was_entered = False
         self._is_entered = False
 
     def __aiter__(self) -> Self:
@@ -42,6 +45,8 @@ class Stream:
         while not self._waiting:
             if self._failure is not None:
                 raise self._failure
+            if not self._was_entered:
+                raise InvalidArgument("a subscription is entered before its events are asked for: `with` it")
             if not self._is_entered:
                 raise StopAsyncIteration
             await self._something()
@@ -88,3 +93,15 @@ class Stream:
     def _room(self) -> int:
         """The credit to begin with: the broker has room for what is not waiting here."""
         return max(1, ROOM - len(self._waiting))
+
+
+def check_options(name: str, confirm: Confirm, queue: int, overflow: Overflow | None) -> None:
+    """InvalidArgument for what a broker would not understand."""
+    if not 0 < len(str(name)) <= protocol.LONGEST_NAME or type(name) is not str:
+        raise InvalidArgument(f"the name of a subscription has from 1 to {protocol.LONGEST_NAME} characters")
+    if confirm not in get_args(Confirm):
+        raise InvalidArgument(f"confirm is one of {', '.join(get_args(Confirm))}, not {confirm!r}")
+    if overflow is not None and overflow not in get_args(Overflow):
+        raise InvalidArgument(f"overflow is one of {', '.join(get_args(Overflow))}, not {overflow!r}")
+    if type(queue) is not int or queue < 0:
+        raise InvalidArgument(f"queue is a number of events, not {queue!r}")

@@ -34,6 +34,10 @@ class Streams:
             raise InvalidArgument(f"there is a subscription {name!r} of this connection already")
         self._named[name] = stream
 
+    def move(self, name: str, stream: Stream) -> None:
+        """A subscription that was of another connection."""
+        self._named[name] = stream
+
     def number(self, number: int, stream: Stream, name: str) -> None:
         """A subscription is asked for by a request of this number; what it was called before is past."""
         self._unnumber(name)

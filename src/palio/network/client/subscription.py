@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from palio.errors import LivesElsewhere, PalioError
 from palio.filters.filter import Filter
 from palio.network import protocol
-from palio.network.client.stream import Stream
-from palio.network.client.streams import Streams
-from palio.network.protocol import Acknowledge, Detach, Overflow, Subscribe, Unsubscribe
+from palio.network.client.stream import Stream, check_options
+from palio.network.protocol import Acknowledge, Detach, Elsewhere, Overflow, Subscribe, Unsubscribe
 from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
-    from palio.network.client.connection import Connection
+    from palio.network.client.broker import Broker
+
+_JOURNEY: Final = 4  # brokers that are asked one after the other
 
 
 class Subscription(Stream):
@@ -23,8 +25,7 @@ class Subscription(Stream):
 
     def __init__(
         self,
-        connection: Connection,
-        streams: Streams,
+        broker: Broker,
         name: str,
         wanted: Filter,
         durable: bool,
@@ -33,27 +34,48 @@ class Subscription(Stream):
         queue: int,
         overflow: Overflow | None,
     ) -> None:
-        super().__init__(connection, name)
+        check_options(name, confirm, queue, overflow)
+        super().__init__(broker, name)
         self.wanted = wanted
         self.is_durable = durable
         self.on_cancel = on_cancel
-        self._streams = streams
+        self._broker = broker  # where it was asked for
         self._confirm: Confirm = confirm
         self._queue = queue
         self._overflow = overflow
         self._done: list[int] = []
         self._is_standing = False  # whether the broker has confirmed it; until then the request is under way
+        self._following: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Subscription:
         self._streams.add(self.name, self)
-        self._is_entered = True
+        self._was_entered = self._is_entered = True
         try:
-            await self._connection.ask(self._request)
+            await self._follow(await self._connection.ask(self._request))
         except BaseException:
             self._forget()
             raise
-        self._is_standing = True
         return self
+
+    @property
+    def address(self) -> str:
+        """The broker that its events come from: for a durable one its home, wherever it was asked for."""
+        return str(self._connection.address)
+
+    async def _follow(self, answer: Elsewhere | None) -> None:
+        """Ask where the broker says that a durable subscription lives; brokers may have to be asked one by one."""
+        for _ in range(_JOURNEY):
+            if answer is None:
+                self._is_standing = True
+                return
+            self._streams.forget(self.name)
+            home = await self._broker.at_home(self.name, answer.homes)
+            self._connection, self._streams = home.connection, home.streams
+            self._streams.move(self.name, self)
+            answer = await self._connection.ask(self._request)
+        if answer is not None:
+            raise LivesElsewhere(self.name, answer.homes, "brokers send each other on")
+        self._is_standing = True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -87,13 +109,26 @@ class Subscription(Stream):
 
     def resubscribe(self) -> None:
         """Ask again over a new connection; the broker has room for what is not waiting here."""
-        if not self._is_standing:
-            return
         if self.is_durable:
             self._waiting.clear()  # what was not acknowledged comes again
             self._done.clear()
+        if not self._is_standing:
+            return
         self._taken = 0
-        self._connection.post(self._request, self.fail)
+        self._is_standing = False
+        self._connection.post(self._request, self.fail, self._answered)
+
+    def _answered(self, answer: Elsewhere | None) -> None:
+        if answer is None:
+            self._is_standing = True
+        else:
+            self._following = asyncio.get_running_loop().create_task(self._go_on(answer), name="palio follows")
+
+    async def _go_on(self, answer: Elsewhere) -> None:
+        try:
+            await self._follow(answer)
+        except PalioError as error:
+            self.fail(error)
 
     def cancelled(self, name: str) -> None:
         if self.on_cancel is not None:
@@ -108,5 +143,7 @@ class Subscription(Stream):
 
     def _forget(self) -> None:
         self._is_entered = False
+        if self._following is not None:
+            self._following.cancel()
         self._streams.forget(self.name)
         self._wake()

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 from palio.errors import PalioError
 from palio.filters.filter import Filter
 from palio.network import protocol
-from palio.network.client.stream import Stream
-from palio.network.client.streams import Streams
+from palio.network.client.stream import Stream, check_options
 from palio.network.protocol import Overflow, Subscribe, Unsubscribe
 from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
-    from palio.network.client.connection import Connection
+    from palio.network.client.broker import Broker
 
 
 class Subscriptions(Stream):
@@ -29,16 +28,16 @@ class Subscriptions(Stream):
 
     def __init__(
         self,
-        connection: Connection,
-        streams: Streams,
+        broker: Broker,
         name: str,
         wanted: Mapping[str, Filter],
         confirm: Confirm,
         queue: int,
         overflow: Overflow | None,
     ) -> None:
-        super().__init__(connection, name)
-        self._streams = streams
+        for each in (name, *wanted):
+            check_options(each, confirm, queue, overflow)
+        super().__init__(broker, name)
         self._wanted = dict(wanted)
         self._confirm: Confirm = confirm
         self._queue = queue
@@ -51,7 +50,7 @@ class Subscriptions(Stream):
         return list(self._wanted)
 
     async def __aenter__(self) -> Subscriptions:
-        self._is_entered = True
+        self._was_entered = self._is_entered = True
         try:
             for name in (self.name, *self._wanted):
                 self._streams.add(name, self)
@@ -79,6 +78,7 @@ class Subscriptions(Stream):
     async def add(self, name: str, where: str | Filter, *, language: str = "sql") -> None:
         """Ask for what matches one more condition."""
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
+        check_options(name, self._confirm, self._queue, self._overflow)
         self._streams.add(name, self)
         self._wanted[name] = wanted
         try:
