@@ -94,11 +94,10 @@ class Subscriptions(Stream):
 
     async def _ask(self, name: str) -> None:
         try:
-            await self._connection.ask(partial(self._request, name))
+            self._stands(name, await self._connection.ask(partial(self._request, name)))
         except PalioError:
             self._asked.discard(name)
             raise
-        self._standing.add(name)
 
     def _request(self, name: str, number: int) -> Subscribe:
         self._streams.number(number, self, name)
@@ -124,6 +123,12 @@ class Subscriptions(Stream):
         self._standing.discard(name)
 
     def resubscribe(self) -> None:
+        """Ask again over a new connection; what is under way is sent again without this."""
         self._taken = 0
-        for name in self._standing:
-            self._connection.post(partial(self._request, name), self.fail)
+        standing, self._standing = self._standing, set()
+        for name in standing:
+            self._connection.post(partial(self._request, name), self.fail, partial(self._stands, name))
+
+    def _stands(self, name: str, answer: None) -> None:
+        if name in self._asked:
+            self._standing.add(name)
