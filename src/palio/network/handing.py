@@ -134,8 +134,8 @@ class Handing:
         found: dict[Outlet, list[int]] = {}
         if len(self._all) == 1:
             [only] = self._all
-            if isinstance(only, Outlet):
-                found[only] = [only.numbers[name] for name in names if name in only.numbers]
+            if isinstance(only, Outlet) and (known := [only.numbers[name] for name in names if name in only.numbers]):
+                found[only] = known
         else:
             for name in names:
                 outlet = self.outlets.get(name)
