@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from palio.network.durable import DurableOutlet
 from palio.network.outlets import Outlet
 from palio.routing.messages import Publish
-from palio.routing.recurring import Recurring
 
 if TYPE_CHECKING:
     from palio.network.host import Host
@@ -34,9 +33,10 @@ class Delivered(NamedTuple):
     number: int = 0
 
 
-class _Way(NamedTuple):
-    """Where an event for some subscriptions goes."""
+class Way(NamedTuple):
+    """Where an event for some subscriptions of a client goes."""
 
+    handing: Handing
     outlets: tuple[Outlet, ...]
     each: tuple[tuple[int, ...], ...]  # the numbers of the subscriptions, by outlet
     all: tuple[int, ...]
@@ -45,7 +45,7 @@ class _Way(NamedTuple):
 class Handing:
     """The outlets of one client. `straight` sends an event at once, or says that it cannot; None where nobody can."""
 
-    __slots__ = ("_all", "_behind", "_dropping", "_groups", "_host", "_over", "_ways", "outlets", "straight")
+    __slots__ = ("_all", "_behind", "_dropping", "_groups", "_host", "_over", "outlets", "straight")
 
     def __init__(self, host: Host, over: Callable[[Outlet], None]) -> None:
         """`over` is told of an outlet that is fuller than it may be, by whose rule that has consequences."""
@@ -55,7 +55,6 @@ class Handing:
         self._host = host
         self._over = over
         self._groups: dict[str, Outlet] = {}
-        self._ways = Recurring[tuple[str, ...], _Way]()
         self._behind: dict[AnyOutlet, None] = {}  # where something may wait
         self._dropping: dict[Outlet, None] = {}
 
@@ -70,7 +69,7 @@ class Handing:
         """A subscription, and where its events wait; `number` is what its subscriber calls it."""
         self.outlets[name] = outlet
         self._all[outlet] = None
-        self._ways.clear()
+        self._host.ways.clear()
         if isinstance(outlet, DurableOutlet):
             self._behind[outlet] = None
             return
@@ -81,7 +80,7 @@ class Handing:
     def remove(self, name: str) -> AnyOutlet | None:
         """Take out a subscription; its outlet, where no other uses that."""
         outlet = self.outlets.pop(name)
-        self._ways.clear()
+        self._host.ways.clear()
         if isinstance(outlet, Outlet):
             del outlet.numbers[name]
             if outlet.numbers:
@@ -101,13 +100,15 @@ class Handing:
 
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
         """An event for some subscriptions; those that are gone, or have their own queue on disk, do not get it here."""
-        way = self._ways.get(names) or self._ways.put(names, self._find(names))
+        way = self._host.ways.get(names)
+        if way is None or way.handing is not self:
+            way = self._host.ways.put(names, self._find(names))
         if self.straight is not None and self._pass_by(way, event, self.straight):
             return
         for outlet, subscriptions in zip(way.outlets, way.each, strict=True):
             self._put(outlet, event, subscriptions)
 
-    def _pass_by(self, way: _Way, event: Publish, straight: Straight) -> bool:
+    def _pass_by(self, way: Way, event: Publish, straight: Straight) -> bool:
         """Let an event leave at once, where it need not wait anywhere."""
         for outlet in way.outlets:
             if outlet.waiting or outlet.credit == 0:
@@ -130,7 +131,7 @@ class Handing:
         if outlet.is_over:
             self._over(outlet)
 
-    def _find(self, names: tuple[str, ...]) -> _Way:
+    def _find(self, names: tuple[str, ...]) -> Way:
         found: dict[Outlet, list[int]] = {}
         if len(self._all) == 1:
             [only] = self._all
@@ -142,7 +143,7 @@ class Handing:
                 if isinstance(outlet, Outlet):
                     found.setdefault(outlet, []).append(outlet.numbers[name])
         each = tuple(map(tuple, found.values()))
-        return _Way(tuple(found), each, tuple(chain.from_iterable(each)))
+        return Way(self, tuple(found), each, tuple(chain.from_iterable(each)))
 
     def take(self, most: int) -> list[Delivered]:
         """Events that waited and may leave now."""

@@ -30,7 +30,8 @@ class LocalTable:
         self._node = node
         self._of_subscriber = of_subscriber
         self._owned: dict[Client, dict[str, Owned]] = {}
-        self._owners: dict[Key, dict[tuple[Client, str], None]] = {}
+        # Each with itself alone as a recipient: the same object each time, so that others can remember it as well.
+        self._owners: dict[Key, dict[tuple[Client, str], Recipient]] = {}
         self._recipients = Recurring[tuple[Key, ...], tuple[Recipient, ...]]()
 
     def get(self, client: Client, name: str) -> Owned | None:
@@ -41,7 +42,7 @@ class LocalTable:
         key = self._key(client, name, filter)
         self._owned.setdefault(client, {})[name] = Owned(key, filter)
         owners = self._owners.setdefault(key, {})
-        owners[client, name] = None
+        owners[client, name] = Recipient(client, (name,))
         self._recipients.clear()
         return key if len(owners) == 1 else None
 
@@ -81,15 +82,20 @@ class LocalTable:
         return self._recipients.put(keys, self._find(keys)) if known is None else known
 
     def _find(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
-        owners = list(chain.from_iterable([self._owners[key] for key in keys if key in self._owners]))
-        clients = {client for client, _ in owners}
+        alone = list(chain.from_iterable([self._owners[key].values() for key in keys if key in self._owners]))
+        clients = {client for client, _ in alone}
+        if len(clients) == len(alone):
+            return tuple(sorted(alone))
         if len(clients) == 1:
             [only] = clients
-            return (Recipient(only, tuple(sorted([name for _, name in owners]))),)
-        names: dict[Client, list[str]] = {}
-        for client, name in owners:
-            names.setdefault(client, []).append(name)
-        return tuple(Recipient(client, tuple(sorted(mine))) for client, mine in sorted(names.items()))
+            return (Recipient(only, tuple(sorted([name for _, (name,) in alone]))),)
+        together: dict[Client, list[Recipient]] = {}
+        for each in alone:
+            together.setdefault(each.client, []).append(each)
+        return tuple(
+            mine[0] if len(mine) == 1 else Recipient(client, tuple(sorted([name for _, (name,) in mine])))
+            for client, mine in sorted(together.items())
+        )
 
     def __len__(self) -> int:
         return len(self._owners)

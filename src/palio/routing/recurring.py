@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import Final, Generic, TypeVar
 
-MOST_ITEMS: Final = 2_000_000  # in all tuples that are remembered together
+MOST_ITEMS: Final = 2_000_000  # in all tuples that are remembered together, each with
+EACH: Final = 8  # more for itself
 
 _Key = TypeVar("_Key", bound=Sized)
 _Found = TypeVar("_Found")
@@ -36,7 +37,7 @@ class Recurring(Generic[_Key, _Found]):
         return None if found is None else found[1]
 
     def put(self, key: _Key, found: _Found) -> _Found:
-        self._items += 1 + len(key)
+        self._items += EACH + len(key)
         if self._items > MOST_ITEMS:
             self.clear()
         self._found[id(key)] = key, found

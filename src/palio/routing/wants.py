@@ -11,7 +11,7 @@ from palio.filters.filter import Filter
 from palio.routing.effects import Job
 from palio.routing.forwarding.numbered import NumberedFilters
 from palio.routing.messages import LOCAL, Key
-from palio.routing.recurring import MOST_ITEMS
+from palio.routing.recurring import EACH, MOST_ITEMS
 
 
 class Wanted(NamedTuple):
@@ -87,7 +87,7 @@ class Wants:
         """Who has any of some filters."""
         links = {link for number in matched if number in self._links for link in self._links[number]}
         local = tuple(chain.from_iterable([self._local[number] for number in matched if number in self._local]))
-        self._known_items += 1 + len(matched)
+        self._known_items += EACH + len(matched)
         if self._known_items > MOST_ITEMS:
             self._forget_known()
         found = self._known[matched] = Wanted(tuple(sorted(links)), local)
