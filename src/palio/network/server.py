@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra, PalioError
 from palio.network.addresses import Address
 from palio.network.channel import Channel
+from palio.network.clock import SteadyClock
 from palio.network.disk import PASSING, StoreDisk
 from palio.network.durable import revise_durable
 from palio.network.gateway.settings import HttpSettings
@@ -80,7 +81,7 @@ class Server:
         self._counted: Counter[str] = Counter()
         self._random = Random()
         self._watching: asyncio.Task[None] | None = None
-        self.since = time.time()
+        self.since = time.monotonic()
 
     async def start(self) -> None:
         """Recover, listen, and dial those to connect to."""
@@ -255,5 +256,5 @@ class Server:
 
 def _store(settings: Settings) -> Store:
     if settings.data is None:
-        return MemoryStore(settings.keeping)
-    return SqliteStore(settings.data, settings.keeping, safety=settings.safety)
+        return MemoryStore(settings.keeping, SteadyClock())
+    return SqliteStore(settings.data, settings.keeping, safety=settings.safety, clock=SteadyClock())
