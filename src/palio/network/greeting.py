@@ -12,6 +12,7 @@ from palio.network.channel import Channel
 from palio.network.protocol import AskKey, ClientHello
 from palio.network.security.principals import Principal
 from palio.routing import codec
+from palio.routing.codec import LONGEST_FRAME
 
 if TYPE_CHECKING:
     from palio.network.server import Server
@@ -62,7 +63,8 @@ class Greeter:
             channel.close(kind_of(error), str(error))
 
     def _client(self, channel: Channel, hello: ClientHello, principal: Principal, rest: list[bytes]) -> None:
-        self._done(channel)
+        self._forget(channel)
+        channel.limit_frames(self._server.settings.limits.frame_bytes)
         session = self._server.open_session(principal, hello.app, hello.publisher)
         client = BinaryClient(self._server, channel, hello, session)
         self._server.names[session] = channel.peer
@@ -71,7 +73,8 @@ class Greeter:
 
     def _link(self, channel: Channel, frames: list[bytes]) -> None:
         principal = self._broker(channel)
-        self._done(channel)
+        self._forget(channel)
+        channel.limit_frames(LONGEST_FRAME)
         self._server.neighbours.accept(channel, frames, principal)
 
     def _give_key(self, channel: Channel, asked: AskKey) -> None:
@@ -86,10 +89,6 @@ class Greeter:
         if principal.role not in ("broker", "admin"):
             raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
         return principal
-
-    def _done(self, channel: Channel) -> None:
-        self._forget(channel)
-        channel.limit_frames(self._server.settings.limits.frame_bytes)
 
     def writable(self, channel: Channel) -> None:
         pass

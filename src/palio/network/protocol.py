@@ -16,10 +16,11 @@ from palio.routing import codec
 from palio.routing.clients import Confirm, Past
 
 VERSION: Final = 1
-Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+LONGEST_NAME: Final = 200
+Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
 Failure: TypeAlias = Literal[
-    "refused", "not permitted", "not authenticated", "not advertised", "limit", "full", "wire", "unavailable"
+    "refused", "not permitted", "not authenticated", "not advertised", "limit", "full", "wire", "unavailable", "away"
 ]
 
 
@@ -60,7 +61,7 @@ class KeyGiven(Struct, frozen=True, array_like=True, tag=110):
 class Welcome(Struct, frozen=True, array_like=True, tag=82):
     """The broker's answer to a client: who it is, in which life, and what it grants.
 
-    `window` is how many confirmed events may be under way.
+    `window` is how many confirmed events may be under way; frames and events that are longer are not let in.
     """
 
     version: int
@@ -69,6 +70,7 @@ class Welcome(Struct, frozen=True, array_like=True, tag=82):
     longest_frame: int
     window: int
     heartbeat: float
+    longest_event: int
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=83):
@@ -197,6 +199,14 @@ class Failed(Struct, frozen=True, array_like=True, tag=102):
     reason: str
 
 
+class Elsewhere(Struct, frozen=True, array_like=True, tag=110):
+    """The answer to a durable subscription that lives at other brokers: their numbers, and the addresses at which it
+    can be asked for, empty where they are not known."""
+
+    request: int
+    homes: tuple[tuple[int, str], ...]
+
+
 class Cancelled(Struct, frozen=True, array_like=True, tag=103):
     """The last publisher that could have served a subscription is gone; it stays, in case another comes."""
 
@@ -269,7 +279,18 @@ FromClient: TypeAlias = (
     | Goodbye
 )
 FromServer: TypeAlias = (
-    Welcome | Delivery | Done | Failed | Cancelled | Dropped | StatusAnswer | LogAnswer | ReplayAnswer | Ping | Goodbye
+    Welcome
+    | Delivery
+    | Done
+    | Failed
+    | Elsewhere
+    | Cancelled
+    | Dropped
+    | StatusAnswer
+    | LogAnswer
+    | ReplayAnswer
+    | Ping
+    | Goodbye
 )
 PING: Final[int] = 92
 GOODBYE: Final[int] = 106

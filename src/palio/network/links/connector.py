@@ -33,7 +33,6 @@ class Connector:
         link: TcpLink,
         heartbeat: float,
         tls: Callable[[], ssl.SSLContext],
-        limit: int,
         random: Random,
     ) -> None:
         self.address = address
@@ -41,7 +40,6 @@ class Connector:
         self.reason = "not yet connected"  # why there is no connection, where there is none
         self._heartbeat = heartbeat
         self._tls = tls
-        self._limit = limit
         self._random = random
         self._broken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -85,7 +83,7 @@ class Connector:
             await loop.create_connection(self._channel, self.address.host, self.address.port, ssl=context)
 
     def _channel(self) -> Channel:
-        return Channel(self.link, self._heartbeat, self._limit, self.link.host)
+        return Channel(self.link, self._heartbeat, turn=self.link.host)
 
     async def _until_greeted(self) -> None:
         """Until the neighbour said who it is, or the connection broke."""
