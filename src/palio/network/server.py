@@ -24,6 +24,7 @@ from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra, PalioE
 from palio.filters.filter import Filter
 from palio.network.addresses import Address
 from palio.network.channel import Channel
+from palio.network.clock import SteadyClock
 from palio.network.disk import PASSING, StoreDisk
 from palio.network.durable import revise_durable
 from palio.network.gateway.settings import HttpSettings
@@ -85,7 +86,7 @@ class Server:
         self._counted: Counter[str] = Counter()
         self._random = Random()
         self._watching: asyncio.Task[None] | None = None
-        self.since = time.time()
+        self.since = time.monotonic()
 
     async def start(self) -> None:
         """Recover, listen, and dial those to connect to."""
@@ -273,5 +274,5 @@ def _read_condition(text: str, language: str, principal: Principal, limits: Limi
 
 def _store(settings: Settings) -> Store:
     if settings.data is None:
-        return MemoryStore(settings.keeping)
-    return SqliteStore(settings.data, settings.keeping, safety=settings.safety)
+        return MemoryStore(settings.keeping, SteadyClock())
+    return SqliteStore(settings.data, settings.keeping, safety=settings.safety, clock=SteadyClock())
