@@ -37,9 +37,10 @@ class Recurring(Generic[_Key, _Found]):
         return None if found is None else found[1]
 
     def put(self, key: _Key, found: _Found) -> _Found:
-        self._items += EACH + len(key)
-        if self._items > MOST_ITEMS:
+        items = EACH + len(key)
+        if self._items + items > MOST_ITEMS:
             self.clear()
+        self._items += items
         self._found[id(key)] = key, found
         return found
 

@@ -87,9 +87,10 @@ class Wants:
         """Who has any of some filters."""
         links = {link for number in matched if number in self._links for link in self._links[number]}
         local = tuple(chain.from_iterable([self._local[number] for number in matched if number in self._local]))
-        self._known_items += EACH + len(matched)
-        if self._known_items > MOST_ITEMS:
+        items = EACH + len(matched)
+        if self._known_items + items > MOST_ITEMS:
             self._forget_known()
+        self._known_items += items
         found = self._known[matched] = Wanted(tuple(sorted(links)), local)
         return found
 
