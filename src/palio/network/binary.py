@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import (
     AuthenticationFailed,
+    HomeAway,
     LimitReached,
+    LivesElsewhere,
     NotAdvertised,
     NotPermitted,
     PalioError,
@@ -23,6 +25,7 @@ from palio.errors import (
 )
 from palio.network import protocol
 from palio.network.channel import Channel
+from palio.network.homes import request_durable
 from palio.network.protocol import (
     Acknowledge,
     Advertise,
@@ -32,6 +35,7 @@ from palio.network.protocol import (
     Detach,
     Done,
     Dropped,
+    Elsewhere,
     Failed,
     Failure,
     Forget,
@@ -50,6 +54,8 @@ from palio.network.protocol import (
 )
 from palio.network.replaying import answer_query
 from palio.network.security.grants import check_operator, check_status, effective
+from palio.network.security.limits import LONG, Limits, joined
+from palio.network.security.principals import Principal
 from palio.network.sessions import Session
 from palio.routing.clients import ForgetClient, Past, ReplayClient
 
@@ -68,6 +74,7 @@ _KINDS: Final[tuple[tuple[type[PalioError], Failure], ...]] = (
     (LimitReached, "limit"),
     (StoreError, "full"),
     (WireError, "wire"),
+    (HomeAway, "away"),
 )
 
 
@@ -97,6 +104,7 @@ class BinaryClient:
             server.settings.limits.frame_bytes,
             server.settings.flow.window,
             server.settings.heartbeat,
+            server.settings.limits.event_bytes,
         )
         channel.send(protocol.encode(welcome))
 
@@ -107,9 +115,14 @@ class BinaryClient:
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
         longest = self._server.settings.limits.filter_bytes + _BESIDE_A_FILTER
-        for frame in frames:
-            if len(frame) > longest and frame[:2] not in _MAY_BE_LONG:
-                raise LimitReached("filter_bytes", longest, "a request that is too long to be read")
+        for at, frame in enumerate(frames):
+            if len(frame) > LONG and frame[:2] not in _MAY_BE_LONG:
+                if len(frame) > longest:
+                    raise LimitReached("filter_bytes", longest, "a request that is too long to be read")
+                if frame is not channel.is_read:
+                    reading = partial(_read, frame, self.session.principal, self._server.settings.limits)
+                    channel.hold(frames[at:], self._server.host.beside(reading))
+                    return
             said = protocol.decode_from_client(frame)
             handle = _HANDLERS.get(type(said))
             if handle is None:
@@ -128,11 +141,20 @@ class BinaryClient:
     # What the client says
 
     def _subscribe(self, said: Subscribe) -> None:
+        if said.durable:
+            request_durable(
+                self.session,
+                said.name,
+                said.wanted,
+                partial(self._answered, said.request),
+                confirm=said.confirm,
+                credit=max(0, said.credit),
+            )
+            return
         self.session.request_subscription(
             said.name,
             said.wanted,
             partial(self._answered, said.request),
-            durable=said.durable,
             confirm=said.confirm,
             queue=max(0, said.queue),
             overflow=said.overflow or None,
@@ -144,7 +166,8 @@ class BinaryClient:
         self._answered(said.request, None)
 
     def _detach(self, said: Detach) -> None:
-        self.session.detach(said.name)
+        if not self.session.claiming.leave(said.name):
+            self.session.detach(said.name)
         self._answered(said.request, None)
 
     def _advertise(self, said: Advertise) -> None:
@@ -190,7 +213,7 @@ class BinaryClient:
             self._answered(request, error if isinstance(error, PalioError) else Refused(repr(error)))
 
     def _replay(self, said: ReplayQuery) -> None:
-        wanted = effective(said.wanted, self.session.principal)
+        wanted = effective(said.wanted, self.session.principal, self._server.settings.limits)
         query = partial(ReplayClient, wanted=wanted, since=said.since, places=said.places, limit=said.limit)
         self.session.asking.ask(query, partial(self._replayed, said.request))
 
@@ -209,7 +232,9 @@ class BinaryClient:
     # What it is told
 
     def _answered(self, request: int, error: PalioError | None) -> None:
-        if error is not None:
+        if isinstance(error, LivesElsewhere):
+            self._channel.send(protocol.encode(Elsewhere(request, error.homes)))
+        elif error is not None:
             self._channel.send(protocol.encode(Failed(request, kind_of(error), str(error))))
         elif self._done:
             self._done.append(request)
@@ -243,6 +268,15 @@ class BinaryClient:
             if outlet.dropped != outlet.told and not channel.is_full:
                 outlet.told = outlet.dropped
                 channel.send(encode(Dropped(outlet.name, outlet.dropped)))
+
+
+def _read(frame: bytes, principal: Principal, limits: Limits) -> None:
+    """Find out all about a request that takes long; those who ask again find it remembered."""
+    match protocol.decode_from_client(frame):
+        case Subscribe(wanted=wanted) | ReplayQuery(wanted=wanted):
+            effective(wanted, principal, limits)
+        case Advertise(offered=offered):
+            joined(offered, principal.may_publish, limits)
 
 
 _HANDLERS: Final[dict[type, Callable[[BinaryClient, Any], None]]] = {

@@ -14,13 +14,17 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra, PalioError
+from palio.filters.filter import Filter
 from palio.network.addresses import Address
 from palio.network.channel import Channel
+from palio.network.clock import SteadyClock
 from palio.network.disk import PASSING, StoreDisk
 from palio.network.durable import revise_durable
 from palio.network.gateway.settings import HttpSettings
@@ -29,11 +33,14 @@ from palio.network.host import Host
 from palio.network.neighbours import Neighbours
 from palio.network.security.door import Door
 from palio.network.security.exposure import check_exposure
+from palio.network.security.grants import effective
+from palio.network.security.limits import LONG, Limits
 from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
 from palio.network.security.tls import names_in
 from palio.network.sessions import Session
 from palio.network.settings import Settings
+from palio.network.settling import Settling
 from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
@@ -61,7 +68,7 @@ class Server:
         self.settings = settings
         self.door = Door(settings.data)
         for address in settings.listen:
-            tls = address.is_secure
+            tls = address.is_secure or address.scheme == "palio+udp"  # datagrams from elsewhere are always sealed
             check_exposure(address.host, tls=tls, tokens=not self.door.is_open, insecure=settings.insecure)
         if settings.http is not None:
             tls = settings.tls is not None
@@ -79,7 +86,7 @@ class Server:
         self._counted: Counter[str] = Counter()
         self._random = Random()
         self._watching: asyncio.Task[None] | None = None
-        self.since = time.time()
+        self.since = time.monotonic()
 
     async def start(self) -> None:
         """Recover, listen, and dial those to connect to."""
@@ -94,8 +101,8 @@ class Server:
         self.shares = Shares(self.settings.limits, self.loop.time)
         self.host = Host(node, StoreDisk(self.store))
         self.host.give_all([])  # what the last life has not finished goes on
-        is_open = self.door.is_open
-        self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
+        self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, self.door)
+        self._settling = Settling(lambda: self.neighbours.have_told, self.settings.flow.patience)
         try:
             self.addresses = tuple([await self._listen(address) for address in self.settings.listen])
             if self.settings.http is not None:
@@ -103,6 +110,7 @@ class Server:
         except BaseException:
             await self.stop()
             raise
+        node.broker.claims.address = self._public_address
         for address in self.settings.connect:
             await self.neighbours.dial(address)
         self._watching = self.loop.create_task(self._watch(), name="palio watch")
@@ -116,6 +124,7 @@ class Server:
             await self.gateway.stop()
         for listener in self._listeners:
             listener.close()
+        self._settling.stop()
         await self.neighbours.stop()
         for channel in list(self.unknown):
             channel.close("unavailable", "the broker is stopping")
@@ -147,6 +156,7 @@ class Server:
             self.settings.limits,
             self.settings.flow,
             self.shares,
+            self._settling,
             publisher,
         )
         self.sessions.add(session)
@@ -163,6 +173,12 @@ class Server:
     def authenticate(self, token: str, channel: Channel | None = None) -> Principal:
         """Who says this; `AuthenticationFailed` where nobody known does."""
         return self.door.authenticate(token, () if channel is None else names_in(channel.extra("peercert")))
+
+    async def read_condition(self, text: str, language: str, principal: Principal) -> Filter:
+        """A condition from its text; a long one is read, and joined with the principal's grant, beside the loop."""
+        if len(text) <= LONG:
+            return Filter.parse(text, language)
+        return await self.host.beside(partial(_read_condition, text, language, principal, self.settings.limits))
 
     async def _watch(self) -> None:
         """What a principal may do can change while it is here, and rates are measured now and then."""
@@ -223,6 +239,14 @@ class Server:
             return None
         return gateway
 
+    @property
+    def _public_address(self) -> str:
+        """Where other brokers send clients whose durable subscriptions live here; empty where nobody can say."""
+        if self.settings.public is not None:
+            return str(self.settings.public)
+        named = (each for each in self.addresses if each.scheme != "palio+udp" and not each.is_anywhere)
+        return next(map(str, named), "")
+
     def _server_tls(self) -> ssl.SSLContext:
         if self.settings.tls is None:
             raise InvalidArgument("to listen with TLS a certificate and its key are needed (--tls)")
@@ -241,7 +265,14 @@ class Server:
         return status_of(self)
 
 
+def _read_condition(text: str, language: str, principal: Principal, limits: Limits) -> Filter:
+    wanted = Filter.parse(text, language)
+    with suppress(PalioError):  # whoever subscribes is told
+        effective(wanted, principal, limits)
+    return wanted
+
+
 def _store(settings: Settings) -> Store:
     if settings.data is None:
-        return MemoryStore(settings.keeping)
-    return SqliteStore(settings.data, settings.keeping, safety=settings.safety)
+        return MemoryStore(settings.keeping, SteadyClock())
+    return SqliteStore(settings.data, settings.keeping, safety=settings.safety, clock=SteadyClock())

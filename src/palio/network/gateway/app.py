@@ -19,7 +19,6 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from palio.errors import InvalidArgument, PalioError
-from palio.filters.filter import Filter
 from palio.network.durable import acknowledge_through, forget_durable
 from palio.network.gateway.callers import Callers
 from palio.network.gateway.cloudevents import read_events
@@ -35,6 +34,7 @@ from palio.network.gateway.streaming import read_last_id, stream
 from palio.network.gateway.subscriptions import PushSubscriptions
 from palio.network.gateway.tickets import SECONDS
 from palio.network.gateway.websocket import Conversation
+from palio.network.homes import subscribe_durably
 from palio.network.security.grants import check_status
 from palio.network.security.limits import check_condition
 from palio.network.security.principals import Principal
@@ -165,10 +165,11 @@ class Gateway:
             check_subscription_name(durable)
         last = read_last_id(request.headers.get("last-event-id"))
         where = check_condition(request.query_params.get("where", "true"), limits)
-        wanted = Filter.parse(where, request.query_params.get("language", "sql"))
+        language = request.query_params.get("language", "sql")
+        wanted = await self._server.read_condition(where, language, principal)
         session = self._server.open_session(principal, "sse")
         try:
-            await session.subscribe(durable or "events", wanted, durable=bool(durable))
+            await (subscribe_durably(session, durable, wanted) if durable else session.subscribe("events", wanted))
         except BaseException:
             self._server.left(session, "refused")
             raise

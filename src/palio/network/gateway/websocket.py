@@ -16,11 +16,11 @@ import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from palio.errors import InvalidArgument, PalioError
-from palio.filters.filter import Filter
 from palio.network.gateway.callers import Callers, bearer
 from palio.network.gateway.cloudevents import read_event, write_cloudevent
 from palio.network.gateway.problems import HttpProblem, describe
 from palio.network.gateway.requests import check_subscription_name
+from palio.network.homes import subscribe_durably
 from palio.network.security.limits import check_condition
 from palio.network.security.principals import Principal
 from palio.network.sessions import Session
@@ -143,8 +143,9 @@ class Conversation:
         match said:
             case Subscribe(name=name, where=where, language=language, durable=durable):
                 check_subscription_name(name)
-                wanted = Filter.parse(check_condition(where, self._limits), language)
-                await session.subscribe(name, wanted, durable=durable)
+                text = check_condition(where, self._limits)
+                wanted = await self._server.read_condition(text, language, session.principal)
+                await (subscribe_durably(session, name, wanted) if durable else session.subscribe(name, wanted))
                 await self._tell("subscribed", name=name, where=str(wanted))
             case Unsubscribe(name=name):
                 await session.unsubscribe(name)

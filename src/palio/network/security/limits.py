@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from math import inf, prod
+from typing import Final
 
 from palio.errors import InvalidArgument, LimitReached
 from palio.events import Limits as EventLimits
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
+from palio.routing.codec import LONGEST_FRAME
+
+LONG: Final = 1_024  # bytes of a message, or characters of a condition, that are read beside the loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,12 @@ class Limits:
     event: EventLimits = field(default_factory=lambda: EventLimits(json_bytes=1024 * 1024))
     """Size, depth and width of one event."""
 
+    @property
+    def event_bytes(self) -> int:
+        """Bytes of an event as it is kept and sent: whoever lets it in can hand it on, with all that is written on its
+        envelope, over links and to clients whose own bounds are others."""
+        return min(self.event.json_bytes, self.frame_bytes // 2, LONGEST_FRAME // 2)
+
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
@@ -65,6 +76,28 @@ def check_filter(wanted: Filter, limits: Limits) -> Filter:
     if _conjunctions(wanted.tree) > most:
         raise LimitReached("filter_conjunctions", most, "a condition that is too many alternatives, written out")
     return wanted
+
+
+def joined(wanted: Filter, grant: Filter, limits: Limits) -> Filter:
+    """What is both wanted and granted, as it would be kept; LimitReached where that is too much.
+
+    For long filters that takes up to seconds. So it is remembered for the last of them: whoever asks in another thread
+    first does not keep the loop from its work.
+    """
+    if len(str(wanted)) <= LONG:
+        return check_filter(wanted & grant, limits)
+    found = _joined(wanted, grant, limits)
+    if isinstance(found, LimitReached):
+        raise found.with_traceback(None)
+    return found
+
+
+@lru_cache(64)
+def _joined(wanted: Filter, grant: Filter, limits: Limits) -> Filter | LimitReached:
+    try:
+        return check_filter(wanted & grant, limits)
+    except LimitReached as error:
+        return error
 
 
 def _conjunctions(node: Node) -> int:
