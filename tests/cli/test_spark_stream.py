@@ -243,6 +243,8 @@ def test_from_a_broker_to_a_broker() -> None:
         (["--out", "https://example.org"], "which columns tell one event from another"),
         (["--out", "nats://localhost:4222", "--key", "id"], "not the subject to publish to"),
         (["--out", "s3://bucket/hits"], "DeltaSink"),
+        (["--dead-letters", "nats://localhost:4222/dead"], "name a folder, or delta:FOLDER"),
+        (["--undelivered", "palio://localhost"], "name a folder, or delta:FOLDER"),
         (["--events", "palio://a/b"], "is no address"),
         (["--events", "palio://a", "--where", "price >"], "the condition ends"),
         (["--where", "price > 1"], "quotes/*.jsonl is read whole"),

@@ -70,7 +70,7 @@ class Flow:
         """Where matches go."""
         from palio.spark.sinks import open_sink
 
-        rest = None if self.undelivered is None else open_sink(self.undelivered)
+        rest = sink_of_files("--undelivered", self.undelivered)
         return open_sink(self.out, key=self.key or self.source.key, undelivered=rest, broker=self._broker)
 
     @property
@@ -78,6 +78,17 @@ class Flow:
         """What brokers are told beside their address."""
         told = {"token": self.token, "authority": self.authority}
         return {name: value for name, value in told.items() if value is not None}
+
+
+def sink_of_files(option: str, address: str | None) -> Sink | None:
+    """Where that goes which nobody takes: it has to stay somewhere."""
+    from palio.spark.sinks import is_pushed, open_sink
+
+    if address is None:
+        return None
+    if is_pushed(address):
+        raise click.BadParameter("this is kept in files: name a folder, or delta:FOLDER", param_hint=option)
+    return open_sink(address)
 
 
 def flow_options(command: Callable[..., None]) -> Callable[..., None]:

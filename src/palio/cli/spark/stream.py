@@ -13,7 +13,7 @@ import click
 from palio.cli import terminal
 from palio.cli.report import report_option, write_page
 from palio.cli.spark.events import UNREADABLE
-from palio.cli.spark.options import Flow, duration, flow_options
+from palio.cli.spark.options import Flow, duration, flow_options, sink_of_files
 from palio.cli.spark.ranking import Ranking, print_most_matched
 from palio.cli.spark.sessions import opened_session
 from palio.cli.spark.timing import Times, time_fact
@@ -89,13 +89,12 @@ def stream(
     """
     from palio.cli.spark.following import Followed, follow
     from palio.spark.places import absolute
-    from palio.spark.sinks import open_sink
     from palio.spark.streaming.journal import Journal
     from palio.spark.streaming.stream import stream as start_stream
 
     source = replace(flow.source, files_per_batch=files_per_batch, keeps_unreadable=dead_letters is not None)
     sink = flow.sink
-    dead = None if dead_letters is None else open_sink(dead_letters)
+    dead = sink_of_files("--dead-letters", dead_letters)
     rules = _rules(malformed)
     followed = Followed()
     times = Times()
