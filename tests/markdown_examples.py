@@ -4,7 +4,7 @@ A block of `python` is executed; where it is written as a session, with `>>>`, t
 block of `console` holds commands after `$ ` (continued after `> `), each followed by what it prints; a
 command must end with status 0, and print what is shown, if anything is (`...` stands for any text, as in a
 session). A block with a title, such as ```json title="wants.jsonl", is a file that later examples find in
-their working folder.
+their working folder. A command that ends in `&` goes on until the end of the file (`background_commands`).
 
 All examples of one file share their names and a working folder of their own. Sybil finds the blocks and runs
 the Python; `<!-- skip: next -->` before a block is its way of leaving one out. Commands that set up a machine
@@ -25,6 +25,8 @@ from pathlib import Path
 from sybil import Document, Example, Region
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
+
+from tests.background_commands import BackgroundCommands
 
 COMPARISON = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -53,8 +55,10 @@ def read_examples(path: Path) -> Document:
 
 def run_examples(path: Path) -> None:
     """Run the examples of a Markdown file in the current folder; the first that fails raises."""
-    for example in read_examples(path):
-        example.evaluate()
+    document = read_examples(path)
+    with BackgroundCommands() as document.namespace["_background"]:
+        for example in document:
+            example.evaluate()
 
 
 def console_commands(block: str) -> Iterator[Command]:
@@ -72,6 +76,17 @@ def _run_console(example: Example) -> str | None:
     for command in console_commands(example.parsed):
         if _SETS_UP_A_MACHINE.match(command.text):
             continue
+        if wrong := _run_command(command, example.namespace["_background"]):
+            return f"$ {command.text}\n{wrong}"
+    return None
+
+
+def _run_command(command: Command, background: BackgroundCommands) -> str | None:
+    """What is wrong with a command, or None."""
+    printed, terminal = "", None
+    if command.text.endswith("&"):
+        terminal = background.start(command.text.removesuffix("&").strip(), _plain_terminal())
+    else:
         ended = subprocess.run(
             ["/bin/sh", "-c", command.text],
             env=_plain_terminal(),
@@ -82,10 +97,14 @@ def _run_console(example: Example) -> str | None:
             timeout=_SECONDS_TO_END,
             check=False,
         )
+        printed = ended.stdout
         if ended.returncode != 0:
-            return f"$ {command.text}\nended with status {ended.returncode}:\n{ended.stdout}"
-        if command.prints and not _same(command.prints, ended.stdout):
-            return f"$ {command.text}\nshould print:\n{command.prints}\nbut printed:\n{ended.stdout}"
+            return f"ended with status {ended.returncode}:\n{printed}"
+    if command.prints:
+        said = background.hear(lambda said: _same(command.prints, printed + said), terminal)
+        if not _same(command.prints, printed + said):
+            return f"should print:\n{command.prints}\nbut printed:\n{printed + said}"
+    background.forget()
     return None
 
 

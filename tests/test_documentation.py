@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,25 @@ def _name(path: Path) -> str:
     return str(path.relative_to(PROJECT))
 
 
-@pytest.mark.parametrize("path", [path for path in DOCUMENTS if not _is_of_spark(path)], ids=_name)
+def _starts_a_broker(path: Path) -> bool:
+    return "$ palio serve &" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if not _is_of_spark(path) and not _starts_a_broker(path)], ids=_name
+)
 def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_examples(path)
+
+
+@pytest.mark.xdist_group("brokers at the default port")
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if _starts_a_broker(path)], ids=_name)
+def test_examples_with_a_broker_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for port in (7420, 7421):
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) == 0:
+                pytest.skip(f"something listens at port {port}, where the examples run a broker of their own")
     monkeypatch.chdir(tmp_path)
     run_examples(path)
 
@@ -80,6 +98,11 @@ $ cat \\
 2
 $ false; echo "status $?"
 status 1
+$ tail -f greeting.txt &
+Good morning,
+all!
+$ echo "and so on" >> greeting.txt
+and so on
 ```
 """
 
@@ -96,6 +119,7 @@ status 1
         ("status 1", "status 0"),
         ("greeting.txt\nGood", "greetings.txt\nGood"),
         ('title="greeting.txt"', ""),
+        ("tail -f", "cat"),
     ],
 )
 def test_an_example_that_is_not_true_fails(

@@ -17,11 +17,13 @@ ROOT = Path(__file__).parents[2]
 
 
 class Process:
-    """A running command."""
+    """A running command; `before` is another one that runs it."""
 
-    def __init__(self, *arguments: str, stdin: int | IO[bytes] | None = subprocess.DEVNULL) -> None:
+    def __init__(
+        self, *arguments: str, stdin: int | IO[bytes] | None = subprocess.DEVNULL, before: tuple[str, ...] = ()
+    ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "palio", *arguments],
+            [*before, sys.executable, "-m", "palio", *arguments],
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -51,8 +53,14 @@ class Process:
 class Broker(Process):
     """A running `palio serve`; `url` is where it listens, `http` where it speaks HTTP, if anywhere."""
 
-    def __init__(self, *arguments: str, listen: str = "palio://127.0.0.1:0", data: str = "none") -> None:
-        super().__init__("serve", "--json", "--listen", listen, "--data", data, *arguments)
+    def __init__(
+        self,
+        *arguments: str,
+        listen: str = "palio://127.0.0.1:0",
+        data: str = "none",
+        before: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__("serve", "--json", "--listen", listen, "--data", data, *arguments, before=before)
         first = self.line()
         if not first:
             raise AssertionError(f"the broker did not start: {self.end()}")
@@ -70,9 +78,11 @@ def running(process: Process) -> Iterator[Process]:
 
 
 @contextmanager
-def served(*arguments: str, listen: str = "palio://127.0.0.1:0", data: str = "none") -> Iterator[Broker]:
+def served(
+    *arguments: str, listen: str = "palio://127.0.0.1:0", data: str = "none", before: tuple[str, ...] = ()
+) -> Iterator[Broker]:
     """A broker for as long as it is needed; it must stop as it should."""
-    broker = Broker(*arguments, listen=listen, data=data)
+    broker = Broker(*arguments, listen=listen, data=data, before=before)
     try:
         yield broker
         broker.send(signal.SIGTERM)

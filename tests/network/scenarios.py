@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from itertools import zip_longest
 from random import Random
 from typing import Any
 
@@ -108,10 +109,13 @@ def simulated(given: Scenario, **choices: Any) -> Deliveries:
     return found
 
 
-async def on_sockets(given: Scenario, urls: Sequence[str], *, advertise: bool = False) -> Deliveries:
+async def on_sockets(
+    given: Scenario, urls: Sequence[str], *, advertise: bool = False, tokens: Sequence[str] = ()
+) -> Deliveries:
     """What they get from brokers that are linked alike."""
     async with AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(palio.connect(url)) for url in urls]
+        known = zip_longest(urls, tokens, fillvalue="")
+        clients = [await stack.enter_async_context(palio.connect(url, token)) for url, token in known]
         if advertise:
             for client in clients:
                 await client.advertise("TRUE")

@@ -1,13 +1,14 @@
-"""Are brokers linked by datagrams as they are by streams, and only where no stranger can send one?"""
+"""Are brokers on one machine linked by datagrams as they are by streams?"""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from pathlib import Path
 
 import palio
 from palio.network.addresses import Address
-from palio.network.server import Server
-from palio.network.settings import Settings
+from palio.network.security.principals import unrestricted
+from palio.network.security.tokens import Tokens
 from tests.network.running import ANY_PORT, broker, run, until, up, url
 
 DATAGRAMS = Address("127.0.0.1", 0, "palio+udp")
@@ -47,14 +48,17 @@ def test_a_link_of_datagrams_outlives_the_broker_at_its_other_end() -> None:
     run(test)
 
 
-def test_strangers_cannot_send_datagrams() -> None:
+def test_with_the_first_token_plain_datagrams_end(tmp_path: Path) -> None:
     async def test() -> None:
-        for place in ("listen", "connect"):
-            settings = Settings(listen=(ANY_PORT,), insecure=True)
-            server = Server(settings.with_changes({place: (Address("192.0.2.1", 7421, "palio+udp"),)}))
-            with pytest.raises(palio.InvalidArgument, match="they stay on this machine"):
-                await server.start()
-            await server.stop()
+        async with (
+            broker(listen=(ANY_PORT, DATAGRAMS), data=str(tmp_path), watch=0.05, heartbeat=0.1) as hub,
+            broker(connect=hub.addresses[1:], heartbeat=0.1) as edge,
+        ):
+            await until(lambda: bool(up(hub) and up(edge)))
+            Tokens(tmp_path).add(unrestricted("owner"))
+            await until(lambda: not up(hub) and not up(edge))
+            await asyncio.sleep(0.5)
+            assert not up(hub)
 
     run(test)
 

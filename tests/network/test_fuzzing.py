@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 import palio
 from palio.filters.filter import Filter
 from palio.network import protocol
-from palio.network.framing import LONGEST_FRAME, FrameReader, length_of
+from palio.network.framing import FrameReader, length_of
 from palio.network.greeting import FIRST_FRAME
 from palio.network.protocol import Goodbye
 from palio.network.server import Server
 from palio.routing import codec
+from palio.routing.codec import LONGEST_FRAME
 from palio.routing.constants import Constants
 from palio.routing.frames import Grant, Hello, Packet
 from palio.routing.messages import EventId, Publish, Subscribe

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from palio import Event, Filter
 from palio.routing.clients import Past, ReplayClient
 from palio.routing.codec import decode_event
 from palio.routing.effects import Requested
 from palio.routing.messages import LogPage, PastEvent
-from palio.routing.replays import merged
+from palio.routing.replays import fitting, merged
 from palio.simulation import Network
 
 
@@ -93,3 +96,42 @@ def test_an_offset_that_is_not_kept_any_more_is_an_error_and_no_skip() -> None:
     pages = [LogPage(7, 5, 3, 3, 9, 0.0), LogPage(8, 1, 1, 2, 2, 1.0, (PastEvent(1, 1.0, b"", b""),))]
     past = merged(request, pages, [7, 8])
     assert (past.events, past.expired, past.missing, past.complete) == ((), ((7, 5),), (), False)
+
+
+def read(log: list[PastEvent], broker: int, place: int, limit: int) -> LogPage:
+    found = tuple(log[place - 1 : place - 1 + limit])
+    return LogPage(broker, 1, place, place + len(found), len(log) + 1, found[-1].time if found else 0.0, found)
+
+
+@given(
+    logs=st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=12), min_size=1, max_size=5),
+    limit=st.integers(1, 5),
+    most=st.integers(1, 100),
+)
+def test_answers_that_are_too_long_end_earlier_and_miss_and_double_nothing(
+    logs: list[list[tuple[int, int]]], limit: int, most: int
+) -> None:
+    all_logs = []
+    for broker, steps in enumerate(logs):
+        time, log = 0.0, []
+        for offset, (step, size) in enumerate(steps, 1):
+            time += step
+            log.append(PastEvent(offset, time, b"%d %d" % (broker, offset), bytes(size)))
+        all_logs.append(log)
+    found: list[PastEvent] = []
+    places = dict.fromkeys(range(len(logs)), 1)
+    for _ in range(100):
+        pages = [read(log, broker, places[broker], limit) for broker, log in enumerate(all_logs)]
+        behind = fitting(pages[1:], most)  # those that a neighbour answers for
+        answer = fitting([pages[0], *behind], most)
+        sizes = [len(event.body) for page in answer for event in page.events]
+        assert sum(sizes) <= most or sum(size > 0 for size in sizes) == 1
+        request = ReplayClient(1, Filter.everything, places=tuple(places.items()))
+        past = merged(request, answer, range(len(logs)))
+        found += [event for _, event in past.events]
+        places = dict(past.places)
+        if past.complete:
+            break
+    assert past.complete
+    assert sorted(event.identity for event in found) == sorted(event.identity for log in all_logs for event in log)
+    assert [event.time for event in found] == sorted(event.time for event in found)

@@ -23,6 +23,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--listen", multiple=True, metavar="URL", help="Where; may be repeated.  [default: palio://127.0.0.1:7420]"
 )
 @click.option("--connect", multiple=True, metavar="URL", help="Link to another broker; may be repeated.")
+@click.option("--public", metavar="URL", help="Where clients of other brokers reach this one, if not where it listens.")
 @click.option("--data", metavar="DIRECTORY", default="palio-data", show_default=True,
               help="Where to keep what must outlive the broker; `none` keeps nothing.")  # fmt: skip
 @click.option("--relaxed", is_flag=True, help="A loss of power may take the last confirmed events; faster.")
@@ -39,6 +40,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--tls", nargs=2, type=_FILE, metavar="CERTIFICATE KEY", help="What palio+tls:// listens with.")
 @click.option("--authority", type=_FILE, metavar="FILE", help="Whose certificates to trust, of clients and brokers.")
 @click.option("--token", envvar="PALIO_TOKEN", metavar="TOKEN", help="Says to other brokers who this one is.")
+@click.option("--keys", nargs=2, multiple=True, metavar="UDP TLS",
+              help="Keys for palio+udp://… are had at palio+tls://….  [default: the same host and port]")  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Listen to strangers without TLS and tokens.")
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON, on a line each, and say where it listens as JSON.")
 def serve(config: Path | None, as_json: bool, **given: Any) -> None:
@@ -74,7 +77,9 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
         if ctx.get_parameter_source("data") is click.core.ParameterSource.DEFAULT:
             changes = {}
     changes |= {
-        name: given[name] for name in ("listen", "connect", "propagation", "forwarding", "token") if given[name]
+        name: given[name]
+        for name in ("listen", "connect", "public", "propagation", "forwarding", "token")
+        if given[name]
     }
     changes |= {name: True for name in ("advertisements", "insecure") if given[name]}
     if given["relaxed"]:
@@ -86,6 +91,8 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
         changes["tls"] = {"certificate": certificate, "key": key, "client_authority": given["authority"]}
     if given["authority"]:
         changes["trust"] = {"authority": given["authority"]}
+    if given["keys"]:
+        changes["keys"] = {"at": dict(given["keys"])}
     if given["http"]:
         changes["http"] = given["http"]
     settings = settings.with_changes(changes)

@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol
 
 from palio.errors import PalioError
 from palio.network import protocol
-from palio.network.framing import LONGEST_FRAME, FrameReader, length_of
+from palio.network.framing import FrameReader, length_of
 from palio.network.protocol import PING, Failure, Goodbye, Ping
+from palio.routing.codec import LONGEST_FRAME
 
 _PATIENCE: Final = 3  # heartbeats of silence
 _LAST_WORDS: Final = 2.0  # seconds in which what was written before the end may still leave
@@ -157,6 +158,7 @@ class Channel(asyncio.Protocol):
             finally:
                 self._turn.end_reading()
         except PalioError as error:
+            self.failure = error
             self.close("wire", str(error))
 
     def _own(self, frames: list[bytes]) -> list[bytes]:
@@ -173,6 +175,7 @@ class Channel(asyncio.Protocol):
         return others
 
     said: Goodbye | None = None  # why the other end closes, where it said so
+    failure: PalioError | None = None  # why this end does: what the other one says cannot be read
 
     def pause_writing(self) -> None:
         self.is_full = True

@@ -6,8 +6,8 @@ from struct import Struct
 from typing import Final
 
 from palio.errors import WireError
+from palio.routing.codec import LONGEST_FRAME
 
-LONGEST_FRAME: Final = 8 * 1024 * 1024
 _LENGTH: Final = Struct(">I")
 length_of = _LENGTH.pack  # what goes before a frame of so many bytes
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from palio.errors import NotPermitted, PalioError, WireError
+from palio.errors import NotPermitted, PalioError, Refused, WireError
 from palio.network import protocol
 from palio.network.binary import BinaryClient, kind_of
 from palio.network.channel import Channel
-from palio.network.protocol import BrokerHello, ClientHello
+from palio.network.protocol import AskKey, ClientHello
 from palio.network.security.principals import Principal
 from palio.routing import codec
+from palio.routing.codec import LONGEST_FRAME
 
 if TYPE_CHECKING:
     from palio.network.server import Server
@@ -44,12 +45,17 @@ class Greeter:
                 self._link(channel, frames)
                 return
             hello = protocol.decode_greeting(first)
+            if type(hello) is AskKey:
+                self._give_key(channel, hello)
+                return
             if hello.version != protocol.VERSION:
                 raise WireError(f"version {hello.version} is spoken there and {protocol.VERSION} here")
             principal = self._server.authenticate(hello.token, channel)
             if type(hello) is ClientHello:
                 self._client(channel, hello, principal, rest)
-            elif type(hello) is BrokerHello:
+            elif self._peer is not None:
+                raise WireError("a broker says once who it is")
+            else:
                 self._peer = principal
                 if rest:
                     self.received(channel, rest)
@@ -57,7 +63,8 @@ class Greeter:
             channel.close(kind_of(error), str(error))
 
     def _client(self, channel: Channel, hello: ClientHello, principal: Principal, rest: list[bytes]) -> None:
-        self._done(channel)
+        self._forget(channel)
+        channel.limit_frames(self._server.settings.limits.frame_bytes)
         session = self._server.open_session(principal, hello.app, hello.publisher)
         client = BinaryClient(self._server, channel, hello, session)
         self._server.names[session] = channel.peer
@@ -65,15 +72,23 @@ class Greeter:
             client.received(channel, rest)
 
     def _link(self, channel: Channel, frames: list[bytes]) -> None:
+        principal = self._broker(channel)
+        self._forget(channel)
+        channel.limit_frames(LONGEST_FRAME)
+        self._server.neighbours.accept(channel, frames, principal)
+
+    def _give_key(self, channel: Channel, asked: AskKey) -> None:
+        if channel.extra("ssl_object") is None:
+            raise Refused("keys are given over TLS alone")
+        given = self._server.neighbours.give_key(self._broker(channel), asked)
+        channel.send(protocol.encode(given))
+        channel.close("refused", "there is nothing more to say")
+
+    def _broker(self, channel: Channel) -> Principal:
         principal = self._peer or self._server.authenticate("", channel)
         if principal.role not in ("broker", "admin"):
             raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
-        self._done(channel)
-        self._server.neighbours.accept(channel, frames, principal)
-
-    def _done(self, channel: Channel) -> None:
-        self._forget(channel)
-        channel.limit_frames(self._server.settings.limits.frame_bytes)
+        return principal
 
     def writable(self, channel: Channel) -> None:
         pass

@@ -11,14 +11,16 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from palio.filters.filter import Filter
+from palio.network.security.sealing import ID_BYTES, SECRET_BYTES
 from palio.routing import codec
 from palio.routing.clients import Confirm, Past
 
 VERSION: Final = 1
-Name: TypeAlias = Annotated[str, Meta(max_length=200)]
+LONGEST_NAME: Final = 200
+Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
 Failure: TypeAlias = Literal[
-    "refused", "not permitted", "not authenticated", "not advertised", "limit", "full", "wire", "unavailable"
+    "refused", "not permitted", "not authenticated", "not advertised", "limit", "full", "wire", "unavailable", "away"
 ]
 
 
@@ -39,10 +41,27 @@ class BrokerHello(Struct, frozen=True, array_like=True, tag=81):
     token: Annotated[str, Meta(max_length=4096)] = ""
 
 
+class AskKey(Struct, frozen=True, array_like=True, tag=97):
+    """A broker asks for a key to seal its datagrams with, over TLS; `secret` is its half, `replaces` the key's id that
+    it has until now."""
+
+    secret: Annotated[bytes, Meta(min_length=SECRET_BYTES, max_length=SECRET_BYTES)]
+    replaces: Annotated[bytes, Meta(max_length=ID_BYTES)] = b""
+
+
+class KeyGiven(Struct, frozen=True, array_like=True, tag=110):
+    """The key: its id, the other half, and for how many seconds and datagrams it is good."""
+
+    id: Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
+    secret: Annotated[bytes, Meta(min_length=SECRET_BYTES, max_length=SECRET_BYTES)]
+    seconds: Annotated[float, Meta(gt=0)]
+    datagrams: Annotated[int, Meta(gt=1)]
+
+
 class Welcome(Struct, frozen=True, array_like=True, tag=82):
     """The broker's answer to a client: who it is, in which life, and what it grants.
 
-    `window` is how many confirmed events may be under way.
+    `window` is how many confirmed events may be under way; frames and events that are longer are not let in.
     """
 
     version: int
@@ -51,6 +70,7 @@ class Welcome(Struct, frozen=True, array_like=True, tag=82):
     longest_frame: int
     window: int
     heartbeat: float
+    longest_event: int
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=83):
@@ -179,6 +199,14 @@ class Failed(Struct, frozen=True, array_like=True, tag=102):
     reason: str
 
 
+class Elsewhere(Struct, frozen=True, array_like=True, tag=110):
+    """The answer to a durable subscription that lives at other brokers: their numbers, and the addresses at which it
+    can be asked for, empty where they are not known."""
+
+    request: int
+    homes: tuple[tuple[int, str], ...]
+
+
 class Cancelled(Struct, frozen=True, array_like=True, tag=103):
     """The last publisher that could have served a subscription is gone; it stays, in case another comes."""
 
@@ -251,7 +279,18 @@ FromClient: TypeAlias = (
     | Goodbye
 )
 FromServer: TypeAlias = (
-    Welcome | Delivery | Done | Failed | Cancelled | Dropped | StatusAnswer | LogAnswer | ReplayAnswer | Ping | Goodbye
+    Welcome
+    | Delivery
+    | Done
+    | Failed
+    | Elsewhere
+    | Cancelled
+    | Dropped
+    | StatusAnswer
+    | LogAnswer
+    | ReplayAnswer
+    | Ping
+    | Goodbye
 )
 PING: Final[int] = 92
 GOODBYE: Final[int] = 106
@@ -259,7 +298,8 @@ BROKER_HELLO: Final[int] = 81
 CLIENT_HELLO: Final[int] = 80
 
 encode = codec.encode_any
-decode_greeting = codec.reader(ClientHello | BrokerHello)
+decode_greeting = codec.reader(ClientHello | BrokerHello | AskKey)
+decode_key_answer = codec.reader(KeyGiven | Ping | Goodbye)
 decode_from_client = codec.reader(FromClient)
 decode_from_server = codec.reader(FromServer)
 decode_goodbye = codec.reader(Goodbye)

@@ -28,6 +28,7 @@ class Publishing:
     __slots__ = (
         "_ask",
         "_busy",
+        "_longest",
         "_may_all",
         "_numbers",
         "_principal",
@@ -40,9 +41,17 @@ class Publishing:
     )
 
     def __init__(
-        self, ask: Callable[[PublishClient], None], principal: Principal, shares: Shares, window: int, publisher: str
+        self,
+        ask: Callable[[PublishClient], None],
+        principal: Principal,
+        shares: Shares,
+        window: int,
+        publisher: str,
+        longest: int,
     ) -> None:
+        """`longest` is how many bytes an event may have."""
         self._ask = ask
+        self._longest = longest
         self._shares = shares
         self._window = window
         self._publisher = publisher
@@ -65,6 +74,8 @@ class Publishing:
         if not self._may_all:
             body = self._checked(body)
             check_annotation(self._principal, header)
+        if len(body) + len(header) > self._longest:
+            raise LimitReached("event_bytes", self._longest, f"an event of {len(body) + len(header):,} bytes")
         if self._shares.has_rate and not self._reserved:
             self._shares.publish(self._principal.name, 1)
         self._reserved = max(0, self._reserved - 1)

@@ -34,6 +34,7 @@ from palio.network.security.shares import Shares
 from palio.network.security.tls import names_in
 from palio.network.sessions import Session
 from palio.network.settings import Settings
+from palio.network.settling import Settling
 from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
@@ -61,7 +62,7 @@ class Server:
         self.settings = settings
         self.door = Door(settings.data)
         for address in settings.listen:
-            tls = address.is_secure
+            tls = address.is_secure or address.scheme == "palio+udp"  # datagrams from elsewhere are always sealed
             check_exposure(address.host, tls=tls, tokens=not self.door.is_open, insecure=settings.insecure)
         if settings.http is not None:
             tls = settings.tls is not None
@@ -94,8 +95,8 @@ class Server:
         self.shares = Shares(self.settings.limits, self.loop.time)
         self.host = Host(node, StoreDisk(self.store))
         self.host.give_all([])  # what the last life has not finished goes on
-        is_open = self.door.is_open
-        self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, is_open)
+        self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, self.door)
+        self._settling = Settling(lambda: self.neighbours.have_told, self.settings.flow.patience)
         try:
             self.addresses = tuple([await self._listen(address) for address in self.settings.listen])
             if self.settings.http is not None:
@@ -103,6 +104,7 @@ class Server:
         except BaseException:
             await self.stop()
             raise
+        node.broker.claims.address = self._public_address
         for address in self.settings.connect:
             await self.neighbours.dial(address)
         self._watching = self.loop.create_task(self._watch(), name="palio watch")
@@ -116,6 +118,7 @@ class Server:
             await self.gateway.stop()
         for listener in self._listeners:
             listener.close()
+        self._settling.stop()
         await self.neighbours.stop()
         for channel in list(self.unknown):
             channel.close("unavailable", "the broker is stopping")
@@ -147,6 +150,7 @@ class Server:
             self.settings.limits,
             self.settings.flow,
             self.shares,
+            self._settling,
             publisher,
         )
         self.sessions.add(session)
@@ -222,6 +226,14 @@ class Server:
             log.warning("no http", extra={"reason": str(reason)})
             return None
         return gateway
+
+    @property
+    def _public_address(self) -> str:
+        """Where other brokers send clients whose durable subscriptions live here; empty where nobody can say."""
+        if self.settings.public is not None:
+            return str(self.settings.public)
+        named = (each for each in self.addresses if each.scheme != "palio+udp" and not each.is_anywhere)
+        return next(map(str, named), "")
 
     def _server_tls(self) -> ssl.SSLContext:
         if self.settings.tls is None:

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from palio.network.outlets import OVERFLOWS
 from palio.network.protocol import Overflow
 from palio.network.security.grants import OPEN, LinkFilters
 from palio.network.security.limits import Limits
+from palio.network.security.sealing import KeySettings
 from palio.network.security.tls import ClientTls, ServerTls
 from palio.network.store.interface import Keeping
 from palio.network.store.schema import Safety
@@ -31,6 +33,7 @@ class Flow:
     longest_queue: int = 1_000_000
     overflow: Overflow = "drop_oldest"
     window: int = 1_024  # confirmed events of one client under way
+    patience: float = 10.0  # seconds for which what is asked of all brokers waits for those that are away
 
     def __post_init__(self) -> None:
         if self.overflow not in OVERFLOWS:
@@ -39,6 +42,8 @@ class Flow:
             value = getattr(self, name)
             if type(value) is not int or value <= 0:
                 raise InvalidArgument(f"{name} is a positive whole number, not {value!r}")
+        if type(self.patience) not in (int, float) or not 0 <= self.patience < inf:
+            raise InvalidArgument(f"patience is a number of seconds, not {self.patience!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,7 @@ class Settings:
 
     listen: tuple[Address, ...] = (Address("127.0.0.1"),)
     connect: tuple[Address, ...] = ()
+    public: Address | None = None  # where clients of other brokers reach this one; None is where it listens
     data: Path | None = None
     propagation: str = "identity"
     forwarding: str = "content"
@@ -64,6 +70,7 @@ class Settings:
     http: HttpSettings | None = None  # None is no HTTP at all
     stamps: bool = False  # whether events carry the times at which links wrote and read them
     links: Mapping[str, LinkFilters] = field(default_factory=dict)  # what passes a link that is dialled, by its address
+    keys: KeySettings = field(default_factory=KeySettings)  # for datagrams that leave this machine
     insecure: bool = False  # whether strangers may be listened to without TLS and tokens
 
     @property
@@ -79,10 +86,14 @@ class Settings:
         for name in ("listen", "connect"):
             if name in changes:
                 several = [changes[name]] if isinstance(changes[name], str) else changes[name]
-                changes[name] = tuple(each if isinstance(each, Address) else Address.parse(each) for each in several)
+                changes[name] = tuple(map(_address, several))
+        if isinstance(changes.get("public"), str):
+            changes["public"] = Address.parse(changes["public"])
         if isinstance(changes.get("data"), str):
             changes["data"] = None if changes["data"] == "none" else Path(changes["data"])
-        for name in ("limits", "flow", "keeping"):
+        if isinstance(changes.get("keys"), Mapping):
+            changes["keys"] = _keys(changes["keys"])
+        for name in ("limits", "flow", "keeping", "keys"):
             if isinstance(changes.get(name), Mapping):
                 changes[name] = _changed(getattr(self, name), changes[name], name)
         if "links" in changes:
@@ -112,6 +123,15 @@ def read_table(path: Path) -> dict[str, Any]:
 def _changed(table: Any, given: Mapping[str, Any], name: str) -> Any:
     _check_names(given, {each.name for each in fields(table)}, f"setting of {name}")
     return replace(table, **given)
+
+
+def _keys(given: Mapping[str, Any]) -> dict[str, Any]:
+    places = {str(Address.parse(each)): _address(at) for each, at in given.get("at", {}).items()}
+    return {**given, "at": places}
+
+
+def _address(given: str | Address) -> Address:
+    return given if isinstance(given, Address) else Address.parse(given)
 
 
 def _filters(given: LinkFilters | Mapping[str, str]) -> LinkFilters:

@@ -24,7 +24,7 @@ from palio.routing.frames import Frame
 from palio.routing.messages import Message
 
 VERSION: Final = 1  # of all that is written here; neighbours of another version are refused when a link is set up
-_LONGEST_FRAME: Final = 32 * 1024 * 1024
+LONGEST_FRAME: Final = 32 * 1024 * 1024
 _LONGEST_FILTER: Final = 1024 * 1024
 _REMEMBERED_FILTERS: Final = 65_536
 _REMEMBERED_EVENTS: Final = 8_192
@@ -107,7 +107,7 @@ _small_event = lru_cache(_REMEMBERED_EVENTS)(_event)
 
 
 def _read(decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:
-    if len(data) > _LONGEST_FRAME:
+    if len(data) > LONGEST_FRAME:
         raise WireError(f"{len(data):,} bytes are more than one message may have")
     try:
         return decoder.decode(data)

@@ -8,16 +8,21 @@ that the client hands back. A log that is known of and did not answer is named.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import inf
 from typing import Final
+
+from msgspec.structs import replace
 
 from palio.routing.clients import Past, ReplayClient
 from palio.routing.effects import Client, Effect, Read, ReadDone, Reply, Send
 from palio.routing.messages import EventId, LogPage, PastEvent, Replay, Replayed
 
 _MOST: Final = 2_000  # events of one log that are looked at for one answer
+_MOST_BYTES: Final = 4 * 1024 * 1024  # of events in one answer, however many logs there are
 
 
 @dataclass(slots=True)
@@ -98,9 +103,28 @@ class Replays:
             return []
         del self._questions[id]
         if isinstance(question.asked, int):
-            return [Send((question.asked,), Replayed(id, tuple(question.pages)))]
+            return [Send((question.asked,), Replayed(id, fitting(question.pages)))]
         client, request, logs = question.asked
-        return [Reply(client, merged(request, question.pages, logs))]
+        return [Reply(client, merged(request, fitting(question.pages), logs))]
+
+
+def fitting(pages: Sequence[LogPage], most: int = _MOST_BYTES) -> tuple[LogPage, ...]:
+    """The same pages, ending earlier where they are too much for one message; the earliest event always stays."""
+    order = sorted((event.time, page.broker, event.offset, len(event.body)) for page in pages for event in page.events)
+    sizes = list(accumulate(size for *_, size in order))
+    if not sizes or sizes[-1] <= most:
+        return tuple(pages)
+    *last, _ = order[max(1, bisect_right(sizes, most)) - 1]
+    return tuple(_up_to(last, page) for page in pages)
+
+
+def _up_to(last: list[float], page: LogPage) -> LogPage:
+    """A page without what comes after an event, which is named by its time, its broker and its offset."""
+    kept = sum([event.time, page.broker, event.offset] <= last for event in page.events)  # times never go down
+    if kept == len(page.events):
+        return page
+    next = page.events[kept].offset
+    return replace(page, next=next, until=min(page.until, last[0]), events=page.events[:kept])
 
 
 def merged(request: ReplayClient, pages: Sequence[LogPage], logs: Iterable[int]) -> Past:

@@ -36,6 +36,56 @@ def test_two_writers_never_both_win(tmp_path: Path) -> None:
     assert set(contents(SubscriptionLog(path))) == {f"{name}{number}" for name in "abc" for number in range(each)}
 
 
+@pytest.mark.parametrize("does", ["commit", "compact"])
+def test_a_version_that_is_compacted_away_while_it_is_looked_at_is_looked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    other = SubscriptionLog(tmp_path / "log")
+    for number in range(2):
+        other.add(f"first {number}", "x = 1")
+        other.commit()
+    slow = SubscriptionLog(tmp_path / "log")
+    read = Place.read
+
+    def interrupted(place: Place, name: str) -> bytes:
+        monkeypatch.setattr(Place, "read", read)
+        other.add("other", "x = 2")
+        other.commit()
+        other.compact(keep=AT_ONCE)
+        return read(place, name)
+
+    slow.add("slow", "x = 3")
+    monkeypatch.setattr(Place, "read", interrupted)
+    if does == "compact":
+        slow.compact(keep=AT_ONCE)
+    assert slow.commit() == 4
+    assert set(contents(SubscriptionLog(tmp_path / "log"))) == {"first 0", "first 1", "other", "slow"}
+
+
+def test_a_snapshot_of_another_who_compacts_is_never_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, other = SubscriptionLog(tmp_path / "log"), SubscriptionLog(tmp_path / "log")
+    log.add("a", "x = 1")
+    log.commit()
+    read, remove = Place.read, Place.remove
+
+    def interrupted(place: Place, name: str) -> bytes:
+        if name.startswith("changes/"):
+            monkeypatch.setattr(Place, "read", read)
+            other.compact(keep=AT_ONCE)
+            monkeypatch.setattr(Place, "remove", watched)
+        return read(place, name)
+
+    def watched(place: Place, name: str) -> None:
+        assert not name.startswith("snapshots/")  # the change that it stands for is gone already
+        remove(place, name)
+
+    monkeypatch.setattr(Place, "read", interrupted)
+    log.compact(keep=AT_ONCE)
+    assert set(contents(SubscriptionLog(tmp_path / "log"))) == {"a"}
+
+
 @pytest.mark.parametrize("versions", [1, 3])
 @pytest.mark.parametrize("before", [True, False])
 def test_a_number_that_was_compacted_away_is_not_given_twice(

@@ -15,6 +15,7 @@ from typing import Any, Final
 from palio.errors import (
     AuthenticationFailed,
     ConnectionFailed,
+    HomeAway,
     LimitReached,
     NotAdvertised,
     NotPermitted,
@@ -96,7 +97,7 @@ class Connection:
         await self._until_ready()
         self._number += 1
         number = self._number
-        frame = protocol.encode(make(number))
+        frame = self._fitting(protocol.encode(make(number)))
         future = asyncio.get_running_loop().create_future()
         self._requests[number] = frame, future
         try:
@@ -105,19 +106,30 @@ class Connection:
         finally:
             self._requests.pop(number, None)
 
-    def post(self, make: Callable[[int], Any], failed: Callable[[PalioError], None]) -> None:
-        """Send a request now, and wait for nothing; `failed` hears of it where it is not carried out."""
+    def elsewhere(self, address: Address) -> Connection:
+        """A connection to another broker, made as this one is."""
+        return Connection(address, self._token, self._app, self._tls, self._patience, self._timeout, self._publisher)
+
+    def post(
+        self,
+        make: Callable[[int], Any],
+        failed: Callable[[PalioError], None],
+        done: Callable[[Any], None] = lambda answer: None,
+    ) -> None:
+        """Send a request now, and wait for nothing; `done` hears the answer, `failed` where it is not carried out."""
         self._number += 1
         number = self._number
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         frame = protocol.encode(make(number))
         self._requests[number] = frame, future
 
-        def answered(done: asyncio.Future[Any]) -> None:
+        def answered(future: asyncio.Future[Any]) -> None:
             self._requests.pop(number, None)
-            error = None if done.cancelled() else done.exception()
+            error = None if future.cancelled() else future.exception()
             if isinstance(error, PalioError):
                 failed(error)
+            elif not future.cancelled():
+                done(future.result())
 
         future.add_done_callback(answered)
         self.say(frame)
@@ -131,7 +143,7 @@ class Connection:
             while self._channel is not None and self._channel.is_full:
                 self._room.clear()
                 await self._room.wait()
-        self.say(frame)
+        self.say(self._fitting(frame))
 
     def say(self, frame: bytes) -> None:
         """Send now, if there is a connection."""
@@ -146,6 +158,17 @@ class Connection:
     @property
     def window(self) -> int:
         return self.welcome.window if self.welcome is not None else 1
+
+    def check_event(self, size: int) -> None:
+        """LimitReached for an event that the broker would not let in."""
+        if self.welcome is not None and size > self.welcome.longest_event:
+            raise LimitReached("event_bytes", self.welcome.longest_event, f"an event of {size:,} bytes")
+
+    def _fitting(self, frame: bytes) -> bytes:
+        """A frame that the broker would read: one that is too long would only end the connection."""
+        if self.welcome is not None and len(frame) > self.welcome.longest_frame:
+            raise LimitReached("frame_bytes", self.welcome.longest_frame, f"a message of {len(frame):,} bytes")
+        return frame
 
     def _flush(self) -> None:
         self._buffered = 0
@@ -239,7 +262,7 @@ class Connection:
                 self._answer(said.request, error_of(said.kind, said.reason))
             elif kind is protocol.StatusAnswer:
                 self._answer(said.request, said.status)
-            elif kind is protocol.LogAnswer:
+            elif kind is protocol.LogAnswer or kind is protocol.Elsewhere:
                 self._answer(said.request, said)
             elif kind is protocol.ReplayAnswer:
                 self._answer(said.request, said.past)
@@ -277,10 +300,11 @@ class Connection:
         self._buffered = 0
         self._ready.clear()
         self._room.set()
-        error = _why(channel.said, str(self.address), reason)
+        error = channel.failure or _why(channel.said, str(self.address), reason)
         if self._greeting is not None and not self._greeting.done():
             self._greeting.set_exception(error)
-        elif self._closing or not self._patience or isinstance(error, LimitReached | NotPermitted):
+        elif self._closing or not self._patience or isinstance(error, LimitReached | NotPermitted | WireError):
+            # Whoever says the same again over another connection hears the same again.
             self._give_up(error)
         else:
             self._returning = asyncio.get_running_loop().create_task(self._return(), name="palio reconnects")
@@ -307,6 +331,8 @@ def error_of(kind: Failure, reason: str) -> PalioError:
             return _told(StoreFull, reason)
         case "wire":
             return WireError(reason)
+        case "away":
+            return _told(HomeAway, reason)
     return Refused(reason)
 
 

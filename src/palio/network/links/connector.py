@@ -18,9 +18,9 @@ from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.links.tcp import TcpLink
 
-_FIRST: Final = 0.1
-_SLOWEST: Final = 10.0
-_PATIENCE: Final = 10.0  # seconds in which a connection must be made
+FIRST_PAUSE: Final = 0.1
+LONGEST_PAUSE: Final = 10.0
+PATIENCE: Final = 10.0  # seconds in which a connection must be made
 log = logging.getLogger("palio.links")
 
 
@@ -33,7 +33,6 @@ class Connector:
         link: TcpLink,
         heartbeat: float,
         tls: Callable[[], ssl.SSLContext],
-        limit: int,
         random: Random,
     ) -> None:
         self.address = address
@@ -41,7 +40,6 @@ class Connector:
         self.reason = "not yet connected"  # why there is no connection, where there is none
         self._heartbeat = heartbeat
         self._tls = tls
-        self._limit = limit
         self._random = random
         self._broken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -60,32 +58,32 @@ class Connector:
         self._broken.set()
 
     async def _keep(self) -> None:
-        pause = _FIRST
+        pause = FIRST_PAUSE
         while True:
             self._broken.clear()
             try:
                 await self._dial()
             except (OSError, ssl.SSLError, TimeoutError) as error:
-                self._say(_why(error))
+                self._say(why(error))
             else:
                 await self._until_greeted()
                 if self.link.is_up:
-                    pause = _FIRST
+                    pause = FIRST_PAUSE
                     self.reason = ""
                     log.info("linked", extra={"address": str(self.address), "neighbour": self.link.neighbour})
                     await self._broken.wait()
                 self._say(self.reason)
             await asyncio.sleep(pause * self._random.uniform(0.5, 1.5))
-            pause = min(2 * pause, _SLOWEST)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _dial(self) -> None:
         loop = asyncio.get_running_loop()
         context = self._tls() if self.address.is_secure else None
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(PATIENCE):
             await loop.create_connection(self._channel, self.address.host, self.address.port, ssl=context)
 
     def _channel(self) -> Channel:
-        return Channel(self.link, self._heartbeat, self._limit, self.link.host)
+        return Channel(self.link, self._heartbeat, turn=self.link.host)
 
     async def _until_greeted(self) -> None:
         """Until the neighbour said who it is, or the connection broke."""
@@ -103,9 +101,10 @@ class Connector:
     _said = ""
 
 
-def _why(error: BaseException) -> str:
+def why(error: BaseException) -> str:
+    """Why there is no connection, for people."""
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there"
     if isinstance(error, TimeoutError):
-        return f"no answer within {_PATIENCE:g} seconds"
+        return f"no answer within {PATIENCE:g} seconds"
     return str(error) or type(error).__name__

@@ -1,7 +1,8 @@
 """A link over datagrams: the session of `routing.datagram` repairs what they lose, double and reorder.
 
-A datagram cannot prove who sent it, so both ends must be on this machine. Either end says something at least once in a
-heartbeat; after three without a word the link is taken for broken, and whoever dialled it greets again.
+A plain datagram cannot prove who sent it, so both ends must be on this machine, and trust all that is there; `sealed`
+is for all others. Either end says something at least once in a heartbeat; after three without a word the link is taken
+for broken, and whoever dialled it greets again.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from palio.errors import InvalidArgument, PalioError
+from palio.errors import PalioError
 from palio.network import protocol
-from palio.network.addresses import Address
 from palio.network.protocol import GOODBYE, PING, Goodbye, Ping
+from palio.network.security.sealing import OVERHEAD
 from palio.routing import codec
 from palio.routing.effects import Lane
 from palio.routing.frames import Hello
@@ -25,36 +26,28 @@ from palio.routing.node import Arrived, Connected, Disconnected
 if TYPE_CHECKING:
     from palio.network.host import Host
 
-LARGEST: Final = 65_507  # bytes of a datagram over IPv4
+LARGEST: Final = 65_507 - OVERHEAD  # bytes of a datagram over IPv4, less those of a seal
 _PATIENCE: Final = 3  # heartbeats of silence
 _AT_ONCE: Final = 64  # datagrams between two pauses
 _PAUSE: Final = 0.002  # seconds
 _RECEIVING: Final = 4 * 1024 * 1024  # bytes that a socket should hold; the system may give less
-_Place: TypeAlias = tuple[Any, ...]
+Place: TypeAlias = tuple[Any, ...]
 log = logging.getLogger("palio.links")
-
-
-def check_udp(address: Address, is_open: bool) -> None:
-    """InvalidArgument for an address at which datagrams could come from strangers."""
-    if not address.is_loopback:
-        raise InvalidArgument(f"{address}: datagrams prove nothing about who sent them, so they stay on this machine")
-    if not is_open:
-        raise InvalidArgument(f"{address}: a datagram has no token; link with palio:// or palio+tls://")
 
 
 class UdpLink:
     """One end of a link. `place` is where the other end is; None where it dials, and the socket knows."""
 
-    def __init__(self, host: Host, number: int, where: str, heartbeat: float, dials: bool) -> None:
+    def __init__(self, host: Host, number: int, where: str, heartbeat: float) -> None:
         self.number = number
         self.where = where
         self.neighbour = 0
         self.reason = "no answer yet"
-        self.place: _Place | None = None
+        self.place: Place | None = None
         self._host = host
         self._heartbeat = heartbeat
-        self._dials = dials
-        self._transport: Any = None
+        self.broken: Callable[[], object] | None = None  # what is called when it broke
+        self.transport: Any = None
         self._out: deque[bytes] = deque()
         self._is_pacing = False
         self._silent = 0
@@ -63,7 +56,7 @@ class UdpLink:
 
     @property
     def is_open(self) -> bool:
-        return self._transport is not None
+        return self.transport is not None
 
     @property
     def is_up(self) -> bool:
@@ -71,11 +64,11 @@ class UdpLink:
 
     waiting = 0  # nothing waits here: the session keeps what is not acknowledged
 
-    def open(self, transport: Any, place: _Place | None = None) -> None:
+    def open(self, transport: Any, place: Place | None = None) -> None:
         """Begin, or begin anew with another place."""
-        if self._transport is not None:
+        if self.transport is not None:
             self.stop(_AGAIN)
-        self._transport, self.place = transport, place
+        self.transport, self.place = transport, place
         self._silent = 0
         self._host.give(Connected(self.number, datagrams=True))
         self._timer = asyncio.get_running_loop().call_later(self._heartbeat, self._beat)
@@ -91,7 +84,7 @@ class UdpLink:
             self._host.give(Arrived(self.number, data, self._host.now()))
 
     def transmit(self, data: bytes, lane: Lane) -> None:
-        if self._transport is None:
+        if self.transport is None:
             self._host.drops["lost with its link"] += 1
         elif len(data) > LARGEST:
             self._host.drops["larger than a datagram"] += 1
@@ -103,8 +96,8 @@ class UdpLink:
 
     def _send_some(self) -> None:
         """Send, and after a few datagrams let the other end read: what its socket cannot hold is lost."""
-        for _ in range(min(_AT_ONCE, len(self._out)) if self._transport is not None else 0):
-            self._transport.sendto(self._out.popleft(), self.place)
+        for _ in range(min(_AT_ONCE, len(self._out)) if self.transport is not None else 0):
+            self.transport.sendto(self._out.popleft(), self.place)
         self._is_pacing = bool(self._out)
         if self._is_pacing:
             asyncio.get_running_loop().call_later(_PAUSE, self._send_some)
@@ -114,16 +107,16 @@ class UdpLink:
 
     def stop(self, reason: str = "the broker is stopping") -> None:
         """Take leave."""
-        if self._transport is None:
+        if self.transport is None:
             return
         if reason != _AGAIN:
-            self._transport.sendto(protocol.encode(Goodbye("unavailable", reason)), self.place)
+            self.transport.sendto(protocol.encode(Goodbye("unavailable", reason)), self.place)
         self._end()
 
     def _end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._transport = None
+        self.transport = None
         self._out.clear()
         self.neighbour = 0
         self._host.give(Disconnected(self.number))
@@ -132,38 +125,43 @@ class UdpLink:
         if reason != self.reason:
             log.warning("no link", extra={"address": self.where, "reason": reason})
         self.reason = reason
-        transport, place = self._transport, self.place
-        if transport is None:
+        if self.transport is None:
             return
         self._end()
-        if self._dials:
-            asyncio.get_running_loop().call_later(self._heartbeat, self._dial_again, transport, place)
-
-    def _dial_again(self, transport: Any, place: _Place | None) -> None:
-        if self._transport is None and not transport.is_closing():
-            self.open(transport, place)
+        if self.broken is not None:
+            self.broken()
 
     def _beat(self) -> None:
         self._silent += 1
-        if self._silent > _PATIENCE and self.neighbour:
-            self._broke(f"nothing was heard for {_PATIENCE * self._heartbeat:g} seconds")
+        if self._silent > _PATIENCE:
+            heard = f"nothing was heard for {_PATIENCE * self._heartbeat:g} seconds"
+            self._broke(heard if self.neighbour else self.reason)
             return
-        if self._transport is not None:
-            self._transport.sendto(_PING, self.place)
+        if self.transport is not None:
+            self.transport.sendto(_PING, self.place)
         self._timer = asyncio.get_running_loop().call_later(self._heartbeat, self._beat)
 
 
 class Dialled(asyncio.DatagramProtocol):
     """A socket for one link, from the end that dials."""
 
-    def __init__(self, link: UdpLink) -> None:
+    def __init__(self, link: UdpLink, pause: float) -> None:
+        """After `pause` seconds a link that broke is dialled again."""
         self._link = link
+        self._pause = pause
+        self._transport: Any = None
+        link.broken = lambda: asyncio.get_running_loop().call_later(self._pause, self._dial)
 
     def connection_made(self, transport: Any) -> None:
-        _widen(transport)
-        self._link.open(transport)
+        widen(transport)
+        self._transport = transport
+        self._dial()
 
-    def datagram_received(self, data: bytes, addr: _Place) -> None:
+    def _dial(self) -> None:
+        if not self._link.is_open and not self._transport.is_closing():
+            self._link.open(self._transport)
+
+    def datagram_received(self, data: bytes, addr: Place) -> None:
         self._link.received(data)
 
     def error_received(self, exc: Exception) -> None:
@@ -171,31 +169,32 @@ class Dialled(asyncio.DatagramProtocol):
 
 
 class Listening(asyncio.DatagramProtocol):
-    """A socket that others dial. `links` makes a link for a neighbour, or finds the one that it has."""
+    """A socket that others dial. `dialled` makes or finds a neighbour's link, or None where it may have none."""
 
-    def __init__(self, links: Callable[[int, str], UdpLink]) -> None:
-        self._links = links
-        self._of: dict[_Place, UdpLink] = {}
+    def __init__(self, dialled: Callable[[int, str], UdpLink | None]) -> None:
+        self._dialled = dialled
+        self._of: dict[Place, UdpLink] = {}
         self._transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
-        _widen(transport)
+        widen(transport)
         self._transport = transport
 
-    def datagram_received(self, data: bytes, addr: _Place) -> None:
+    def datagram_received(self, data: bytes, addr: Place) -> None:
         link = self._of.get(addr)
         if link is None or link.place != addr or not link.is_open:
             node = node_of(data)
-            if node is None:
+            link = None if node is None else self._dialled(node, f"{addr[0]}:{addr[1]}")
+            if link is None:
                 return  # of a link that is over, or of nobody
-            link = self._links(node, f"{addr[0]}:{addr[1]}")
             self._of = {place: each for place, each in self._of.items() if each is not link}
             self._of[addr] = link
             link.open(self._transport, addr)
         link.received(data)
 
 
-def _widen(transport: Any) -> None:
+def widen(transport: Any) -> None:
+    """Let a socket hold what comes while the broker is busy."""
     transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVING)
 
 

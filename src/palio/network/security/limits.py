@@ -14,6 +14,7 @@ from palio.errors import InvalidArgument, LimitReached
 from palio.events import Limits as EventLimits
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
+from palio.routing.codec import LONGEST_FRAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,12 @@ class Limits:
     """Events that it may publish at once, after a while without any."""
     event: EventLimits = field(default_factory=lambda: EventLimits(json_bytes=1024 * 1024))
     """Size, depth and width of one event."""
+
+    @property
+    def event_bytes(self) -> int:
+        """Bytes of an event as it is kept and sent: whoever lets it in can hand it on, with all that is written on its
+        envelope, over links and to clients whose own bounds are others."""
+        return min(self.event.json_bytes, self.frame_bytes // 2, LONGEST_FRAME // 2)
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -283,6 +283,11 @@ class Keeping:
         return self._awaited.logs()
 
     @property
+    def homes(self) -> list[int]:
+        """All brokers that are known to have durable subscriptions, here, away or not."""
+        return self._awaited.homes()
+
+    @property
     def _is_whole(self) -> bool:
         """Whether an event that is routed now reaches everyone that it is for."""
         return self._awaited.all_in(self._reachable) and self._echo.holds(self._reachable.grown)

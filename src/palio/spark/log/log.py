@@ -155,11 +155,12 @@ class SubscriptionLog:
             version = self.version
             if not self._staged and version:
                 return version
-            self._check(version)
-            head = self.head(version)
-            # Time does not run backwards in a log, whatever the clocks of its writers say.
-            moment = datetime.now(UTC) if head.time is None else max(datetime.now(UTC), head.time)
-            data, made = write_version(version + 1, moment, head.digest, self._changes(version))
+            try:
+                data, made = self._next(version)
+            except VersionNotKept:  # others have gone on, and compacted
+                if self.version == version:
+                    raise
+                continue
             if self._place.create(_name(_CHANGES, made.number), data) and not self._came_too_late(made):
                 self._latest = made.number
                 self._head = Head(made.number, made.time, made.digest)
@@ -167,6 +168,14 @@ class SubscriptionLog:
                 self._staged.clear()
                 return made.number
             time.sleep(random.uniform(0, 0.01))
+
+    def _next(self, version: int) -> tuple[bytes, Version]:
+        """What was gathered as the version after this one."""
+        self._check(version)
+        head = self.head(version)
+        # Time does not run backwards in a log, whatever the clocks of its writers say.
+        moment = datetime.now(UTC) if head.time is None else max(datetime.now(UTC), head.time)
+        return write_version(version + 1, moment, head.digest, self._changes(version))
 
     def _came_too_late(self, made: Version) -> bool:
         """Whether the number of a version had been another's, and its file compacted away before this one's was made.
@@ -198,13 +207,25 @@ class SubscriptionLog:
         version = self.version
         if not version:
             return
-        if not self._is_sound(version):
-            data = write_snapshot(self.at(version))
-            self._place.remove(_name(_SNAPSHOTS, version))  # where one is there, it is damaged
-            self._place.create(_name(_SNAPSHOTS, version), data)
+        try:
+            self._write_snapshot(version)
+        except VersionNotKept:  # others have gone on, and compacted
+            if self.version == version:
+                raise
+            self.compact(keep)
+            return
         self._remove_before(self._in_force(datetime.now(UTC) - keep))
         for folder in (_CHANGES, _SNAPSHOTS):
             self._place.sweep(folder)
+
+    def _write_snapshot(self, version: int) -> None:
+        if self._is_sound(version):
+            return
+        name, data = _name(_SNAPSHOTS, version), write_snapshot(self.at(version))
+        # One that is sound by now is another's, who may have removed already what it stands for.
+        if not self._place.create(name, data) and not self._is_sound(version):
+            self._place.remove(name)
+            self._place.create(name, data)
 
     def _remove_before(self, oldest: int) -> None:
         """Remove the files that no version from the oldest on needs: those before the last snapshot up to it."""
