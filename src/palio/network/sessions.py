@@ -20,7 +20,7 @@ from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
 from palio.network.publishing import Answered, Publishing, error_of, waiter
 from palio.network.security.grants import effective, may_hear, revised
-from palio.network.security.limits import Limits, check_filter
+from palio.network.security.limits import Limits, joined
 from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
 from palio.network.settling import Settling
@@ -108,7 +108,7 @@ class Session:
         """Deliver what matches, and what this client may see."""
         if name in self.outlets:
             raise Refused(f"there is a subscription {name!r} already")
-        granted = check_filter(effective(wanted, self.principal), self._limits)
+        granted = effective(wanted, self.principal, self._limits)
         self._shares.subscriptions.take(self.principal.name)
         if durable:
             self.outlets[name] = DurableOutlet(self._host, self._store, self, name, credit)
@@ -156,7 +156,7 @@ class Session:
         """This client is going to publish what matches."""
         if name not in self._advertised:
             self._check_room()
-        granted = check_filter(offered & self.principal.may_publish, self._limits)
+        granted = joined(offered, self.principal.may_publish, self._limits)
         self._advertised.add(name)
         self._ask(clients.AdvertiseClient(name, granted))
 
@@ -224,14 +224,8 @@ class Session:
         subscribing, self._subscribing = self._subscribing, {}
         for answered in subscribing.values():
             answered(gone)
-        # One by one, behind what may still be under way to the disk.
         for name in list(self.outlets):
-            if isinstance(self.outlets[name], DurableOutlet):
-                self.detach(name)
-            else:
-                self.request_unsubscription(name)
-        for name in list(self._advertised):
-            self.unadvertise(name)
+            self.detach(name)
         self._host.clients.pop(self.client, None)
         self._host.give(ClientGone(self.client))
         self._publishing.close(gone)

@@ -124,7 +124,7 @@ class Broker:
             self._replays,
             self.claims,
         )
-        self._requests = Requests(self._carry_out, tokens)
+        self._requests = Requests(self._carry_out, self._serving.gone, tokens)
         self._unanswered: list[tuple[int, EventId]] = []  # questions that wait until homes are on disk
         self._jobs = 0
         self._effects: list[Effect] = []
@@ -254,10 +254,6 @@ class Broker:
 
     # Clients
 
-    def _client_gone(self, gone: ClientGone) -> None:
-        for request in self._serving.gone(gone.client):
-            self._requests.take(gone.client, request)
-
     def _persisted(self, persisted: Persisted) -> None:
         self._requests.written(persisted.token)
         self._effects += self._keeping.written(persisted.token)
@@ -284,7 +280,7 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], Handled]]] = {
     Requested: lambda broker, asked: broker._requests.take(asked.client, asked.request),
     LinkUp: Broker._link_up,
     LinkDown: Broker._link_down,
-    ClientGone: Broker._client_gone,
+    ClientGone: lambda broker, gone: broker._requests.leave(gone.client),
     Persisted: Broker._persisted,
     NotPersisted: Broker._not_persisted,
     QueueFull: lambda broker, full: broker._keeping.filled(full),

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from math import inf, prod
+from typing import Final
 
 from palio.errors import InvalidArgument, LimitReached
 from palio.events import Limits as EventLimits
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
 from palio.routing.codec import LONGEST_FRAME
+
+LONG: Final = 1_024  # bytes of a message, or characters of a condition, that are read beside the loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,28 @@ def check_filter(wanted: Filter, limits: Limits) -> Filter:
     if _conjunctions(wanted.tree) > most:
         raise LimitReached("filter_conjunctions", most, "a condition that is too many alternatives, written out")
     return wanted
+
+
+def joined(wanted: Filter, grant: Filter, limits: Limits) -> Filter:
+    """What is both wanted and granted, as it would be kept; LimitReached where that is too much.
+
+    For long filters that takes up to seconds. So it is remembered for the last of them: whoever asks in another thread
+    first does not keep the loop from its work.
+    """
+    if len(str(wanted)) <= LONG:
+        return check_filter(wanted & grant, limits)
+    found = _joined(wanted, grant, limits)
+    if isinstance(found, LimitReached):
+        raise found.with_traceback(None)
+    return found
+
+
+@lru_cache(64)
+def _joined(wanted: Filter, grant: Filter, limits: Limits) -> Filter | LimitReached:
+    try:
+        return check_filter(wanted & grant, limits)
+    except LimitReached as error:
+        return error
 
 
 def _conjunctions(node: Node) -> int:
