@@ -20,7 +20,7 @@ from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
 from palio.network.publishing import Answered, Publishing, error_of, waiter
 from palio.network.security.grants import effective, may_hear, revised
-from palio.network.security.limits import Limits, check_filter
+from palio.network.security.limits import Limits, joined
 from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
 from palio.network.settling import Settling
@@ -109,7 +109,7 @@ class Session:
         """Deliver what matches, and what this client may see."""
         if name in self.outlets:
             raise Refused(f"there is a subscription {name!r} already")
-        granted = check_filter(effective(wanted, self.principal), self._limits)
+        granted = effective(wanted, self.principal, self._limits)
         self._shares.subscriptions.take(self.principal.name)
         if durable:
             self.outlets[name] = DurableOutlet(self._host, self._store, self, name, credit)
@@ -162,7 +162,7 @@ class Session:
         """This client is going to publish what matches."""
         if name not in self._advertised:
             self._check_room()
-        granted = check_filter(offered & self.principal.may_publish, self._limits)
+        granted = joined(offered, self.principal.may_publish, self._limits)
         self._advertised.add(name)
         self._ask(clients.AdvertiseClient(name, granted))
 
