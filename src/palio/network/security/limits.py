@@ -12,12 +12,14 @@ from functools import lru_cache
 from math import inf, prod
 from typing import Final
 
-from palio.errors import InvalidArgument, LimitReached
+from palio.errors import LimitReached
 from palio.events import Limits as EventLimits
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
+from palio.network.choices import check_lowest, check_positive
 from palio.routing.codec import LONGEST_FRAME
 
+_GREETING: Final = 512  # bytes without which nobody could say who it is
 LONG: Final = 1_024  # bytes of a message, or characters of a condition, that are read beside the loop
 
 
@@ -53,10 +55,8 @@ class Limits:
         return min(self.event.json_bytes, self.frame_bytes // 2, LONGEST_FRAME // 2)
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name != "event" and (type(value) not in (int, float) or not value > 0):
-                raise InvalidArgument(f"{each.name} must be a positive number, not {value!r}")
+        check_positive(self, *(each.name for each in fields(self) if each.name != "event"))
+        check_lowest(self, frame_bytes=_GREETING)
 
 
 def check_condition(text: str, limits: Limits) -> str:
