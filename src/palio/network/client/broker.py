@@ -25,6 +25,7 @@ from palio.network.protocol import (
     Cancelled,
     Delivery,
     Dropped,
+    Elsewhere,
     Failed,
     Forget,
     LogQuery,
@@ -281,6 +282,8 @@ class Broker:
             stream.put(said.body, (said.name,), said.number)
         elif kind is Cancelled:
             stream.cancelled(said.name)
+        elif kind is Elsewhere:
+            stream.move(said)
         elif kind is Dropped:
             stream.dropped = said.events
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Self, get_args
 
 from palio.errors import InvalidArgument, PalioError
 from palio.events import Event
 from palio.network import protocol
 from palio.network.client.received import ReceivedEvent, nothing_to_tell, read_received
-from palio.network.protocol import More, Overflow
+from palio.network.protocol import Elsewhere, More, Overflow
 from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Stream:
         self._streams = broker.streams
         self._waiting: deque[tuple[bytes | Event, tuple[str, ...], int]] = deque()
         self._taken = 0
+        self._acknowledges: Callable[[int], Awaitable[None]] = nothing_to_tell
         self._listeners: list[asyncio.Future[None]] = []
         self._failure: PalioError | None = None
         self._was_entered = False
@@ -55,7 +57,7 @@ class Stream:
         if self._taken >= ROOM // 2:
             self._connection.say(protocol.encode(More(self.name, self._taken)))
             self._taken = 0
-        return read_received(sent, subscriptions, number, self._acknowledge if number else nothing_to_tell)
+        return read_received(sent, subscriptions, number, self._acknowledges if number else nothing_to_tell)
 
     async def _something(self) -> None:
         """Wait for an event or for the end; of several that wait, all look."""
@@ -69,9 +71,6 @@ class Stream:
             if not each.done():
                 each.set_result(None)
 
-    async def _acknowledge(self, number: int) -> None:
-        """An event is dealt with, whose subscription wants to know."""
-
     # What the connection does
 
     def put(self, sent: bytes | Event, subscriptions: tuple[str, ...], number: int = 0) -> None:
@@ -81,6 +80,9 @@ class Stream:
 
     def cancelled(self, name: str) -> None:
         """The last publisher is gone that could have served a subscription."""
+
+    def move(self, where: Elsewhere) -> None:
+        """The broker says that a durable subscription goes on somewhere else."""
 
     def resubscribe(self) -> None:
         """Ask again over a new connection."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,7 @@ from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
+    from palio.network.client.connection import Connection
 
 _JOURNEY: Final = 4  # brokers that are asked one after the other
 
@@ -40,6 +42,7 @@ class Subscription(Stream):
         self.is_durable = durable
         self.on_cancel = on_cancel
         self._broker = broker  # where it was asked for
+        self._acknowledges = partial(self._acknowledge, self._connection)
         self._confirm: Confirm = confirm
         self._queue = queue
         self._overflow = overflow
@@ -71,6 +74,7 @@ class Subscription(Stream):
             self._streams.forget(self.name)
             home = await self._broker.at_home(self.name, answer.homes)
             self._connection, self._streams = home.connection, home.streams
+            self._acknowledges = partial(self._acknowledge, self._connection)
             self._streams.move(self.name, self)
             answer = await self._connection.ask(self._request)
         if answer is not None:
@@ -94,7 +98,9 @@ class Subscription(Stream):
         self._forget()
         await self._connection.ask(lambda number: Unsubscribe(number, self.name))
 
-    async def _acknowledge(self, number: int) -> None:
+    async def _acknowledge(self, home: Connection, number: int) -> None:
+        if home is not self._connection:
+            return  # another home counts otherwise; what is not acknowledged comes again
         if not self._done:
             asyncio.get_running_loop().call_soon(self._tell)
         self._done.append(number)
@@ -110,13 +116,23 @@ class Subscription(Stream):
     def resubscribe(self) -> None:
         """Ask again over a new connection; the broker has room for what is not waiting here."""
         if self.is_durable:
-            self._waiting.clear()  # what was not acknowledged comes again
-            self._done.clear()
+            self._start_over()
         if not self._is_standing:
             return
         self._taken = 0
         self._is_standing = False
         self._connection.post(self._request, self.fail, self._answered)
+
+    def _start_over(self) -> None:
+        """What was not acknowledged comes again."""
+        self._waiting.clear()
+        self._done.clear()
+
+    def move(self, where: Elsewhere) -> None:
+        """The broker says that a durable subscription goes on somewhere else."""
+        self._start_over()
+        self._is_standing = False
+        self._answered(where)
 
     def _answered(self, answer: Elsewhere | None) -> None:
         if answer is None:
