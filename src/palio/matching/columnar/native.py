@@ -20,6 +20,8 @@ from typing import Any, Final, TypeVar, cast
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from llvmlite import ir
 from numba import njit, types
+from numba.core import config
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -28,11 +30,13 @@ I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 LANES: Final = 16  # entries tested at once against values looked up one by one
 WIDE_LANES: Final = 32  # entries tested at once against one value
 _LLVM: Final = llvm.llvm_version_info[0]
+# What the code may use that Numba makes: what the processor has, or what the environment says.
+_GIVEN: Final = getattr(config, "CPU_FEATURES", None)
+_FEATURES: Final = frozenset(cast(Any, get_host_cpu_features)().split(",") if _GIVEN is None else _GIVEN.split(","))
 # A processor with this instruction packs the chosen ones of sixteen integers at once; LLVM names it since 20.
-_FEATURES: Final = llvm.get_host_cpu_features()
-_CAN_PACK: Final = _LLVM >= 20 and bool(_FEATURES.get("avx512f"))
+_CAN_PACK: Final = _LLVM >= 20 and "+avx512f" in _FEATURES
 # One with this one looks up thirty-two values at once in a table that fits two registers.
-CAN_LOOK_UP: Final = bool(_FEATURES.get("avx512bw"))
+CAN_LOOK_UP: Final = "+avx512bw" in _FEATURES
 FEW: Final = 64  # values of such a table
 _jit: Any = njit
 
