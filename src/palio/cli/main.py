@@ -79,8 +79,8 @@ class Commands(click.Group):
                 sys.stdout.flush()
         except PalioError as error:
             _fail(ctx, error)
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+        except KeyboardInterrupt as interrupt:
+            click.echo(str(interrupt) or "interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
             from palio.cli.terminal import drop_output

@@ -263,6 +263,11 @@ def rate(count: float, seconds: float) -> str:
     return f"{round(each, -digits):,.0f}"
 
 
+def percent(share: float) -> str:
+    """A share, to three digits."""
+    return f"{100 * share:.3g} %"
+
+
 def duration(seconds: float) -> str:
     """A time as one says it."""
     if seconds < 0.001:

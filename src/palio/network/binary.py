@@ -97,6 +97,7 @@ class BinaryClient:
         session.woken = self._pump
         session.ended = self._ended
         session.cancelled = self._cancelled
+        session.moved = self._moved
         session.unasked = partial(self._answered, 0)
         welcome = Welcome(
             protocol.VERSION,
@@ -253,6 +254,9 @@ class BinaryClient:
 
     def _cancelled(self, name: str) -> None:
         self._channel.send(protocol.encode(Cancelled(name)))
+
+    def _moved(self, where: LivesElsewhere) -> None:
+        self._channel.send(protocol.encode(Elsewhere(0, where.homes, where.subscription)))
 
     def _ended(self, error: PalioError) -> None:
         self._channel.close(kind_of(error), str(error))

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from palio.errors import LimitReached, PalioError, Refused
+from palio.errors import LimitReached, LivesElsewhere, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.asking import Asking
 from palio.network.durable import DurableOutlet
-from palio.network.homes import Claiming
+from palio.network.homes import Claiming, addresses
 from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
 from palio.network.publishing import Answered, Publishing, error_of, waiter
@@ -27,7 +27,7 @@ from palio.network.settling import Settling
 from palio.routing import clients, codec
 from palio.routing.clients import Answer, ClientRequest, Confirm
 from palio.routing.effects import ClientGone, Requested
-from palio.routing.messages import Publish
+from palio.routing.messages import Lives, Publish
 
 if TYPE_CHECKING:
     from palio.network.host import Host
@@ -72,6 +72,7 @@ class Session:
         self.woken: Callable[[], None] = self._wake
         self.ended: Callable[[PalioError], None] = lambda reason: self._wake()
         self.cancelled: Callable[[str], None] = lambda name: None
+        self.moved: Callable[[LivesElsewhere], None] = lambda where: self.end(str(where))
         self.failure: PalioError | None = None
         self._host = host
         self._store = store
@@ -147,6 +148,11 @@ class Session:
         self._subscribing.pop(name, None)
         self._host.unblock(outlet)
         outlet.leave()
+
+    def move(self, name: str, homes: Iterable[Lives]) -> None:
+        """The client is to go on with a durable subscription at another broker."""
+        self.detach(name)
+        self.moved(LivesElsewhere(name, addresses(homes)))
 
     def _owner(self, name: str) -> str:
         outlet = self.outlets.get(name)
