@@ -43,6 +43,14 @@ def describe_api() -> _Json:
                 "delete": _one("End a subscription", "204"),
             },
             "/dead-letters": {"get": _dead_letters()},
+            "/dead-letters/{number}": {
+                "parameters": [_in_path("number")],
+                "delete": _one("Let go of what could not be delivered; for admins", "204"),
+            },
+            "/dead-letters/{number}/send": {
+                "parameters": [_in_path("number")],
+                "post": _one("Send to its sink again what could not be delivered; for admins", "204"),
+            },
             "/status": {"get": _answer("How the broker is; needs a grant", "application/json", {"type": "object"})},
             "/metrics": {"get": _answer("Metrics for Prometheus; needs a grant", "text/plain", {"type": "string"})},
             "/health": {"get": _open("Whether the broker answers at all", {"200"})},
