@@ -134,6 +134,7 @@ def test_a_subscription_can_be_read_replaced_and_ended() -> None:
             assert (await client.get("/subscriptions")).json() == [made]
             again = await client.post("/subscriptions", json={"sink": there.url, "protocol": "HTTP", "id": "mine"})
             assert again.status_code == 409
+            assert "use PUT to change it" in again.json()["detail"]
             changed = {"sink": there.url, "protocol": "HTTP", "config": {"where": "data.n = 2"}}
             assert (await client.put(place, json=changed)).status_code == 200
             assert (await client.put(place, json={**changed, "id": "other"})).status_code == 400
@@ -208,6 +209,9 @@ def test_what_is_not_taken_is_sent_again_and_is_a_dead_letter_in_the_end() -> No
             assert [each["subscription"] for each in letters] == ["mine"] * 3
             assert "answered 500, after 3 attempts" in letters[0]["reason"]
             assert all("/elsewhere" not in head for head in there.requests)
+            metrics = (await client.get("/metrics")).text
+            assert "palio_dead_letters 3" in metrics
+            assert 'palio_dropped_total{reason="not taken by a sink"} 3' in metrics
 
     run(test)
 
