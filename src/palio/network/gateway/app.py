@@ -35,7 +35,7 @@ from palio.network.gateway.streaming import read_last_id, stream
 from palio.network.gateway.subscriptions import PushSubscriptions
 from palio.network.gateway.tickets import SECONDS
 from palio.network.gateway.websocket import Conversation
-from palio.network.homes import subscribe_durably
+from palio.network.homes import check_home, subscribe_durably
 from palio.network.security.grants import check_operator, check_status
 from palio.network.security.limits import check_condition
 from palio.network.security.principals import Principal
@@ -191,12 +191,22 @@ class Gateway:
     async def _acknowledge(self, request: Request, principal: Principal) -> Response:
         name = check_subscription_name(request.path_params["name"])
         last = read_last_id(request.query_params.get("through"))
+        await self._check_home(principal, name)
         acknowledge_through(self._server.host, self._server.store, principal, name, last)
         return Response(status_code=204)
 
     async def _forget(self, request: Request, principal: Principal) -> Response:
-        end_durable(self._server.host, principal, check_subscription_name(request.path_params["name"]))
+        name = check_subscription_name(request.path_params["name"])
+        await self._check_home(principal, name)
+        end_durable(self._server.host, principal, name)
         return Response(status_code=204)
+
+    async def _check_home(self, principal: Principal, name: str) -> None:
+        session = self._server.open_session(principal, "http")
+        try:
+            await check_home(session, name)
+        finally:
+            self._server.left(session, "checked")
 
     async def _ticket(self, request: Request, principal: Principal) -> Response:
         return JSONResponse({"ticket": self._callers.ticket(principal), "seconds": SECONDS}, 201)

@@ -170,7 +170,11 @@ def _create_subscription() -> _Json:
 def _one(summary: str, status: str, gives: str | None = None, *, takes: str | None = None) -> _Json:
     content = {"application/json": _of(gives)} if gives else None
     body = {"requestBody": {"required": True, "content": {"application/json": _of(takes)}}} if takes else {}
-    return {"summary": summary, **body, "responses": _responses(status, "Done.", content, "404", "408", "422")}
+    return {
+        "summary": summary,
+        **body,
+        "responses": _responses(status, "Done.", content, "404", "408", "421", "422", "503"),
+    }
 
 
 def _dead_letters() -> _Json:
