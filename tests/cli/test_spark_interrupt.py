@@ -44,3 +44,20 @@ def test_a_job_ends_in_a_line_and_leaves_no_half(tmp_path: Path) -> None:
     assert faults == f"interrupted; nothing was written to {out}/events\n"
     assert said == ""
     assert not (tmp_path / "new").exists()
+
+
+def test_nor_does_one_that_is_starting_say_more(tmp_path: Path) -> None:
+    out = tmp_path / "work"
+    with running("generate", "eq", "--events", "1000", "--out", str(out), "--master", "local[2]") as process:
+        while b"java" not in children_of(process.pid):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        said, faults = process.communicate(timeout=60)
+    assert (process.returncode, said, faults) == (130, "", f"interrupted; nothing was written to {out}/events\n")
+    assert not out.exists()
+
+
+def children_of(pid: int) -> bytes:
+    """The commands of the processes that a process has started."""
+    return subprocess.run(["ps", "-o", "args=", "--ppid", str(pid)], capture_output=True, check=False).stdout

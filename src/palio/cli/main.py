@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "convert": "Write subscriptions in another language.",
     "serve": "Run a broker: subscriptions and events over the network.",
     "subscribe": "Print events that match a condition as they come.",
+    "unsubscribe": "End a durable subscription, with all events that wait for it.",
     "publish": "Send events to a broker.",
     "advertise": "Say what is going to be published, where a network wants that.",
     "status": "Say how a broker is: neighbours, clients, queues.",

@@ -26,6 +26,7 @@ from palio.errors import (
 )
 from palio.network import protocol
 from palio.network.channel import Channel
+from palio.network.durable import end_durable
 from palio.network.homes import request_durable
 from palio.network.protocol import (
     Acknowledge,
@@ -165,7 +166,10 @@ class BinaryClient:
         )
 
     def _unsubscribe(self, said: Unsubscribe) -> None:
-        self.session.request_unsubscription(said.name)
+        if said.name in self.session.outlets or not said.request:
+            self.session.request_unsubscription(said.name)
+        else:  # one whose client is not this one, or not here now
+            end_durable(self._server.host, self.session.principal, said.name)
         self._answered(said.request, None)
 
     def _detach(self, said: Detach) -> None:

@@ -146,6 +146,7 @@ def test_a_subscription_can_be_read_replaced_and_ended() -> None:
             assert (await client.get("/subscriptions")).json() == [made]
             again = await client.post("/subscriptions", json={"sink": there.url, "protocol": "HTTP", "id": "mine"})
             assert again.status_code == 409
+            assert "use PUT to change it" in again.json()["detail"]
             changed = {"sink": there.url, "protocol": "HTTP", "config": {"where": "data.n = 2"}}
             assert (await client.put(place, json=changed)).status_code == 200
             assert (await client.put(place, json={**changed, "id": "other"})).status_code == 400

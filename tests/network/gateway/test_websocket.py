@@ -100,8 +100,10 @@ def test_what_is_wrong_is_told_and_the_conversation_goes_on() -> None:
             async with talking(server) as talk:
                 await talk.socket.send(b"bytes")
                 await talk.hear("welcome")
+                assert (await talk.hear("problem"))["problem"]["status"] == 415
                 with pytest.raises(ConnectionClosed):
                     await talk.socket.recv()
+                assert talk.socket.close_code == 1003
             while server.sessions:
                 await asyncio.sleep(0.01)
 

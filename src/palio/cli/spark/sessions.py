@@ -29,38 +29,51 @@ def opened_session(master: str | None, settings: Mapping[str, str], times: Times
     """A session, stopped at the end; what it takes to start is `starting` in the times."""
     from palio.spark.session import open_session
 
-    with times.measure("starting"):
-        spark = open_session(master, settings)
-    with _quietly_interrupted(spark):
+    with _quietly_interrupted() as handler:
+        with times.measure("starting"):
+            spark = open_session(master, settings)
+        handler.take_over(spark)
         try:
             yield spark
         finally:
             spark.stop()
 
 
-@contextmanager
-def _quietly_interrupted(spark: SparkSession) -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+class _Handler:
+    """What is done at Ctrl-C."""
 
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    def __init__(self) -> None:
+        self._spark: SparkSession | None = None
+
+    def take_over(self, spark: SparkSession | None = None) -> None:
+        """Be the handler; again when Spark has started, because it makes its own the handler then."""
+        self._spark = spark
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self)
+
+    def __call__(self, number: int, frame: FrameType | None) -> NoReturn:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a second one does not wait
         logging.disable(logging.CRITICAL)
-        # In a thread of its own: the connection of this one waits for an answer.
-        cancelling = threading.Thread(target=_cancel, args=(spark,), daemon=True)
-        cancelling.start()
-        cancelling.join(_SECONDS_TO_CANCEL)
+        if self._spark is not None:
+            # In a thread of its own: the connection of this one waits for an answer.
+            cancelling = threading.Thread(target=_cancel, args=(self._spark,), daemon=True)
+            cancelling.start()
+            cancelling.join(_SECONDS_TO_CANCEL)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, interrupt)
+
+@contextmanager
+def _quietly_interrupted() -> Iterator[_Handler]:
+    before, handler = signal.getsignal(signal.SIGINT), _Handler()
+    handler.take_over()
     try:
-        yield
+        yield handler
     except KeyboardInterrupt:
         _end_java()
         raise
     finally:
-        signal.signal(signal.SIGINT, before)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
         logging.disable(logging.NOTSET)
 
 

@@ -19,7 +19,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from palio.errors import InvalidArgument, PalioError
-from palio.network.durable import acknowledge_through, forget_durable
+from palio.network.durable import acknowledge_through, end_durable
 from palio.network.gateway.callers import Callers
 from palio.network.gateway.cloudevents import read_events
 from palio.network.gateway.guard import Guard
@@ -192,7 +192,7 @@ class Gateway:
         return Response(status_code=204)
 
     async def _forget(self, request: Request, principal: Principal) -> Response:
-        forget_durable(self._server.host, principal, check_subscription_name(request.path_params["name"]))
+        end_durable(self._server.host, principal, check_subscription_name(request.path_params["name"]))
         return Response(status_code=204)
 
     async def _ticket(self, request: Request, principal: Principal) -> Response:

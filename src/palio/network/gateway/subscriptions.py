@@ -107,7 +107,7 @@ class PushSubscriptions:
         if id in self._kept:
             if self._kept[id].owner != principal.name:
                 raise InvalidArgument(f"the id {id!r:.80} cannot be had")
-            raise DuplicateSubscription(id)
+            raise DuplicateSubscription(id, "PUT")
         most = self._server.settings.limits.subscriptions_per_principal
         if sum(each.owner == principal.name for each in self._kept.values()) >= most:
             raise LimitReached("subscriptions_per_principal", most, f"{principal.name} has enough of them")
