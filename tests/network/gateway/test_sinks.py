@@ -12,23 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import InvalidArgument
-from palio.network.gateway.sinks import Connection, Reach, Reply, Sink, SinkRefused, SinkUnreachable
+from palio.network.gateway.sinks import Connection, Reach, Sink, SinkRefused, SinkUnreachable, exchange
 from tests.network.running import run
 
 NOWHERE = Reach()
 LOOPBACK = Reach(["127.0.0.0/8"])
-
-
-async def exchange(
-    sink: Sink, method: str, headers: dict[str, str], body: bytes, reach: Reach, *, seconds: float
-) -> Reply:
-    """What a sink answers to one request."""
-    connection = Connection(sink, reach, seconds=seconds)
-    try:
-        return await connection.exchange(method, headers, body)
-    finally:
-        connection.close()
-        await asyncio.sleep(0.05)  # until the sink has noticed, and is done too
 
 
 @pytest.mark.parametrize(
@@ -176,6 +164,7 @@ def test_a_sink_that_never_answers_is_given_up() -> None:
         with pytest.raises(SinkUnreachable, match=r"0\.2 seconds"):
             await exchange(Sink.parse(f"http://127.0.0.1:{port_of(server)}/"), "POST", {}, b"", LOOPBACK, seconds=0.2)
         server.close()
+        await asyncio.sleep(0.05)  # in which the sink notices
 
     run(test)
 

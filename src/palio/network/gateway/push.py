@@ -28,6 +28,13 @@ _IDLE: Final = 30.0  # seconds without an event after which a connection is not 
 log = logging.getLogger("palio.push")
 
 
+def headers_of(request: SubscriptionRequest) -> dict[str, str]:
+    """The headers with which events of a subscription are sent now; SinkUnreachable where its credential is over."""
+    credential = request.sinkcredential
+    shown = {} if credential is None else credential.headers(datetime.now(UTC))
+    return {**request.protocolsettings.headers, **shown, "Content-Type": STRUCTURED}
+
+
 class Pusher:
     """Sends the events of one subscription to its sink."""
 
@@ -45,8 +52,7 @@ class Pusher:
         """`bury` gets the reason and the data of what was not taken; `per_minute` is what the sink asked for."""
         self._session = session
         self._sink = Sink.parse(request.sink)
-        self._headers = {**request.protocolsettings.headers, "Content-Type": STRUCTURED}
-        self._credential = request.sinkcredential
+        self._request = request
         self._connection = Connection(self._sink, reach, seconds=persistence.seconds, tls=tls)
         self._persistence = persistence
         self._bury = bury
@@ -97,8 +103,7 @@ class Pusher:
             while not self._rate.take(1, self._now()):
                 await asyncio.sleep(self._rate.wait(1, self._now()))
         try:
-            shown = {} if self._credential is None else self._credential.headers(datetime.now(UTC))
-            reply = await self._connection.exchange("POST", {**self._headers, **shown}, body)
+            reply = await self._connection.exchange("POST", headers_of(self._request), body)
         except (SinkRefused, SinkUnreachable) as error:
             return "again", str(error), 0.0
         return judge(reply), f"{self._sink.authority} answered {reply.status}", asked_to_wait(reply)

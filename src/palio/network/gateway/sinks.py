@@ -194,3 +194,22 @@ class _Open:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     state: h11.Connection
+
+
+async def exchange(
+    sink: Sink,
+    method: str,
+    headers: Mapping[str, str],
+    body: bytes,
+    reach: Reach,
+    *,
+    seconds: float,
+    tls: ssl.SSLContext | None = None,
+) -> Reply:
+    """Send one request to a sink that gets no other, and read its answer."""
+    connection = Connection(sink, reach, seconds=seconds, tls=tls)
+    try:
+        return await connection.exchange(method, {**headers, "Connection": "close"}, body)
+    finally:
+        connection.close()
+        await asyncio.sleep(0)  # which closes it

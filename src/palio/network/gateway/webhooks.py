@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from typing import Final, Literal, TypeAlias
 
-from palio.network.gateway.sinks import Connection, Reach, Reply, Sink, SinkRefused
+from palio.network.gateway.sinks import Reach, Reply, Sink, SinkRefused, exchange
 
 Verdict: TypeAlias = Literal["done", "again", "never", "gone"]
 _LONGEST_ASKED: Final = 3_600.0
@@ -38,11 +38,7 @@ async def handshake(sink: Sink, origin: str, reach: Reach, seconds: float, tls: 
 
     SinkRefused where it does not agree.
     """
-    connection = Connection(sink, reach, seconds=seconds, tls=tls)
-    try:
-        reply = await connection.exchange("OPTIONS", {"WebHook-Request-Origin": origin, "Connection": "close"}, b"")
-    finally:
-        connection.close()
+    reply = await exchange(sink, "OPTIONS", {"WebHook-Request-Origin": origin}, b"", reach, seconds=seconds, tls=tls)
     allowed = reply.headers.get("webhook-allowed-origin", "")
     if not 200 <= reply.status < 300 or allowed.strip().lower() not in ("*", origin.lower()):
         raise SinkRefused(
