@@ -34,6 +34,7 @@ _COMMANDS: Final = {
     "publish": "Send events to a broker.",
     "advertise": "Say what is going to be published, where a network wants that.",
     "status": "Say how a broker is: neighbours, clients, queues.",
+    "letters": "See the events that no sink took, send them again, or let them go.",
     "forget": "Give up a broker that is not coming back.",
     "simulate": "Simulate a network of brokers: what subscriptions and events cost, by each strategy.",
     "log": "See which events a broker let in, and write them to a file for Spark.",

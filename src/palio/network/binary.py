@@ -25,7 +25,7 @@ from palio.errors import (
 )
 from palio.network import protocol
 from palio.network.channel import Channel
-from palio.network.durable import end_durable
+from palio.network.durable import durable_client, end_durable
 from palio.network.homes import request_durable
 from palio.network.protocol import (
     Acknowledge,
@@ -167,8 +167,19 @@ class BinaryClient:
         if said.name in self.session.outlets or not said.request:
             self.session.request_unsubscription(said.name)
         else:  # one whose client is not this one, or not here now
-            end_durable(self._server.host, self.session.principal, said.name)
+            owner = durable_client(self.session.principal, said.name)
+            self.session.claiming.claim(owner, said.name, partial(self._end_here, said))
+            return
         self._answered(said.request, None)
+
+    def _end_here(self, said: Unsubscribe, error: PalioError | None) -> None:
+        try:
+            if error is not None:
+                raise error
+            end_durable(self._server.host, self.session.principal, said.name)
+        except PalioError as reason:
+            error = reason
+        self._answered(said.request, error)
 
     def _detach(self, said: Detach) -> None:
         if not self.session.claiming.leave(said.name):

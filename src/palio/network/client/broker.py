@@ -120,11 +120,14 @@ class Broker:
         )
 
     async def unsubscribe(self, name: str) -> None:
-        """End a durable subscription that lives at this broker, with all that waits for it.
+        """End a durable subscription, wherever it lives, with all that waits for it.
 
         Nobody needs to be connected to it; one that is entered here ends by its own `unsubscribe`.
         """
-        await self.connection.ask(lambda number: Unsubscribe(number, name))
+        answer = await self.connection.ask(lambda number: Unsubscribe(number, name))
+        if isinstance(answer, Elsewhere):
+            home = await self.at_home(name, answer.homes)
+            await home.unsubscribe(name)
 
     async def publish(self, event: _Event, *, confirm: bool = False) -> None:
         """Publish an event: an `Event`, a mapping, or the text of a JSON object.

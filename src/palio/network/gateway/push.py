@@ -25,6 +25,11 @@ from palio.routing import codec
 log = logging.getLogger("palio.push")
 
 
+def headers_of(request: SubscriptionRequest) -> dict[str, str]:
+    """The headers with which events of a subscription are sent."""
+    return {**request.protocolsettings.headers, "Content-Type": STRUCTURED}
+
+
 class Pusher:
     """Sends the events of one subscription to its sink."""
 
@@ -42,7 +47,7 @@ class Pusher:
         """`bury` gets the reason and the data of what was not taken; `per_minute` is what the sink asked for."""
         self._session = session
         self._sink = Sink.parse(request.sink)
-        self._headers = {**request.protocolsettings.headers, "Content-Type": STRUCTURED}
+        self._headers = headers_of(request)
         self._reach = reach
         self._persistence = persistence
         self._bury = bury

@@ -28,11 +28,11 @@ from palio.errors import (
     UnknownSubscription,
 )
 from palio.network.durable import forget_durable
-from palio.network.gateway.push import Pusher
+from palio.network.gateway.push import Pusher, headers_of
 from palio.network.gateway.requests import SubscriptionRequest
 from palio.network.gateway.settings import HttpSettings
-from palio.network.gateway.sinks import Reach, Sink, SinkRefused
-from palio.network.gateway.webhooks import handshake
+from palio.network.gateway.sinks import Reach, Sink, SinkRefused, SinkUnreachable, exchange
+from palio.network.gateway.webhooks import handshake, judge
 from palio.network.security.grants import effective
 from palio.network.security.principals import Principal
 from palio.network.store.interface import Buried
@@ -126,6 +126,21 @@ class PushSubscriptions:
         self._find_own(id, principal)
         await self._forget(id)
 
+    async def send_again(self, owner: str, id: str, body: bytes) -> None:
+        """Send what a sink did not take once more; `SinkRefused` where it does not now either."""
+        kept = self._kept.get(id)
+        if kept is None or kept.owner != owner:
+            raise UnknownSubscription(id)
+        sink, seconds = Sink.parse(kept.request.sink), self._settings.persistence.seconds
+        try:
+            reply = await exchange(
+                sink, "POST", headers_of(kept.request), body, self._reach, seconds=seconds, tls=self._tls
+            )
+        except SinkUnreachable as error:
+            raise SinkRefused(str(error)) from None
+        if judge(reply) != "done":
+            raise SinkRefused(f"{sink.authority} answered {reply.status}")
+
     async def _keep(self, id: str, request: SubscriptionRequest, principal: Principal) -> None:
         limits = self._server.settings.limits
         await self._server.host.beside(lambda: effective(request.wanted(limits), principal, limits))
@@ -178,6 +193,7 @@ class PushSubscriptions:
         session = self._server.open_session(principal, "push")
 
         def bury(reason: str, data: bytes) -> None:
+            self._server.host.drops["not taken by a sink"] += 1
             entry = Buried(kept.owner, kept.id, reason, data)
             self._server.store.submit([entry], lambda error: None)
 
