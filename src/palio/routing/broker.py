@@ -110,7 +110,7 @@ class Broker:
         offers = self.tables.offers if combination.advertisements else None
         entrance = Entrance(node, incarnation, self._events, self._keeping, offers)
         self._waves = Waves(node, incarnation)
-        self._replays = Replays(node, incarnation, tokens)
+        self._replays = Replays(node, incarnation, tokens, self.gates)
         self._serving = Serving(
             self.tables, self._keeping, entrance, self._neighbours, self._waves, self._announcing, self._replays
         )
