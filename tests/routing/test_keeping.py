@@ -172,14 +172,15 @@ def test_what_cannot_be_written_is_refused_or_tried_again() -> None:
     publish = Requested("feed", PublishClient(event(x=2), confirm=True, number=3), 0.0)
     [persist] = broker.handle_batch([publish], 0.0)
     assert isinstance(persist, Persist)
-    effects = broker.handle_batch([NotPersisted(persist.token, "no room")], 0.0)
-    assert replies(effects) == [Refused("no room", number=3)]
+    effects = broker.handle_batch([NotPersisted(persist.token, "no room", "full")], 0.0)
+    assert replies(effects) == [Refused("no room", "full", number=3)]
     [persist, *_] = broker.handle_batch([publish], 0.0)
     assert isinstance(persist, Persist)  # it is not taken for one that was logged
     subscribe = Requested("desk", SubscribeClient("a", wanted("x > 1"), "edge"), 0.0)
     [persist] = broker.handle_batch([subscribe], 0.0)
     assert isinstance(persist, Persist)
-    assert replies(broker.handle_batch([NotPersisted(persist.token, "no room")], 0.0)) == [Refused("no room")]
+    effects = broker.handle_batch([NotPersisted(persist.token, "no room", "full")], 0.0)
+    assert replies(effects) == [Refused("no room", "full", name="a")]
     home = Alone(links=1)
     home.asks(SubscribeClient("a", wanted("x > 1"), durable=True))
     effects = home.broker.handle_batch([Received(1, kept(x=2), 0.0)], 0.0)
@@ -232,7 +233,7 @@ def test_who_was_refused_for_want_of_room_is_told_to_proceed() -> None:
     effects = broker.asks(PublishClient(event("one", x=2), confirm=True))
     [(_, sent)] = [each for each in sends(effects) if isinstance(each[1], Publish)]
     [refused] = replies(broker.asks(PublishClient(event("two", x=2), confirm=True, number=2), client="feed"))
-    assert (refused.busy, refused.number) == (True, 2)
+    assert (refused.kind, refused.number) == ("busy", 2)
     effects = broker.says(1, Acknowledge((Acknowledged(sent.id, sent.kept.attempt),)))
     assert [each for each in effects if isinstance(each, Reply)] == [Reply("feed", Proceed())]
 

@@ -27,7 +27,7 @@ def gate(net: Network, at: int, to: int, imports: Filter, exports: Filter) -> No
 
 def replayed(net: Network, at: int) -> set[int]:
     past = net.replay(at)
-    assert past.complete and not past.missing
+    assert (past.complete, past.missing) == (True, ())
     return {decode_event(event.body).get("x") for _, event in past.events}
 
 

@@ -19,6 +19,7 @@ from palio.errors import (
     PalioError,
     Refused,
     StoreError,
+    StoreFull,
     WireError,
 )
 from palio.network import protocol
@@ -66,7 +67,8 @@ _KINDS: Final[tuple[tuple[type[PalioError], Failure], ...]] = (
     (NotPermitted, "not permitted"),
     (NotAdvertised, "not advertised"),
     (LimitReached, "limit"),
-    (StoreError, "full"),
+    (StoreFull, "full"),
+    (StoreError, "broken"),
     (WireError, "wire"),
 )
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
-from palio.errors import LimitReached, NotAdvertised, PalioError, Refused
+from palio.errors import LimitReached, NotAdvertised, PalioError, Refused, StoreError, StoreFull
 from palio.filters.filter import Filter
 from palio.network.security.grants import check_annotation, published_by
 from palio.network.security.principals import ANY_SOURCE, Principal
@@ -112,7 +112,7 @@ class Publishing:
         """Whether it was an event that waits here."""
         if answer.number not in self._waiting:
             return False
-        if answer.busy:
+        if answer.kind == "busy":
             self._busy.append(self._waiting[answer.number][0])
         else:
             self._answer(answer.number, error_of(answer))
@@ -137,7 +137,14 @@ class Publishing:
 
 def error_of(answer: clients.Refused) -> PalioError:
     """What a refusal of the broker is called outside of it."""
-    return NotAdvertised(answer.reason) if answer.unadvertised else Refused(answer.reason)
+    match answer.kind:
+        case "unadvertised":
+            return NotAdvertised(answer.reason)
+        case "full":
+            return StoreFull("the broker", answer.reason)
+        case "broken":
+            return StoreError("the broker", answer.reason)
+    return Refused(answer.reason)
 
 
 def waiter() -> tuple[asyncio.Future[None], Answered]:

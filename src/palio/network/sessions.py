@@ -309,6 +309,10 @@ class Session:
                 self.asking.answered(number, answer)
             case clients.Refused(number=number) if number < 0:
                 self.asking.answered(number, error_of(answer))
+            case clients.Refused(name=name) if name in self._subscribing:
+                answered = self._subscribing[name]
+                self.detach(name)
+                answered(error_of(answer))
             case clients.Refused():
                 if not self._publishing.refused(answer):
                     self._unasked(error_of(answer))

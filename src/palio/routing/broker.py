@@ -248,8 +248,8 @@ class Broker:
         self._answer()
 
     def _not_persisted(self, failed: NotPersisted) -> None:
-        self._effects += self._requests.failed(failed.token, failed.reason)
-        self._effects += self._keeping.failed(failed.token, failed.reason)
+        self._effects += self._requests.failed(*failed)
+        self._effects += self._keeping.failed(*failed)
 
     def _carry_out(self, client: Client, request: ClientRequest) -> None:
         self._effects += self._serving.carry_out(client, request)

@@ -10,6 +10,7 @@ from palio.filters.filter import Filter
 from palio.routing.messages import PastEvent, Report
 
 Confirm: TypeAlias = Literal["no", "edge", "network"]
+Refusal: TypeAlias = Literal["refused", "unadvertised", "busy", "full", "broken"]
 
 
 class SubscribeClient(Struct, frozen=True, array_like=True, tag=32):
@@ -98,12 +99,16 @@ class Cancelled(Struct, frozen=True, array_like=True, tag=49):
 
 
 class Refused(Struct, frozen=True, array_like=True, tag=50):
-    """A request that was not carried out; `busy` where it may be later, after `Proceed`."""
+    """A request that was not carried out: an event of this number, a subscription or an advertisement of this name.
+
+    It may be later, after `Proceed`, where the broker is `busy`, and when there is room where its disk is `full`; one
+    that is `broken` takes nothing in this life.
+    """
 
     reason: str
-    unadvertised: bool = False
+    kind: Refusal = "refused"
     number: int = 0
-    busy: bool = False
+    name: str = ""
 
 
 class Accepted(Struct, frozen=True, array_like=True, tag=51):

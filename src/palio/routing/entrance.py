@@ -47,7 +47,7 @@ class Entrance:
             return [Reply(client, Refused(str(error), number=request.number))]
         if self._offers is not None and not is_advertised(self._offers.filters(client), attributes):
             reason = "its publisher has not advertised events like this one"
-            return [Reply(client, Refused(reason, unadvertised=True, number=request.number))]
+            return [Reply(client, Refused(reason, "unadvertised", request.number))]
         self._sequence += 1
         self._published[client] = number
         if request.confirm:

@@ -20,6 +20,7 @@ from palio.errors import (
     NotPermitted,
     PalioError,
     Refused,
+    StoreError,
     StoreFull,
     WireError,
 )
@@ -317,6 +318,8 @@ def error_of(kind: Failure, reason: str) -> PalioError:
             return _told(LimitReached, reason)
         case "full":
             return _told(StoreFull, reason)
+        case "broken":
+            return _told(StoreError, reason)
         case "wire":
             return WireError(reason)
     return Refused(reason)

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from palio.events import Event
-from palio.routing.clients import PublishClient
+from palio.routing.clients import PublishClient, Refusal
 from palio.routing.effects import (
     Client,
     Effect,
@@ -241,13 +241,13 @@ class Keeping:
                     self._attempts.written(id, attempt)
         return effects
 
-    def failed(self, token: int, reason: str) -> list[Effect]:
+    def failed(self, token: int, reason: str, kind: Refusal) -> list[Effect]:
         """The disk has no room, or worse."""
         effects: list[Effect] = []
         for record in self._writing.pop(token, ()):
             self.stirs = True
             if isinstance(record, Logged):
-                effects += self._log.failed(record, reason)
+                effects += self._log.failed(record, reason, kind)
             elif isinstance(record, Home):
                 self._awaited.write_again(record)
             elif isinstance(record, Queued):

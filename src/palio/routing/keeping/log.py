@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from palio.routing.clients import Accepted, Proceed, Refused
+from palio.routing.clients import Accepted, Proceed, Refusal, Refused
 from palio.routing.effects import Client, Effect, Finished, Logged, Reply
 from palio.routing.keeping.window import Window
 from palio.routing.messages import EventId, Kept, Key, Publish
@@ -66,7 +66,7 @@ class Log:
             return [Reply(client, Accepted(number))]
         if len(self) >= self._bound:
             self._refused[client] = None
-            return [Reply(client, Refused(self._reason(missing), busy=True, number=number))]
+            return [Reply(client, Refused(self._reason(missing), "busy", number))]
         self._confirming[identity] = [(client, number)]
         self._unwritten.append(logged)
         return []
@@ -86,10 +86,10 @@ class Log:
         self._ready.append(event.id)
         return [Reply(client, Accepted(number)) for client, number in self._confirming.pop(identity, ())]
 
-    def failed(self, logged: Logged, reason: str) -> list[Effect]:
+    def failed(self, logged: Logged, reason: str, kind: Refusal) -> list[Effect]:
         """An event could not be written."""
         asked = self._confirming.pop(logged.key[1:], ())
-        return [Reply(client, Refused(reason, number=number)) for client, number in asked]
+        return [Reply(client, Refused(reason, kind, number)) for client, number in asked]
 
     def attempts(self) -> Iterator[Publish]:
         """What is to be routed now."""
