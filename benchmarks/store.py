@@ -46,6 +46,8 @@ class Speed:
     events_per_second: float
     cpu_microseconds: float
     bytes_per_event: float
+    p99: float  # milliseconds until a confirmation
+    longest: float
 
 
 # A store does not look into a body.
@@ -83,44 +85,61 @@ def speed(what: str, safety: str, publishers: int, seconds: float, directory: Pa
     make = KINDS[what]
     store = SqliteStore(directory, safety=safety)  # type: ignore[arg-type]
     store.open()
-    written, running, done = 0, publishers, Flag()
+    waits: list[float] = []
+    running, done = publishers, Flag()
     end = perf_counter() + seconds
 
-    def confirmed(error: Exception | None) -> None:
-        nonlocal written, running
-        if error is not None:
-            raise error
-        written += 1
-        if perf_counter() < end:
-            store.submit(make(written + publishers), confirmed)
-        else:
-            running -= 1
-            if not running:
-                done.set()
+    def publish(number: int) -> None:
+        asked = perf_counter()
+
+        def confirmed(error: Exception | None) -> None:
+            nonlocal running
+            if error is not None:
+                raise error
+            now = perf_counter()
+            waits.append(now - asked)
+            if now < end:
+                publish(len(waits) + publishers)
+            else:
+                running -= 1
+                if not running:
+                    done.set()
+
+        store.submit(make(number), confirmed)
 
     begun, worked = perf_counter(), process_time()
     for number in range(1, publishers + 1):
-        store.submit(make(number), confirmed)
+        publish(number)
     done.wait()
     took, worked = perf_counter() - begun, process_time() - worked
     store.close()
     size = sum(each.stat().st_size for each in directory.iterdir())
-    return Speed(what, safety, publishers, written / took, 1e6 * worked / written, size / written)
+    return speed_of(what, safety, publishers, waits, took, worked, size)
 
 
 def alone(seconds: float, directory: Path) -> Speed:
     """Each event a transaction of its own."""
     path = directory / "alone.sqlite3"
+    waits: list[float] = []
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("CREATE TABLE log (number INTEGER PRIMARY KEY, data BLOB)")
-        written, begun, worked = 0, perf_counter(), process_time()
-        while perf_counter() < begun + seconds:
-            connection.execute("INSERT INTO log (data) VALUES (?)", (codec.encode(event(written)),))
-            written += 1
+        begun, worked = perf_counter(), process_time()
+        while (asked := perf_counter()) < begun + seconds:
+            connection.execute("INSERT INTO log (data) VALUES (?)", (codec.encode(event(len(waits))),))
+            waits.append(perf_counter() - asked)
         took, worked = perf_counter() - begun, process_time() - worked
-    return Speed("alone", "durable", 1, written / took, 1e6 * worked / written, path.stat().st_size / written)
+    return speed_of("alone", "durable", 1, waits, took, worked, path.stat().st_size)
+
+
+def speed_of(
+    what: str, safety: str, publishers: int, waits: list[float], took: float, worked: float, size: int
+) -> Speed:
+    written = len(waits)
+    waits.sort()
+    p99, longest = 1e3 * waits[int(0.99 * written)], 1e3 * waits[-1]
+    return Speed(what, safety, publishers, written / took, 1e6 * worked / written, size / written, p99, longest)
 
 
 def milliseconds_to_sync(directory: Path, times: int = 50) -> float:
@@ -159,7 +178,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     print(f"making one write safe takes this disk {sync:.1f} ms")
     table = Table()
-    for name in ("what", "safety", "publishers", "events/s", "CPU µs each", "bytes each"):
+    for name in ("what", "safety", "publishers", "events/s", "CPU µs each", "bytes each", "p99 ms", "longest ms"):
         table.add_column(name, justify="left" if name in ("what", "safety") else "right")
     for each in found:
         table.add_row(
@@ -169,6 +188,8 @@ def main(arguments: list[str] | None = None) -> None:
             f"{each.events_per_second:,.0f}",
             f"{each.cpu_microseconds:.1f}",
             f"{each.bytes_per_event:,.0f}",
+            f"{each.p99:.2f}",
+            f"{each.longest:.1f}",
         )
     Console().print(table)
 

@@ -124,7 +124,7 @@ def crowd(system: System, url: str, subscriptions: int) -> Iterator[People]:
 
 def _listen(name: str, url: str, numbers: range | None, subscriptions: int, tally: Tally) -> None:
     from beside.systems import SYSTEMS
-    from palio.network.running import run
+    from palio.network.loops import run
 
     system = SYSTEMS[name]
     if numbers is not None:

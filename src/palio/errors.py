@@ -259,5 +259,27 @@ class ConnectionFailed(PalioError, ConnectionError):
         super().__init__(f"{address}: {reason}")
 
 
+class LivesElsewhere(SubscriptionError):
+    """A durable subscription has its events at another broker; `homes` are its number and its address, which is empty
+    where it is not known."""
+
+    def __init__(self, subscription: str, homes: tuple[tuple[int, str], ...], reason: str = "") -> None:
+        self.homes = homes
+        where = " and ".join(
+            f"broker {number} at {address or 'an address that it does not say'}" for number, address in homes
+        )
+        super().__init__(subscription, f"it lives at {where}{reason and '; '}{reason}")
+
+
+class HomeAway(SubscriptionError):
+    """A durable subscription may live at one of the `brokers` that are away, so that it can be had nowhere now."""
+
+    def __init__(self, subscription: str, brokers: tuple[int, ...]) -> None:
+        self.brokers = brokers
+        away = ", ".join(map(str, brokers))
+        reason = f"it may live at brokers that are away: {away}; `palio forget` gives up one that is not coming back"
+        super().__init__(subscription, reason)
+
+
 class Refused(PalioError):
     """Something that a broker did not carry out, and why."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from palio.network import loops
 from palio.network.addresses import Address
 from palio.network.server import Server
 from palio.network.settings import Settings
@@ -22,7 +23,7 @@ def run(doing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async with asyncio.timeout(PATIENCE):
             await doing()
 
-    asyncio.run(bounded())
+    loops.run(bounded())
 
 
 @asynccontextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import palio
@@ -10,7 +12,7 @@ from palio.network.client.log import past_page
 from palio.network.security.grants import check_operator
 from palio.network.security.principals import Principal
 from palio.routing.clients import Past
-from tests.network.running import line, run, until, url
+from tests.network.running import broker, line, run, until, url
 
 
 def test_the_logs_of_all_brokers_are_asked() -> None:
@@ -38,6 +40,29 @@ def test_the_logs_of_all_brokers_are_asked() -> None:
 def test_an_expired_place_is_an_error() -> None:
     with pytest.raises(ExpiredOffset):
         past_page(Past(1, (), ((7, 3),), (), ((7, 5),), complete=False))
+
+
+def test_a_place_that_another_broker_has_let_go_of_is_an_error(tmp_path: Path) -> None:
+    async def doing() -> None:
+        async with (
+            line(2) as [first, _],
+            broker(connect=first.addresses, data=tmp_path, keeping={"log_bytes": 500}) as third,
+        ):
+            await until(lambda: len(third.host.node.broker.links) == 1)
+            async with palio.connect(url(third)) as client:
+                for number in range(50):
+                    await client.publish({"x": number}, confirm=True)
+            await until(lambda: third.host.node.broker.keeping.unfinished == 0)
+            third.store.retain()
+            oldest, after = third.store.log.bounds()
+            async with palio.connect(url(first)) as client:
+                with pytest.raises(ExpiredOffset) as expired:
+                    await client.replay(places={third.node: 1})
+                assert (expired.value.offset, expired.value.oldest) == (1, oldest)
+                page = await client.replay(places={third.node: oldest})
+                assert [each.offset for each in page.events] == list(range(oldest, after))
+
+    run(doing)
 
 
 def test_events_wait_for_a_broker_that_is_away_until_it_is_given_up() -> None:

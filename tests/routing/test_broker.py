@@ -335,3 +335,17 @@ def test_a_new_life_knows_what_the_last_one_wrote_down() -> None:
     broker = Broker(7, 2, combination, Remembered((Record("desk", SubscribeClient("a", wanted("x > 1"))),)))
     effects = broker.handle_batch([LinkUp(1, 101, 100)], 0.0)
     assert sends(effects) == [((1,), Begin()), ((1,), subscription("x > 1"))]
+
+
+def test_a_client_that_leaves_takes_back_what_is_still_being_written() -> None:
+    broker = Alone(links=1).broker
+    request = SubscribeClient("a", wanted("x > 1"))
+    [writing] = broker.handle_batch([Requested("desk", request, 0.0)], 0.0)
+    assert broker.handle_batch([ClientGone("desk")], 0.0) == []
+    effects = broker.handle_batch([Persisted(writing.token)], 0.0)
+    assert [each.records for each in effects if isinstance(each, Persist)] == [
+        (Record("desk", UnsubscribeClient("a")),)
+    ]
+    [taken_back] = [each for each in effects if isinstance(each, Persist)]
+    broker.handle_batch([Persisted(taken_back.token)], 0.0)
+    assert broker.tables.wants.clients() == []

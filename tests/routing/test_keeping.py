@@ -244,3 +244,18 @@ def test_what_comes_after_a_later_one_of_the_same_broker_is_counted() -> None:
     for sequence in (1, 5, 3, 6):
         broker.says(1, kept(EventId(9, 1, sequence), identity=bytes([sequence]) * 16))
     assert broker.broker.keeping.queues.inversions == 1
+
+
+def test_nothing_overtakes_what_was_refused_before_it() -> None:
+    broker = Alone(links=1, options={"spill": 2})
+    broker.says(1, subscription("x > 0"))
+    publish = [PublishClient(event(str(x), x=x), confirm=True, number=x) for x in range(1, 6)]
+    said = broker.asks(*publish[:3])
+    sent = [message for _, message in sends(said) if isinstance(message, Publish)]
+    assert [each.number for each in replies(said) if isinstance(each, Refused)] == [3]
+    [first, second] = [Acknowledge((Acknowledged(each.id, each.kept.attempt),)) for each in sent if each.kept]
+    later = broker(Received(1, first, 0.0), Requested("desk", publish[3], 0.0))
+    assert replies(later)[0] == Refused(replies(later)[0].reason, number=4, busy=True)
+    assert Proceed() in replies(later)
+    broker(Received(1, second, 0.0))
+    assert replies(broker.asks(*publish[2:4])) == [Accepted(3), Accepted(4)]

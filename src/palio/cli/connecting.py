@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,4 +46,6 @@ def connecting(url: str, token: str | None, authority: Path | None, *, patience:
 
 def run(doing: Coroutine[Any, Any, None]) -> None:
     """Run a command to its end; Ctrl-C ends it as soon as it has taken its leave."""
-    asyncio.run(doing)
+    from palio.network import loops
+
+    loops.run(doing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -138,5 +137,5 @@ def _object(offset: int, when: datetime, publisher: str, event: Any) -> dict[str
         "publisher": publisher,
         "id": event.id,
         "source": event.source,
-        "event": json.loads(event.to_json()),
+        "event": terminal.as_json(event),
     }

@@ -23,6 +23,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--listen", multiple=True, metavar="URL", help="Where; may be repeated.  [default: palio://127.0.0.1:7420]"
 )
 @click.option("--connect", multiple=True, metavar="URL", help="Link to another broker; may be repeated.")
+@click.option("--public", metavar="URL", help="Where clients of other brokers reach this one, if not where it listens.")
 @click.option("--data", metavar="DIRECTORY", default="palio-data", show_default=True,
               help="Where to keep what must outlive the broker; `none` keeps nothing.")  # fmt: skip
 @click.option("--relaxed", is_flag=True, help="A loss of power may take the last confirmed events; faster.")
@@ -76,7 +77,9 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
         if ctx.get_parameter_source("data") is click.core.ParameterSource.DEFAULT:
             changes = {}
     changes |= {
-        name: given[name] for name in ("listen", "connect", "propagation", "forwarding", "token") if given[name]
+        name: given[name]
+        for name in ("listen", "connect", "public", "propagation", "forwarding", "token")
+        if given[name]
     }
     changes |= {name: True for name in ("advertisements", "insecure") if given[name]}
     if given["relaxed"]:

@@ -54,6 +54,8 @@ def _print(console: Console, found: dict[str, Any]) -> None:
     if found["unfinished"]:
         away = f", which wait for brokers {', '.join(map(str, found['away']))}" if found["away"] else ""
         rows.append(("confirmed", f"{terminal.plural(found['unfinished'], 'event')} under way{away}"))
+    if found["inversions"]:
+        rows.append(("out of order", f"{terminal.plural(found['inversions'], 'event')} of durable subscriptions"))
     dropped = [f"{count:,} ({reason})" for reason, count in sorted(found["drops"].items())]
     console.print(terminal.facts([*rows, ("dropped", ", ".join(dropped) or "nothing")]))
     for title, table in (("Neighbours", _neighbours(found)), ("Clients", _clients(found))):

@@ -59,7 +59,7 @@ def subscribe(
                     if console.is_terminal:
                         console.print(f"waiting for events from {broker.address}; Ctrl-C ends", style="quiet")
                     async for event in events:
-                        terminal.print_json(_envelope(event) if as_json else event.to_dict(), at_once=True)
+                        terminal.print_json(_envelope(event) if as_json else terminal.as_json(event), at_once=True)
                         await event.ack()
                         seen += 1
                         if seen == count:
@@ -79,4 +79,4 @@ def _envelope(event: Event) -> dict[str, Any]:
         envelope["source"] = event.source
     if event.time is not None:
         envelope["time"] = event.time.isoformat()
-    return {**envelope, "data": event.to_dict()}
+    return {**envelope, "data": terminal.as_json(event)}

@@ -21,10 +21,14 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.theme import Theme
 
+from palio.cli.visible import visible, visible_json
 from palio.errors import PalioError, ParseError
+from palio.events.json import write_json
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+    from palio.events import Event
 
 _THEME: Final = Theme(
     {
@@ -61,6 +65,16 @@ class _Console(Console):
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*map(visible, objects), **options)
+
+
+class _Table(Table):
+    """A table of what anybody may have said."""
+
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        super().add_row(*map(visible, cells), **options)
 
 
 def results() -> Console:
@@ -120,11 +134,25 @@ def status(text: str) -> Iterator[None]:
 def print_json(value: Any, *, at_once: bool = False) -> None:
     """A value as one line of JSON on standard output, in ASCII where that has no other letters.
 
-    A line of which the reader is not to wait for the next goes out at once, through a pipe too.
+    It may hold all that events do, and what `as_json` made of them. What a terminal would obey is escaped. A line of
+    which the reader is not to wait for the next goes out at once, through a pipe too.
     """
-    sys.stdout.write(json.dumps(value, ensure_ascii=_is_ascii()) + "\n")
+    import msgspec
+
+    try:
+        line = msgspec.json.format(write_json(value), indent=0)
+    except UnicodeEncodeError:  # half a surrogate pair, in the name of something in a file
+        line = json.dumps(value)
+    sys.stdout.write(visible_json(line, ascii_only=_is_ascii()) + "\n")
     if at_once:
         sys.stdout.flush()
+
+
+def as_json(event: Event) -> Any:
+    """An event as a part of what `print_json` prints: the same text that `Event.to_json` makes."""
+    import msgspec
+
+    return msgspec.Raw(event.to_json().encode())
 
 
 def table(*columns: str | Column, title: str | None = None) -> Table:
@@ -133,7 +161,7 @@ def table(*columns: str | Column, title: str | None = None) -> Table:
 
     line = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
     plain = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
-    return Table(
+    return _Table(
         *columns,
         title=title,
         box=plain if _is_ascii() else line,
@@ -154,7 +182,7 @@ def numbers(header: str) -> Column:
 
 def facts(rows: Iterable[tuple[str, str]]) -> Table:
     """Names and what there is to say of each, in two columns."""
-    grid = Table.grid(Column(justify="right", no_wrap=True, style="quiet"), Column(), padding=(0, 2, 0, 0))
+    grid = _Table.grid(Column(justify="right", no_wrap=True, style="quiet"), Column(), padding=(0, 2, 0, 0))
     for name, value in rows:
         grid.add_row(name, value)
     return grid

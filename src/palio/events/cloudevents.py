@@ -54,6 +54,13 @@ def read_cloudevent(
     return _read_binary(lowered, event, limits)
 
 
+def with_base64(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of an event as the JSON format of CloudEvents §3.1.1 has it: binary data of one are `data_base64`."""
+    if isinstance(content.get("data"), bytes) and content.get("specversion") == "1.0":
+        content["data_base64"] = b64encode(content.pop("data")).decode()
+    return content
+
+
 def _read_structured(members: Mapping[str, Any]) -> tuple[dict[str, Any], datetime | None]:
     if "data" in members and "data_base64" in members:
         raise EventError("a CloudEvent has data or data_base64, not both", "data_base64")

@@ -172,9 +172,12 @@ class Event:
         """The content as JSON text.
 
         What JSON has no form for becomes a string, as in Spark's `to_json`: dates and timestamps in ISO 8601,
-        bytes in Base64, NaN and the infinities by name. Decimals are written as numbers, digit by digit.
+        bytes in Base64, NaN and the infinities by name. Decimals are written as numbers, digit by digit. The bytes of
+        a CloudEvent are its `data_base64`, so that it can be read as one again.
         """
-        return write_json(self.to_dict())
+        from palio.events.cloudevents import with_base64
+
+        return write_json(with_base64(self.to_dict()))
 
     def said_by(self, source: str) -> Event:
         """The same event with another source."""

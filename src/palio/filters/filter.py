@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from hashlib import blake2b
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from palio.errors import InvalidArgument
@@ -44,6 +45,9 @@ class Filter:
 
     nothing: ClassVar[Filter]
     everything: ClassVar[Filter]
+
+    validity: float | None = None
+    """For how many seconds a subscription or advertisement of it stands unless it is renewed; None is without end."""
 
     def __init__(self, holds: Node, fails: Node | Callable[[], Node]) -> None:
         """A filter from the trees where it is TRUE and FALSE; `Filter.parse` is the way in for conditions."""
@@ -181,6 +185,17 @@ class Filter:
             self._fails = normal(self._fails())
         return Filter(self._fails, self._holds)
 
+    def valid_for(self, seconds: float) -> Filter:
+        """The same condition, wanted only for so long after a broker hears of it.
+
+        It is no part of the condition: filters that differ in it alone are equal, and what is made of several has none.
+        """
+        if type(seconds) not in (int, float) or not 0 < seconds < inf:
+            raise InvalidArgument(f"a filter is valid for a number of seconds above 0, not {seconds!r}")
+        made = Filter.of_canonical(self._holds, self._fails, self._written)
+        made.validity = float(seconds)
+        return made
+
     def __eq__(self, other: object) -> bool:
         return self._holds == other._holds if isinstance(other, Filter) else NotImplemented
 
@@ -204,8 +219,9 @@ class Filter:
         zone = "" if self.timezone == "UTC" else f", timezone={self.timezone!r}"
         return f"Filter.parse({str(self)!r}{zone})"
 
-    def __reduce__(self) -> tuple[type[Filter], tuple[Node, Node]]:
-        return Filter, (self._holds, (~self)._holds)
+    def __reduce__(self) -> tuple[type[Filter], tuple[Node, Node], dict[str, float] | None]:
+        kept = None if self.validity is None else {"validity": self.validity}
+        return Filter, (self._holds, (~self)._holds), kept
 
 
 def _from_tree(node: Node) -> Filter:

@@ -53,6 +53,11 @@ class Address:
             return False
 
     @property
+    def is_anywhere(self) -> bool:
+        """Whether all addresses of a machine are meant, so that nobody can connect to it."""
+        return self.host in ("0.0.0.0", "::")
+
+    @property
     def is_secure(self) -> bool:
         return self.scheme == "palio+tls"
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import (
     AuthenticationFailed,
+    HomeAway,
     LimitReached,
+    LivesElsewhere,
     NotAdvertised,
     NotPermitted,
     PalioError,
@@ -24,6 +26,7 @@ from palio.errors import (
 )
 from palio.network import protocol
 from palio.network.channel import Channel
+from palio.network.homes import request_durable
 from palio.network.protocol import (
     Acknowledge,
     Advertise,
@@ -33,6 +36,7 @@ from palio.network.protocol import (
     Detach,
     Done,
     Dropped,
+    Elsewhere,
     Failed,
     Failure,
     Forget,
@@ -70,6 +74,7 @@ _KINDS: Final[tuple[tuple[type[PalioError], Failure], ...]] = (
     (StoreFull, "full"),
     (StoreError, "broken"),
     (WireError, "wire"),
+    (HomeAway, "away"),
 )
 
 
@@ -131,11 +136,20 @@ class BinaryClient:
     # What the client says
 
     def _subscribe(self, said: Subscribe) -> None:
+        if said.durable:
+            request_durable(
+                self.session,
+                said.name,
+                said.wanted,
+                partial(self._answered, said.request),
+                confirm=said.confirm,
+                credit=max(0, said.credit),
+            )
+            return
         self.session.request_subscription(
             said.name,
             said.wanted,
             partial(self._answered, said.request),
-            durable=said.durable,
             confirm=said.confirm,
             queue=max(0, said.queue),
             overflow=said.overflow or None,
@@ -147,7 +161,8 @@ class BinaryClient:
         self._answered(said.request, None)
 
     def _detach(self, said: Detach) -> None:
-        self.session.detach(said.name)
+        if not self.session.claiming.leave(said.name):
+            self.session.detach(said.name)
         self._answered(said.request, None)
 
     def _advertise(self, said: Advertise) -> None:
@@ -212,7 +227,9 @@ class BinaryClient:
     # What it is told
 
     def _answered(self, request: int, error: PalioError | None) -> None:
-        if error is not None:
+        if isinstance(error, LivesElsewhere):
+            self._channel.send(protocol.encode(Elsewhere(request, error.homes)))
+        elif error is not None:
             self._channel.send(protocol.encode(Failed(request, kind_of(error), str(error))))
         elif self._done:
             self._done.append(request)

@@ -8,6 +8,7 @@ goes to one connection leaves in one write.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -86,7 +87,7 @@ class Host:
         self._disk = disk
         self._writing = Writing(disk, self.give, self._queued, self.drops)
         self._loop = asyncio.get_running_loop()
-        self.now = self._loop.time
+        self.now = time.monotonic  # the clock of asyncio's loop; uvloop's only knows when its turn began
         self._inputs: list[NodeInput] = []
         self._is_due = False
         self._is_reading = False

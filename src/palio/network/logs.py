@@ -46,7 +46,7 @@ def log_to(stream: TextIO | None = None, *, as_json: bool = False, level: int = 
     """Send what Palio says to a stream, standard error where none is given."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_Json() if as_json else _Plain())
-    for name in ("palio", "asyncio"):
+    for name in ("palio", "asyncio", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers[:] = [handler]
         logger.setLevel(level if name == "palio" else logging.WARNING)
@@ -59,4 +59,4 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 def _shown(value: Any) -> str:
     text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-    return json.dumps(text) if " " in text else text
+    return json.dumps(text).replace("\x7f", r"\u007f") if " " in text or not text.isprintable() else text

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("palio.links")
 _LINKED = ("broker", "admin")  # the roles of those who may be
 _TWICE = "there are two links between these brokers"
+_OTHERWISE = "this broker is linked under another address already"
 
 
 class Neighbours:
@@ -54,6 +55,7 @@ class Neighbours:
         self._numbers = count(1)
         self._random = Random()
         self._links: dict[int, TcpLink | UdpLink] = {}
+        self._dials: set[int] = set()
         self._connectors: dict[int, Connector] = {}
         self._of: dict[tuple[int, type], int] = {}  # the link of each neighbour that dialled
         self._principals: dict[int, Principal] = {}  # who dialled, by link
@@ -66,6 +68,7 @@ class Neighbours:
     async def dial(self, address: Address) -> None:
         """Keep a link to a broker from now on."""
         number = next(self._numbers)
+        self._dials.add(number)
         filters = self._settings.links.get(str(address))
         if filters is not None:
             self._gate(number, filters)
@@ -239,7 +242,7 @@ class Neighbours:
         if link.number not in self._connectors:
             return None
         if any(self._links[number].neighbour == neighbour for number in self._connectors):
-            return "this broker is linked under another address already"
+            return _OTHERWISE
         return self._refusal(neighbour, dialled_here=True)
 
     def _broke(self, link: TcpLink, reason: str) -> None:
@@ -248,6 +251,14 @@ class Neighbours:
             connector.broke(reason)
         else:
             log.warning("no link", extra={"address": link.where, "reason": reason})
+
+    @property
+    def have_told(self) -> bool:
+        """Whether all brokers that are dialled are there, and have told what is wanted."""
+        links = [(number, self._links[number]) for number in self._dials]
+        reasons = [self._reason(number, link) for number, link in links if not link.is_up]
+        are_linked = all(each.startswith((_TWICE, _OTHERWISE)) for each in reasons)
+        return are_linked and self._host.node.broker.was_told(bool(links))
 
     def describe(self) -> list[dict[str, Any]]:
         """The links, those that are up and those that should be."""

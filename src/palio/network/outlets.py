@@ -1,8 +1,8 @@
 """What happens to events that a subscriber does not take? They wait, up to a bound; then its rule decides.
 
-`block` holds confirmed publishers back, by their confirmations and by the credit of links; those who ask for no
-confirmation cannot be held back, and what then finds the queue twice as full as it may be is dropped as well. Every
-drop is counted.
+`block` holds confirmed publishers back, by their confirmations and by the credit of links; what they have under way by
+then still finds a place. Those who ask for no confirmation cannot be held back, and what finds the queue full is
+dropped. Every drop is counted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 from palio.network.protocol import Overflow
 from palio.routing.messages import Publish
 
+_UNDER_WAY: Final = 65_536  # events of confirmed publishers, each of whom has a window, that come after `block`
 OVERFLOWS: Final[tuple[Overflow, ...]] = ("block", "drop_oldest", "drop_newest", "disconnect")
 
 
@@ -50,7 +51,7 @@ class Outlet:
                 self.dropped += 1
             case "block":
                 self.is_over = True
-                if len(waiting) < 2 * self.limit:
+                if event.kept is not None and len(waiting) < self.limit + _UNDER_WAY:
                     waiting.append(event)
                 else:
                     self.dropped += 1

@@ -20,7 +20,16 @@ LONGEST_NAME: Final = 200
 Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
 Failure: TypeAlias = Literal[
-    "refused", "not permitted", "not authenticated", "not advertised", "limit", "full", "broken", "wire", "unavailable"
+    "refused",
+    "not permitted",
+    "not authenticated",
+    "not advertised",
+    "limit",
+    "full",
+    "broken",
+    "wire",
+    "unavailable",
+    "away",
 ]
 
 
@@ -199,6 +208,14 @@ class Failed(Struct, frozen=True, array_like=True, tag=102):
     reason: str
 
 
+class Elsewhere(Struct, frozen=True, array_like=True, tag=110):
+    """The answer to a durable subscription that lives at other brokers: their numbers, and the addresses at which it
+    can be asked for, empty where they are not known."""
+
+    request: int
+    homes: tuple[tuple[int, str], ...]
+
+
 class Cancelled(Struct, frozen=True, array_like=True, tag=103):
     """The last publisher that could have served a subscription is gone; it stays, in case another comes."""
 
@@ -271,7 +288,18 @@ FromClient: TypeAlias = (
     | Goodbye
 )
 FromServer: TypeAlias = (
-    Welcome | Delivery | Done | Failed | Cancelled | Dropped | StatusAnswer | LogAnswer | ReplayAnswer | Ping | Goodbye
+    Welcome
+    | Delivery
+    | Done
+    | Failed
+    | Elsewhere
+    | Cancelled
+    | Dropped
+    | StatusAnswer
+    | LogAnswer
+    | ReplayAnswer
+    | Ping
+    | Goodbye
 )
 PING: Final[int] = 92
 GOODBYE: Final[int] = 106

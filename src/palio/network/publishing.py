@@ -88,7 +88,10 @@ class Publishing:
         self._numbers += 1
         request = PublishClient(body, header, confirm=True, number=self._numbers, publisher=self._publisher)
         self._waiting[self._numbers] = request, answered
-        self._ask(request)
+        if self._busy:
+            self._busy.append(request)  # behind those before it
+        else:
+            self._ask(request)
         return self._numbers
 
     def reserve(self, events: int) -> None:

@@ -1,31 +1,34 @@
-"""How does a broker run until it is told to stop? With uvloop where that is installed, in plain asyncio otherwise."""
+"""How does a broker run until it is told to stop? With as many files as it may open, and little garbage to look at."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import signal
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
 
+from palio.network.loops import run
 from palio.network.server import Server
 from palio.network.settings import Settings
 from palio.network.warming import warm_up
 
 
-def run(doing: Coroutine[Any, Any, None]) -> None:
-    """Run something to its end in the fastest loop there is."""
+def open_as_many_files_as_may_be() -> None:
+    """Each connection is a file, and most systems let a program open a thousand unless it asks for more."""
     try:
-        from uvloop import new_event_loop
+        import resource
     except ImportError:
-        asyncio.run(doing)
-        return
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(doing)
+        return  # Windows has no such limit
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if now != most:
+        with suppress(ValueError, OSError):  # where none is named, as on macOS, not every number is taken
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def serve(settings: Settings, started: Callable[[Server], None]) -> None:
     """Run a broker until SIGINT or SIGTERM; `started` is called once it can be reached."""
+    open_as_many_files_as_may_be()
     run(_serve(settings, started))
 
 

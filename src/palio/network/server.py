@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra, PalioError
 from palio.network.addresses import Address
 from palio.network.channel import Channel
+from palio.network.clock import SteadyClock
 from palio.network.disk import PASSING, StoreDisk
 from palio.network.durable import revise_durable
 from palio.network.gateway.settings import HttpSettings
@@ -34,6 +35,7 @@ from palio.network.security.shares import Shares
 from palio.network.security.tls import names_in
 from palio.network.sessions import Session
 from palio.network.settings import Settings
+from palio.network.settling import Settling
 from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
@@ -79,7 +81,7 @@ class Server:
         self._counted: Counter[str] = Counter()
         self._random = Random()
         self._watching: asyncio.Task[None] | None = None
-        self.since = time.time()
+        self.since = time.monotonic()
 
     async def start(self) -> None:
         """Recover, listen, and dial those to connect to."""
@@ -95,6 +97,7 @@ class Server:
         self.host = Host(node, StoreDisk(self.store))
         self.host.give_all([])  # what the last life has not finished goes on
         self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, self.door)
+        self._settling = Settling(lambda: self.neighbours.have_told, self.settings.flow.patience)
         try:
             self.addresses = tuple([await self._listen(address) for address in self.settings.listen])
             if self.settings.http is not None:
@@ -102,6 +105,7 @@ class Server:
         except BaseException:
             await self.stop()
             raise
+        node.broker.claims.address = self._public_address
         for address in self.settings.connect:
             await self.neighbours.dial(address)
         self._watching = self.loop.create_task(self._watch(), name="palio watch")
@@ -115,6 +119,7 @@ class Server:
             await self.gateway.stop()
         for listener in self._listeners:
             listener.close()
+        self._settling.stop()
         await self.neighbours.stop()
         for channel in list(self.unknown):
             channel.close("unavailable", "the broker is stopping")
@@ -146,6 +151,7 @@ class Server:
             self.settings.limits,
             self.settings.flow,
             self.shares,
+            self._settling,
             publisher,
         )
         self.sessions.add(session)
@@ -222,6 +228,14 @@ class Server:
             return None
         return gateway
 
+    @property
+    def _public_address(self) -> str:
+        """Where other brokers send clients whose durable subscriptions live here; empty where nobody can say."""
+        if self.settings.public is not None:
+            return str(self.settings.public)
+        named = (each for each in self.addresses if each.scheme != "palio+udp" and not each.is_anywhere)
+        return next(map(str, named), "")
+
     def _server_tls(self) -> ssl.SSLContext:
         if self.settings.tls is None:
             raise InvalidArgument("to listen with TLS a certificate and its key are needed (--tls)")
@@ -242,5 +256,5 @@ class Server:
 
 def _store(settings: Settings) -> Store:
     if settings.data is None:
-        return MemoryStore(settings.keeping)
-    return SqliteStore(settings.data, settings.keeping, safety=settings.safety)
+        return MemoryStore(settings.keeping, SteadyClock())
+    return SqliteStore(settings.data, settings.keeping, safety=settings.safety, clock=SteadyClock())

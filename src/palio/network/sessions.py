@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from palio.errors import LimitReached, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.asking import Asking
 from palio.network.durable import DurableOutlet
+from palio.network.homes import Claiming
 from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
 from palio.network.publishing import Answered, Publishing, error_of, waiter
@@ -21,6 +23,7 @@ from palio.network.security.grants import effective, may_hear, revised
 from palio.network.security.limits import Limits, check_filter
 from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
+from palio.network.settling import Settling
 from palio.routing import clients, codec
 from palio.routing.clients import Answer, ClientRequest, Confirm
 from palio.routing.effects import ClientGone, Requested
@@ -59,6 +62,7 @@ class Session:
         limits: Limits,
         flow: Flow,
         shares: Shares,
+        settling: Settling,
         publisher: str = "",
     ) -> None:
         self.client = client
@@ -80,6 +84,8 @@ class Session:
         whose = f"{principal.name}/{publisher}" if publisher else client
         self._publishing = Publishing(self._ask, principal, shares, flow.window, whose, limits.event_bytes)
         self.asking = Asking(self._ask)
+        self._settling = settling
+        self.claiming = Claiming(host, self._ask, flow.patience, settling, limits.subscriptions_per_principal)
         self._advertised: set[str] = set()
         self._something = asyncio.Event()
         self._is_open = True
@@ -113,10 +119,20 @@ class Session:
         self._subscribing[name] = answered
         # At least the edge confirms always: it is how this session knows that the subscription stands.
         sure: Confirm = "network" if confirm == "network" else "edge"
-        self._ask(clients.SubscribeClient(name, granted, sure, durable), self._owner(name))
+        request = clients.SubscribeClient(name, granted, sure, durable)
+        if sure == "edge":
+            self._ask(request, self._owner(name))
+        else:
+            self._settling.then(partial(self._ask_if_wanted, request, answered))
+
+    def _ask_if_wanted(self, request: clients.SubscribeClient, answered: Answered) -> None:
+        if self._subscribing.get(request.name) is answered:
+            self._ask(request, self._owner(request.name))
 
     def request_unsubscription(self, name: str) -> None:
         """Deliver no more; what is durable is forgotten, with all that waits for it."""
+        if self.claiming.leave(name):
+            return
         owner = self._owner(name)
         self.detach(name)
         self._ask(clients.UnsubscribeClient(name), owner)
@@ -208,18 +224,13 @@ class Session:
         subscribing, self._subscribing = self._subscribing, {}
         for answered in subscribing.values():
             answered(gone)
-        # One by one, behind what may still be under way to the disk.
         for name in list(self.outlets):
-            if isinstance(self.outlets[name], DurableOutlet):
-                self.detach(name)
-            else:
-                self.request_unsubscription(name)
-        for name in list(self._advertised):
-            self.unadvertise(name)
+            self.detach(name)
         self._host.clients.pop(self.client, None)
         self._host.give(ClientGone(self.client))
         self._publishing.close(gone)
         self.asking.close(gone)
+        self.claiming.close(gone)
         self._wake()
 
     # The same for those who can wait
@@ -322,6 +333,8 @@ class Session:
                 self._subscribing.pop(name, _ignore)(None)
             case clients.Cancelled(name):
                 self.cancelled(name)
+            case clients.Claimed():
+                self.claiming.answer(answer)
 
     @property
     def may_hear_all(self) -> bool:

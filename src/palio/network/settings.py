@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class Flow:
     longest_queue: int = 1_000_000
     overflow: Overflow = "drop_oldest"
     window: int = 1_024  # confirmed events of one client under way
+    patience: float = 10.0  # seconds for which what is asked of all brokers waits for those that are away
 
     def __post_init__(self) -> None:
         if self.overflow not in OVERFLOWS:
@@ -40,6 +42,8 @@ class Flow:
             value = getattr(self, name)
             if type(value) is not int or value <= 0:
                 raise InvalidArgument(f"{name} is a positive whole number, not {value!r}")
+        if type(self.patience) not in (int, float) or not 0 <= self.patience < inf:
+            raise InvalidArgument(f"patience is a number of seconds, not {self.patience!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class Settings:
 
     listen: tuple[Address, ...] = (Address("127.0.0.1"),)
     connect: tuple[Address, ...] = ()
+    public: Address | None = None  # where clients of other brokers reach this one; None is where it listens
     data: Path | None = None
     propagation: str = "identity"
     forwarding: str = "content"
@@ -82,6 +87,8 @@ class Settings:
             if name in changes:
                 several = [changes[name]] if isinstance(changes[name], str) else changes[name]
                 changes[name] = tuple(map(_address, several))
+        if isinstance(changes.get("public"), str):
+            changes["public"] = Address.parse(changes["public"])
         if isinstance(changes.get("data"), str):
             changes["data"] = None if changes["data"] == "none" else Path(changes["data"])
         if isinstance(changes.get("keys"), Mapping):

@@ -18,7 +18,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "version": __version__,
         "node": server.node,
         "incarnation": server.incarnation,
-        "uptime": time.time() - server.since,
+        "uptime": time.monotonic() - server.since,
         "addresses": [str(address) for address in server.addresses],
         "network": {
             "propagation": server.settings.propagation,

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from palio.routing import messages
 from palio.routing.announcing import Announcing
+from palio.routing.claims import Claims
 from palio.routing.clients import ClientRequest
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
@@ -77,6 +78,7 @@ class Broker:
         "_serving",
         "_unanswered",
         "_waves",
+        "claims",
         "combination",
         "gates",
         "incarnation",
@@ -111,10 +113,18 @@ class Broker:
         entrance = Entrance(node, incarnation, self._events, self._keeping, offers)
         self._waves = Waves(node, incarnation)
         self._replays = Replays(node, incarnation, tokens, self.gates)
+        self.claims = Claims(node, incarnation, self._keeping)
         self._serving = Serving(
-            self.tables, self._keeping, entrance, self._neighbours, self._waves, self._announcing, self._replays
+            self.tables,
+            self._keeping,
+            entrance,
+            self._neighbours,
+            self._waves,
+            self._announcing,
+            self._replays,
+            self.claims,
         )
-        self._requests = Requests(self._carry_out, tokens)
+        self._requests = Requests(self._carry_out, self._serving.gone, tokens)
         self._unanswered: list[tuple[int, EventId]] = []  # questions that wait until homes are on disk
         self._jobs = 0
         self._effects: list[Effect] = []
@@ -167,6 +177,11 @@ class Broker:
         """The links in use."""
         return sorted(self._neighbours.in_use)
 
+    def was_told(self, by_somebody: bool) -> bool:
+        """Whether all neighbours that count have told what is wanted there; also whether there is one, where asked."""
+        links = self._neighbours.in_use
+        return all(links.values()) and (bool(links) or not by_somebody)
+
     def entry_table(self) -> EntryTable | None:
         """What is known here now, for who writes headers in this broker's stead; None where nobody can."""
         return self._forwarding.entry_table() if isinstance(self._forwarding, WrittenAhead) else None
@@ -211,7 +226,8 @@ class Broker:
         """A link is given up: all that came by it is withdrawn."""
         self.tables.closed(link)
         effects = self._keeping.given_up(link) + self._replays.closed(link)
-        return effects + self._waves.closed(link, self._neighbours.in_use)
+        links = self._neighbours.in_use
+        return effects + self._waves.closed(link, links) + self.claims.closed(link, links)
 
     def _forget(self, link: int) -> None:
         self.tables.forget(link)
@@ -237,10 +253,6 @@ class Broker:
             done.result()
 
     # Clients
-
-    def _client_gone(self, gone: ClientGone) -> None:
-        for request in self._serving.gone(gone.client):
-            self._requests.take(gone.client, request)
 
     def _persisted(self, persisted: Persisted) -> None:
         self._requests.written(persisted.token)
@@ -268,7 +280,7 @@ _HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], Handled]]] = {
     Requested: lambda broker, asked: broker._requests.take(asked.client, asked.request),
     LinkUp: Broker._link_up,
     LinkDown: Broker._link_down,
-    ClientGone: Broker._client_gone,
+    ClientGone: lambda broker, gone: broker._requests.leave(gone.client),
     Persisted: Broker._persisted,
     NotPersisted: Broker._not_persisted,
     QueueFull: lambda broker, full: broker._keeping.filled(full),
@@ -291,4 +303,6 @@ _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], Handle
     messages.Reach: lambda broker, link, said: broker._keeping.reached(link, said),
     messages.Replay: lambda broker, link, said: broker._replays.asked(link, said, broker._neighbours.others(link)),
     messages.Replayed: lambda broker, link, said: broker._replays.answered(link, said),
+    messages.Seek: lambda broker, link, said: broker.claims.sought(link, said, broker._neighbours.others(link)),
+    messages.Found: lambda broker, link, said: broker.claims.found(link, said, broker._neighbours.in_use),
 }

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from palio.filters.filter import Filter
-from palio.routing.messages import PastEvent, Report
+from palio.routing.messages import Lives, PastEvent, Report
 
 Confirm: TypeAlias = Literal["no", "edge", "network"]
 Refusal: TypeAlias = Literal["refused", "unadvertised", "busy", "full", "broken"]
@@ -86,6 +86,14 @@ class ReplayClient(Struct, frozen=True, array_like=True, tag=39):
     limit: int = 500
 
 
+class ClaimClient(Struct, frozen=True, array_like=True, tag=40):
+    """May the durable subscription of this name, and of this owner, live here? A `Claimed` answers."""
+
+    owner: str
+    name: str
+    number: int = 0
+
+
 class Confirmed(Struct, frozen=True, array_like=True, tag=48):
     """A subscription is stored, or known everywhere, as it was asked for."""
 
@@ -137,6 +145,15 @@ class Past(Struct, frozen=True, array_like=True, tag=53):
     complete: bool
 
 
+class Claimed(Struct, frozen=True, array_like=True, tag=54):
+    """The answer to `ClaimClient`. It may live here where nothing else is said; `elsewhere` is where it lives already,
+    and `away` are brokers that could not be asked and may have it."""
+
+    number: int
+    elsewhere: tuple[Lives, ...] = ()
+    away: tuple[int, ...] = ()
+
+
 ClientRequest: TypeAlias = (
     SubscribeClient
     | UnsubscribeClient
@@ -146,5 +163,6 @@ ClientRequest: TypeAlias = (
     | AnnounceClient
     | ForgetClient
     | ReplayClient
+    | ClaimClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Report
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Report

@@ -181,6 +181,31 @@ class Replayed(Struct, frozen=True, array_like=True, tag=15):
     pages: tuple[LogPage, ...]
 
 
+class Lives(Struct, frozen=True, array_like=True, order=True):
+    """A broker that has a durable subscription, and where clients reach it; empty where it does not say."""
+
+    broker: int
+    address: str
+
+
+class Seek(Struct, frozen=True, array_like=True, tag=17):
+    """Have you this durable subscription, or anybody behind you? I want to be its home (`claims`)."""
+
+    id: EventId
+    key: Key
+
+
+class Found(Struct, frozen=True, array_like=True, tag=18):
+    """The answer to `Seek`: who has it, which homes were asked, and which are known of; not `whole` where a link broke
+    meanwhile, and the question must be asked again."""
+
+    id: EventId
+    lives: tuple[Lives, ...]
+    homes: tuple[int, ...]
+    known: tuple[int, ...]
+    whole: bool = True
+
+
 # Between brokers, in the event lane.
 
 
@@ -232,5 +257,7 @@ Control: TypeAlias = (
     | Acknowledge
     | Replay
     | Replayed
+    | Seek
+    | Found
 )
 Message: TypeAlias = Control | Publish

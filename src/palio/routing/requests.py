@@ -27,15 +27,17 @@ Apply = Callable[[Client, ClientRequest], None]
 class Requests:
     """Requests that wait for the disk, and those that wait for them."""
 
-    __slots__ = ("_apply", "_behind", "_collected", "_tokens", "_writing")
+    __slots__ = ("_apply", "_behind", "_collected", "_gone", "_tokens", "_writing")
 
-    def __init__(self, apply: Apply, tokens: Iterator[int]) -> None:
-        """`apply` carries one request out; it may be called at once or when the disk has answered."""
+    def __init__(self, apply: Apply, gone: Callable[[Client], list[ClientRequest]], tokens: Iterator[int]) -> None:
+        """`apply` carries one request out; it may be called at once or when the disk has answered. `gone` says what a
+        client takes back when it leaves."""
         self._apply = apply
+        self._gone = gone
         self._tokens = tokens
         self._collected: list[Record] = []
         self._writing: dict[int, list[Record]] = {}
-        self._behind: dict[Client, list[ClientRequest]] = {}
+        self._behind: dict[Client, list[ClientRequest | None]] = {}  # None where the client left
 
     def take(self, client: Client, request: ClientRequest) -> None:
         behind = self._behind.get(client)
@@ -46,6 +48,15 @@ class Requests:
             self._behind[client] = []
         else:
             self._apply(client, request)
+
+    def leave(self, client: Client) -> None:
+        """A client left; what is under way to the disk is taken back when it is there."""
+        behind = self._behind.get(client)
+        if behind is not None:
+            behind.append(None)
+            return
+        for request in self._gone(client):
+            self.take(client, request)
 
     def write(self) -> Persist | None:
         """What is to be written after a batch."""
@@ -75,4 +86,7 @@ class Requests:
 
     def _go_on(self, client: Client) -> None:
         for further in self._behind.pop(client, ()):
-            self.take(client, further)
+            if further is None:
+                self.leave(client)
+            else:
+                self.take(client, further)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from palio.routing.announcing import Announcing
+from palio.routing.claims import Claims
 from palio.routing.clients import (
     Accepted,
     AdvertiseClient,
     AnnounceClient,
+    ClaimClient,
     ClientRequest,
     Confirmed,
     ForgetClient,
@@ -34,7 +36,7 @@ _GONE: Final = "gone "  # with the number of a broker that is not coming back: a
 class Serving:
     """One broker's clients, as its other parts see them."""
 
-    __slots__ = ("_announcing", "_entrance", "_keeping", "_neighbours", "_replays", "_tables", "_waves")
+    __slots__ = ("_announcing", "_claims", "_entrance", "_keeping", "_neighbours", "_replays", "_tables", "_waves")
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class Serving:
         waves: Waves,
         announcing: Announcing,
         replays: Replays,
+        claims: Claims,
     ) -> None:
         self._tables = tables
         self._keeping = keeping
@@ -53,16 +56,19 @@ class Serving:
         self._waves = waves
         self._announcing = announcing
         self._replays = replays
+        self._claims = claims
 
     def carry_out(self, client: Client, request: ClientRequest) -> list[Effect]:
         match request:
             case SubscribeClient():
                 self._tables.subscribe(client, request.name, request.wanted)
                 self._keeping.subscribed(client, request.name, request.durable)
+                self._claims.subscribed(client, request.name, request.durable)
                 return self._confirm(client, request)
             case UnsubscribeClient():
                 self._tables.unsubscribe(client, request.name)
                 self._keeping.subscribed(client, request.name, durable=False)
+                self._claims.subscribed(client, request.name, durable=False)
             case AdvertiseClient():
                 self._tables.advertise(client, request.name, request.offered)
                 self._keeping.advertised()
@@ -83,6 +89,8 @@ class Serving:
                 return [*told, Reply(client, Accepted(request.number))]
             case ReplayClient():
                 return self._replays.ask(client, request, self._neighbours.in_use, self._keeping.logs)
+            case ClaimClient():
+                return self._claims.ask(client, request, self._neighbours.in_use)
         return []
 
     def gone(self, client: Client) -> list[ClientRequest]:

@@ -47,4 +47,5 @@ def stamps_of(event: Publish) -> tuple[Stamp, ...]:
 
 
 def _with(event: Publish, stamps: bytes) -> Publish:
-    return Publish(event.id, event.body, event.header, event.hops, event.useless, event.epoch, event.publisher, stamps)
+    id, body, header, kept = event.id, event.body, event.header, event.kept
+    return Publish(id, body, header, event.hops, event.useless, event.epoch, event.publisher, stamps, kept)

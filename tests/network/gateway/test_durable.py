@@ -91,3 +91,16 @@ def test_what_waits_for_those_who_are_away_follows_their_grants(tmp_path: Path) 
             await until(lambda: server.store.queue("durable desk/desk", "desk").size().events == 0)
 
     run(test)
+
+
+def test_whose_subscription_lives_elsewhere_is_told_where() -> None:
+    async def test() -> None:
+        async with serving() as (home, first), serving(connect=home.addresses) as (_, second):
+            async with streamed(first) as response:
+                assert response.status_code == 200
+            answer = await second.get("/events", params={"durable": "desk", "where": "n > 0"})
+            assert answer.status_code == 421
+            lives = [{"broker": home.node, "address": str(home.addresses[0])}]
+            assert (answer.json()["subscription"], answer.json()["homes"]) == ("desk", lives)
+
+    run(test)

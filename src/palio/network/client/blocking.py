@@ -23,6 +23,7 @@ from palio.network.client.connecting import connect
 from palio.network.client.log import LogPage, PastPage
 from palio.network.client.received import ReceivedEvent
 from palio.network.client.subscription import Subscription
+from palio.network.loops import new_loop
 from palio.network.protocol import Overflow
 from palio.routing.clients import Confirm
 
@@ -33,7 +34,7 @@ class _Loop:
     """A loop in a thread."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._thread = Thread(target=self._loop.run_forever, name="palio client", daemon=True)
         self._thread.start()
 

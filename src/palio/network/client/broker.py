@@ -10,10 +10,11 @@ from functools import partial
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
-from palio.errors import PalioError
+from palio.errors import ConnectionFailed, LivesElsewhere, PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network import protocol
+from palio.network.addresses import Address
 from palio.network.client.connection import Connection, error_of
 from palio.network.client.log import LogPage, PastPage, past_page, read_page
 from palio.network.client.subscription import Subscription
@@ -42,10 +43,11 @@ class Broker:
     """A broker, as its client sees it; `palio.connect` makes one."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._subscriptions: dict[str, Subscription] = {}
+        self.connection = connection
+        self.subscriptions: dict[str, Subscription] = {}
         self._advertised: dict[str, Filter] = {}
         self._names = count(1)
+        self._homes: dict[str, Broker] = {}  # other brokers, at which durable subscriptions live
         self._window: asyncio.Semaphore | None = None
         self._refused: PalioError | None = None
         connection.heard = self._heard
@@ -53,15 +55,35 @@ class Broker:
         connection.failed = self._failed
 
     async def open(self) -> None:
-        await self._connection.open()
-        self._window = asyncio.Semaphore(self._connection.window)
+        await self.connection.open()
+        self._window = asyncio.Semaphore(self.connection.window)
 
     async def close(self) -> None:
-        await self._connection.close()
+        for home in self._homes.values():
+            await home.close()
+        await self.connection.close()
+
+    async def at_home(self, name: str, homes: tuple[tuple[int, str], ...]) -> Broker:
+        """Another broker, where a durable subscription lives; it is left when this one is."""
+        address = next((Address.parse(address) for _, address in homes if address), None)
+        if address is None:
+            raise LivesElsewhere(name, homes)
+        if self.connection.address.is_secure and not address.is_secure:
+            raise LivesElsewhere(name, homes, "to which this client does not go without TLS")
+        known = self._homes.get(str(address))
+        if known is not None and known.connection.failure is None:
+            return known
+        home = Broker(self.connection.elsewhere(address))
+        try:
+            await home.open()
+        except ConnectionFailed as error:
+            raise LivesElsewhere(name, homes, f"no connection: {error.reason}") from error
+        self._homes[str(address)] = home
+        return home
 
     @property
     def address(self) -> str:
-        return str(self._connection.address)
+        return str(self.connection.address)
 
     def subscribe(
         self,
@@ -85,8 +107,7 @@ class Broker:
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
         name = durable or name or f"s{next(self._names)}"
         return Subscription(
-            self._connection,
-            self._subscriptions,
+            self,
             name,
             wanted,
             durable is not None,
@@ -104,16 +125,16 @@ class Broker:
         `publish` without `confirm`, once that one is on its way too.
         """
         body = codec.encode_event(Event.read(event))
-        self._connection.check_event(len(body))
+        self.connection.check_event(len(body))
         if not confirm:
-            await self._connection.tell(protocol.encode(Publish(0, body)))
+            await self.connection.tell(protocol.encode(Publish(0, body)))
             if self._refused is not None:
                 refused, self._refused = self._refused, None
                 raise refused
             return
         assert self._window is not None
         async with self._window:
-            await self._connection.ask(lambda number: Publish(number, body))
+            await self.connection.ask(lambda number: Publish(number, body))
 
     async def publish_all(
         self,
@@ -142,7 +163,7 @@ class Broker:
                     waiting.append(asyncio.ensure_future(self.publish(event, confirm=True)))
                 else:
                     await self.publish(event)
-                while (waiting and waiting[0].done()) or len(waiting) >= self._connection.window:
+                while (waiting and waiting[0].done()) or len(waiting) >= self.connection.window:
                     await waiting.popleft()
                     done += 1
                 done += not confirm
@@ -163,18 +184,18 @@ class Broker:
         offered = where if isinstance(where, Filter) else Filter.parse(where, language)
         name = offered.digest.hex()
         self._advertised[name] = offered
-        await self._connection.ask(lambda number: Advertise(number, name, offered))
+        await self.connection.ask(lambda number: Advertise(number, name, offered))
 
     async def unadvertise(self, where: str | Filter, *, language: str = "sql") -> None:
         """Say that it is not going to publish that any more."""
         offered = where if isinstance(where, Filter) else Filter.parse(where, language)
         name = offered.digest.hex()
         self._advertised.pop(name, None)
-        await self._connection.ask(lambda number: Unadvertise(number, name))
+        await self.connection.ask(lambda number: Unadvertise(number, name))
 
     async def status(self) -> dict[str, Any]:
         """How the broker is: neighbours, clients, queues, counts."""
-        answer: dict[str, Any] = await self._connection.ask(StatusQuery)
+        answer: dict[str, Any] = await self.connection.ask(StatusQuery)
         return answer
 
     async def read_log(
@@ -193,7 +214,7 @@ class Broker:
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
         time = None if since is None else since.timestamp()
-        answer = await self._connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
+        answer = await self.connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
         return read_page(answer, start if since is None else 0)
 
     async def replay(
@@ -212,31 +233,31 @@ class Broker:
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
         time = 0.0 if since is None else since.timestamp()
         named = tuple(sorted((places or {}).items()))
-        return past_page(await self._connection.ask(lambda number: ReplayQuery(number, wanted, time, named, limit)))
+        return past_page(await self.connection.ask(lambda number: ReplayQuery(number, wanted, time, named, limit)))
 
     async def forget(self, broker: int) -> None:
         """Give up a broker that is not coming back; only an operator may."""
-        await self._connection.ask(lambda number: Forget(number, broker))
+        await self.connection.ask(lambda number: Forget(number, broker))
 
     # What the connection tells
 
     def _heard(self, said: Any) -> None:
         kind = type(said)
         if kind is Delivery:
-            subscription = self._subscriptions.get(said.name)
+            subscription = self.subscriptions.get(said.name)
             if subscription is not None:
                 subscription.put(said.body, said.number)
         elif kind is Failed:
             self._refused = error_of(said.kind, said.reason)
-        elif kind is Cancelled and said.name in self._subscriptions:
-            self._subscriptions[said.name].cancelled()
-        elif kind is Dropped and said.name in self._subscriptions:
-            self._subscriptions[said.name].dropped = said.events
+        elif kind is Cancelled and said.name in self.subscriptions:
+            self.subscriptions[said.name].cancelled()
+        elif kind is Dropped and said.name in self.subscriptions:
+            self.subscriptions[said.name].dropped = said.events
 
     def _again(self) -> None:
         for name, offered in self._advertised.items():
-            self._connection.post(partial(_advertise, name, offered), self._refuse)
-        for subscription in self._subscriptions.values():
+            self.connection.post(partial(_advertise, name, offered), self._refuse)
+        for subscription in self.subscriptions.values():
             subscription.resubscribe()
 
     def _refuse(self, error: PalioError) -> None:
@@ -244,7 +265,7 @@ class Broker:
         self._refused = error
 
     def _failed(self, error: PalioError) -> None:
-        for subscription in self._subscriptions.values():
+        for subscription in self.subscriptions.values():
             subscription.fail(error)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 from palio.errors import (
     AuthenticationFailed,
     ConnectionFailed,
+    HomeAway,
     LimitReached,
     NotAdvertised,
     NotPermitted,
@@ -106,19 +107,30 @@ class Connection:
         finally:
             self._requests.pop(number, None)
 
-    def post(self, make: Callable[[int], Any], failed: Callable[[PalioError], None]) -> None:
-        """Send a request now, and wait for nothing; `failed` hears of it where it is not carried out."""
+    def elsewhere(self, address: Address) -> Connection:
+        """A connection to another broker, made as this one is."""
+        return Connection(address, self._token, self._app, self._tls, self._patience, self._timeout, self._publisher)
+
+    def post(
+        self,
+        make: Callable[[int], Any],
+        failed: Callable[[PalioError], None],
+        done: Callable[[Any], None] = lambda answer: None,
+    ) -> None:
+        """Send a request now, and wait for nothing; `done` hears the answer, `failed` where it is not carried out."""
         self._number += 1
         number = self._number
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         frame = protocol.encode(make(number))
         self._requests[number] = frame, future
 
-        def answered(done: asyncio.Future[Any]) -> None:
+        def answered(future: asyncio.Future[Any]) -> None:
             self._requests.pop(number, None)
-            error = None if done.cancelled() else done.exception()
+            error = None if future.cancelled() else future.exception()
             if isinstance(error, PalioError):
                 failed(error)
+            elif not future.cancelled():
+                done(future.result())
 
         future.add_done_callback(answered)
         self.say(frame)
@@ -251,7 +263,7 @@ class Connection:
                 self._answer(said.request, error_of(said.kind, said.reason))
             elif kind is protocol.StatusAnswer:
                 self._answer(said.request, said.status)
-            elif kind is protocol.LogAnswer:
+            elif kind is protocol.LogAnswer or kind is protocol.Elsewhere:
                 self._answer(said.request, said)
             elif kind is protocol.ReplayAnswer:
                 self._answer(said.request, said.past)
@@ -322,6 +334,8 @@ def error_of(kind: Failure, reason: str) -> PalioError:
             return _told(StoreError, reason)
         case "wire":
             return WireError(reason)
+        case "away":
+            return _told(HomeAway, reason)
     return Refused(reason)
 
 

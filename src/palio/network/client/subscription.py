@@ -12,16 +12,17 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, get_args
 
-from palio.errors import InvalidArgument, PalioError
+from palio.errors import InvalidArgument, LivesElsewhere, PalioError
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.client.received import ReceivedEvent, nothing_to_tell, read_received
-from palio.network.protocol import Acknowledge, Detach, More, Overflow, Subscribe, Unsubscribe
+from palio.network.protocol import Acknowledge, Detach, Elsewhere, More, Overflow, Subscribe, Unsubscribe
 from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
-    from palio.network.client.connection import Connection
+    from palio.network.client.broker import Broker
 
+_JOURNEY: Final = 4  # brokers that are asked one after the other
 ROOM: Final = 1024  # events that may wait at this end
 
 
@@ -30,8 +31,7 @@ class Subscription:
 
     def __init__(
         self,
-        connection: Connection,
-        subscriptions: dict[str, Subscription],
+        broker: Broker,
         name: str,
         wanted: Filter,
         durable: bool,
@@ -46,8 +46,9 @@ class Subscription:
         self.is_durable = durable
         self.dropped = 0
         self.on_cancel = on_cancel
-        self._connection = connection
-        self._subscriptions = subscriptions
+        self._broker = broker  # where it was asked for
+        self._connection = broker.connection
+        self._subscriptions = broker.subscriptions
         self._confirm: Confirm = confirm
         self._queue = queue
         self._overflow = overflow
@@ -59,6 +60,7 @@ class Subscription:
         self._was_entered = False
         self._is_entered = False
         self._is_standing = False  # whether the broker has confirmed it; until then the request is under way
+        self._following: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Subscription:
         if self.name in self._subscriptions:
@@ -66,12 +68,31 @@ class Subscription:
         self._subscriptions[self.name] = self
         self._was_entered = self._is_entered = True
         try:
-            await self._connection.ask(self._request)
+            await self._follow(await self._connection.ask(self._request))
         except BaseException:
             self._forget()
             raise
-        self._is_standing = True
         return self
+
+    @property
+    def address(self) -> str:
+        """The broker that its events come from: for a durable one its home, wherever it was asked for."""
+        return str(self._connection.address)
+
+    async def _follow(self, answer: Elsewhere | None) -> None:
+        """Ask where the broker says that a durable subscription lives; brokers may have to be asked one by one."""
+        for _ in range(_JOURNEY):
+            if answer is None:
+                self._is_standing = True
+                return
+            self._subscriptions.pop(self.name, None)
+            home = await self._broker.at_home(self.name, answer.homes)
+            self._connection, self._subscriptions = home.connection, home.subscriptions
+            self._subscriptions[self.name] = self
+            answer = await self._connection.ask(self._request)
+        if answer is not None:
+            raise LivesElsewhere(self.name, answer.homes, "brokers send each other on")
+        self._is_standing = True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -125,13 +146,26 @@ class Subscription:
 
     def resubscribe(self) -> None:
         """Ask again over a new connection; the broker has room for what is not waiting here."""
-        if not self._is_standing:
-            return
         if self.is_durable:
             self._waiting.clear()  # what was not acknowledged comes again
             self._done.clear()
+        if not self._is_standing:
+            return
         self._taken = 0
-        self._connection.post(self._request, self.fail)
+        self._is_standing = False
+        self._connection.post(self._request, self.fail, self._answered)
+
+    def _answered(self, answer: Elsewhere | None) -> None:
+        if answer is None:
+            self._is_standing = True
+        else:
+            self._following = asyncio.get_running_loop().create_task(self._go_on(answer), name="palio follows")
+
+    async def _go_on(self, answer: Elsewhere) -> None:
+        try:
+            await self._follow(answer)
+        except PalioError as error:
+            self.fail(error)
 
     def put(self, body: bytes, number: int) -> None:
         self._waiting.append((body, number))
@@ -152,6 +186,8 @@ class Subscription:
 
     def _forget(self) -> None:
         self._is_entered = False
+        if self._following is not None:
+            self._following.cancel()
         self._subscriptions.pop(self.name, None)
         self._something.set()
 

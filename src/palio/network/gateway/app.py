@@ -35,6 +35,7 @@ from palio.network.gateway.streaming import read_last_id, stream
 from palio.network.gateway.subscriptions import PushSubscriptions
 from palio.network.gateway.tickets import SECONDS
 from palio.network.gateway.websocket import Conversation
+from palio.network.homes import subscribe_durably
 from palio.network.security.grants import check_status
 from palio.network.security.limits import check_condition
 from palio.network.security.principals import Principal
@@ -168,7 +169,7 @@ class Gateway:
         wanted = Filter.parse(where, request.query_params.get("language", "sql"))
         session = self._server.open_session(principal, "sse")
         try:
-            await session.subscribe(durable or "events", wanted, durable=bool(durable))
+            await (subscribe_durably(session, durable, wanted) if durable else session.subscribe("events", wanted))
         except BaseException:
             self._server.left(session, "refused")
             raise

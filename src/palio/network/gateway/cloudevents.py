@@ -7,12 +7,12 @@ JSON lines; in these, an object that has a `specversion` is a CloudEvent, and an
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from palio.errors import EventError, LimitReached
 from palio.events import Event
+from palio.events.cloudevents import with_base64
 from palio.events.json import parse_value, write_json
 from palio.events.limits import Limits as EventLimits
 from palio.network.security.limits import Limits
@@ -102,9 +102,7 @@ def to_cloudevent(event: Event) -> dict[str, Any]:
         if event.time is not None:
             made["time"] = event.time
         return {**made, "datacontenttype": "application/json", "data": content}
-    if isinstance(content.get("data"), bytes):
-        content["data_base64"] = b64encode(content.pop("data")).decode()
-    return content
+    return with_base64(content)
 
 
 def write_cloudevent(event: Event) -> str:

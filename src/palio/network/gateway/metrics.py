@@ -28,6 +28,12 @@ def _lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from _metric("blocked", "gauge", "Whether confirmed publishers wait for subscribers.", [
         ({}, int(status["is_blocked"]))
     ])  # fmt: skip
+    yield from _metric("unfinished_events", "gauge", "Confirmed events that are not yet where they are for.", [
+        ({}, status["unfinished"])
+    ])  # fmt: skip
+    yield from _metric("inversions_total", "counter", "Events of durable subscriptions that came out of order.", [
+        ({}, status["inversions"])
+    ])  # fmt: skip
     yield from _metric("link_up", "gauge", "Whether a link to a neighbour is up.", [
         ({"address": each["address"]}, int(each["up"])) for each in status["neighbours"]
     ])  # fmt: skip

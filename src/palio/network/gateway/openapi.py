@@ -107,7 +107,8 @@ def _stream() -> _Json:
              "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"}},
         ],
         "responses": _responses(
-            "200", "The events, as they come.", {"text/event-stream": {"schema": {"type": "string"}}}, "409", "422"
+            "200", "The events, as they come.", {"text/event-stream": {"schema": {"type": "string"}}},
+            "409", "421", "422", "503",
         ),
     }  # fmt: skip
 

@@ -11,7 +11,9 @@ from palio.errors import (
     AuthenticationFailed,
     DuplicateSubscription,
     EventError,
+    HomeAway,
     LimitReached,
+    LivesElsewhere,
     NotAdvertised,
     NotPermitted,
     PalioError,
@@ -42,6 +44,8 @@ _STATUS: Final[tuple[tuple[type[PalioError], int], ...]] = (
     (NotAdvertised, 409),
     (UnknownSubscription, 404),
     (DuplicateSubscription, 409),
+    (LivesElsewhere, 421),
+    (HomeAway, 503),
     (Refused, 409),
     (StoreError, 507),
     (SinkRefused, 422),
@@ -83,6 +87,9 @@ def describe(error: PalioError) -> dict[str, Any]:
             problem["path"] = path
         case LimitReached():
             problem |= {"limit": error.limit, "most": error.most}
+        case LivesElsewhere():
+            homes = [{"broker": number, "address": address} for number, address in error.homes]
+            problem |= {"subscription": error.subscription, "homes": homes}
         case SubscriptionError():
             problem["subscription"] = error.subscription
     return problem

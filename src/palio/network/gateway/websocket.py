@@ -21,6 +21,7 @@ from palio.network.gateway.callers import Callers, bearer
 from palio.network.gateway.cloudevents import read_event, write_cloudevent
 from palio.network.gateway.problems import HttpProblem, describe
 from palio.network.gateway.requests import check_subscription_name
+from palio.network.homes import subscribe_durably
 from palio.network.security.limits import check_condition
 from palio.network.security.principals import Principal
 from palio.network.sessions import Session
@@ -144,7 +145,7 @@ class Conversation:
             case Subscribe(name=name, where=where, language=language, durable=durable):
                 check_subscription_name(name)
                 wanted = Filter.parse(check_condition(where, self._limits), language)
-                await session.subscribe(name, wanted, durable=durable)
+                await (subscribe_durably(session, name, wanted) if durable else session.subscribe(name, wanted))
                 await self._tell("subscribed", name=name, where=str(wanted))
             case Unsubscribe(name=name):
                 await session.unsubscribe(name)

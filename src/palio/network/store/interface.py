@@ -31,6 +31,11 @@ class Keeping:
     dead_letters: int = 10_000
     disk_bytes: int | None = None  # of the whole store on disk, but for what was written last
 
+    def has_room(self, events: int, bytes: int) -> bool:
+        """Whether a queue of so many events takes one more, with which it has so many bytes. An empty one always does:
+        otherwise an event that is larger than the queue would wait for ever, and all others behind it."""
+        return events == 0 or (events < self.queue_events and bytes <= self.queue_bytes)
+
 
 class Recovered(NamedTuple):
     """What a broker begins a life with."""

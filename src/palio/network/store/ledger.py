@@ -7,7 +7,8 @@ nothing behind.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TypeAlias
 
 import msgspec
@@ -32,10 +33,14 @@ class Counts:
     seen: int
     letter_next: int
 
+    def copy(self) -> Counts:
+        return Counts(*_values_of(self))
+
     def write(self, connection: sqlite3.Connection) -> None:
-        connection.execute(_SET_COUNTS, astuple(self))
+        connection.execute(_SET_COUNTS, _values_of(self))
 
 
+_values_of = attrgetter(*Counts.__slots__)
 _SET_COUNTS = f"UPDATE counts SET {', '.join(f'{name} = ?' for name in Counts.__slots__)}"
 
 

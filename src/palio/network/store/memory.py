@@ -101,7 +101,7 @@ class MemoryStore:
             for name in dict.fromkeys(each.names):
                 key = (each.client, name)
                 waiting = more.get(key) or self.queue(*key).size()
-                if waiting.events >= self._keeping.queue_events or waiting.bytes + length > self._keeping.queue_bytes:
+                if not self._keeping.has_room(waiting.events, waiting.bytes + length):
                     raise QueueFull(*key, waiting.events)
                 more[key] = Size(waiting.events + 1, waiting.bytes + length)
 
@@ -167,7 +167,7 @@ class MemoryQueue:
         if keeping.queue_overflow == "drop_newest" and not self._has_room(length, keeping):
             self._dropped += 1
             return False
-        while self._waiting and not self._has_room(length, keeping):
+        while not self._has_room(length, keeping):
             self.remove((next(iter(self._waiting)),))
             self._dropped += 1
         self._waiting[number] = event
@@ -181,7 +181,7 @@ class MemoryQueue:
                 self._bytes -= len(codec.encode(event))
 
     def _has_room(self, length: int, keeping: Keeping) -> bool:
-        return len(self._waiting) < keeping.queue_events and self._bytes + length <= keeping.queue_bytes
+        return keeping.has_room(len(self._waiting), self._bytes + length)
 
 
 class MemoryLog:

@@ -66,9 +66,7 @@ def open_for_writing(path: Path, safety: Safety, disk_bytes: int | None) -> sqli
     connection = _connect(path, "rwc")
     with errors_of(path):
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA fullfsync = ON")  # where a plain fsync does not reach the disk, as on macOS
-        connection.execute("PRAGMA wal_autocheckpoint = 0")  # the writer does so when nobody waits
+        _make_safe(connection)
         _bring_up_to_date(connection, path)
         if disk_bytes is not None:
             [(size,)] = connection.execute("PRAGMA page_size")
@@ -77,6 +75,20 @@ def open_for_writing(path: Path, safety: Safety, disk_bytes: int | None) -> sqli
             # What begins a life is safe all the same: two lives with one number would mix up their events.
             connection.execute("PRAGMA synchronous = NORMAL")
     return connection
+
+
+def open_for_moving(path: Path) -> sqlite3.Connection:
+    """A connection beside the one that writes, which moves what that has written."""
+    connection = _connect(path, "rw")
+    with errors_of(path):
+        _make_safe(connection)
+    return connection
+
+
+def _make_safe(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")  # where a plain fsync does not reach the disk, as on macOS
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # what is committed must not wait for being moved
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:

@@ -57,6 +57,7 @@ class SqliteStore:
                     ledger = read_ledger(connection)
                     recovered = _recover(connection, ledger, self._keeping.duplicates)
                 reader = Reader(path)
+                writer = Writer(connection, path, ledger, self._keeping, self._clock)
             except PalioError as error:
                 connection.close()
                 if isinstance(error, StoreError):
@@ -65,7 +66,7 @@ class SqliteStore:
         except PalioError:
             self._directory.release()
             raise
-        self._opened = _Opened(connection, reader, ledger, Writer(connection, path, ledger, self._keeping, self._clock))
+        self._opened = _Opened(connection, reader, ledger, writer)
         return recovered
 
     def submit(self, entries: Sequence[Writable], answer: Answer) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from palio.errors import QueueFull
 from palio.network.store.interface import Acknowledged, Buried, Exhumed, Keeping, Writable
@@ -18,6 +19,8 @@ from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseC
 from palio.routing.effects import Finished, Home, Logged, Queued, Record
 from palio.routing.messages import EventId, Publish
 
+FORGOTTEN_TOGETHER: Final = 256  # keys of duplicates; those that are too many until then are not read
+
 
 class Transaction:
     """What is written together. It has begun when this is made; `finish` writes the rest, the caller commits."""
@@ -26,7 +29,7 @@ class Transaction:
         self._connection = connection
         self._ledger = ledger
         self._keeping = keeping
-        self.counts = replace(ledger.counts)
+        self.counts = ledger.counts.copy()
         self._letters = replace(ledger.letters)
         # A clock that is set back does not set the log back.
         self._log_time = max(now, self.counts.log_time)
@@ -73,9 +76,11 @@ class Transaction:
         run = self._connection
         self.free(self._freed)
         if self._seen:
+            before = self.counts.seen
             self.counts.seen += len(self._seen)
             run.execute("INSERT INTO seen VALUES (?, ?)", (self.counts.seen, pack_keys(self._seen)))
-            run.execute("DELETE FROM seen WHERE upto <= ?", (self.counts.seen - self._keeping.duplicates,))
+            if before // FORGOTTEN_TOGETHER != self.counts.seen // FORGOTTEN_TOGETHER:
+                run.execute("DELETE FROM seen WHERE upto <= ?", (self.counts.seen - self._keeping.duplicates,))
         self.counts.write(run)
 
     def committed(self) -> None:
@@ -173,7 +178,7 @@ class Transaction:
                 key = (each.client, name)
                 events, bytes = more.get(key) or self._waiting(key)
                 length = length or len(codec.encode(each.event))
-                if events >= self._keeping.queue_events or bytes + length > self._keeping.queue_bytes:
+                if not self._keeping.has_room(events, bytes + length):
                     raise QueueFull(*key, events)
                 more[key] = (events + 1, bytes + length)
 
@@ -198,12 +203,10 @@ class Transaction:
     def _make_room(self, waiting: Waiting, length: int) -> bool:
         """Apply the rule for overflow; False where the new event is what is dropped."""
         keeping = self._keeping
-        while waiting.events >= keeping.queue_events or waiting.bytes + length > keeping.queue_bytes:
+        while not keeping.has_room(waiting.events, waiting.bytes + length):
             if keeping.queue_overflow == "drop_newest":
                 waiting.dropped += 1
                 return False
-            if not waiting.events:
-                return True
             self._flush()
             [(oldest,)] = self._connection.execute("SELECT min(number) FROM queue WHERE queue = ?", (waiting.number,))
             self._remove(waiting, oldest)

@@ -2,8 +2,7 @@
 
 Making one write safe costs a disk as long as making a hundred safe. While the disk is busy others come; they are the
 next group, one transaction, and each gets its own answer. So nobody waits on purpose: alone, a write goes at once. The
-thread also lets go of what is too old, and moves what was written from the WAL to its place, when nobody waits for it
-or when it has become much.
+thread also lets go of what is too old, and sees to it that what was written is moved from the WAL to its place.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import Final, NamedTuple
 from palio.errors import PalioError, StoreError, StoreFull
 from palio.network.store.interface import Answer, Keeping, Writable
 from palio.network.store.ledger import Ledger
+from palio.network.store.moving import Mover, move_all
 from palio.network.store.retention import MICROSECONDS, is_due, let_go
 from palio.network.store.schema import named
 from palio.network.store.transaction import Transaction
@@ -28,7 +28,10 @@ _MOST_TOGETHER: Final = 2_000  # submissions of one transaction
 _MOST_BYTES: Final = 16 * 2**20  # of their events
 _PAUSE: Final = 1.0  # seconds between looking for what is too old
 _GROUPS_BETWEEN: Final = 50  # transactions between two looks, where they follow each other
-_MUCH: Final = 16 * 2**20  # bytes of WAL that are moved even while others wait
+_STEP: Final = 4 * 2**20  # bytes of WAL that are moved together while others write
+_LITTLE: Final = 2**20  # bytes of WAL that the writer moves itself, so that the WAL begins anew
+_LONG: Final = 8 * 2**20  # bytes of WAL after which it had better begin anew
+_LONGEST: Final = 64 * 2**20  # bytes of WAL at which the writer waits for what is being moved
 _LEAST_WRITTEN: Final = 8 * 4096  # by a transaction, beside its events: a page of each table
 
 
@@ -59,7 +62,10 @@ class Writer:
         self._waiting: SimpleQueue[Submission | Event | None] = SimpleQueue()
         self._broken: StoreError | None = None
         self._groups = 0
-        self._unmoved = 0  # bytes in the WAL, about
+        self._mover = Mover(path)
+        self._wal = 0  # bytes since the WAL began anew, about
+        self._unmoved = 0  # of these, how many are not where they belong
+        self._moving = 0  # of these, how many are being moved
         self._thread = Thread(target=self._run, name="palio store", daemon=True)
         self._thread.start()
 
@@ -76,6 +82,7 @@ class Writer:
         """Write what was submitted, and end."""
         self._waiting.put(None)
         self._thread.join()
+        self._mover.close()
 
     def _run(self) -> None:
         while True:
@@ -89,7 +96,9 @@ class Writer:
                     done.set()
             if ends:
                 return
-            self._keep_house(not group)
+            if self._broken is None:
+                self._keep_house(not group)
+                self._shorten_wal(not group)
 
     def _next_group(self) -> tuple[list[Submission], list[Event], bool]:
         """All that waits, or what comes first; nothing after a while in which nothing came."""
@@ -153,7 +162,7 @@ class Writer:
             self._roll_back()
             raise StoreError(str(self._path.parent), f"cannot be written: {error!r}") from error
         transaction.committed()
-        self._unmoved += _LEAST_WRITTEN + transaction.bytes
+        self._wrote(transaction.bytes)
         return refused, count
 
     def _failed(self, error: sqlite3.Error) -> StoreError:
@@ -175,13 +184,11 @@ class Writer:
     def _keep_house(self, is_idle: bool) -> None:
         """What can wait, and must not wait for ever."""
         self._groups += 1
-        if self._broken is not None or not (is_idle or self._groups >= _GROUPS_BETWEEN):
+        if not (is_idle or self._groups >= _GROUPS_BETWEEN):
             return
         self._groups = 0
         while self._let_go() and is_idle and self._waiting.empty():
             pass
-        if self._unmoved > (0 if is_idle else _MUCH):
-            self._move()
 
     def _let_go(self) -> bool:
         """A step of retention, where one is due."""
@@ -189,7 +196,7 @@ class Writer:
             if self._broken is not None or not is_due(self._connection, self._ledger, self._keeping, self._now()):
                 return False
             let_go(self._connection, self._ledger, self._keeping, self._now())
-            self._unmoved += _LEAST_WRITTEN
+            self._wrote(0)
         except sqlite3.Error as error:
             self._failed(error)
             return False
@@ -200,12 +207,27 @@ class Writer:
             return False
         return True
 
-    def _move(self) -> None:
-        """From the WAL to where it belongs. Where that fails all is still in the WAL."""
+    def _wrote(self, bytes: int) -> None:
+        self._wal += _LEAST_WRITTEN + bytes
+        self._unmoved += _LEAST_WRITTEN + bytes
+
+    def _shorten_wal(self, is_idle: bool) -> None:
+        """Have it moved to where it belongs. Where that fails all is still in the WAL."""
+        if self._mover.is_moving:
+            if self._wal < _LONGEST:
+                return
+            self._mover.wait()
         try:
-            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-            self._unmoved = 0
+            self._mover.check()
+            self._unmoved, self._moving = self._unmoved - self._moving, 0
+            if self._wal > _LONG and self._unmoved <= _LITTLE:
+                self._wal = 0 if move_all(self._connection) else self._wal
+                self._unmoved = 0
+            elif self._unmoved > (0 if is_idle else _STEP):
+                self._moving = self._unmoved
+                self._mover.begin()
         except sqlite3.Error as error:
+            self._moving = 0
             self._failed(error)
 
     def _now(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -31,7 +32,7 @@ from palio.routing.keeping.log import Log
 from palio.routing.keeping.queues import Queues
 from palio.routing.keeping.reach import ALL, HOME, KINDS, LOG, Awaited, Reachable
 from palio.routing.keeping.window import Window, identity, published
-from palio.routing.messages import LOCAL, Acknowledge, Kept, Publish, Reach
+from palio.routing.messages import LOCAL, Acknowledge, EventId, Kept, Publish, Reach
 
 TIMER: Final = "keeping"
 _AGAIN: Final = 0.5  # seconds until something that did not reach everyone, and now may, is tried again
@@ -220,14 +221,17 @@ class Keeping:
         effects = self._attempts.answers()
         for records in ([*self._awaited.unwritten(), *self._log.unwritten()], self.queues.unwritten()):
             if records:
-                token = next(self._tokens)
-                self._writing[token] = list(records)
-                effects.append(Persist(tuple(records), token))
+                effects.append(self._write(records))
         effects += self._log.room()
         if self._log.has_held and self._is_whole and not self._is_timed:
             self._is_timed = True
             effects.append(SetTimer(TIMER, _AGAIN))
         return effects
+
+    def _write(self, records: Sequence[Entry]) -> Persist:
+        token = next(self._tokens)
+        self._writing[token] = list(records)
+        return Persist(tuple(records), token)
 
     def written(self, token: int) -> list[Effect]:
         """The disk has answered."""
@@ -244,7 +248,12 @@ class Keeping:
     def failed(self, token: int, reason: str, kind: Refusal) -> list[Effect]:
         """The disk has no room, or worse."""
         effects: list[Effect] = []
-        for record in self._writing.pop(token, ()):
+        records = self._writing.pop(token, [])
+        events = [list(each) for _, each in groupby(records, key=_event_of)]
+        if len(events) > 1 and all(isinstance(record, Queued) for record in records):
+            # Some may fit where all do not; an event is written into all of its queues, or into none.
+            return [self._write(each) for each in events]
+        for record in records:
             self.stirs = True
             if isinstance(record, Logged):
                 effects += self._log.failed(record, reason, kind)
@@ -283,6 +292,11 @@ class Keeping:
         return self._awaited.logs()
 
     @property
+    def homes(self) -> list[int]:
+        """All brokers that are known to have durable subscriptions, here, away or not."""
+        return self._awaited.homes()
+
+    @property
     def _is_whole(self) -> bool:
         """Whether an event that is routed now reaches everyone that it is for."""
         return self._awaited.all_in(self._reachable) and self._echo.holds(self._reachable.grown)
@@ -302,3 +316,7 @@ class Keeping:
             return self._reachable.removed(LOCAL, [self._node])
         self._reachable.added(LOCAL, [(self._node, self._incarnation << KINDS | kept)])
         return []
+
+
+def _event_of(record: Entry) -> EventId | None:
+    return record.event.id if isinstance(record, Queued) else None

@@ -64,7 +64,8 @@ class Log:
             return []
         if logged.key in self._seen:
             return [Reply(client, Accepted(number))]
-        if len(self) >= self._bound:
+        # Who was refused is refused until it is told to proceed: what it sends meanwhile must not overtake.
+        if client in self._refused or len(self) >= self._bound:
             self._refused[client] = None
             return [Reply(client, Refused(self._reason(missing), "busy", number))]
         self._confirming[identity] = [(client, number)]

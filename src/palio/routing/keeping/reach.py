@@ -127,6 +127,9 @@ class Awaited:
         """What was last heard of a broker; None where it is not waited for."""
         return self._known.get(broker)
 
+    def homes(self) -> list[int]:
+        return sorted(broker for broker, standing in self._known.items() if standing & HOME)
+
     def logs(self) -> list[int]:
         return sorted(broker for broker, standing in self._known.items() if standing & LOG)
 

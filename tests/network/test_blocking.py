@@ -1,0 +1,84 @@
+"""Does a subscriber that blocks hold back a publisher at the other end of the network, without losing anything?"""
+
+from __future__ import annotations
+
+import asyncio
+
+import palio
+from palio.network.security.principals import unrestricted
+from palio.routing.stamps import stamps_of
+from tests.network.running import line, run, until, url
+
+EVENTS = 3_000
+OPTIONS = {"spill": 50, "window": 20}
+
+
+def test_a_subscriber_that_blocks_holds_back_a_confirmed_publisher_brokers_away() -> None:
+    async def test() -> None:
+        async with (
+            line(3, options=OPTIONS) as (first, _, last),
+            palio.connect(url(first)) as publisher,
+            palio.connect(url(last)) as slow,
+            slow.subscribe("x >= 0", confirm="network", queue=100, overflow="block") as events,
+        ):
+            numbers = ({"x": x} for x in range(EVENTS))
+            publishing = asyncio.ensure_future(publisher.publish_all(numbers, confirm=True))
+            await until(lambda: last.host.is_blocked)
+            await until(lambda: first.host.node.broker.keeping.unfinished >= OPTIONS["spill"])
+            assert not publishing.done()
+            found = [(await anext(events)).get("x") for _ in range(EVENTS)]
+            assert await publishing == EVENTS
+            assert (found, events.dropped) == (list(range(EVENTS)), 0)
+            await until(lambda: first.host.node.broker.keeping.unfinished == 0)
+
+    run(test)
+
+
+def test_a_durable_queue_that_blocks_holds_back_a_confirmed_publisher_brokers_away() -> None:
+    async def test() -> None:
+        keeping = {"queue_events": 100}  # what is beyond that is refused, and so held back
+        async with (
+            line(3, options=OPTIONS, keeping=keeping) as (first, _, last),
+            palio.connect(url(first)) as publisher,
+        ):
+            async with (
+                palio.connect(url(last)) as client,
+                client.subscribe("x >= 0", durable="desk", confirm="network"),
+            ):
+                pass
+            numbers = ({"x": x} for x in range(500))
+            publishing = asyncio.ensure_future(publisher.publish_all(numbers, confirm=True))
+            await until(lambda: first.host.node.broker.keeping.missing == [last.node])
+            await until(lambda: first.host.node.broker.keeping.unfinished >= OPTIONS["spill"])
+            assert not publishing.done()
+            async with palio.connect(url(last)) as client, client.subscribe("x >= 0", durable="desk") as events:
+                found = []
+                for _ in range(500):
+                    event = await anext(events)
+                    found.append(event.get("x"))
+                    await event.ack()
+            assert await publishing == 500
+            assert sorted(map(str, found)) == sorted(map(str, range(500)))
+
+    run(test)
+
+
+def test_events_that_are_kept_are_stamped_at_every_link() -> None:
+    async def test() -> None:
+        async with line(3, stamps=True) as (first, middle, last), palio.connect(url(first)) as publisher:
+            session = last.open_session(unrestricted("desk"))
+            await session.subscribe("all", palio.Filter.everything, confirm="network")
+            await session.subscribe("kept", palio.Filter.everything, durable=True, confirm="network")
+            await publisher.publish({"x": 1}, confirm=True)
+            await until(lambda: first.host.node.broker.keeping.unfinished == 0)
+            seen = await session.next_batch()
+            while len(seen) < 2:
+                seen += await session.next_batch()
+            for _, event, _ in seen:
+                stamps = stamps_of(event)
+                assert [each.broker for each in stamps] == [first.node, middle.node]
+                times = [time for each in stamps for time in (each.written, each.read)]
+                assert times == sorted(times)  # brokers of one machine have one clock
+            last.left(session)
+
+    run(test)
