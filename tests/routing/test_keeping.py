@@ -255,7 +255,7 @@ def test_nothing_overtakes_what_was_refused_before_it() -> None:
     assert [each.number for each in replies(said) if isinstance(each, Refused)] == [3]
     [first, second] = [Acknowledge((Acknowledged(each.id, each.kept.attempt),)) for each in sent if each.kept]
     later = broker(Received(1, first, 0.0), Requested("desk", publish[3], 0.0))
-    assert replies(later)[0] == Refused(replies(later)[0].reason, number=4, busy=True)
+    assert replies(later)[0] == Refused(replies(later)[0].reason, "busy", 4)
     assert Proceed() in replies(later)
     broker(Received(1, second, 0.0))
     assert replies(broker.asks(*publish[2:4])) == [Accepted(3), Accepted(4)]
