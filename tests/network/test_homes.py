@@ -208,3 +208,26 @@ def test_a_subscriber_at_another_broker_outlives_its_home(tmp_path: Path) -> Non
                 assert await take(events, 1) == [2]
 
     run(test)
+
+
+def test_of_two_homes_that_met_late_one_is_emptied_and_forgets() -> None:
+    async def test() -> None:
+        async with broker() as one, broker() as other, broker() as bridge:
+            last, first = sorted((one, other), key=lambda each: each.node)
+            for x, server in enumerate((last, first), 1):
+                async with palio.connect(url(server)) as client, client.subscribe("x > 0", durable="desk"):
+                    await client.publish({"x": x}, confirm=True)
+            client = await palio.connect(url(last)).__aenter__()
+            events = await client.subscribe("x > 0", durable="desk").__aenter__()
+            assert await take(events, 1, ack=False) == [1]
+            await bridge.neighbours.dial(one.addresses[0])
+            await bridge.neighbours.dial(other.addresses[0])
+            assert await take(events, 1) == [2]  # it was led to the other home, and
+            assert await take(events, 1) == [1]  # back, when that was empty
+            assert (len(queues(first)), len(queues(last)), events.address) == (0, 1, url(last))
+            async with palio.connect(url(first)) as publisher:
+                await publisher.publish({"x": 3}, confirm=True)
+            assert await take(events, 1) == [3]
+            await client.close()
+
+    run(test)

@@ -132,3 +132,23 @@ def test_no_crash_makes_a_second_home() -> None:
 def test_no_crash_of_thousands_makes_a_second_home() -> None:
     for seed in range(1_000, 6_000):
         claimed(seed)
+
+
+def test_homes_that_had_never_met_hear_of_each_other_when_they_do() -> None:
+    for seed in range(20):
+        random = Random(seed)
+        net = Claimants(topologies.line(4), seed=seed, options={"disk": 0.007} if seed % 2 else {})
+        net.cut((1, 2))
+        net.run()
+        first, second = random.choice([0, 1]), random.choice([2, 3])
+        for at in (first, second):
+            net.claim(at, "desk")
+        net.claim(second, "audit")
+        net.run()
+        assert net.homes("desk") == [first, second]
+        net.mend((1, 2))
+        net.run()
+        for at, other in ((first, second), (second, first)):
+            claims = net._world.hosts[at].node.broker.claims  # type: ignore[union-attr]
+            assert [each.broker for each in claims.rivals("desk", "desk")] == [other], f"seed {seed}"
+            assert claims.rivals("audit", "audit") == ()

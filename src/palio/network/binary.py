@@ -55,6 +55,8 @@ from palio.network.protocol import (
 )
 from palio.network.replaying import answer_query
 from palio.network.security.grants import check_operator, check_status, effective
+from palio.network.security.limits import LONG, Limits, joined
+from palio.network.security.principals import Principal
 from palio.network.sessions import Session
 from palio.routing.clients import ForgetClient, Past, ReplayClient
 
@@ -96,6 +98,7 @@ class BinaryClient:
         session.woken = self._pump
         session.ended = self._ended
         session.cancelled = self._cancelled
+        session.moved = self._moved
         session.unasked = partial(self._answered, 0)
         welcome = Welcome(
             protocol.VERSION,
@@ -115,9 +118,14 @@ class BinaryClient:
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
         longest = self._server.settings.limits.filter_bytes + _BESIDE_A_FILTER
-        for frame in frames:
-            if len(frame) > longest and frame[:2] not in _MAY_BE_LONG:
-                raise LimitReached("filter_bytes", longest, "a request that is too long to be read")
+        for at, frame in enumerate(frames):
+            if len(frame) > LONG and frame[:2] not in _MAY_BE_LONG:
+                if len(frame) > longest:
+                    raise LimitReached("filter_bytes", longest, "a request that is too long to be read")
+                if frame is not channel.is_read:
+                    reading = partial(_read, frame, self.session.principal, self._server.settings.limits)
+                    channel.hold(frames[at:], self._server.host.beside(reading))
+                    return
             said = protocol.decode_from_client(frame)
             handle = _HANDLERS.get(type(said))
             if handle is None:
@@ -208,7 +216,7 @@ class BinaryClient:
             self._answered(request, error if isinstance(error, PalioError) else Refused(repr(error)))
 
     def _replay(self, said: ReplayQuery) -> None:
-        wanted = effective(said.wanted, self.session.principal)
+        wanted = effective(said.wanted, self.session.principal, self._server.settings.limits)
         query = partial(ReplayClient, wanted=wanted, since=said.since, places=said.places, limit=said.limit)
         self.session.asking.ask(query, partial(self._replayed, said.request))
 
@@ -245,6 +253,9 @@ class BinaryClient:
     def _cancelled(self, name: str) -> None:
         self._channel.send(protocol.encode(Cancelled(name)))
 
+    def _moved(self, where: LivesElsewhere) -> None:
+        self._channel.send(protocol.encode(Elsewhere(0, where.homes, where.subscription)))
+
     def _ended(self, error: PalioError) -> None:
         self._channel.close(kind_of(error), str(error))
 
@@ -263,6 +274,15 @@ class BinaryClient:
             if outlet.dropped != outlet.told and not channel.is_full:
                 outlet.told = outlet.dropped
                 channel.send(encode(Dropped(outlet.name, outlet.dropped)))
+
+
+def _read(frame: bytes, principal: Principal, limits: Limits) -> None:
+    """Find out all about a request that takes long; those who ask again find it remembered."""
+    match protocol.decode_from_client(frame):
+        case Subscribe(wanted=wanted) | ReplayQuery(wanted=wanted):
+            effective(wanted, principal, limits)
+        case Advertise(offered=offered):
+            joined(offered, principal.may_publish, limits)
 
 
 _HANDLERS: Final[dict[type, Callable[[BinaryClient, Any], None]]] = {

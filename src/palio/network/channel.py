@@ -74,6 +74,8 @@ class Channel(asyncio.Protocol):
         self._silent = 0  # heartbeats since something was heard: not seconds, in which this end may have been busy
         self._timer: asyncio.TimerHandle | None = None
         self._transport: Any = None
+        self._held: list[bytes] | None = None  # frames that wait for the first of them to be read beside the loop
+        self.is_read: bytes | None = None  # the frame that was
 
     @property
     def peer(self) -> str:
@@ -147,16 +149,42 @@ class Channel(asyncio.Protocol):
             frames = self._reader.feed(data)
             if any(frame[1] in _OWN for frame in frames):
                 frames = self._own(frames)
-            if not frames:
-                return
-            if self._turn is None:
-                self.receiver.received(self, frames)
-                return
-            self._turn.begin_reading()
-            try:
-                self.receiver.received(self, frames)
-            finally:
-                self._turn.end_reading()
+            if self._held is not None:
+                self._held += frames
+            elif frames:
+                self._give(frames)
+        except PalioError as error:
+            self.close("wire", str(error))
+
+    def _give(self, frames: list[bytes]) -> None:
+        if self._turn is None:
+            self.receiver.received(self, frames)
+            return
+        self._turn.begin_reading()
+        try:
+            self.receiver.received(self, frames)
+        finally:
+            self._turn.end_reading()
+
+    def hold(self, frames: list[bytes], reading: asyncio.Future[Any]) -> None:
+        """Give frames, and all that come behind them, again when the first of them was read in another thread.
+
+        Nothing more is read from the connection meanwhile: what could pile up is what has come until now.
+        """
+        self._held = frames
+        self._transport.pause_reading()
+        reading.add_done_callback(self._go_on)
+
+    def _go_on(self, reading: asyncio.Future[Any]) -> None:
+        if not reading.cancelled():
+            reading.exception()  # which whoever handles the frame finds again
+        frames, self._held = self._held, None
+        if self.is_closing or not frames:
+            return
+        self.is_read = frames[0]
+        self._transport.resume_reading()
+        try:
+            self._give(frames)
         except PalioError as error:
             self.failure = error
             self.close("wire", str(error))

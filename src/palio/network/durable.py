@@ -7,6 +7,7 @@ one may be a connection that nobody has noticed to be dead.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -17,9 +18,9 @@ from palio.network.security.grants import may_hear
 from palio.network.security.principals import Principal
 from palio.network.store.interface import Acknowledged
 from palio.routing import codec
-from palio.routing.clients import Answer, SubscribeClient, UnsubscribeClient
+from palio.routing.clients import Answer, Divided, SubscribeClient, UnsubscribeClient
 from palio.routing.effects import Requested
-from palio.routing.messages import Publish
+from palio.routing.messages import Lives, Publish
 
 if TYPE_CHECKING:
     from palio.network.host import Host
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE: Final = 1_024
+_WHILE: Final = 0.1  # seconds until somebody looks whether a home with rivals is empty
 
 
 def durable_client(principal: Principal, name: str) -> str:
@@ -86,11 +88,15 @@ class DurableOutlet:
         self._session = session
         self._after = 0
         self._has_more = True
+        self._looking: asyncio.TimerHandle | None = None
+        self._left_to: tuple[Lives, ...] = ()
         before = host.clients.get(self.client)
         if isinstance(before, DurableOutlet):
             before.leave()
             before._session.end(f"somebody else took the durable subscription {name!r}")
         host.clients[self.client] = self
+        if self._rivals:
+            self._look()
 
     @property
     def queued(self) -> int:
@@ -131,6 +137,8 @@ class DurableOutlet:
         done = tuple(numbers)
         if done:
             self._host.acknowledge(Acknowledged(self.client, self.name, done))
+        if self._rivals:
+            self._look()
 
     def pass_over(self, last: int) -> None:
         """What has a number up to this is dealt with, and not read again."""
@@ -139,10 +147,36 @@ class DurableOutlet:
     def keep(self, may_stay: Callable[[Publish], bool]) -> None:
         """What waits is asked about when it is read."""
 
+    @property
+    def _rivals(self) -> tuple[Lives, ...]:
+        """Other homes of this subscription."""
+        return self._host.node.broker.claims.rivals(self.client, self.name)
+
+    def _look(self) -> None:
+        """In a while, see whether this home is to be left for another one."""
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().call_later(_WHILE, self._move)
+
+    def _move(self) -> None:
+        """Of several homes the one with the highest number is emptied first, and then forgets the subscription."""
+        self._looking = None
+        broker, rivals = self._host.node.broker, self._left_to or self._rivals
+        if not rivals or self._host.clients.get(self.client) is not self:
+            return
+        if rivals[0].broker > broker.node or not broker.keeping.queues.is_durable(self.client, self.name):
+            self._session.move(self.name, rivals)
+        elif self.queued == 0 and not self._left_to:
+            self._left_to = rivals
+            forget_durable(self._host, self._session.principal, self.name)
+        if self._left_to:
+            self._look()  # until it is forgotten: a client that comes back sooner would be let in again
+
     def leave(self) -> None:
         """Go on collecting for whoever comes next."""
         if self._host.clients.get(self.client) is self:
             del self._host.clients[self.client]
+        if self._looking is not None:
+            self._looking.cancel()
 
     # What the host tells
 
@@ -154,7 +188,10 @@ class DurableOutlet:
         self._has_more = True
 
     def answer(self, answer: Answer) -> None:
-        self._session.answer(answer)
+        if isinstance(answer, Divided):
+            self._look()
+        else:
+            self._session.answer(answer)
 
     def settle(self) -> None:
         self._session.settle()

@@ -7,7 +7,7 @@ one asks again, because links come up soon after a start, and then says whom it 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ from palio.network.durable import durable_client
 from palio.network.publishing import Answered, waiter
 from palio.network.settling import Settling
 from palio.routing.clients import ClaimClient, Claimed, ClientRequest, Confirm
+from palio.routing.messages import Lives
 
 if TYPE_CHECKING:
     from palio.network.host import Host
@@ -54,6 +55,11 @@ async def subscribe_durably(session: Session, name: str, wanted: Filter) -> None
     await done
 
 
+def addresses(lives: Iterable[Lives]) -> tuple[tuple[int, str], ...]:
+    """Brokers, each with where clients reach it."""
+    return tuple((each.broker, each.address) for each in lives)
+
+
 class Claiming:
     """The durable subscriptions that one client asks for and that are not known to live here yet."""
 
@@ -63,6 +69,7 @@ class Claiming:
         """`patience` is how many seconds others may be away; nobody is asked before it is known who there is. There may
         be so many at a time."""
         self._queues = host.node.broker.keeping.queues
+        self._claims = host.node.broker.claims
         self._ask = ask
         self._patience = patience
         self._settling = settling
@@ -75,7 +82,8 @@ class Claiming:
     def claim(self, owner: str, name: str, answered: Answered) -> None:
         """`answered` hears nothing where the subscription may live here, otherwise why not."""
         if self._queues.is_durable(owner, name):
-            answered(None)
+            first = [each for each in self._claims.rivals(owner, name) if each.broker > self._claims.node]
+            answered(LivesElsewhere(name, addresses(first)) if first else None)
             return
         if len(self._waiting) >= self._most:
             raise LimitReached("subscriptions_per_principal", self._most, "so many may be asked for at a time")
@@ -99,7 +107,7 @@ class Claiming:
             return
         self._forget(claimed.number)
         if claimed.elsewhere:
-            answered(LivesElsewhere(name, tuple((each.broker, each.address) for each in claimed.elsewhere)))
+            answered(LivesElsewhere(name, addresses(claimed.elsewhere)))
         else:
             answered(HomeAway(name, claimed.away) if claimed.away else None)
 

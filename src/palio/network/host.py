@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from palio.network.channel import Channel
 from palio.network.disk import StoreDisk, Writing
@@ -41,6 +41,7 @@ from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Node, NodeInput
 from palio.routing.session import Transmit
 
+T = TypeVar("T")
 _IDLE: Final = 0.0005  # seconds without work after which nobody waits for more to handle together
 _AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
 
@@ -99,6 +100,7 @@ class Host:
         self._blocking: set[object] = set()
         self._held: list[Transmit | Reply] = []
         self._workers = ThreadPoolExecutor(1, "palio-work")
+        self._readers = ThreadPoolExecutor(1, "palio-read")  # one: several would keep the loop waiting all the same
         self._closed = False
 
     def give(self, input: NodeInput) -> None:
@@ -140,7 +142,12 @@ class Host:
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
-        self._workers.shutdown(wait=True, cancel_futures=True)
+        for each in (self._workers, self._readers):
+            each.shutdown(wait=True, cancel_futures=True)
+
+    def beside(self, reading: Callable[[], T]) -> asyncio.Future[T]:
+        """Read something that takes long, in another thread; what is outside waits its turn, and the loop goes on."""
+        return self._loop.run_in_executor(self._readers, reading)
 
     def _run(self) -> None:
         self._is_due = False

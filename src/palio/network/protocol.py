@@ -210,10 +210,11 @@ class Failed(Struct, frozen=True, array_like=True, tag=102):
 
 class Elsewhere(Struct, frozen=True, array_like=True, tag=110):
     """The answer to a durable subscription that lives at other brokers: their numbers, and the addresses at which it
-    can be asked for, empty where they are not known."""
+    can be asked for, empty where they are not known. Without a request (0) it is said of one that stands, by name."""
 
     request: int
     homes: tuple[tuple[int, str], ...]
+    name: str = ""
 
 
 class Cancelled(Struct, frozen=True, array_like=True, tag=103):

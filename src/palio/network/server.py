@@ -14,11 +14,14 @@ import ssl
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from palio.errors import ConnectionFailed, InvalidArgument, MissingExtra, PalioError
+from palio.filters.filter import Filter
 from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.clock import SteadyClock
@@ -30,6 +33,8 @@ from palio.network.host import Host
 from palio.network.neighbours import Neighbours
 from palio.network.security.door import Door
 from palio.network.security.exposure import check_exposure
+from palio.network.security.grants import effective
+from palio.network.security.limits import LONG, Limits
 from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
 from palio.network.security.tls import names_in
@@ -169,6 +174,12 @@ class Server:
         """Who says this; `AuthenticationFailed` where nobody known does."""
         return self.door.authenticate(token, () if channel is None else names_in(channel.extra("peercert")))
 
+    async def read_condition(self, text: str, language: str, principal: Principal) -> Filter:
+        """A condition from its text; a long one is read, and joined with the principal's grant, beside the loop."""
+        if len(text) <= LONG:
+            return Filter.parse(text, language)
+        return await self.host.beside(partial(_read_condition, text, language, principal, self.settings.limits))
+
     async def _watch(self) -> None:
         """What a principal may do can change while it is here, and rates are measured now and then."""
         while True:
@@ -252,6 +263,13 @@ class Server:
         from palio.network.status import status_of
 
         return status_of(self)
+
+
+def _read_condition(text: str, language: str, principal: Principal, limits: Limits) -> Filter:
+    wanted = Filter.parse(text, language)
+    with suppress(PalioError):  # whoever subscribes is told
+        effective(wanted, principal, limits)
+    return wanted
 
 
 def _store(settings: Settings) -> Store:

@@ -11,23 +11,23 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from palio.errors import LimitReached, PalioError, Refused
+from palio.errors import LimitReached, LivesElsewhere, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.asking import Asking
 from palio.network.durable import DurableOutlet
-from palio.network.homes import Claiming
+from palio.network.homes import Claiming, addresses
 from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
 from palio.network.publishing import Answered, Publishing, error_of, waiter
 from palio.network.security.grants import effective, may_hear, revised
-from palio.network.security.limits import Limits, check_filter
+from palio.network.security.limits import Limits, joined
 from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
 from palio.network.settling import Settling
 from palio.routing import clients, codec
 from palio.routing.clients import Answer, ClientRequest, Confirm
 from palio.routing.effects import ClientGone, Requested
-from palio.routing.messages import Publish
+from palio.routing.messages import Lives, Publish
 
 if TYPE_CHECKING:
     from palio.network.host import Host
@@ -72,6 +72,7 @@ class Session:
         self.woken: Callable[[], None] = self._wake
         self.ended: Callable[[PalioError], None] = lambda reason: self._wake()
         self.cancelled: Callable[[str], None] = lambda name: None
+        self.moved: Callable[[LivesElsewhere], None] = lambda where: self.end(str(where))
         self.failure: PalioError | None = None
         self._host = host
         self._store = store
@@ -108,7 +109,7 @@ class Session:
         """Deliver what matches, and what this client may see."""
         if name in self.outlets:
             raise Refused(f"there is a subscription {name!r} already")
-        granted = check_filter(effective(wanted, self.principal), self._limits)
+        granted = effective(wanted, self.principal, self._limits)
         self._shares.subscriptions.take(self.principal.name)
         if durable:
             self.outlets[name] = DurableOutlet(self._host, self._store, self, name, credit)
@@ -148,6 +149,11 @@ class Session:
         self._host.unblock(outlet)
         outlet.leave()
 
+    def move(self, name: str, homes: Iterable[Lives]) -> None:
+        """The client is to go on with a durable subscription at another broker."""
+        self.detach(name)
+        self.moved(LivesElsewhere(name, addresses(homes)))
+
     def _owner(self, name: str) -> str:
         outlet = self.outlets.get(name)
         return outlet.client if isinstance(outlet, DurableOutlet) else self.client
@@ -156,7 +162,7 @@ class Session:
         """This client is going to publish what matches."""
         if name not in self._advertised:
             self._check_room()
-        granted = check_filter(offered & self.principal.may_publish, self._limits)
+        granted = joined(offered, self.principal.may_publish, self._limits)
         self._advertised.add(name)
         self._ask(clients.AdvertiseClient(name, granted))
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from palio.errors import InputError, InvalidArgument
-from palio.filters.filter import Filter
 from palio.network.addresses import Address
+from palio.network.choices import changed, check_positive
 from palio.network.gateway.settings import HttpSettings
 from palio.network.outlets import OVERFLOWS
 from palio.network.protocol import Overflow
@@ -23,6 +22,7 @@ from palio.network.security.tls import ClientTls, ServerTls
 from palio.network.store.interface import Keeping
 from palio.network.store.schema import Safety
 from palio.routing.combinations import Combination
+from palio.routing.options import OF_SIMULATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,7 @@ class Flow:
     def __post_init__(self) -> None:
         if self.overflow not in OVERFLOWS:
             raise InvalidArgument(f"there is no overflow rule {self.overflow!r}; known are {', '.join(OVERFLOWS)}")
-        for name in ("queue", "longest_queue", "window"):
-            value = getattr(self, name)
-            if type(value) is not int or value <= 0:
-                raise InvalidArgument(f"{name} is a positive whole number, not {value!r}")
+        check_positive(self, "queue", "longest_queue", "window")
         if type(self.patience) not in (int, float) or not 0 <= self.patience < inf:
             raise InvalidArgument(f"patience is a number of seconds, not {self.patience!r}")
 
@@ -73,6 +70,11 @@ class Settings:
     keys: KeySettings = field(default_factory=KeySettings)  # for datagrams that leave this machine
     insecure: bool = False  # whether strangers may be listened to without TLS and tokens
 
+    def __post_init__(self) -> None:
+        check_positive(self, "heartbeat", "watch")
+        for name in OF_SIMULATIONS & self.options.keys():
+            raise InvalidArgument(f"{name} is an option of simulated networks; real links are as they are")
+
     @property
     def combination(self) -> Combination:
         """The choices of a network; `IllegalCombination` where they do not go together."""
@@ -81,35 +83,26 @@ class Settings:
     def with_changes(self, given: Mapping[str, Any]) -> Settings:
         """These settings with others in their places, as a file or a command line has them."""
         changes = dict(given)
-        known = {each.name for each in fields(self)}
-        _check_names(changes, known, "setting")
-        for name in ("listen", "connect"):
-            if name in changes:
-                several = [changes[name]] if isinstance(changes[name], str) else changes[name]
-                changes[name] = tuple(map(_address, several))
-        if isinstance(changes.get("public"), str):
-            changes["public"] = Address.parse(changes["public"])
-        if isinstance(changes.get("data"), str):
-            changes["data"] = None if changes["data"] == "none" else Path(changes["data"])
-        if isinstance(changes.get("keys"), Mapping):
-            changes["keys"] = _keys(changes["keys"])
-        for name in ("limits", "flow", "keeping", "keys"):
-            if isinstance(changes.get(name), Mapping):
-                changes[name] = _changed(getattr(self, name), changes[name], name)
+        if changes.get("data") == "none":
+            changes["data"] = None
+        if isinstance(changes.get("keys"), Mapping) and "at" in changes["keys"]:
+            changes["keys"] = {**changes["keys"], "at": _places(changes["keys"]["at"])}
         if "links" in changes:
-            changes["links"] = {str(Address.parse(at)): _filters(given) for at, given in changes["links"].items()}
-        if isinstance(changes.get("http"), str):
-            changes["http"] = None if changes["http"] == "off" else HttpSettings.at(changes["http"])
-        if isinstance(changes.get("http"), Mapping):
-            lists = {name: tuple(each) if isinstance(each, list) else each for name, each in changes["http"].items()}
-            changes["http"] = _changed(self.http or HttpSettings(), lists, "http")
+            changes["links"] = _links(changes["links"])
+        if isinstance(changes.get("http"), str | Mapping):
+            changes["http"] = self._http(changes["http"])
         if "options" in changes:
-            changes["options"] = {**self.options, **changes["options"]}
-        if isinstance(changes.get("tls"), Mapping):
-            changes["tls"] = ServerTls(**_paths(changes["tls"], ServerTls))
-        if isinstance(changes.get("trust"), Mapping):
-            changes["trust"] = ClientTls(**_paths(changes["trust"], ClientTls))
-        return replace(self, **changes)
+            changes["options"] = {**self.options, **_table(changes["options"], "options")}
+        return changed(self, changes)
+
+    def _http(self, given: str | Mapping[str, Any]) -> HttpSettings | None:
+        """What is chosen about HTTP; whoever chooses anything wants it."""
+        if given == "off":
+            return None
+        if isinstance(given, str):
+            at = HttpSettings.at(given)
+            given = {"host": at.host, "port": at.port}
+        return changed(self.http or HttpSettings(), {"is_optional": False, **given}, "http")
 
 
 def read_table(path: Path) -> dict[str, Any]:
@@ -120,35 +113,24 @@ def read_table(path: Path) -> dict[str, Any]:
         raise InputError(str(path), str(error)) from None
 
 
-def _changed(table: Any, given: Mapping[str, Any], name: str) -> Any:
-    _check_names(given, {each.name for each in fields(table)}, f"setting of {name}")
-    return replace(table, **given)
-
-
-def _keys(given: Mapping[str, Any]) -> dict[str, Any]:
-    places = {str(Address.parse(each)): _address(at) for each, at in given.get("at", {}).items()}
-    return {**given, "at": places}
+def _places(given: Any) -> dict[str, Address]:
+    return {str(Address.parse(each)): _address(at) for each, at in _table(given, "keys.at").items()}
 
 
 def _address(given: str | Address) -> Address:
     return given if isinstance(given, Address) else Address.parse(given)
 
 
-def _filters(given: LinkFilters | Mapping[str, str]) -> LinkFilters:
-    if isinstance(given, LinkFilters):
-        return given
-    _check_names(given, {each.name for each in fields(LinkFilters)}, "filter of a link")
-    return replace(OPEN, **{name: Filter.parse(condition) for name, condition in given.items()})
+def _links(given: Any) -> dict[str, LinkFilters]:
+    return {str(Address.parse(at)): _filters(each, at) for at, each in _table(given, "links").items()}
 
 
-def _check_names(given: Mapping[str, Any], known: set[str], what: str) -> None:
-    for name in given:
-        if name not in known:
-            close = get_close_matches(name, known, 1)
-            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known))}"
-            raise InvalidArgument(f"there is no {what} {name!r}; {hint}")
+def _filters(given: Any, at: str) -> LinkFilters:
+    place = f'links."{at}"'
+    return given if isinstance(given, LinkFilters) else changed(OPEN, _table(given, place), place)
 
 
-def _paths(given: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    _check_names(given, {each.name for each in fields(kind)}, "setting of TLS")
-    return {name: Path(value) if isinstance(value, str) else value for name, value in given.items()}
+def _table(given: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(f"{place} is a table, not {given!r:.80}")
+    return given

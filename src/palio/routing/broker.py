@@ -161,6 +161,7 @@ class Broker:
     def _keep(self) -> None:
         """Tell of homes behind this broker, after what is wanted there; then route what is to be routed of the log."""
         self._effects += self._keeping.tell()
+        self._effects += self.claims.meet(self._neighbours.in_use)
         asked = self._keeping.asks()
         if asked is not None:
             self._effects += self._waves.sound(lambda: self._keeping.echoed(asked), self._neighbours.in_use)
@@ -304,5 +305,6 @@ _CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], Handle
     messages.Replay: lambda broker, link, said: broker._replays.asked(link, said, broker._neighbours.others(link)),
     messages.Replayed: lambda broker, link, said: broker._replays.answered(link, said),
     messages.Seek: lambda broker, link, said: broker.claims.sought(link, said, broker._neighbours.others(link)),
+    messages.Holds: lambda broker, link, said: broker.claims.met(link, said, broker._neighbours.in_use),
     messages.Found: lambda broker, link, said: broker.claims.found(link, said, broker._neighbours.in_use),
 }

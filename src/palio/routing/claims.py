@@ -4,6 +4,10 @@ A question goes along the tree and comes back from the leaves. A broker that has
 one that was told that it may have it. Of two that ask at the same time the one with the lower number goes first: the
 other one asks again. A home that is known of and could not be asked may have the subscription, so nobody else becomes
 its home until that one is back or given up. Brokers on the way learn a digest, not whose subscription it is.
+
+Brokers that had never heard of each other may become homes of one name. So a home tells those that it meets which names
+it has, and who has one of them too answers. Of several homes the one with the highest number is emptied first, and then
+forgets the name, until one is left (`rivals`).
 """
 
 from __future__ import annotations
@@ -13,11 +17,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from palio.routing.clients import ClaimClient, Claimed
+from palio.routing.clients import ClaimClient, Claimed, Divided
 from palio.routing.effects import Client, Effect, Reply, Send
 from palio.routing.keeping.keeping import Keeping
-from palio.routing.messages import EventId, Found, Key, Lives, Seek
+from palio.routing.messages import EventId, Found, Holds, Key, Lives, Seek
 
+_AT_ONCE: Final = 10_000  # keys of one message
 _GRANTED: Final = 10_000  # names that may be subscribed here and are not yet
 
 
@@ -55,7 +60,10 @@ class Claims:
     incarnation: int
     keeping: Keeping
     address: str = ""
-    _held: set[Key] = field(default_factory=set)
+    _held: dict[Key, tuple[Client, str]] = field(default_factory=dict)
+    _rivals: dict[Key, dict[int, Lives]] = field(default_factory=dict)  # other homes of what is held
+    _met: dict[int, int] = field(default_factory=dict)  # homes that know what is held, with their standing
+    _grown: int = 0
     _granted: dict[Key, None] = field(default_factory=dict)
     _claims: dict[Key, _Claim] = field(default_factory=dict)
     _questions: dict[EventId, _Question] = field(default_factory=dict)
@@ -64,8 +72,49 @@ class Claims:
     def subscribed(self, client: Client, name: str, durable: bool) -> None:
         """A subscription is there, or is not any more."""
         key = claim_key(client, name)
-        (self._held.add if durable else self._held.discard)(key)
+        if durable:
+            self._held[key] = client, name
+        else:
+            self._held.pop(key, None)
+            self._rivals.pop(key, None)
         self._granted.pop(key, None)
+
+    def rivals(self, client: Client, name: str) -> tuple[Lives, ...]:
+        """Other homes of a durable subscription, the one that is to be emptied first before the others."""
+        return tuple(sorted(self._rivals.get(claim_key(client, name), {}).values(), reverse=True))
+
+    def meet(self, links: Iterable[int]) -> list[Effect]:
+        """Tell homes that can be reached since the last call which names are held here."""
+        if not self._held or self._grown == self.keeping.grown:
+            return []
+        self._grown = self.keeping.grown
+        before, self._met = self._met, self.keeping.other_homes()
+        if self._met.items() <= before.items():
+            return []
+        return self._tell(list(self._held), links)
+
+    def met(self, link: int, said: Holds, links: Iterable[int]) -> list[Effect]:
+        """A home tells what it has; `links` are all, and it is told on by the others."""
+        others = tuple(each for each in sorted(links) if each != link)
+        effects: list[Effect] = [Send(others, said)] if others else []
+        shared = [key for key in said.keys if key in self._held and said.lives.broker != self.node]
+        fresh = [key for key in shared if said.lives.broker not in self._rivals.get(key, {})]
+        for key in fresh:
+            self._rivals.setdefault(key, {})[said.lives.broker] = said.lives
+            client, name = self._held[key]
+            effects.append(Reply(client, Divided(name)))
+        return effects + (self._tell(fresh, links) if fresh else [])
+
+    def given_up(self, broker: int) -> None:
+        """A broker is not coming back, and what it had is not waited for."""
+        self._met.pop(broker, None)
+        for rivals in self._rivals.values():
+            rivals.pop(broker, None)
+
+    def _tell(self, keys: list[Key], links: Iterable[int]) -> list[Effect]:
+        to, lives = tuple(sorted(links)), Lives(self.node, self.address)
+        steps = range(0, len(keys), _AT_ONCE) if to else ()
+        return [Send(to, Holds(lives, tuple(keys[step : step + _AT_ONCE]))) for step in steps]
 
     def ask(self, client: Client, request: ClaimClient, links: Iterable[int]) -> list[Effect]:
         """A client wants a durable subscription here."""
@@ -127,6 +176,7 @@ class Claims:
         """What this broker itself says."""
         if asked is None:
             return []
+        self._rivals.get(seek.key, {}).pop(seek.id.node, None)  # who asks has it no more
         claim = self._claims.get(seek.key)
         if not self._has(seek.key) and (claim is None or seek.id.node < self.node):
             if claim is not None:
@@ -149,7 +199,7 @@ class Claims:
         away = () if question.lives else tuple(sorted(question.known - question.homes))
         if not question.lives and not away:
             self._grant(seek.key)
-        lives = tuple(sorted(question.lives))
+        lives = tuple(sorted(question.lives, reverse=True))
         return [Reply(client, Claimed(number, lives, away)) for client, number in claim.asked]
 
     def _grant(self, key: Key) -> None:

@@ -154,6 +154,12 @@ class Claimed(Struct, frozen=True, array_like=True, tag=54):
     away: tuple[int, ...] = ()
 
 
+class Divided(Struct, frozen=True, array_like=True, tag=55):
+    """A durable subscription lives at other brokers too, since they were apart when it was asked for."""
+
+    name: str
+
+
 ClientRequest: TypeAlias = (
     SubscribeClient
     | UnsubscribeClient
@@ -165,4 +171,4 @@ ClientRequest: TypeAlias = (
     | ReplayClient
     | ClaimClient
 )
-Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Report
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Divided | Report

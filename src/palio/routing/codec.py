@@ -16,7 +16,7 @@ from typing import Any, Final, get_args
 import msgspec
 from msgspec import Struct
 
-from palio.errors import EventError, WireError
+from palio.errors import EventError, PalioError, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.clients import Answer, ClientRequest
@@ -27,6 +27,8 @@ VERSION: Final = 1  # of all that is written here; neighbours of another version
 LONGEST_FRAME: Final = 32 * 1024 * 1024
 _LONGEST_FILTER: Final = 1024 * 1024
 _REMEMBERED_FILTERS: Final = 65_536
+_SHORT_FILTER: Final = 1024
+_REMEMBERED_LONG_FILTERS: Final = 64
 _REMEMBERED_EVENTS: Final = 8_192
 _SMALL_EVENT: Final = 1024
 _DECIMAL, _DATE = 1, 2
@@ -147,12 +149,26 @@ def _filter(kind: type, value: Any) -> Any:
     zone, text = ("UTC", value) if isinstance(value, str) else value
     if not isinstance(zone, str) or not isinstance(text, str) or len(text) > _LONGEST_FILTER:
         raise WireError("a filter is its text, of bounded length, or a time zone and its text")
-    return _parsed(zone, text)
+    if len(text) <= _SHORT_FILTER:
+        return _short(zone, text)
+    found = _long(zone, text)
+    if isinstance(found, PalioError):
+        raise found.with_traceback(None)
+    return found
 
 
 @lru_cache(_REMEMBERED_FILTERS)
-def _parsed(zone: str, text: str) -> Filter:
+def _short(zone: str, text: str) -> Filter:
     return Filter.parse(text, timezone=zone)
+
+
+@lru_cache(_REMEMBERED_LONG_FILTERS)
+def _long(zone: str, text: str) -> Filter | PalioError:
+    """A filter that takes long to read, or why it cannot be: a server reads it in another thread first."""
+    try:
+        return Filter.parse(text, timezone=zone)
+    except PalioError as error:
+        return error
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)

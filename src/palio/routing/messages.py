@@ -206,6 +206,13 @@ class Found(Struct, frozen=True, array_like=True, tag=18):
     whole: bool = True
 
 
+class Holds(Struct, frozen=True, array_like=True, tag=19):
+    """A broker has these durable subscriptions; who has one of them too says so to all."""
+
+    lives: Lives
+    keys: tuple[Key, ...]
+
+
 # Between brokers, in the event lane.
 
 
@@ -259,5 +266,6 @@ Control: TypeAlias = (
     | Replayed
     | Seek
     | Found
+    | Holds
 )
 Message: TypeAlias = Control | Publish

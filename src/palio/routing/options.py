@@ -16,6 +16,9 @@ KINDS_OF_OPTIONS: Final[dict[str, str]] = {
     **dict.fromkeys("mode tree key".split(), "a text"),
     **dict.fromkeys("session circles stamps".split(), "true or false"),
 }
+OF_SIMULATIONS: Final = frozenset(
+    "delay jitter loss duplication reordering bandwidth disk drift skew stamps session optimiser".split()
+)
 _SHARES: Final = "loss duplication reordering drift".split()  # from 0 to below 1
 _LOWEST: Final[dict[str, int]] = {
     **dict.fromkeys("delay jitter disk skew slack threshold patience queue height optimiser".split(), 0),

@@ -105,6 +105,7 @@ class Serving:
         """Something was announced to all brokers, perhaps that one of them is not coming back."""
         if message.topic.startswith(_GONE) and message.topic[len(_GONE) :].isdecimal():
             self._keeping.give_up(int(message.topic[len(_GONE) :]), message.version)
+            self._claims.given_up(int(message.topic[len(_GONE) :]))
         return self._announcing.heard(interface, message, self._neighbours.others(interface))
 
     def _confirm(self, client: Client, request: SubscribeClient) -> list[Effect]:

@@ -37,6 +37,7 @@ from palio.matching.columnar.native import (
     u32_at,
     within,
     within_each,
+    within_few,
 )
 
 words = st.lists(st.integers(0, 65535), min_size=32, max_size=32)
@@ -83,6 +84,30 @@ def test_sixteen_entries_are_tested_at_once(
         tests = [low <= value <= high for low, high in zip(lows[:16], highs, strict=False)]
         assert _within(address_of(arrays[1]), address_of(arrays[2]), value) == bits(tests)
         assert _equal(address_of(arrays[1]), value) == bits([low == value for low in lows])
+
+
+@pytest.mark.parametrize("has_instruction", [True, False])
+def test_thirty_two_entries_are_tested_at_once_where_axes_are_few(
+    has_instruction: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not has_instruction:
+        monkeypatch.setattr(native, "CAN_LOOK_UP", False)
+
+    @njit
+    def test_them(axes: int, lows: int, highs: int, table: int) -> int:
+        return within_few(axes, lows, highs, table)
+
+    @settings(deadline=None, max_examples=50)
+    @given(words | few, words | few, words | few, words, words)
+    def check(axes: list[int], lows: list[int], highs: list[int], first: list[int], second: list[int]) -> None:
+        table = first + second
+        arrays = [np.array(each, np.uint16) for each in (axes, lows, highs, table)]
+        slots = [table[axis & 63] for axis in axes]
+        assert test_them(*map(address_of, arrays)) == bits(
+            [low <= slot <= high for slot, low, high in zip(slots, lows, highs, strict=True)]
+        )
+
+    check()
 
 
 @njit

@@ -46,7 +46,7 @@ def test_a_filter_that_grew_by_its_grant_may_not_be_longer_than_one_that_was_wri
 
 def test_a_limit_is_a_positive_number() -> None:
     for wrong in (0, -1, float("nan"), "5", True):
-        with pytest.raises(InvalidArgument, match="connections must be a positive number"):
+        with pytest.raises(InvalidArgument, match="connections is a positive number"):
             Limits(connections=wrong)  # type: ignore[arg-type]
 
 

@@ -46,6 +46,8 @@ from palio.matching.columnar.layout import (
     WORK_TODO_ROOM,
 )
 from palio.matching.columnar.native import (
+    CAN_LOOK_UP,
+    FEW,
     compiled,
     count_bits,
     equal,
@@ -66,6 +68,7 @@ from palio.matching.columnar.native import (
     u32_at,
     within,
     within_each,
+    within_few,
 )
 
 _LONG_GROUP = 64  # points from which on a binary search is shorter than a scan
@@ -126,47 +129,78 @@ def escape_holds(index: int, work: int, place: int) -> int:
 
 @inlined
 def check_pending(index: int, work: int, pending: int, count: int, out: int, found: int) -> int:
-    """Check the records put aside; report those that hold."""
+    """Check the records put aside; report those that hold.
+
+    One condition of every record at a time: whether it holds only moves on where the next one is written, so that
+    there is nothing to guess.
+    """
     records = i64_at(index, INDEX_RECORDS)
     exact = i64_at(work, WORK_EXACT)
     for which in range(count):
         prefetch(records - 2 * i32_at(pending, which) - 2)
-    for which in range(count):
-        place = records - 2 * i32_at(pending, which) - 2
-        while True:
+    while count > 0:
+        kept = 0
+        for which in range(count):
+            payload = i32_at(pending, which)
+            place = records - 2 * payload - 2
             head = u16_at(place, 0)
             axis = head & ~LAST
+            is_last = head >> 15
             if axis < ESCAPES:
                 slot = i32_at(exact, axis)
-                if slot < u16_at(place, 1) or slot > u16_at(place, 2):
-                    break
-                place += 6
+                holds = (slot >= u16_at(place, 1)) & (slot <= u16_at(place, 2))
+                following = place + 6
             else:
-                place = escape_holds(index, work, place)
-                if place == 0:
-                    break
-            if head & LAST:
-                put_i32(out, found, i32_at(place, 0))
-                found += 1
-                break
+                following = escape_holds(index, work, place)
+                holds = following != 0
+                if not holds:
+                    continue
+            put_i32(out, found, i32_at(following, 0))
+            found += holds & is_last
+            put_i32(pending, kept, ~((following - records) >> 1))
+            kept += holds & ~is_last
+        count = kept
     return found
 
 
 @inlined
-def take(payloads: int, mask: int, out: int, found: int, pending: int, waiting: int) -> tuple[int, int]:
-    """Report the chosen ones of sixteen payloads, or put them aside if they have records."""
-    recorded = negative(payloads)
-    direct = mask & ~recorded
-    pack(payloads, direct, out + 4 * found)
-    recorded &= mask
-    pack(payloads, recorded, pending + 4 * waiting)
-    return found + count_bits(direct), waiting + count_bits(recorded)
+def settle(index: int, work: int, pending: int, count: int, out: int, found: int) -> int:
+    """Report the payloads put aside that are numbers; check the records of the others."""
+    waiting = 0
+    for place in range(0, count, 16):
+        payloads = pending + 4 * place
+        recorded = negative(payloads)
+        direct = ~recorded & 0xFFFF
+        if count - place < 16:
+            recorded &= (1 << (count - place)) - 1
+            direct &= (1 << (count - place)) - 1
+        pack(payloads, direct, out + 4 * found)
+        pack(payloads, recorded, pending + 4 * waiting)
+        found += count_bits(direct)
+        waiting += count_bits(recorded)
+    return check_pending(index, work, pending, waiting, out, found)
 
 
 @inlined
-def scan_flat(
-    block: int, count: int, narrow: int, mask_of_axes: int, out: int, found: int, pending: int, waiting: int
-) -> tuple[int, int]:
+def scan_few(block: int, count: int, narrow: int, pending: int, waiting: int) -> int:
+    """Test the entries of a small posting, each against the slot on its own axis, where there are few axes."""
+    axes = block + 4
+    lows = axes + 2 * count
+    highs = lows + 2 * count
+    payloads = highs + 2 * count
+    for place in range(0, count, 32):
+        mask = within_few(axes + 2 * place, lows + 2 * place, highs + 2 * place, narrow)
+        mask &= (1 << min(count - place, 32)) - 1
+        pack(payloads + 4 * place, mask & 0xFFFF, pending + 4 * waiting)
+        waiting += count_bits(mask & 0xFFFF)
+        if count - place > 16:
+            pack(payloads + 4 * place + 64, mask >> 16, pending + 4 * waiting)
+            waiting += count_bits(mask >> 16)
+    return waiting
+
+
+@inlined
+def scan_flat(block: int, count: int, narrow: int, mask_of_axes: int, pending: int, waiting: int) -> int:
     """Test the entries of a small posting, each against the slot on its own axis."""
     axes = block + 4
     lows = axes + 2 * count
@@ -177,12 +211,13 @@ def scan_flat(
         if count - place < 16:
             mask &= (1 << (count - place)) - 1
         if mask != 0:
-            found, waiting = take(payloads + 4 * place, mask, out, found, pending, waiting)
-    return found, waiting
+            pack(payloads + 4 * place, mask, pending + 4 * waiting)
+            waiting += count_bits(mask)
+    return waiting
 
 
 @inlined
-def scan_ranges(lows: int, count: int, slot: int, out: int, found: int, pending: int, waiting: int) -> tuple[int, int]:
+def scan_ranges(lows: int, count: int, slot: int, pending: int, waiting: int) -> int:
     """Test the entries of a group, all against one slot; the lows are sorted."""
     highs = lows + 2 * count
     payloads = highs + 2 * count
@@ -193,12 +228,13 @@ def scan_ranges(lows: int, count: int, slot: int, out: int, found: int, pending:
         if count - place < 16:
             mask &= (1 << (count - place)) - 1
         if mask != 0:
-            found, waiting = take(payloads + 4 * place, mask, out, found, pending, waiting)
-    return found, waiting
+            pack(payloads + 4 * place, mask, pending + 4 * waiting)
+            waiting += count_bits(mask)
+    return waiting
 
 
 @inlined
-def scan_points(slots: int, count: int, slot: int, out: int, found: int, pending: int, waiting: int) -> tuple[int, int]:
+def scan_points(slots: int, count: int, slot: int, pending: int, waiting: int) -> int:
     """Find the entries of a group whose slot is the event's; the slots are sorted."""
     payloads = slots + 2 * count
     place = 0
@@ -214,16 +250,11 @@ def scan_points(slots: int, count: int, slot: int, out: int, found: int, pending
         if count - place < 32:
             mask &= (1 << (count - place)) - 1
         while mask != 0:
-            payload = i32_at(payloads, place + lowest_bit(mask))
+            put_i32(pending, waiting, i32_at(payloads, place + lowest_bit(mask)))
+            waiting += 1
             mask &= mask - 1
-            if payload >= 0:
-                put_i32(out, found, payload)
-                found += 1
-            else:
-                put_i32(pending, waiting, payload)
-                waiting += 1
         place += 32
-    return found, waiting
+    return waiting
 
 
 @inlined
@@ -267,14 +298,14 @@ def look_up(index: int, codes: int, count: int, todo: int) -> int:
         for level in range(i32_at(level_starts, axis), i32_at(level_starts, axis + 1)):
             place = i64_at(levels, 2 * level + 1) + (slot >> i64_at(levels, 2 * level))
             start = i32_at(starts, place)
-            if start != i32_at(starts, place + 1):
-                block = blocks + 4 * start
-                prefetch(block)
-                prefetch(block + 64)
-                prefetch(block + 128)
-                prefetch(block + 192)
-                put_i64(todo, many, block)
-                many += 1
+            block = blocks + 4 * start
+            prefetch(block)
+            prefetch(block + 64)
+            prefetch(block + 128)
+            prefetch(block + 192)
+            # An empty posting is written as well, and then over: whether one is empty cannot be guessed.
+            put_i64(todo, many, block)
+            many += start != i32_at(starts, place + 1)
     return many
 
 
@@ -305,25 +336,17 @@ def clear_slots(work: int, codes: int, count: int) -> None:
 def visit_always(index: int, work: int, out: int, room: int, found: int) -> int:
     """Check those that are checked for every event."""
     pending = i64_at(work, WORK_PENDING)
-    pending_room = i64_at(work, WORK_PENDING_ROOM)
     always = i64_at(index, INDEX_ALWAYS)
     count = i64_at(index, INDEX_ALWAYS_COUNT)
     which = 0
     while which < count:
-        end = min(count, which + min(pending_room, room - found))
-        if end == which:
+        many = min(count - which, min(i64_at(work, WORK_PENDING_ROOM), room - found) - _SLACK)
+        if many <= 0:
             return -1
-        waiting = 0
-        while which < end:
-            payload = i32_at(always, which)
-            which += 1
-            if payload >= 0:
-                put_i32(out, found, payload)
-                found += 1
-            else:
-                put_i32(pending, waiting, payload)
-                waiting += 1
-        found = check_pending(index, work, pending, waiting, out, found)
+        for place in range(many):
+            put_i32(pending, place, i32_at(always, which + place))
+        found = settle(index, work, pending, many, out, found)
+        which += many
     return found
 
 
@@ -334,6 +357,7 @@ def visit(index: int, work: int, todo: int, many: int, out: int, room: int, foun
     mask_of_axes = i64_at(work, WORK_NARROW_MASK)
     pending = i64_at(work, WORK_PENDING)
     queue = i64_at(work, WORK_QUEUE)
+    are_few = CAN_LOOK_UP and mask_of_axes < FEW
     put_i64(work, WORK_EPOCH, i64_at(work, WORK_EPOCH) + 1)
     which = 0
     while which < many:
@@ -351,7 +375,10 @@ def visit(index: int, work: int, todo: int, many: int, out: int, room: int, foun
                 rest -= count
                 if rest < 0:
                     break
-                found, waiting = scan_flat(block, count, narrow, mask_of_axes, out, found, pending, waiting)
+                if are_few:
+                    waiting = scan_few(block, count, narrow, pending, waiting)
+                else:
+                    waiting = scan_flat(block, count, narrow, mask_of_axes, pending, waiting)
             else:
                 rest -= u32_at(block, 1)
                 free -= u16_at(block, 1)
@@ -366,10 +393,10 @@ def visit(index: int, work: int, todo: int, many: int, out: int, room: int, foun
             words = i64_at(entry, 1)
             slot = i64_at(entry, 2)
             if words & 1:
-                found, waiting = scan_points(group, words // 3, slot, out, found, pending, waiting)
+                waiting = scan_points(group, words // 3, slot, pending, waiting)
             else:
-                found, waiting = scan_ranges(group, words >> 2, slot, out, found, pending, waiting)
-        found = check_pending(index, work, pending, waiting, out, found)
+                waiting = scan_ranges(group, words >> 2, slot, pending, waiting)
+        found = settle(index, work, pending, waiting, out, found)
     return visit_always(index, work, out, room, found)
 
 

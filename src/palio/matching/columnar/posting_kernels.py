@@ -54,7 +54,6 @@ PLAN_RECORD: Final = 6  # where its record begins, or -1 where it has none
 PLAN_INNER: Final = 7  # the same for copies that need not check the pivot
 PLAN_FIELDS: Final = 8
 
-MOST_LEVELS: Final = 12
 _MOST_COPIES: Final = 16  # buckets one interval may touch
 _RANGE_PENALTY: Final = 2.0  # a range is filed several times, a point once
 _BOOLEAN_SHARE: Final = 4  # a truth value is met by one event in so many, however few ask for it
@@ -168,6 +167,13 @@ def fitting_level(
     return coarsest
 
 
+@inlined
+def file_under(low: Numbers, first: int, last: int, shift: int, base: int, filed: Numbers) -> None:
+    """Count the intervals of a union where they begin."""
+    for index in range(first, last):
+        filed[base + (low[index] >> shift)] += 1
+
+
 @compiled
 def plan_rows(
     start: Ints,
@@ -187,9 +193,13 @@ def plan_rows(
     points: Numbers,
     uses: Numbers,
     plan: Plan,
-    used: Flags,
+    bases: Ints,
+    filed: Numbers,
 ) -> int:
-    """Choose where each row is filed and what is written beside it; return how many copies that makes."""
+    """Choose where each row is filed and what is written beside it; return how many copies that makes at most.
+
+    `filed` gets how many intervals begin in each bucket of each level, were they all used.
+    """
     rows = len(start) - 1
     copies = 0
     for row in range(rows):
@@ -245,7 +255,7 @@ def plan_rows(
                 plan[row, PLAN_SECOND_LAST] = last
             level = fitting_level(low, high, first, last, own, level_shifts, level_counts)
             plan[row, PLAN_LEVEL] = level
-            used[own, level] = True
+            file_under(low, first, last, level_shifts[own, level], bases[own, level], filed)
             copies += touched(low, high, first, last, level_shifts[own, level])
         elif plan[row, PLAN_FILED] == BY_ACCESS:
             first = access_start[row]
@@ -255,7 +265,7 @@ def plan_rows(
                 while last < access_start[row + 1] and access_axis[last] == own:
                     last += 1
                 level = fitting_level(access_low, access_high, first, last, own, level_shifts, level_counts)
-                used[own, level] = True
+                file_under(access_low, first, last, level_shifts[own, level], bases[own, level], filed)
                 copies += touched(access_low, access_high, first, last, level_shifts[own, level])
                 first = last
     return copies
@@ -343,6 +353,7 @@ def copy_rows(
     sizes: Numbers,
     level_shifts: Levels,
     level_counts: Levels,
+    takers: Levels,
     bases: Ints,
     plan: Plan,
     postings: Numbers,
@@ -357,7 +368,7 @@ def copy_rows(
         last = plan[row, PLAN_PIVOT_LAST]
         if plan[row, PLAN_FILED] == BY_CONDITION:
             own = axis[first]
-            level = plan[row, PLAN_LEVEL]
+            level = takers[own, plan[row, PLAN_LEVEL]]
             shift = level_shifts[own, level]
             count, edged[row] = copy_union(
                 low, high, first, last, sizes[own], shift, bases[own, level], row, postings, refs, count
@@ -369,6 +380,7 @@ def copy_rows(
                 while end < last and access_axis[end] == own:
                     end += 1
                 level = fitting_level(access_low, access_high, first, end, own, level_shifts, level_counts)
+                level = takers[own, level]
                 shift = level_shifts[own, level]
                 count, _ = copy_union(
                     access_low,

@@ -32,6 +32,7 @@ from palio.matching.columnar.layout import (
     MOST_NARROW,
     PADDING,
 )
+from palio.matching.columnar.levels import MOST_LEVELS, Buckets, possible_levels, takers_of
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Numbers: TypeAlias = npt.NDArray[np.int32]
@@ -40,9 +41,6 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 _PADDING_WORDS: Final = PADDING // 2
 _LONGEST_CONDITION: Final = 7  # words
 _NUMBER_WORDS: Final = 2
-_LEVEL_STEP: Final = 3  # neighbouring levels differ by a factor of 8
-_FINEST_SHIFT: Final = 2  # but for the first, of single slots
-_COARSEST_BITS: Final = 4  # of the buckets of the coarsest level
 _HIT_SHARE: Final = 1 / 64  # of events that hit a pattern, where nothing is known of it
 
 
@@ -151,18 +149,17 @@ class _Build:
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         copies = self._plan()
         order = self._order()
-        self._number_postings()
         postings, refs = np.empty(copies, np.int32), np.empty(copies, np.int32)
         edged = np.zeros(self.count, np.bool_)
         copies = kernels.copy_rows(
             order, self.axis, self.low, self.high, self.access_axis, self.access_low, self.access_high, self.sizes,
-            self.level_shifts, self.level_counts, self.bases, self.plan, postings, refs, edged,
+            self.level_shifts, self.level_counts, self.takers, self.buckets.bases, self.plan, postings, refs, edged,
         )  # fmt: skip
         entries = np.empty(copies, np.int32)
-        first = np.zeros(self.postings + 1, np.int32)
+        first = np.zeros(self.buckets.count + 1, np.int32)
         kernels.sort_by(postings, np.arange(copies, dtype=np.int32), entries, first)
         records, runs, stamps = self._records(entries, refs, edged)
-        starts, groups = np.zeros(self.postings + 1, np.int32), np.zeros(self.postings, np.int32)
+        starts, groups = np.zeros(self.buckets.count + 1, np.int32), np.zeros(self.buckets.count, np.int32)
         largest = kernels.measure(entries, refs, self.keys, first, starts, groups)
         blocks = np.zeros(2 * int(starts[-1]) + _PADDING_WORDS, np.uint16)
         kernels.write_blocks(
@@ -176,7 +173,7 @@ class _Build:
         return {
             "facts": np.array([len(self.sizes), largest, groups.max(initial=0), stamps, most_levels], np.int64),
             "level_starts": level_starts,
-            "levels": self.levels,
+            "levels": np.stack([self.buckets.shifts, self.buckets.firsts], axis=1),
             "starts": starts,
             "blocks": blocks,
             "records": records,
@@ -192,14 +189,17 @@ class _Build:
         points, uses = np.zeros(int(offsets[-1]), np.int32), np.zeros(len(self.sizes), np.int32)
         kernels.count_uses(self.axis, self.low, self.high, offsets, points, uses)
         kernels.count_uses(self.access_axis, self.access_low, self.access_high, offsets, points, uses)
-        self.level_shifts, self.level_counts = _levels(self.sizes)
+        self.level_shifts, self.level_counts = possible_levels(self.sizes)
+        possible = Buckets(self.sizes, self.level_shifts, np.arange(MOST_LEVELS) < self.level_counts[:, None])
+        filed = np.zeros(possible.count, np.int32)
         self.plan = np.zeros((self.count, kernels.PLAN_FIELDS), np.int32)
-        self.used = np.zeros(self.level_shifts.shape, np.bool_)
         copies = kernels.plan_rows(
             self.start, self.axis, self.low, self.high, self.never, self.access_start, self.access_axis,
             self.access_low, self.access_high, self.sizes, self.shares, self.level_shifts, self.level_counts, offsets,
-            points, uses, self.plan, self.used,
+            points, uses, self.plan, possible.bases, filed,
         )  # fmt: skip
+        self.takers, self.used = takers_of(filed, possible, self.level_shifts, self.level_counts)
+        self.buckets = Buckets(self.sizes, self.level_shifts, self.used)
         self.is_always = self.plan[:, kernels.PLAN_FILED] == kernels.ALWAYS
         return int(copies)
 
@@ -212,17 +212,6 @@ class _Build:
         kernels.sort_by(low, order, by_low, np.zeros(int(low.max(initial=0)) + 2, np.int32))
         kernels.sort_by(self.keys, by_low, order, np.zeros(int(self.keys.max(initial=0)) + 2, np.int32))
         return order
-
-    def _number_postings(self) -> None:
-        """Number the buckets of all levels that are used."""
-        axes, levels = np.nonzero(self.used)
-        shifts = self.level_shifts[axes, levels].astype(np.int64)
-        firsts = np.zeros(len(axes) + 1, np.int64)
-        np.cumsum(((self.sizes[axes] - 1) >> shifts) + 1, out=firsts[1:])
-        self.postings = int(firsts[-1])
-        self.bases = np.zeros(self.used.shape, np.int64)
-        self.bases[axes, levels] = firsts[:-1]
-        self.levels = np.stack([shifts, firsts[:-1]], axis=1)
 
     def _records(self, entries: Numbers, refs: Numbers, edged: Flags) -> tuple[npt.NDArray[np.uint16], Numbers, int]:
         """Records in the order in which matching meets them, so that those of one posting lie together."""
@@ -249,19 +238,6 @@ class _Build:
         stamp = np.full(len(numbers), -1, np.int32)
         stamp[several] = len(by_access) + np.arange(len(several))
         return visits, stamp[inverse].astype(np.int32), len(by_access) + len(several)
-
-
-def _levels(sizes: Numbers) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-    """How many bits of a slot each level of an axis leaves out, and how many levels it may have.
-
-    None at level 0, then ever more, up to a few buckets for the whole axis.
-    """
-    coarsest = np.maximum(0, np.frexp(sizes - 1.0)[1] - _COARSEST_BITS)
-    counts = np.where(coarsest < _FINEST_SHIFT, 1, 2 + (coarsest - _FINEST_SHIFT) // _LEVEL_STEP)
-    level = np.arange(kernels.MOST_LEVELS)
-    shifts = coarsest[:, None] - _LEVEL_STEP * (counts[:, None] - 1 - level)
-    shifts[:, 0] = 0
-    return np.clip(shifts, 0, 32).astype(np.int8), counts.astype(np.int8)
 
 
 def _own(values: npt.NDArray[Any], kind: type) -> npt.NDArray[Any]:

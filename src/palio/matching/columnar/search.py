@@ -35,6 +35,7 @@ from palio.matching.columnar.layout import (
     WORK_TODO,
     WORK_TODO_ROOM,
 )
+from palio.matching.columnar.native import FEW
 from palio.matching.columnar.postings import Postings
 
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -138,7 +139,7 @@ class _Scratch:
         self.facts: memoryview[int] = self.table.data.cast("B").cast(
             "q"
         )  # faster than the array to read or write one of
-        self.narrow = np.zeros(max(2, 1 << postings.axes.bit_length()), np.uint16)
+        self.narrow = np.zeros(max(FEW, 1 << postings.axes.bit_length()), np.uint16)
         self.narrow[0] = 1
         self.exact = np.zeros(postings.axes, np.int32)
         self.pending = np.empty(max(_FEWEST_PENDING, postings.largest) + _SLACK, np.int32)

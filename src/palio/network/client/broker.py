@@ -23,6 +23,7 @@ from palio.network.protocol import (
     Cancelled,
     Delivery,
     Dropped,
+    Elsewhere,
     Failed,
     Forget,
     LogQuery,
@@ -251,6 +252,8 @@ class Broker:
             self._refused = error_of(said.kind, said.reason)
         elif kind is Cancelled and said.name in self.subscriptions:
             self.subscriptions[said.name].cancelled()
+        elif kind is Elsewhere and said.name in self.subscriptions:
+            self.subscriptions[said.name].move(said)
         elif kind is Dropped and said.name in self.subscriptions:
             self.subscriptions[said.name].dropped = said.events
 

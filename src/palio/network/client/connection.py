@@ -263,7 +263,7 @@ class Connection:
                 self._answer(said.request, error_of(said.kind, said.reason))
             elif kind is protocol.StatusAnswer:
                 self._answer(said.request, said.status)
-            elif kind is protocol.LogAnswer or kind is protocol.Elsewhere:
+            elif kind is protocol.LogAnswer or (kind is protocol.Elsewhere and said.request):
                 self._answer(said.request, said)
             elif kind is protocol.ReplayAnswer:
                 self._answer(said.request, said.past)

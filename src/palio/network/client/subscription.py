@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -21,6 +22,7 @@ from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
+    from palio.network.client.connection import Connection
 
 _JOURNEY: Final = 4  # brokers that are asked one after the other
 ROOM: Final = 1024  # events that may wait at this end
@@ -48,6 +50,7 @@ class Subscription:
         self.on_cancel = on_cancel
         self._broker = broker  # where it was asked for
         self._connection = broker.connection
+        self._acknowledges = partial(self._acknowledge, self._connection)
         self._subscriptions = broker.subscriptions
         self._confirm: Confirm = confirm
         self._queue = queue
@@ -88,6 +91,7 @@ class Subscription:
             self._subscriptions.pop(self.name, None)
             home = await self._broker.at_home(self.name, answer.homes)
             self._connection, self._subscriptions = home.connection, home.subscriptions
+            self._acknowledges = partial(self._acknowledge, self._connection)
             self._subscriptions[self.name] = self
             answer = await self._connection.ask(self._request)
         if answer is not None:
@@ -129,9 +133,11 @@ class Subscription:
         if self._taken >= ROOM // 2:
             self._connection.say(protocol.encode(More(self.name, self._taken)))
             self._taken = 0
-        return read_received(body, number, self._acknowledge if number else nothing_to_tell)
+        return read_received(body, number, self._acknowledges if number else nothing_to_tell)
 
-    async def _acknowledge(self, number: int) -> None:
+    async def _acknowledge(self, home: Connection, number: int) -> None:
+        if home is not self._connection:
+            return  # another home counts otherwise; what is not acknowledged comes again
         if not self._done:
             asyncio.get_running_loop().call_soon(self._tell)
         self._done.append(number)
@@ -147,13 +153,23 @@ class Subscription:
     def resubscribe(self) -> None:
         """Ask again over a new connection; the broker has room for what is not waiting here."""
         if self.is_durable:
-            self._waiting.clear()  # what was not acknowledged comes again
-            self._done.clear()
+            self._start_over()
         if not self._is_standing:
             return
         self._taken = 0
         self._is_standing = False
         self._connection.post(self._request, self.fail, self._answered)
+
+    def _start_over(self) -> None:
+        """What was not acknowledged comes again."""
+        self._waiting.clear()
+        self._done.clear()
+
+    def move(self, where: Elsewhere) -> None:
+        """The broker says that a durable subscription goes on somewhere else."""
+        self._start_over()
+        self._is_standing = False
+        self._answered(where)
 
     def _answered(self, answer: Elsewhere | None) -> None:
         if answer is None:

@@ -19,7 +19,6 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from palio.errors import InvalidArgument, PalioError
-from palio.filters.filter import Filter
 from palio.network.durable import acknowledge_through, forget_durable
 from palio.network.gateway.callers import Callers
 from palio.network.gateway.cloudevents import read_events
@@ -166,7 +165,8 @@ class Gateway:
             check_subscription_name(durable)
         last = read_last_id(request.headers.get("last-event-id"))
         where = check_condition(request.query_params.get("where", "true"), limits)
-        wanted = Filter.parse(where, request.query_params.get("language", "sql"))
+        language = request.query_params.get("language", "sql")
+        wanted = await self._server.read_condition(where, language, principal)
         session = self._server.open_session(principal, "sse")
         try:
             await (subscribe_durably(session, durable, wanted) if durable else session.subscribe("events", wanted))

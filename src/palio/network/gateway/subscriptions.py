@@ -127,7 +127,8 @@ class PushSubscriptions:
         await self._forget(id)
 
     async def _keep(self, id: str, request: SubscriptionRequest, principal: Principal) -> None:
-        effective(request.wanted(self._server.settings.limits), principal)
+        limits = self._server.settings.limits
+        await self._server.host.beside(lambda: effective(request.wanted(limits), principal, limits))
         persistence = self._settings.persistence
         try:
             per_minute = await handshake(
@@ -181,7 +182,9 @@ class PushSubscriptions:
             self._server.store.submit([entry], lambda error: None)
 
         try:
-            wanted = kept.request.wanted(self._server.settings.limits)
+            limits = self._server.settings.limits
+            wanted = await self._server.host.beside(lambda: kept.request.wanted(limits))
+            await self._server.host.beside(lambda: effective(wanted, principal, limits))
             await session.subscribe(_queue(kept.id), wanted, durable=True)
             stands.set()
             pusher = Pusher(

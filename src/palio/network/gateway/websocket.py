@@ -16,7 +16,6 @@ import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from palio.errors import InvalidArgument, PalioError
-from palio.filters.filter import Filter
 from palio.network.gateway.callers import Callers, bearer
 from palio.network.gateway.cloudevents import read_event, write_cloudevent
 from palio.network.gateway.problems import HttpProblem, describe
@@ -144,7 +143,8 @@ class Conversation:
         match said:
             case Subscribe(name=name, where=where, language=language, durable=durable):
                 check_subscription_name(name)
-                wanted = Filter.parse(check_condition(where, self._limits), language)
+                text = check_condition(where, self._limits)
+                wanted = await self._server.read_condition(text, language, session.principal)
                 await (subscribe_durably(session, name, wanted) if durable else session.subscribe(name, wanted))
                 await self._tell("subscribed", name=name, where=str(wanted))
             case Unsubscribe(name=name):

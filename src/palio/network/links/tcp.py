@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from palio.errors import WireError
 from palio.network import protocol
 from palio.network.channel import Channel
 from palio.network.protocol import BrokerHello
+from palio.network.security.limits import LONG
 from palio.routing import codec
 from palio.routing.effects import Lane
 from palio.routing.frames import Hello
@@ -94,6 +96,14 @@ class TcpLink:
             return
         if self.neighbour == 0 and not self._welcomes(channel, frames[0]):
             return
+        for at, frame in enumerate(frames):
+            if len(frame) > LONG and not is_event(frame) and frame is not channel.is_read:
+                self._give(frames[:at])
+                channel.hold(frames[at:], self.host.beside(partial(codec.decode, frame)))
+                return
+        self._give(frames)
+
+    def _give(self, frames: list[bytes]) -> None:
         now = self.host.now()
         number = self.number
         self.host.give_all([Arrived(number, frame, now) for frame in frames])
@@ -124,3 +134,11 @@ class TcpLink:
         self._waiting.clear()
         self.host.give(Disconnected(self.number))
         self._broke(self, reason)
+
+
+def is_event(frame: bytes) -> bool:
+    """Whether a frame is an event as Palio writes one, and so has no filter that would take long to read."""
+    return frame[0] >> 4 == _SHORT_ARRAY and codec.kind_of(frame) == codec.PUBLISH
+
+
+_SHORT_ARRAY: Final = 9  # the first four bits, in MessagePack

@@ -12,15 +12,18 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from palio.errors import PalioError
 from palio.network import protocol
+from palio.network.links.tcp import is_event
 from palio.network.protocol import GOODBYE, PING, Goodbye, Ping
+from palio.network.security.limits import LONG
 from palio.network.security.sealing import OVERHEAD
 from palio.routing import codec
 from palio.routing.effects import Lane
-from palio.routing.frames import Hello
+from palio.routing.frames import Hello, Packet
 from palio.routing.node import Arrived, Connected, Disconnected
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ class UdpLink:
         self.transport: Any = None
         self._out: deque[bytes] = deque()
         self._is_pacing = False
+        self._reading = 0  # datagrams that are read in another thread
         self._silent = 0
         self._timer: asyncio.TimerHandle | None = None
         host.links[number] = self
@@ -81,6 +85,32 @@ class UdpLink:
         elif kind != PING:
             if self.neighbour == 0 or kind == codec.HELLO:
                 self.neighbour = node_of(data) or self.neighbour
+            if len(data) > LONG and self._may_take_long(data):
+                return
+            self._host.give(Arrived(self.number, data, self._host.now()))
+
+    def _may_take_long(self, data: bytes) -> bool:
+        """Whether a datagram may have a long filter: it is read in another thread, and overtaken by others meanwhile.
+
+        Where too many are read already, it is as if it had been lost.
+        """
+        try:
+            packet = codec.decode(data)
+        except PalioError:
+            return False  # the session says what is wrong with it
+        if type(packet) is not Packet or len(packet.message) <= LONG or is_event(packet.message):
+            return False
+        if self._reading < _AT_ONCE:
+            self._reading += 1
+            self._host.beside(partial(codec.decode_message, packet.message)).add_done_callback(
+                partial(self._read, data)
+            )
+        return True
+
+    def _read(self, data: bytes, reading: asyncio.Future[Any]) -> None:
+        self._reading -= 1
+        if not reading.cancelled():
+            reading.exception()  # which the session finds again
             self._host.give(Arrived(self.number, data, self._host.now()))
 
     def transmit(self, data: bytes, lane: Lane) -> None:

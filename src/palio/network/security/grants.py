@@ -16,14 +16,17 @@ from dataclasses import dataclass
 from palio.errors import NotPermitted
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.network.security.limits import Limits, joined
 from palio.network.security.principals import ANY_SOURCE, Principal
 
 _SOURCE = "source"
 
 
-def effective(wanted: Filter, principal: Principal) -> Filter:
-    """The subscription that is made for a principal which wants this; NotPermitted where nothing is left of it."""
-    granted = wanted & principal.may_subscribe
+def effective(wanted: Filter, principal: Principal, limits: Limits | None = None) -> Filter:
+    """The subscription that is made for a principal which wants this; NotPermitted where nothing is left of it, and
+    LimitReached where it grew beyond limits."""
+    grant = principal.may_subscribe
+    granted = wanted & grant if limits is None else joined(wanted, grant, limits)
     if granted == Filter.nothing and wanted != Filter.nothing:
         raise NotPermitted(principal.name, "subscribe to that", "nothing that may be heard can match")
     return granted

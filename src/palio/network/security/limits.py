@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from math import inf, prod
+from typing import Final
 
-from palio.errors import InvalidArgument, LimitReached
+from palio.errors import LimitReached
 from palio.events import Limits as EventLimits
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
+from palio.network.choices import check_lowest, check_positive
 from palio.routing.codec import LONGEST_FRAME
+
+_GREETING: Final = 512  # bytes without which nobody could say who it is
+LONG: Final = 1_024  # bytes of a message, or characters of a condition, that are read beside the loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +55,8 @@ class Limits:
         return min(self.event.json_bytes, self.frame_bytes // 2, LONGEST_FRAME // 2)
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name != "event" and (type(value) not in (int, float) or not value > 0):
-                raise InvalidArgument(f"{each.name} must be a positive number, not {value!r}")
+        check_positive(self, *(each.name for each in fields(self) if each.name != "event"))
+        check_lowest(self, frame_bytes=_GREETING)
 
 
 def check_condition(text: str, limits: Limits) -> str:
@@ -72,6 +76,28 @@ def check_filter(wanted: Filter, limits: Limits) -> Filter:
     if _conjunctions(wanted.tree) > most:
         raise LimitReached("filter_conjunctions", most, "a condition that is too many alternatives, written out")
     return wanted
+
+
+def joined(wanted: Filter, grant: Filter, limits: Limits) -> Filter:
+    """What is both wanted and granted, as it would be kept; LimitReached where that is too much.
+
+    For long filters that takes up to seconds. So it is remembered for the last of them: whoever asks in another thread
+    first does not keep the loop from its work.
+    """
+    if len(str(wanted)) <= LONG:
+        return check_filter(wanted & grant, limits)
+    found = _joined(wanted, grant, limits)
+    if isinstance(found, LimitReached):
+        raise found.with_traceback(None)
+    return found
+
+
+@lru_cache(64)
+def _joined(wanted: Filter, grant: Filter, limits: Limits) -> Filter | LimitReached:
+    try:
+        return check_filter(wanted & grant, limits)
+    except LimitReached as error:
+        return error
 
 
 def _conjunctions(node: Node) -> int:

@@ -15,6 +15,7 @@ from typing import Final
 
 from palio.errors import InvalidArgument, MissingExtra, WireError
 from palio.network.addresses import Address
+from palio.network.choices import check_lowest, check_positive
 
 ID_BYTES: Final = 8
 SECRET_BYTES: Final = 32
@@ -39,8 +40,8 @@ class KeySettings:
     """Where a broker that is dialled by datagrams listens with TLS; at the same host and port where it is not said."""
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0 or self.datagrams < 2:
-            raise InvalidArgument("a key for datagrams is good for some seconds, and for two datagrams at least")
+        check_positive(self, "seconds")
+        check_lowest(self, datagrams=2)
         for address, at in self.at.items():
             if Address.parse(address).scheme != "palio+udp" or not at.is_secure:
                 raise InvalidArgument(f"keys for a palio+udp:// address come from a palio+tls:// one, not {at}")

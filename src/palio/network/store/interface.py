@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from palio.errors import PalioError
+from palio.network.choices import check_lowest
 from palio.routing.effects import Client, Entry, Home, Logged, Record
 from palio.routing.messages import Publish
 
@@ -30,6 +31,10 @@ class Keeping:
     duplicates: int = 100_000  # the last so many keys by which duplicates are known
     dead_letters: int = 10_000
     disk_bytes: int | None = None  # of the whole store on disk, but for what was written last
+
+    def __post_init__(self) -> None:
+        check_lowest(self, log_seconds=0, log_bytes=0, duplicates=0, dead_letters=0)
+        check_lowest(self, queue_events=1, queue_bytes=1, disk_bytes=1)
 
     def has_room(self, events: int, bytes: int) -> bool:
         """Whether a queue of so many events takes one more, with which it has so many bytes. An empty one always does:

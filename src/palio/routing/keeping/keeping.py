@@ -297,6 +297,16 @@ class Keeping:
         return self._awaited.homes()
 
     @property
+    def grown(self) -> int:
+        """How often more could be reached."""
+        return self._reachable.grown
+
+    def other_homes(self) -> dict[int, int]:
+        """Other brokers with durable subscriptions that can be reached, with their standing."""
+        there = self._reachable.standings().items()
+        return {broker: standing for broker, standing in there if standing & HOME and broker != self._node}
+
+    @property
     def _is_whole(self) -> bool:
         """Whether an event that is routed now reaches everyone that it is for."""
         return self._awaited.all_in(self._reachable) and self._echo.holds(self._reachable.grown)
