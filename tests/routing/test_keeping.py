@@ -259,3 +259,19 @@ def test_nothing_overtakes_what_was_refused_before_it() -> None:
     assert Proceed() in replies(later)
     broker(Received(1, second, 0.0))
     assert replies(broker.asks(*publish[2:4])) == [Accepted(3), Accepted(4)]
+
+
+def test_several_events_are_let_in_together_or_not_at_all() -> None:
+    broker = Alone(links=1, options={"spill": 2})
+    broker.says(1, subscription("x > 0"))
+    publish = [PublishClient(event(str(x), x=x), confirm=True, number=x) for x in range(1, 8)]
+    unreadable = PublishClient(b"no event", confirm=True, number=9)
+    said = broker.asks(PublishTogether((publish[0], unreadable)))
+    assert [each.number for each in replies(said)] == [1, 9]
+    assert written(said) == []
+    said = broker.asks(PublishTogether(tuple(publish[:4])))  # more than the bound, because there was room
+    assert replies(said) == [Accepted(x) for x in range(1, 5)]
+    [together] = [each for each in said if isinstance(each, Persist) and isinstance(each.records[-1], Logged)]
+    assert len([record for record in together.records if isinstance(record, Logged)]) == 4
+    [busy] = replies(broker.asks(PublishTogether(tuple(publish[4:]))))
+    assert (busy.kind, busy.number) == ("busy", 5)

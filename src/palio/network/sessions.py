@@ -7,7 +7,7 @@ all use it. A request is answered by a call (`Answered`) in a later turn of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -176,9 +176,9 @@ class Session:
         """Publish an event; `answered`, where it is given, asks for its confirmation, and it has a number."""
         return self._publishing.submit(body, header, answered)
 
-    def reserve(self, events: int) -> None:
-        """So many events are going to be submitted, all or none; LimitReached where that is too fast."""
-        self._publishing.reserve(events)
+    def submit_together(self, bodies: Sequence[bytes], answered: Sequence[Answered] = ()) -> None:
+        """Publish all of several events, or none; `answered`, one for each, ask for their confirmations."""
+        self._publishing.submit_together(bodies, answered)
 
     @property
     def published(self) -> int:

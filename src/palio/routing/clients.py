@@ -59,6 +59,13 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
     publisher: str = ""
 
 
+class PublishTogether(Struct, frozen=True, array_like=True, tag=41):
+    """Several events, all of them to be let in and written as one, or none. Each is answered under its own number; that
+    the broker is busy is said of the first."""
+
+    events: tuple[PublishClient, ...]
+
+
 class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):
     """Tell all brokers; see `messages.Announce`."""
 
@@ -166,6 +173,7 @@ ClientRequest: TypeAlias = (
     | AdvertiseClient
     | UnadvertiseClient
     | PublishClient
+    | PublishTogether
     | AnnounceClient
     | ForgetClient
     | ReplayClient
