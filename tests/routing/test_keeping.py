@@ -6,7 +6,7 @@ from typing import Any
 
 from palio import Event
 from palio.routing.broker import Broker
-from palio.routing.clients import Accepted, Confirmed, Proceed, PublishClient, Refused, SubscribeClient
+from palio.routing.clients import Accepted, Confirmed, Proceed, PublishClient, PublishTogether, Refused, SubscribeClient
 from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
