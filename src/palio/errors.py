@@ -105,10 +105,10 @@ class SubscriptionError(PalioError):
 
 
 class DuplicateSubscription(SubscriptionError):
-    """A subscription with this id is there already; `replace` changes it."""
+    """A subscription with this id is there already; `replace` changes it, or what `how` says."""
 
-    def __init__(self, subscription: str) -> None:
-        super().__init__(subscription, "there is one with this id already; use replace() to change it")
+    def __init__(self, subscription: str, how: str = "replace()") -> None:
+        super().__init__(subscription, f"there is one with this id already; use {how} to change it")
 
 
 class UnknownSubscription(SubscriptionError, KeyError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,6 +103,23 @@ def test_what_came_since_the_look_stays(folder: Path, spark: SparkSession) -> No
     out = OutputFolder(str(folder / "hits"))
     (folder / "hits").mkdir()
     (folder / "hits" / "mine.txt").write_text("keep")
-    with pytest.raises(Exception, match="PATH_ALREADY_EXISTS"):
+    with out, pytest.raises(OutputError, match=r"mine\.txt"):
         out.write(spark.range(1))
+    assert os.listdir(folder / "hits") == ["mine.txt"]
     assert (folder / "hits" / "mine.txt").read_text() == "keep"
+
+
+def test_what_failed_or_was_killed_leaves_what_was_there(folder: Path, spark: SparkSession) -> None:
+    hits = folder / "new" / "hits"
+    fails = spark.range(3).selectExpr("raise_error('no') AS id")
+    with pytest.raises(Exception, match="no"), OutputFolder(str(hits)) as out:
+        out.write(fails)
+    assert not (folder / "new").exists()
+    with OutputFolder(str(hits)) as out:
+        out.write(spark.range(3))
+    names = sorted(os.listdir(hits))
+    (hits / "_draft-of-one-that-was-killed").mkdir()
+    with pytest.raises(Exception, match="no"), OutputFolder(str(hits)) as out:
+        out.write(fails)
+    assert sorted(os.listdir(hits)) == names
+    assert spark.read.parquet(str(hits)).count() == 3

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner, Result
 
+from palio import Event, connect_blocking
 from palio.cli.main import palio
+from tests.network.processes import served
 from tests.spark.nats_server import NatsServer, nats
 
 if TYPE_CHECKING:
@@ -78,7 +81,9 @@ def _same_session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Monke
 def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", "palio", "spark", "stream", *arguments]
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=buffered) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=buffered, start_new_session=True
+    ) as process:
         try:
             yield process
         finally:
@@ -103,9 +108,11 @@ def test_a_stream_follows_the_log_and_ends_with_a_summary_when_it_is_told_to() -
         quotes(2)
         second = next_line(process)
         assert (second["batch"], second["version"], second["matches"]) == (1, 2, 4 + 4)
-        process.send_signal(signal.SIGTERM)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         summary = next_line(process)
-        assert process.wait(60) == 143
+        assert process.wait(60) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
     assert (summary["ended"], summary["batches"], summary["events"], summary["dead"]) == ("interrupted", 2, 22, 4)
     assert summary["most_matched"] == {"dear": 8, "acme": 4}
     assert summary["never_matched"] == 0
@@ -185,6 +192,48 @@ def test_from_nats_to_nats(nats: NatsServer, schema: str | None) -> None:
     assert Counter(subject for subject, _, _ in found) == {f"{name}.out.dear": 4, f"{name}.out.late": 2}
 
 
+@pytest.mark.usefixtures("_same_session")
+def test_from_a_broker_to_a_broker() -> None:
+    """Only what `--where` asks for is read; a match is an event, which comes again under the same id."""
+    subscribe("--id", "dear", "--where", "price > 5 AND message.source = '/exchange'", "--subscriber", "ops")
+    subscribe("--id", "acme", "--where", "symbol = 'ACME' AND day >= DATE '2026-11-15'")
+    events = [
+        {"id": n, "price": n, "symbol": ["ACME", "INIT"][n % 2], "day": date(2026, 11, 10 + n)} for n in range(10)
+    ]
+    with served("--http", "off", data="data") as broker, connect_blocking(broker.url) as client:
+        for each in events:
+            client.publish(Event.from_dict(each, source="/exchange"), confirm=True)
+        flow = [
+            *(
+                "--events",
+                broker.url,
+                "--where",
+                "price > 1",
+                "--schema",
+                "id long, symbol string, price int, day date",
+            ),
+            *("--subscriptions", "wants", "--checkpoint", "state", "--out", broker.url),
+        ]
+        with client.subscribe("subscription_id IS NOT NULL") as hits:
+            first = invoke("stream", *flow, "--once", "--json")
+            assert first.exit_code == 0, first.output
+            summary = json.loads(first.stdout.splitlines()[-1])
+            assert (summary["events"], summary["matches"]) == (8, 4 + 2)
+            found = [event for event in (hits.get(30) for _ in range(6)) if event is not None]
+            wanted = {(n, "dear", "ops") for n in range(6, 10)} | {(n, "acme", None) for n in (6, 8)}
+            assert {(each.get("id"), each.get("subscription_id"), each.get("subscriber")) for each in found} == wanted
+            assert {each.get("day") for each in found} == {date(2026, 11, 10 + n) for n in range(6, 10)}
+            subscribe("--id", "late", "--where", "price IN (0, 3)")
+            told = json.loads(invoke("backfill", "late", *flow, "--json").stdout)
+            assert (told["events"], told["matches"]) == (8, 1)
+            again = json.loads(invoke("backfill", "late", *flow, "--json").stdout)
+            assert again["matches"] == 1  # sent again, and not let in
+            late = hits.get(30)
+            assert late is not None
+            assert (late.get("id"), late.get("subscription_id")) == (3, "late")
+            assert hits.get(0.5) is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -194,6 +243,12 @@ def test_from_nats_to_nats(nats: NatsServer, schema: str | None) -> None:
         (["--out", "https://example.org"], "which columns tell one event from another"),
         (["--out", "nats://localhost:4222", "--key", "id"], "not the subject to publish to"),
         (["--out", "s3://bucket/hits"], "DeltaSink"),
+        (["--dead-letters", "nats://localhost:4222/dead"], "name a folder, or delta:FOLDER"),
+        (["--undelivered", "palio://localhost"], "name a folder, or delta:FOLDER"),
+        (["--events", "palio://a/b"], "is no address"),
+        (["--events", "palio://a", "--where", "price >"], "the condition ends"),
+        (["--where", "price > 1"], "quotes/*.jsonl is read whole"),
+        (["--out", "palio://localhost"], "which columns tell one event from another"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_spark_is_started(arguments: list[str], said: str) -> None:

@@ -23,6 +23,11 @@ def run(command: str, *arguments: str, folder: Path) -> subprocess.CompletedProc
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
 
 
+def check_page(folder: Path, *shown: str) -> None:
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert [each for each in shown if each not in page] == []
+
+
 def test_estimate(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pa.table({"price": [n % 100 for n in range(5_000)]}), tmp_path / "archive.parquet")
     (tmp_path / "wants.jsonl").write_text('{"id": "dear", "where": "price >= 80"}\n')
@@ -33,8 +38,9 @@ def test_estimate(tmp_path: Path) -> None:
     assert (found["events"], found["matches"], found["expected"], found["rate"]) == (5_000, 500, 500, 0.1)
     assert found["absent"] == []
     assert found["overlaps"] == [{"id": "dear", "matches": 1_000, "both": 500, "similarity": 0.5}]
-    ended = run("estimate", *wanted, "--sample", "1000", folder=tmp_path)
+    ended = run("estimate", *wanted, "--sample", "1000", "--report", "report.html", folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
+    check_page(tmp_path, "how often price &gt;= 90?", "Share of events", "Fires with", "Time")
     for fact in ["fires with", "dear", "rate", "with 0.95 between", "expected", "of the 5,000 in archive.parquet"]:
         assert fact in ended.stdout
 
@@ -43,8 +49,9 @@ def test_covering(tmp_path: Path) -> None:
     lines = [json.dumps({"id": f"x{n}", "where": f"x > {n}"}) for n in range(5)]
     others = ['{"id": "y", "where": "y = 1"}', '{"id": "bad", "where": "y ="}']
     (tmp_path / "wants.jsonl").write_text("\n".join([*lines, *others]))
-    ended = run("covering", "wants.jsonl", "--out", "covered", "--json", folder=tmp_path)
+    ended = run("covering", "wants.jsonl", "--out", "covered", "--json", "--report", "report.html", folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
+    check_page(tmp_path, "covered: 4", "left: 2", "Cover most others", "x0: 4")
     found = json.loads(ended.stdout)
     assert {name: found[name] for name in ("subscriptions", "maximal", "covered", "widest")} == {
         "subscriptions": 6, "maximal": 2, "covered": 4, "widest": {"x0": 4},
@@ -57,8 +64,11 @@ def test_covering(tmp_path: Path) -> None:
 
 def test_generate(tmp_path: Path) -> None:
     sizes = ["--events", "300", "--subscriptions", "40", "--seed", "3", "--set", "conditions=[1, 2]"]
-    ended = run("generate", "mix", *sizes, "--partitions", "3", "--out", "work", folder=tmp_path)
+    ended = run(
+        "generate", "mix", *sizes, "--partitions", "3", "--out", "work", "--report", "report.html", folder=tmp_path
+    )
     assert ended.returncode == 0, ended.stderr
+    check_page(tmp_path, "a workload of mix", "300 in work/events", "Rows of subscriptions", "Time")
     assert "300 in work/events" in ended.stdout
     made = mix(seed=3, conditions=(1, 2))
     events = pyarrow.parquet.read_table(tmp_path / "work" / "events").sort_by("number").drop(["number"])

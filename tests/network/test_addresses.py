@@ -33,6 +33,8 @@ def test_an_address_is_read(text: str, address: Address) -> None:
         ("palio://[::zz]:1", "no IPv6 address"),
         ("palio://hub/path", "a number|no address"),
         (5, "an address is a text"),
+        ("palio+tls://palio_1a2b3c4d_secret@hub", "holds no token"),
+        ("palio://me:palio_1a2b3c4d_secret@hub", "holds no token"),
     ],
 )
 def test_what_is_no_address_is_refused_with_the_reason(text: str, said: str) -> None:

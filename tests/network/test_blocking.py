@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import palio
+from palio.network.client.broker import Broker
 from palio.network.security.principals import unrestricted
 from palio.routing.stamps import stamps_of
 from tests.network.running import line, run, until, url
 
-EVENTS = 3_000
+EVENTS = 2_000  # more than a client takes unread, and what brokers keep
 OPTIONS = {"spill": 50, "window": 20}
 
 
@@ -59,6 +60,34 @@ def test_a_durable_queue_that_blocks_holds_back_a_confirmed_publisher_brokers_aw
                     await event.ack()
             assert await publishing == 500
             assert sorted(map(str, found)) == sorted(map(str, range(500)))
+
+    run(test)
+
+
+def test_brokers_that_block_and_saturate_each_other_go_on() -> None:
+    async def test() -> None:
+        async with (
+            line(2, options=OPTIONS) as servers,
+            palio.connect(url(servers[0])) as left,
+            palio.connect(url(servers[1])) as right,
+        ):
+
+            async def read(client: Broker, side: str, started: asyncio.Event) -> list[int]:
+                wanted = f"side = '{side}'"
+                async with client.subscribe(wanted, confirm="network", queue=50, overflow="block") as events:
+                    started.set()
+                    await until(lambda: all(server.host.is_blocked for server in servers))
+                    return [(await anext(events)).get("x") for _ in range(EVENTS)]
+
+            started = [asyncio.Event(), asyncio.Event()]
+            reading = [
+                asyncio.ensure_future(read(*each)) for each in ((left, "r", started[0]), (right, "l", started[1]))
+            ]
+            for each in started:
+                await each.wait()
+            said = [[{"side": side, "x": x} for x in range(EVENTS)] for side in ("l", "r")]
+            await asyncio.gather(left.publish_all(said[0], confirm=True), right.publish_all(said[1], confirm=True))
+            assert await asyncio.gather(*reading) == [list(range(EVENTS))] * 2
 
     run(test)
 

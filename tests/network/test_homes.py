@@ -75,6 +75,19 @@ def test_a_broker_that_has_just_started_waits_for_those_it_dials() -> None:
     run(test)
 
 
+def test_a_name_is_ended_from_any_broker() -> None:
+    async def test() -> None:
+        async with line(3) as (first, _, last), palio.connect(url(last)) as client:
+            async with subscribed(first):
+                pass
+            await client.unsubscribe("desk")
+            await until(lambda: not queues(first))
+            with pytest.raises(palio.PalioError, match="desk"):
+                await client.unsubscribe("desk")
+
+    run(test)
+
+
 def test_a_name_that_is_asked_for_everywhere_at_once_lives_at_one_broker() -> None:
     async def test() -> None:
         async with line(3) as servers:

@@ -71,7 +71,7 @@ def test_events_wait_for_a_broker_that_is_away_until_it_is_given_up() -> None:
             async with palio.connect(url(second)) as desk:
                 events = desk.subscribe("TRUE", durable="desk", confirm="network")
                 await events.__aenter__()
-            await until(lambda: second.node in first.host.node.broker.keeping._reachable)
+            await until(lambda: second.node in first.host.node.broker.keeping.reachable)
             await second.stop()
             await until(lambda: first.host.node.broker.keeping.missing == [second.node])
             async with palio.connect(url(first)) as client:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import click
 
 from palio.cli import terminal
-from palio.cli.connecting import broker_options, connecting, run
+from palio.cli.connecting import Place, broker_options, run
 from palio.cli.language import language_option
 from palio.filters.filter import Filter
 
@@ -17,7 +16,7 @@ from palio.filters.filter import Filter
 @click.argument("where", metavar="WHERE")
 @language_option(help="The language of the condition.")
 @broker_options
-def advertise(where: str, language: str, url: str, token: str | None, authority: Path | None, as_json: bool) -> None:
+def advertise(where: str, language: str, place: Place, as_json: bool) -> None:
     """Say what is going to be published, until Ctrl-C.
 
     In a network with advertisements subscriptions go only where they may be served. Publishers of events that nobody
@@ -31,7 +30,7 @@ def advertise(where: str, language: str, url: str, token: str | None, authority:
     offered = Filter.parse(where, language)
 
     async def doing() -> None:
-        async with connecting(url, token, authority) as broker:
+        async with place.connect() as broker:
             await broker.advertise(offered)
             if as_json:
                 terminal.print_json({"advertised": str(offered)}, at_once=True)

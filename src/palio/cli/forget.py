@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from palio.cli import terminal
-from palio.cli.connecting import broker_options, connecting, run
+from palio.cli.connecting import Place, broker_options, run
 
 
 @click.command()
 @click.argument("broker", type=int)
 @broker_options
-def forget(broker: int, url: str, token: str | None, authority: Path | None, as_json: bool) -> None:
+def forget(broker: int, place: Place, as_json: bool) -> None:
     """Give up a BROKER that is away for ever: confirmed events wait for its durable subscriptions no more.
 
     `palio status` names the brokers that are waited for. All brokers are told, now or when they are back. What was
@@ -26,7 +24,7 @@ def forget(broker: int, url: str, token: str | None, authority: Path | None, as_
     """
 
     async def doing() -> None:
-        async with connecting(url, token, authority, patience=0) as connected:
+        async with place.connect(patience=0) as connected:
             await connected.forget(broker)
         if as_json:
             terminal.print_json({"forgotten": broker})

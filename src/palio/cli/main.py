@@ -30,9 +30,11 @@ _COMMANDS: Final = {
     "convert": "Write subscriptions in another language.",
     "serve": "Run a broker: subscriptions and events over the network.",
     "subscribe": "Print events that match a condition as they come.",
+    "unsubscribe": "End a durable subscription, with all events that wait for it.",
     "publish": "Send events to a broker.",
     "advertise": "Say what is going to be published, where a network wants that.",
     "status": "Say how a broker is: neighbours, clients, queues.",
+    "letters": "See the events that no sink took, send them again, or let them go.",
     "forget": "Give up a broker that is not coming back.",
     "simulate": "Simulate a network of brokers: what subscriptions and events cost, by each strategy.",
     "log": "See which events a broker let in, and write them to a file for Spark.",
@@ -78,8 +80,8 @@ class Commands(click.Group):
                 sys.stdout.flush()
         except PalioError as error:
             _fail(ctx, error)
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
+        except KeyboardInterrupt as interrupt:
+            click.echo(str(interrupt) or "interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
             from palio.cli.terminal import drop_output

@@ -14,7 +14,7 @@ from typing import IO, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.connecting import broker_options, connecting, run
+from palio.cli.connecting import Place, broker_options, run
 from palio.errors import EventError, InputError, InvalidArgument
 from palio.events import Event
 
@@ -32,9 +32,7 @@ def publish(
     event: str | None,
     advertise: str | None,
     unconfirmed: bool,
-    url: str,
-    token: str | None,
-    authority: Path | None,
+    place: Place,
     as_json: bool,
 ) -> None:
     """Publish an event, or a file of them.
@@ -53,7 +51,7 @@ def publish(
 
     async def doing() -> None:
         count, began, is_whole = 0, time.perf_counter(), False
-        async with connecting(url, token, authority) as broker:
+        async with place.connect() as broker:
             if advertise is not None:
                 await broker.advertise(advertise)
             console = terminal.messages()

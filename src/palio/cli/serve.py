@@ -133,5 +133,20 @@ def _print_banner(server: Server) -> None:
     if not server.door.is_open:
         rows.append(("lets in", "those who have a token"))
     console.print(terminal.facts(rows))
-    console.print('Try: palio subscribe "price > 100"   and   palio publish \'{"price": 120}\'', style="quiet")
+    at = _connect_option(server)
+    console.print(
+        f'Try: palio subscribe "price > 100"{at}   and   palio publish \'{{"price": 120}}\'{at}',
+        style="quiet",
+        soft_wrap=True,
+    )
     console.file.flush()
+
+
+def _connect_option(server: Server) -> str:
+    """What the other commands must be told, where a client can reach this broker otherwise than by default."""
+    from palio.network.addresses import Address
+
+    clients = [each for each in server.addresses if each.scheme != "palio+udp"]
+    if not clients or Address("127.0.0.1") in clients:
+        return ""
+    return f" --connect {clients[0]}"

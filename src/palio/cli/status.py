@@ -1,9 +1,8 @@
-"""`palio status`: how is a broker? Neighbours, subscriptions, rates, queues."""
+"""`palio status`: how is a broker? Neighbours, subscriptions, rates, queues, lag."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from palio.cli import terminal
-from palio.cli.connecting import broker_options, connecting, run
+from palio.cli.connecting import Place, broker_options, run
 
 _SHOWN = 20
 
 
 @click.command()
 @broker_options
-def status(url: str, token: str | None, authority: Path | None, as_json: bool) -> None:
+def status(place: Place, as_json: bool) -> None:
     """Say how a broker is: its neighbours, its clients, what waits for them, what was dropped.
 
     \b
@@ -29,7 +28,7 @@ def status(url: str, token: str | None, authority: Path | None, as_json: bool) -
     """
 
     async def doing() -> None:
-        async with connecting(url, token, authority, patience=0) as broker:
+        async with place.connect(patience=0) as broker:
             found = await broker.status()
         if as_json:
             terminal.print_json(found)
@@ -51,6 +50,8 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         ("events", _rates(found["rates"])),
         ("waiting", f"{terminal.plural(found['queued'], 'event')}{', publishers wait' if found['is_blocked'] else ''}"),
     ]
+    if found["dead_letters"]:
+        rows.append(("not delivered", f"{terminal.plural(found['dead_letters'], 'dead letter')}"))
     if found["unfinished"]:
         away = f", which wait for brokers {', '.join(map(str, found['away']))}" if found["away"] else ""
         rows.append(("confirmed", f"{terminal.plural(found['unfinished'], 'event')} under way{away}"))
@@ -58,13 +59,19 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         rows.append(("out of order", f"{terminal.plural(found['inversions'], 'event')} of durable subscriptions"))
     dropped = [f"{count:,} ({reason})" for reason, count in sorted(found["drops"].items())]
     console.print(terminal.facts([*rows, ("dropped", ", ".join(dropped) or "nothing")]))
-    for title, table in (("Neighbours", _neighbours(found)), ("Clients", _clients(found))):
+    tables = {
+        "Neighbours": _neighbours(found),
+        "Clients": _clients(found),
+        "Durable subscriptions": _durable(found),
+    }
+    for title, table in tables.items():
         if table.row_count:
             console.print()
             console.print(title, style="title")
             console.print(table)
-    if len(found["clients"]) > _SHOWN:
-        console.print(f"and {len(found['clients']) - _SHOWN:,} more; --json has all", style="quiet")
+    left_out = sum(max(0, len(found[name]) - _SHOWN) for name in ("clients", "durable"))
+    if left_out:
+        console.print(f"and {left_out:,} more; --json has all", style="quiet")
 
 
 def _rates(rates: dict[str, float]) -> str:
@@ -93,6 +100,16 @@ def _clients(found: dict[str, Any]) -> Table:
             _sum(each["subscriptions"], "dropped"),
             f"{each['published']:,}",
         )
+    return table
+
+
+def _durable(found: dict[str, Any]) -> Table:
+    """Those that wait longest first."""
+    table = terminal.table("name", "principal", *map(terminal.numbers, ("waiting", "dropped", "lag")), "")
+    for each in sorted(found["durable"], key=lambda each: -each["lag"])[:_SHOWN]:
+        state = Text("connected", style="good") if each["connected"] else Text("away", style="warning")
+        lag = terminal.duration(each["lag"]) if each["queued"] else ""
+        table.add_row(each["name"], each["principal"], f"{each['queued']:,}", f"{each['dropped']:,}", lag, state)
     return table
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import click
 
 from palio.cli import terminal
-from palio.cli.connecting import broker_options, connecting, run
+from palio.cli.connecting import Place, broker_options, run
 from palio.cli.language import language_option
 from palio.events import Event
 from palio.filters.filter import Filter
@@ -31,9 +30,7 @@ def subscribe(
     queue: int | None,
     overflow: Any,
     language: str,
-    url: str,
-    token: str | None,
-    authority: Path | None,
+    place: Place,
     as_json: bool,
 ) -> None:
     """Print events that match a condition as they come, each as JSON on a line, until Ctrl-C.
@@ -52,7 +49,7 @@ def subscribe(
     async def doing() -> None:
         seen, began = 0, time.perf_counter()
         console = terminal.messages()
-        async with connecting(url, token, authority) as broker:
+        async with place.connect() as broker:
             subscription = broker.subscribe(wanted, durable=durable, queue=queue or 0, overflow=overflow)
             try:
                 async with subscription as events:

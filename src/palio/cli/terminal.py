@@ -131,8 +131,8 @@ def status(text: str) -> Iterator[None]:
         yield
 
 
-def print_json(value: Any, *, at_once: bool = False) -> None:
-    """A value as one line of JSON on standard output, in ASCII where that has no other letters.
+def print_json(value: Any, *, at_once: bool = False, to: TextIO | None = None) -> None:
+    """A value as one line of JSON on standard output, or `to` another, in ASCII where that has no other letters.
 
     It may hold all that events do, and what `as_json` made of them. What a terminal would obey is escaped. A line of
     which the reader is not to wait for the next goes out at once, through a pipe too.
@@ -143,9 +143,10 @@ def print_json(value: Any, *, at_once: bool = False) -> None:
         line = msgspec.json.format(write_json(value), indent=0)
     except UnicodeEncodeError:  # half a surrogate pair, in the name of something in a file
         line = json.dumps(value)
-    sys.stdout.write(visible_json(line, ascii_only=_is_ascii()) + "\n")
+    stream = to or sys.stdout
+    stream.write(visible_json(line, ascii_only=_is_ascii()) + "\n")
     if at_once:
-        sys.stdout.flush()
+        stream.flush()
 
 
 def as_json(event: Event) -> Any:
@@ -260,6 +261,11 @@ def rate(count: float, seconds: float) -> str:
         return f"{each:.3g}"
     digits = len(str(int(each))) - 3
     return f"{round(each, -digits):,.0f}"
+
+
+def percent(share: float) -> str:
+    """A share, to three digits."""
+    return f"{100 * share:.3g} %"
 
 
 def duration(seconds: float) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 from palio.errors import InvalidArgument
 
 DEFAULT_PORT: Final = 7420
+TOKEN_PREFIX: Final = "palio_"  # how the tokens begin that brokers make
 SCHEMES: Final = ("palio", "palio+tls", "palio+udp")
 _FORM: Final = re.compile(
     r"(?P<scheme>[a-z+]+)://(?:(?P<app>[^@/?#\s\[\]]*)@)?(?P<host>\[[^\]]*\]|[^:@/?#\s\[\]]*)(?::(?P<port>[^/]*))?/?"
@@ -40,6 +41,10 @@ class Address:
         scheme, app, host, port = found.group("scheme", "app", "host", "port")
         if scheme not in SCHEMES:
             raise InvalidArgument(f"{text!r}: there is no scheme {scheme!r}; known are {', '.join(SCHEMES)}")
+        if app is not None and TOKEN_PREFIX in app:
+            raise InvalidArgument(
+                "an address holds no token, because addresses are shown and logged; give it apart (--token, token=…)"
+            )
         return cls(_host(text, host), _port(text, port), scheme, app or "")
 
     @property

@@ -8,15 +8,15 @@ one may be a connection that nobody has noticed to be dead.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from palio.errors import Refused
+from palio.errors import Refused, UnknownSubscription
 from palio.filters.filter import Filter
 from palio.network.protocol import Overflow
 from palio.network.security.grants import may_hear
 from palio.network.security.principals import Principal
-from palio.network.store.interface import Acknowledged
+from palio.network.store.interface import Acknowledged, Size
 from palio.routing import codec
 from palio.routing.clients import Answer, Divided, SubscribeClient, UnsubscribeClient
 from palio.routing.effects import Requested
@@ -29,12 +29,44 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE: Final = 1_024
+_OWNER: Final = "durable "
 _WHILE: Final = 0.1  # seconds until somebody looks whether a home with rivals is empty
 
 
 def durable_client(principal: Principal, name: str) -> str:
     """Under which name the broker knows the owner of a durable subscription."""
-    return f"durable {principal.name}/{name}"
+    return f"{_OWNER}{principal.name}/{name}"
+
+
+class Durable(NamedTuple):
+    """A durable subscription that lives here, whether its client is connected or not."""
+
+    principal: str
+    name: str
+    is_connected: bool
+    waiting: Size
+    since: float | None  # the first that waits does so since then
+
+
+def durables(host: Host, store: Store) -> Iterator[Durable]:
+    """All that live here."""
+    wants = host.node.broker.tables.wants
+    for client in sorted(each for each in wants.clients() if each.startswith(_OWNER)):
+        for name in wants.names(client):
+            queue = store.queue(client, name)
+            principal = client.removeprefix(_OWNER).removesuffix(f"/{name}")
+            yield Durable(principal, name, client in host.clients, queue.size(), queue.oldest())
+
+
+def end_durable(host: Host, principal: Principal, name: str) -> None:
+    """The same as `forget_durable`, for somebody who may be wrong: `UnknownSubscription` where there is none."""
+    _check_known(host, principal, name)
+    forget_durable(host, principal, name)
+
+
+def _check_known(host: Host, principal: Principal, name: str) -> None:
+    if not host.node.broker.keeping.queues.is_durable(durable_client(principal, name), name):
+        raise UnknownSubscription(name)
 
 
 def forget_durable(host: Host, principal: Principal, name: str) -> None:
@@ -44,6 +76,7 @@ def forget_durable(host: Host, principal: Principal, name: str) -> None:
 
 def acknowledge_through(host: Host, store: Store, principal: Principal, name: str, last: int) -> None:
     """All events of a durable subscription up to a number are dealt with, for who knows the last one alone."""
+    _check_known(host, principal, name)
     client = durable_client(principal, name)
     queue, after = store.queue(client, name), 0
     while done := tuple(number for number, _ in queue.read(after, _AT_ONCE) if number <= last):
@@ -60,7 +93,7 @@ def revise_durable(host: Host, name: str, principal: Principal | None) -> None:
     Here a grant can only shrink what was asked for; where it grew, the next one to connect asks for more.
     """
     wants = host.node.broker.tables.wants
-    for client in [each for each in wants.clients() if each.startswith(f"durable {name}/")]:
+    for client in [each for each in wants.clients() if each.startswith(f"{_OWNER}{name}/")]:
         for subscription in wants.names(client):
             owned = wants.get(client, subscription)
             if owned is None:

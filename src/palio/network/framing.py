@@ -9,6 +9,7 @@ from palio.errors import WireError
 from palio.routing.codec import LONGEST_FRAME
 
 _LENGTH: Final = Struct(">I")
+_HTTP: Final = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE")  # lengths that no frame has
 length_of = _LENGTH.pack  # what goes before a frame of so many bytes
 
 
@@ -35,6 +36,8 @@ class FrameReader:
         at, end = 0, len(data)
         while end - at >= 4:
             (length,) = _LENGTH.unpack_from(data, at)
+            if data[at : at + 4] in _HTTP:
+                raise WireError("the other end speaks HTTP, and this is no port for that")
             if not 2 <= length <= self.limit:
                 raise WireError(f"a frame of {length:,} bytes, where one has from 2 to {self.limit:,}")
             if end - at - 4 < length:

@@ -55,6 +55,13 @@ async def subscribe_durably(session: Session, name: str, wanted: Filter) -> None
     await done
 
 
+async def check_home(session: Session, name: str) -> None:
+    """`LivesElsewhere` where another broker has a durable subscription of this client's."""
+    done, answered = waiter()
+    session.claiming.claim(durable_client(session.principal, name), name, answered)
+    await done
+
+
 def addresses(lives: Iterable[Lives]) -> tuple[tuple[int, str], ...]:
     """Brokers, each with where clients reach it."""
     return tuple((each.broker, each.address) for each in lives)

@@ -187,8 +187,8 @@ class Neighbours:
             old.abort("the neighbour connected again")
         self._let_pass(number, principal)
         link.where = channel.peer
-        log.info("linked", extra={"address": channel.peer, "neighbour": hello.node})
         link.adopt(channel, frames)
+        asyncio.get_running_loop().call_soon(_tell_linked, channel, hello.node)
 
     def give_key(self, principal: Principal, asked: AskKey) -> KeyGiven:
         """A key for datagrams, for a broker that has said over TLS who it is."""
@@ -278,3 +278,9 @@ class Neighbours:
         if isinstance(link, UdpLink):
             return link.reason
         return self._connectors[number].reason if number in self._connectors else "away"
+
+
+def _tell_linked(channel: Channel, neighbour: int) -> None:
+    """Unless it was refused for what it greeted with, which is seen by now."""
+    if not channel.is_closing:
+        log.info("linked", extra={"address": channel.peer, "neighbour": neighbour})

@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from palio.errors import LimitReached, LivesElsewhere, PalioError, Refused
 from palio.filters.filter import Filter
@@ -25,7 +28,7 @@ from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
 from palio.network.settling import Settling
 from palio.routing import clients, codec
-from palio.routing.clients import Answer, ClientRequest, Confirm
+from palio.routing.clients import Answer, ClientRequest, Confirm, Past
 from palio.routing.effects import ClientGone, Requested
 from palio.routing.messages import Lives, Publish
 
@@ -341,6 +344,13 @@ class Session:
                 self.cancelled(name)
             case clients.Claimed():
                 self.claiming.answer(answer)
+
+    def permitted(self, past: Past) -> Past:
+        """What may be heard now of what was asked for; the grant may have shrunk while brokers were asked."""
+        if self._hears_all:
+            return past
+        heard = (may_hear(self.principal, codec.decode_event(event.body)) for _, event in past.events)
+        return replace(past, events=tuple(compress(past.events, heard)))
 
     @property
     def may_hear_all(self) -> bool:

@@ -6,6 +6,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from palio import __version__
+from palio.network.durable import Durable, durables
+from palio.network.outlets import Outlet
 
 if TYPE_CHECKING:
     from palio.network.server import Server
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 def status_of(server: Server) -> dict[str, Any]:
     host = server.host
+    lasting = list(durables(host, server.store))
+    passing = [each for session in server.sessions for each in session.outlets.values() if isinstance(each, Outlet)]
     return {
         "version": __version__,
         "node": server.node,
@@ -27,8 +31,10 @@ def status_of(server: Server) -> dict[str, Any]:
         },
         "neighbours": server.neighbours.describe(),
         "clients": [_client(server, session) for session in sorted(server.sessions, key=lambda each: each.client)],
-        "subscriptions": sum(len(session.outlets) for session in server.sessions),
-        "queued": sum(outlet.queued for session in server.sessions for outlet in session.outlets.values()),
+        "durable": [_durable(each) for each in lasting],
+        "subscriptions": len(passing) + len(lasting),
+        "queued": sum(each.queued for each in passing) + sum(each.waiting.events for each in lasting),
+        "dead_letters": server.store.dead_letters.size().events,
         "is_blocked": host.is_blocked,
         "unfinished": host.node.broker.keeping.unfinished,
         "away": host.node.broker.keeping.missing,
@@ -36,6 +42,18 @@ def status_of(server: Server) -> dict[str, Any]:
         "rates": server.rates,
         "counts": dict(host.counts),
         "drops": dict(host.drops),
+    }
+
+
+def _durable(durable: Durable) -> dict[str, Any]:
+    return {
+        "name": durable.name,
+        "principal": durable.principal,
+        "connected": durable.is_connected,
+        "queued": durable.waiting.events,
+        "bytes": durable.waiting.bytes,
+        "dropped": durable.waiting.dropped,
+        "lag": 0.0 if durable.since is None else max(0.0, time.time() - durable.since),
     }
 
 

@@ -85,10 +85,12 @@ class Claims:
 
     def meet(self, links: Iterable[int]) -> list[Effect]:
         """Tell homes that can be reached since the last call which names are held here."""
-        if not self._held or self._grown == self.keeping.grown:
+        reachable = self.keeping.reachable
+        if not self._held or self._grown == reachable.grown:
             return []
-        self._grown = self.keeping.grown
-        before, self._met = self._met, self.keeping.other_homes()
+        self._grown = reachable.grown
+        before, self._met = self._met, reachable.homes()
+        self._met.pop(self.node, None)
         if self._met.items() <= before.items():
             return []
         return self._tell(list(self._held), links)
@@ -165,7 +167,7 @@ class Claims:
 
     def _pass_on(self, asked: int | None, seek: Seek, links: Iterable[int]) -> list[Effect]:
         waiting = set(links)
-        known = set(self.keeping.homes)
+        known = set(self.keeping.awaited.homes())
         question = _Question(asked, seek, waiting, self._answer(seek, asked), known & {self.node}, known)
         self._questions[seek.id] = question
         if waiting:

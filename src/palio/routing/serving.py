@@ -90,7 +90,7 @@ class Serving:
                 told = self.announced(LOCAL, Announce(f"{_GONE}{request.broker}", standing, b""))
                 return [*told, Reply(client, Accepted(request.number))]
             case ReplayClient():
-                return self._replays.ask(client, request, self._neighbours.in_use, self._keeping.logs)
+                return self._replays.ask(client, request, self._neighbours.in_use, self._keeping.awaited.logs())
             case ClaimClient():
                 return self._claims.ask(client, request, self._neighbours.in_use)
         return []

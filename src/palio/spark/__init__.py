@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from palio.spark.sinks import DeltaSink as DeltaSink
     from palio.spark.sinks import HttpSink as HttpSink
     from palio.spark.sinks import NatsSink as NatsSink
+    from palio.spark.sinks import PalioSink as PalioSink
     from palio.spark.sinks import ParquetSink as ParquetSink
     from palio.spark.sources import NatsSource as NatsSource
     from palio.spark.sources import PalioSource as PalioSource
@@ -39,6 +40,7 @@ _HOMES = {
     "HttpSink": "palio.spark.sinks",
     "NatsSink": "palio.spark.sinks",
     "NatsSource": "palio.spark.sources",
+    "PalioSink": "palio.spark.sinks",
     "PalioSource": "palio.spark.sources",
     "ParquetSink": "palio.spark.sinks",
     "Refused": "palio.spark.wants",
@@ -65,6 +67,7 @@ __all__ = [
     "HttpSink",
     "NatsSink",
     "NatsSource",
+    "PalioSink",
     "PalioSource",
     "ParquetSink",
     "Refused",

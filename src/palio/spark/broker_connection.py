@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
 from typing import Final
+from urllib.parse import parse_qsl, urlsplit
 
 from palio.errors import PalioError, PipelineError
 from palio.network.addresses import Address
@@ -15,6 +16,14 @@ from palio.network.client.blocking import BlockingBroker, connect_blocking
 from palio.network.security.tls import ClientTls
 
 APP: Final = "spark"
+SCHEMES: Final = ("palio://", "palio+tls://")
+
+
+def read_address(address: str) -> dict[str, str]:
+    """The options in `palio://host:7420,other:7420?option=value`."""
+    parts = urlsplit(address)
+    hosts = f"{parts.netloc}{parts.path.rstrip('/')}".split(",")
+    return {"url": ",".join(f"{parts.scheme}://{host}" for host in hosts), **dict(parse_qsl(parts.query))}
 
 
 @dataclass(frozen=True)

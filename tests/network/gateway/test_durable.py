@@ -102,5 +102,8 @@ def test_whose_subscription_lives_elsewhere_is_told_where() -> None:
             assert answer.status_code == 421
             lives = [{"broker": home.node, "address": str(home.addresses[0])}]
             assert (answer.json()["subscription"], answer.json()["homes"]) == ("desk", lives)
+            assert (await second.post("/durable/desk/acknowledge", params={"through": 1})).status_code == 421
+            assert (await second.delete("/durable/desk")).status_code == 421
+            assert (await first.delete("/durable/desk")).status_code == 204
 
     run(test)

@@ -146,6 +146,7 @@ class Stores(RuleBasedStateMachine):
                 on_disk, in_memory = self.disk.queue(client, name), self.memory.queue(client, name)
                 assert on_disk.read(0, 100) == in_memory.read(0, 100)
                 assert on_disk.size()[:2] == in_memory.size()[:2]
+                assert on_disk.oldest() == in_memory.oldest()
         assert self.disk.log.bounds() == self.memory.log.bounds()
         assert self.disk.log.size() == self.memory.log.size()
         first, _ = self.memory.log.bounds()

@@ -113,6 +113,19 @@ def test_a_store_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    store.write([subscribed("a"), logged(1), queued(1, "desk", "a")])
+    before = store.queue("desk", "a").oldest()
+    store.close()
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        connection.executescript("ALTER TABLE queue DROP COLUMN time; PRAGMA user_version = 1;")
+    store = opened(tmp_path)
+    assert before is not None
+    assert store.queue("desk", "a").oldest() == before
+    store.close()
+
+
 def test_a_place_where_nothing_can_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot keep a store here"):

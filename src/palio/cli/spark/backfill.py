@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,10 +11,10 @@ import click
 from palio.cli import terminal
 from palio.cli.report import report_option, write_page
 from palio.cli.spark.counting import Counts
-from palio.cli.spark.events import Source
 from palio.cli.spark.options import Flow, flow_options
 from palio.cli.spark.ranking import Ranking, print_most_matched
 from palio.cli.spark.running import run
+from palio.cli.spark.sessions import opened_session
 from palio.cli.spark.summary import Figures
 from palio.cli.spark.timing import Times, time_fact
 
@@ -39,31 +40,25 @@ def backfill(ids: tuple[str, ...], flow: Flow, report: str | None, as_json: bool
       palio spark subscribe wants/ --id acme --where "symbol = 'ACME'"
       palio spark backfill acme --events 'quotes/*.jsonl' --subscriptions wants/ --out hits/ --checkpoint state/
     """
-    from palio.spark.session import open_session
     from palio.spark.streaming.backfill import backfill as fill_back
 
-    source = Source(flow.events, flow.format, flow.schema)
-    sink = flow.sink(source)
+    source, sink = flow.source, flow.sink
     figures = Figures(Times())
-    with figures.times.measure("starting"):
-        spark = open_session(flow.master, flow.settings)
+    with opened_session(flow.master, flow.settings, figures.times) as spark:
 
-    def job() -> Backfilled:
-        return fill_back(
-            lambda point: source.before(spark, point),
-            flow.subscriptions,
-            sink,
-            list(ids),
-            checkpoint=flow.checkpoint,
-            columns=flow.columns,
-            json=(*flow.json, *source.json),
-        )
+        def job() -> Backfilled:
+            return fill_back(
+                lambda point: source.before(spark, point),
+                flow.subscriptions,
+                sink,
+                list(ids),
+                checkpoint=flow.checkpoint,
+                columns=flow.columns,
+                json=(*flow.json, *source.json),
+            )
 
-    try:
-        with figures.times.measure("matching"):
+        with figures.times.measure("matching"), _told_what_to_do():
             done = run(spark, "Backfilling", job, figures.seen)
-    finally:
-        spark.stop()
     counts = Counts(is_complete=done.matches is not None)
     if counts.is_complete:
         counts.take(sink, done.batch)
@@ -84,6 +79,14 @@ def backfill(ids: tuple[str, ...], flow: Flow, report: str | None, as_json: bool
     if ranking is not None:
         print_most_matched(console, ranking, top)
     console.print(terminal.facts(_facts(done, ranking, figures, flow.out, top)))
+
+
+@contextmanager
+def _told_what_to_do() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("interrupted; run it again, and nothing is left out or told twice") from None
 
 
 def _as_dict(done: Backfilled, ranking: Ranking | None, figures: Figures, top: int) -> dict[str, Any]:

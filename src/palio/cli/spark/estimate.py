@@ -10,9 +10,11 @@ import click
 
 from palio.cli import terminal
 from palio.cli.language import language_option
+from palio.cli.report import report_option, write_page
 from palio.cli.spark.events import FORMATS, read_events
 from palio.cli.spark.gathering import absent_facts, gather, refused_as_dicts, refused_facts
 from palio.cli.spark.options import session_options
+from palio.cli.spark.sessions import opened_session
 from palio.cli.spark.timing import Times, time_fact
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
               help="How many of those to show.")  # fmt: skip
 @session_options
+@report_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def estimate(
     condition: str,
@@ -51,6 +54,7 @@ def estimate(
     top: int,
     master: str | None,
     settings: dict[str, str],
+    report: str | None,
     as_json: bool,
 ) -> None:
     """Say how often a condition would fire, from a sample of an archive.
@@ -67,14 +71,11 @@ def estimate(
     from palio.filters.filter import Filter
     from palio.spark import estimate as estimate_on_spark
     from palio.spark.columns import needed_columns
-    from palio.spark.session import open_session
 
     wanted = Filter.parse(condition, language)  # before Spark starts: what cannot be read need not wait for it
     times = Times()
-    with times.measure("starting"):
-        spark = open_session(master, settings)
     wants = None
-    try:
+    with opened_session(master, settings, times) as spark:
         if subscriptions is not None:
             with times.measure("indexing"):
                 wants = gather(spark, subscriptions, language)
@@ -89,14 +90,17 @@ def estimate(
                     subscriptions=wants, top=top,
                 ),
             )  # fmt: skip
-    finally:
-        spark.stop()
+    facts = [*_facts(found, archive, confidence, times, wants), *absent_facts(absent)]
+    if report is not None:
+        from palio.cli.spark.reporting import estimate_page
+
+        write_page(estimate_page(condition, facts, found, times.seconds), report)
     if as_json:
         refused = {} if wants is None else {"refused": refused_as_dicts(wants)}
         more = {"expected": found.expected, "absent": absent, **refused, "seconds": times.rounded}
         terminal.print_json({**asdict(found), **more})
     else:
-        _print(terminal.results(), found, [*_facts(found, archive, confidence, times, wants), *absent_facts(absent)])
+        _print(terminal.results(), found, facts)
 
 
 def _print(console: Console, found: Estimate, facts: list[tuple[str, str]]) -> None:
@@ -111,7 +115,7 @@ def _print(console: Console, found: Estimate, facts: list[tuple[str, str]]) -> N
         )  # fmt: skip
         for each in found.overlaps:
             table.add_row(
-                Text(each.id, style="name"), f"{each.matches:,}", f"{each.both:,}", _percent(each.similarity),
+                Text(each.id, style="name"), f"{each.matches:,}", f"{each.both:,}", terminal.percent(each.similarity),
                 terminal.bar(each.similarity, room),
             )  # fmt: skip
         console.print(table)
@@ -124,19 +128,13 @@ def _facts(
 ) -> Iterator[tuple[str, str]]:
     seen = f"{found.matches:,} of {terminal.plural(found.sampled, 'event')}"
     if found.sampled == found.events:
-        yield "rate", f"{_percent(found.rate)}, counted: {seen}"
+        yield "rate", f"{terminal.percent(found.rate)}, counted: {seen}"
     else:
-        yield (
-            "rate",
-            f"{_percent(found.rate)}, with {confidence:.4g} between {_percent(found.low)} and {_percent(found.high)}",
-        )
+        between = f"between {terminal.percent(found.low)} and {terminal.percent(found.high)}"
+        yield "rate", f"{terminal.percent(found.rate)}, with {confidence:.4g} {between}"
         yield "sample", seen
         low, high = round(found.low * found.events), round(found.high * found.events)
         yield "expected", f"{found.expected:,} of the {found.events:,} in {archive}, between {low:,} and {high:,}"
     yield time_fact(times.seconds)
     if wants is not None:
         yield from refused_facts(wants)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"

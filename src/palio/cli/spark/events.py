@@ -1,13 +1,15 @@
-"""Events by what a command is told of them: files by their name, tables, subjects of NATS; at once, or as they come."""
+"""Events by what a command is told of them: files, tables, messages of NATS or of brokers; at once, or as they come."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from palio.cli.spark.messages import MESSAGE, PAYLOAD, Messages
 from palio.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("parquet", "json", "csv", "orc", "delta")
 UNREADABLE: Final = "_corrupt_record"
-MESSAGE: Final = "message"
-PAYLOAD: Final = "data"
 _CSV: Final = {"header": True}
 
 
@@ -82,26 +82,34 @@ class Source:
     keeps_unreadable: bool = False
     """Whether a record that is no event is kept, as a text in the column `_corrupt_record`."""
 
-    @property
-    def is_nats(self) -> bool:
-        from palio.spark.nats_connection import SCHEMES
+    broker: Mapping[str, str] = field(default_factory=dict)
+    """What brokers are told beside their address: `where`, `token`, `authority`."""
 
-        return self.address.startswith(SCHEMES)
+    def __post_init__(self) -> None:
+        if "where" in self.broker and (self._messages is None or self._messages.format != "palio"):
+            from palio.spark.places import public
+
+            raise InputError("--where", f"{public(self.address)} is read whole; only brokers, palio://…, can be asked")
+
+    @cached_property
+    def _messages(self) -> Messages | None:
+        """The messages that the events are, where they are none of files."""
+        return Messages.at(self.address, self.broker)
 
     @property
     def json(self) -> tuple[str, ...]:
         """The columns whose texts hold JSON: the payload of messages, where nobody says what is in it."""
-        return (PAYLOAD,) if self.is_nats and self.columns is None else ()
+        return (PAYLOAD,) if self._messages is not None and self.columns is None else ()
 
     @property
     def key(self) -> tuple[str, ...]:
         """What tells one event from another, where the source itself knows."""
-        return (MESSAGE,) if self.is_nats else ()
+        return () if self._messages is None else (MESSAGE,)
 
     def follow(self, spark: SparkSession) -> DataFrame:
         """The events as they come."""
-        if self.is_nats:
-            return self._payload(spark, self._nats(spark, spark.readStream).load())
+        if self._messages is not None:
+            return self._payload(spark, self._messages.load(spark, spark.readStream))
         options: dict[str, Any] = {} if self.files_per_batch is None else {"maxFilesPerTrigger": self.files_per_batch}
         schema = self._schema(spark)
         reader = spark.readStream.format(self._file_format).schema(schema).options(**self._options, **options)
@@ -109,12 +117,12 @@ class Source:
 
     def before(self, spark: SparkSession, point: Handover) -> DataFrame:
         """The events before a point at which a stream has stood."""
-        if self.is_nats:
-            reader = self._nats(spark, spark.read)
+        if self._messages is not None:
             until = point.offsets[0] if point.offsets is not None else None
             if until is None:  # nothing was read before
-                return self._payload(spark, reader.load()).limit(0)
-            return self._payload(spark, reader.option("until", json.dumps(until)).load())
+                return self._payload(spark, self._messages.load(spark, spark.read)).limit(0)
+            reader = spark.read.option("until", json.dumps(until))
+            return self._payload(spark, self._messages.load(spark, reader))
         schema, files = self._schema(spark), point.files()
         if not files:
             return spark.createDataFrame([], schema)
@@ -126,7 +134,9 @@ class Source:
     def _file_format(self) -> str:
         found = self.format or format_of(self.address)
         if found is None:
-            raise InputError(self.address, "a stream of events is a folder of files, or nats://…; not a table")
+            raise InputError(
+                self.address, "a stream of events is a folder of files, nats://… or palio://…; not a table"
+            )
         return found
 
     @property
@@ -150,27 +160,17 @@ class Source:
             return schema
         return schema.add(UNREADABLE, "string")
 
-    def _nats(self, spark: SparkSession, reader: Any) -> Any:
-        from palio.spark.nats_connection import read_address
-        from palio.spark.sources import NatsSource
-
-        spark.dataSource.register(NatsSource)
-        options, stream = read_address(self.address, "a stream of JetStream")
-        return reader.format("nats").options(stream=stream, **options)
-
     def _payload(self, spark: SparkSession, messages: DataFrame) -> DataFrame:
         """Messages whose payload is JSON: its members as columns, and beside them the `message` itself."""
         from pyspark.sql import functions as sql
 
-        message = sql.struct("stream", "subject", "sequence", "time", "headers").alias(MESSAGE)
-        text = sql.col(PAYLOAD).cast("string")
         if self.columns is None:
-            return messages.select(message, text.alias(PAYLOAD))
+            return messages
         schema = self._with_unreadable(_named_columns(spark, self.columns))
         if MESSAGE in schema.names:
-            raise InputError("--schema", f"{MESSAGE} is what a message of NATS is called; call that column otherwise")
-        event = sql.from_json(text, schema, {"columnNameOfCorruptRecord": UNREADABLE})
-        return messages.select(message, event.alias("event")).select(MESSAGE, "event.*")
+            raise InputError("--schema", f"{MESSAGE} is what is said about a message; call that column otherwise")
+        event = sql.from_json(PAYLOAD, schema, {"columnNameOfCorruptRecord": UNREADABLE})
+        return messages.select(MESSAGE, event.alias("event")).select(MESSAGE, "event.*")
 
 
 def _named_columns(spark: SparkSession, columns: str) -> StructType:

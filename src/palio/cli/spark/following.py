@@ -68,13 +68,13 @@ class Followed:
 
 @contextmanager
 def until_interrupted() -> Iterator[threading.Event]:
-    """Ctrl-C sets the event, once; a second one ends the program as ever."""
+    """Ctrl-C sets the event, once; a second one does as ever."""
     asked = threading.Event()
     before = signal.getsignal(signal.SIGINT)
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
+        if asked.is_set() and callable(before):
+            before(number, frame)
         asked.set()
 
     signal.signal(signal.SIGINT, ask)

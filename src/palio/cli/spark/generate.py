@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from palio.cli import terminal
+from palio.cli.report import report_option, write_page
 from palio.cli.spark.options import session_options
 from palio.cli.spark.output import OutputFolder
+from palio.cli.spark.sessions import opened_session
 from palio.cli.spark.timing import Times, time_fact
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the workload, as JSON.")
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="How many files; the rows are the same.")
 @session_options
+@report_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 def generate(
     workload: str,
@@ -37,6 +41,7 @@ def generate(
     partitions: int | None,
     master: str | None,
     settings: dict[str, str],
+    report: str | None,
     as_json: bool,
 ) -> None:
     """Make events and subscriptions to test and measure with.
@@ -49,39 +54,37 @@ def generate(
 
     WORKLOAD is eq, mix, xsiena, shen, shen-letters or baldoni. The same seed and parameters give the same rows.
     """
-    from palio.cli.spark.running import run
+    from palio.cli.spark.running import Seen, run
     from palio.spark import generate as generate_on_spark
     from palio.spark.places import inside
-    from palio.spark.session import open_session
     from palio.workloads.generated import workload as workload_by_name
 
     if not events and not subscriptions:
         raise click.UsageError("say how many: --events N, --subscriptions N, or both")
     made = workload_by_name(workload, seed=seed, **_parameters(parameters))  # before Spark starts
     counts: dict[Kind, int] = {"events": events, "subscriptions": subscriptions}
-    folders = {kind: OutputFolder(inside(out, kind)) for kind, count in counts.items() if count}
-    times = Times()
-    with times.measure("starting"):
-        spark = open_session(master, settings)
-    try:
+    times, seen = Times(), {kind: Seen() for kind, count in counts.items() if count}
+    with ExitStack() as stack:
+        folders = {kind: stack.enter_context(OutputFolder(inside(out, kind))) for kind in seen}
+        spark = stack.enter_context(opened_session(master, settings, times))
         for kind, folder in folders.items():
             frame = generate_on_spark(spark, made, kind, counts[kind], partitions=partitions)
             with times.measure(kind):
-                run(spark, f"Making {kind}", partial(folder.write, frame))
-    finally:
-        spark.stop()
+                run(spark, f"Making {kind}", partial(folder.write, frame), seen[kind])
+    speeds = {kind: terminal.rate(counts[kind], times.seconds[kind]) for kind in folders}
+    facts = [
+        *((kind, f"{counts[kind]:,} in {each.address}, {speeds[kind]} a second") for kind, each in folders.items()),
+        time_fact(times.seconds),
+    ]
+    if report is not None:
+        from palio.cli.spark.reporting import generate_page
+
+        write_page(generate_page(workload, facts, seen, times.seconds), report)
     if as_json:
         rows = {kind: counts[kind] for kind in folders}
         terminal.print_json({"workload": workload, "seed": seed, "out": out, **rows, "seconds": times.rounded})
         return
-    facts = [
-        (
-            kind,
-            f"{counts[kind]:,} in {folder.address}, {terminal.rate(counts[kind], times.seconds[kind])} a second",
-        )
-        for kind, folder in folders.items()
-    ]
-    terminal.results().print(terminal.facts([*facts, time_fact(times.seconds)]))
+    terminal.results().print(terminal.facts(facts))
 
 
 def _parameters(given: tuple[str, ...]) -> dict[str, Any]:

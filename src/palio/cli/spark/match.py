@@ -15,6 +15,7 @@ from palio.cli.spark.gathering import absent_facts, gather, refused_as_dicts, re
 from palio.cli.spark.options import session_options
 from palio.cli.spark.output import output_folder
 from palio.cli.spark.ranking import Ranking, print_most_matched
+from palio.cli.spark.sessions import opened_session
 from palio.cli.spark.timing import Times, time_fact
 
 if TYPE_CHECKING:
@@ -68,20 +69,17 @@ def match(
     --out, matches are only counted.
     """
     from palio.cli.spark.summary import Figures, match_and_count
-    from palio.spark.session import open_session
 
-    folder = output_folder(out, events, subscriptions)
     figures = Figures(Times())
-    with figures.times.measure("starting"):
-        spark = open_session(master, settings)
-    try:
+    with (
+        output_folder(out, events, subscriptions) as folder,
+        opened_session(master, settings, figures.times) as spark,
+    ):
         with figures.times.measure("indexing"):
             wants = gather(spark, subscriptions, language, strict=strict)
         kept = columns.split(",") if columns else None
         rows = read_events(spark, events, format)
         match_and_count(spark, rows, wants, folder, figures, per_event=per_event, columns=kept, json=json, plan=plan)
-    finally:
-        spark.stop()
     ranking = Ranking(figures.counts, wants.matcher)
     if report is not None:
         from palio.cli.spark.reporting import match_page

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from functools import wraps
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -53,15 +53,42 @@ class Flow:
     json: tuple[str, ...]
     key: list[str] | None
     undelivered: str | None
+    where: str | None
+    token: str | None
+    authority: str | None
     master: str | None
     settings: dict[str, str]
 
-    def sink(self, source: Source) -> Sink:
+    @cached_property
+    def source(self) -> Source:
+        """Where events come from."""
+        asked = {} if self.where is None else {"where": self.where}
+        return Source(self.events, self.format, self.schema, broker={**self._broker, **asked})
+
+    @cached_property
+    def sink(self) -> Sink:
         """Where matches go."""
         from palio.spark.sinks import open_sink
 
-        rest = None if self.undelivered is None else open_sink(self.undelivered)
-        return open_sink(self.out, key=self.key or source.key, undelivered=rest)
+        rest = sink_of_files("--undelivered", self.undelivered)
+        return open_sink(self.out, key=self.key or self.source.key, undelivered=rest, broker=self._broker)
+
+    @property
+    def _broker(self) -> dict[str, str]:
+        """What brokers are told beside their address."""
+        told = {"token": self.token, "authority": self.authority}
+        return {name: value for name, value in told.items() if value is not None}
+
+
+def sink_of_files(option: str, address: str | None) -> Sink | None:
+    """Where that goes which nobody takes: it has to stay somewhere."""
+    from palio.spark.sinks import is_pushed, open_sink
+
+    if address is None:
+        return None
+    if is_pushed(address):
+        raise click.BadParameter("this is kept in files: name a folder, or delta:FOLDER", param_hint=option)
+    return open_sink(address)
 
 
 def flow_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -75,10 +102,10 @@ def flow_options(command: Callable[..., None]) -> Callable[..., None]:
     gathered = session_options(gather)
     options = [
         click.option("--events", required=True, metavar="ADDRESS",
-                     help="Events: a folder of files, 'events/*.jsonl', nats://localhost:4222/STREAM."),
+                     help="Events: a folder of files, 'events/*.jsonl', nats://localhost:4222/STREAM, palio://localhost:7420."),
         click.option("--subscriptions", required=True, metavar="LOG", help="The subscription log, see `subscribe`."),
         click.option("--out", required=True, metavar="SINK",
-                     help="Where matches go: a folder (Parquet), delta:FOLDER, nats://…/SUBJECT, https://…"),
+                     help="Where matches go: a folder (Parquet), delta:FOLDER, nats://…/SUBJECT, https://…, palio://…"),
         click.option("--checkpoint", required=True, metavar="FOLDER", help="Where the stream keeps how far it is."),
         click.option("--schema", metavar="COLUMNS",
                      help="The events' columns, as SQL writes them: 'id long, price double'; else those of the files."),
@@ -87,8 +114,13 @@ def flow_options(command: Callable[..., None]) -> Callable[..., None]:
                      help="The columns of an event to keep, with commas; by default all."),
         click.option("--json-column", "json", multiple=True, metavar="NAME", help="A column whose texts hold JSON."),
         click.option("--key", metavar="NAMES", callback=_names,
-                     help="The columns that tell one event from another; for nats:// and https://."),
-        click.option("--undelivered", metavar="SINK", help="Where matches go that nats:// or https:// does not take."),
+                     help="The columns that tell one event from another; for nats://, https:// and palio://."),
+        click.option("--undelivered", metavar="SINK", help="Where matches go that a server does not take."),
+        click.option("--where", metavar="CONDITION", help="Ask brokers, palio://…, only for events that match."),
+        click.option("--token", envvar="PALIO_TOKEN", metavar="TOKEN",
+                     help="Says to brokers who you are; also read from PALIO_TOKEN."),
+        click.option("--authority", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+                     help="Whose certificates to trust, with palio+tls://."),
     ]  # fmt: skip
     for option in reversed(options):
         gathered = option(gathered)

@@ -3,23 +3,31 @@
 Spark overwrites a folder by deleting it. So a folder is overwritten only where a mark says that one of these commands
 made it, and where nothing else has come into it since; where no look is possible, as in a store of objects, it must
 not be there yet.
+
+On a disk, rows are written to a draft within the folder, which no reader looks into, and take the place of the old ones
+when they are complete. A command that fails or is interrupted leaves the folder as it was.
 """
 
 from __future__ import annotations
 
 import glob
 import os
+import secrets
+import shutil
+from contextlib import AbstractContextManager, nullcontext, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from palio.cli.writing import OutputError
+from palio.cli.writing.target import undisturbed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _MARK: Final = "_palio"  # readers of Parquet pass over names that begin so
 _OWN: Final = ("part-*", ".part-*.crc", "_SUCCESS", "._SUCCESS.crc", _MARK)
+_DRAFTS: Final = "_draft-*"
 _WILDCARDS: Final = "*?[{"
 
 Mode = Literal["overwrite", "errorifexists"]
@@ -33,6 +41,8 @@ class OutputFolder:
         self.address = address
         self._local = _local(address)
         self._mode: Mode = "errorifexists"
+        self._made: list[Path] = []
+        self._is_written = False
         if self._local is None:
             for each in inputs:
                 if _local(each) is None and _meet(_segments(address), _segments(each)):
@@ -43,12 +53,46 @@ class OutputFolder:
             if local is not None and any(_meet(_real(self._local), place) for place in _places(local)):
                 raise self._refusal_for(each)
         self._mode = self._look(self._local)
+        self._made = [place for place in (self._local, *self._local.parents) if not place.exists()]
+
+    def __enter__(self) -> OutputFolder:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Remove what did not come to its end; Spark must not write any more."""
+        if self._local is None:
+            return
+        for draft in self._local.glob(_DRAFTS):
+            shutil.rmtree(draft, ignore_errors=True)
+        for made in self._made:
+            with suppress(OSError):  # there is something in it
+                made.rmdir()
+        if kind is KeyboardInterrupt and not self._is_written:
+            raise KeyboardInterrupt(f"interrupted; nothing was written to {self.address}") from None
 
     def write(self, rows: DataFrame) -> None:
         """Write rows as Parquet in place of those of an earlier run."""
-        rows.write.mode(self._mode).parquet(self.address)
-        if self._local is not None and self._local.is_dir():
-            (self._local / _MARK).touch()
+        from palio.spark.shared_index import is_connect
+
+        if self._local is None or is_connect(rows.sparkSession):  # where the server writes, there may be another disk
+            rows.write.mode(self._mode).parquet(self.address)
+            if self._local is not None and self._local.is_dir():
+                (self._local / _MARK).touch()
+            return
+        draft = self._local / f"_draft-{secrets.token_hex(4)}"
+        rows.write.mode("errorifexists").parquet(str(draft.absolute()))
+        with undisturbed():
+            self._look(self._local)  # again: somebody may have put something there
+            self._put_in_place(self._local, draft)
+
+    def _put_in_place(self, folder: Path, draft: Path) -> None:
+        (folder / _MARK).touch()  # first: should it end here, it is ours to write anew
+        for name in os.listdir(folder):
+            if name != _MARK and (folder / name).is_file():
+                (folder / name).unlink()
+        for name in sorted(os.listdir(draft), key=lambda name: "_SUCCESS" in name):  # which says that all is there
+            (draft / name).rename(folder / name)
+        self._is_written = True
 
     def _look(self, folder: Path) -> Mode:
         for place in (folder, *folder.parents):
@@ -56,7 +100,7 @@ class OutputFolder:
                 raise OutputError(self.address, f"{place} is a file; name a folder to write to")
         if not folder.exists():
             return "errorifexists"
-        names = sorted(os.listdir(folder))
+        names = sorted(name for name in os.listdir(folder) if not fnmatch(name, _DRAFTS))
         foreign = [name for name in names if not any(fnmatch(name, own) for own in _OWN)]
         if names and (foreign or _MARK not in names):
             first = (foreign or names)[0]
@@ -68,9 +112,9 @@ class OutputFolder:
         return OutputError(self.address, f"it is read from as {read}, and would be lost; write to another folder")
 
 
-def output_folder(address: str | None, *inputs: str) -> OutputFolder | None:
+def output_folder(address: str | None, *inputs: str) -> AbstractContextManager[OutputFolder | None]:
     """The folder a command was told to write to, if it was told one."""
-    return None if address is None else OutputFolder(address, *inputs)
+    return nullcontext() if address is None else OutputFolder(address, *inputs)
 
 
 def _local(address: str) -> Path | None:

@@ -1,8 +1,8 @@
-"""The pages of `spark match`, `spark backfill` and `spark stream`."""
+"""The pages of the commands of `palio spark`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from palio.cli import terminal
@@ -10,12 +10,16 @@ from palio.cli.report import Page, Point, bars, columns, line, plain
 
 if TYPE_CHECKING:
     from palio.cli.spark.ranking import Ranking
+    from palio.cli.spark.running import Seen
     from palio.cli.spark.summary import Figures
+    from palio.spark.estimating import Estimate
+    from palio.spark.generating import Kind
     from palio.spark.streaming.journal import Progress
 
 _MOST_BARS: Final = 20
 _MOST_NAMES: Final = 60
 Facts = Sequence[tuple[str, str]]
+Ranked = Sequence[tuple[str, int]]
 
 
 def match_page(what: str, facts: Facts, ranking: Ranking | None, figures: Figures) -> Page:
@@ -24,8 +28,7 @@ def match_page(what: str, facts: Facts, ranking: Ranking | None, figures: Figure
     if ranking is not None:
         _rank(page, ranking)
     _share(page, figures.sizes, figures.times.seconds)
-    if len(figures.seen.points) > 1:
-        page.plot("Rows read", line(figures.seen.points, "seconds since the job began"), "As its tasks came to an end.")
+    _rows(page, "Rows read", figures.seen)
     return page
 
 
@@ -54,6 +57,42 @@ def stream_page(
     return page
 
 
+def estimate_page(condition: str, facts: Facts, found: Estimate, seconds: dict[str, float]) -> Page:
+    """The page of an estimate."""
+    page = Page(f"Palio on Spark: how often {condition}?", facts)
+    counted = found.sampled == found.events
+    rates = [("rate", found.rate)] if counted else [("low", found.low), ("rate", found.rate), ("high", found.high)]
+    page.plot("Share of events", bars(rates, terminal.percent))
+    if found.overlaps:
+        alike = [(each.id, each.similarity) for each in found.overlaps]
+        said = "Of the events that either fires for, those that both fire for."
+        page.plot("Fires with", bars(alike, terminal.percent), said)
+    _time(page, seconds)
+    return page
+
+
+def covering_page(facts: Facts, covered: int, left: int, widest: Ranked, seconds: dict[str, float]) -> Page:
+    """The page of a covering."""
+    page = Page("Palio on Spark: subscriptions that others cover", facts)
+    page.plot("Subscriptions", bars([("covered", covered), ("left", left)]))
+    if widest:
+        page.plot("Cover most others", bars(widest))
+    _time(page, seconds)
+    return page
+
+
+def generate_page(workload: str, facts: Facts, made: Mapping[Kind, Seen], seconds: dict[str, float]) -> Page:
+    """The page of a workload that was made."""
+    page = Page(f"Palio on Spark: a workload of {workload}", facts)
+    for kind, seen in made.items():
+        if len(seen.points) > 1:
+            page.plot(
+                f"Rows of {kind}", line(seen.points, "seconds since the job began"), "As its tasks came to an end."
+            )
+    _time(page, seconds)
+    return page
+
+
 def _rank(page: Page, ranking: Ranking) -> None:
     if ranking.ranked:
         page.plot("Most matched subscriptions", bars(ranking.most(_MOST_BARS)))
@@ -72,4 +111,13 @@ def _share(page: Page, sizes: list[int], seconds: dict[str, float]) -> None:
     if sizes:
         said = f"The largest is {skew(sizes):.1f} times the average."
         page.plot("Matches in each partition", columns(sizes, f"{terminal.plural(len(sizes), 'partition')}"), said)
+    _time(page, seconds)
+
+
+def _rows(page: Page, heading: str, seen: Seen) -> None:
+    if len(seen.points) > 1:
+        page.plot(heading, line(seen.points, "seconds since the job began"), "As its tasks came to an end.")
+
+
+def _time(page: Page, seconds: dict[str, float]) -> None:
     page.plot("Time", bars(list(seconds.items()), terminal.duration))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,11 @@ import click
 
 from palio.cli import terminal
 from palio.cli.report import report_option, write_page
-from palio.cli.spark.events import UNREADABLE, Source
-from palio.cli.spark.options import Flow, duration, flow_options
+from palio.cli.spark.events import UNREADABLE
+from palio.cli.spark.options import Flow, duration, flow_options, sink_of_files
 from palio.cli.spark.ranking import Ranking, print_most_matched
-from palio.cli.spark.timing import time_fact
+from palio.cli.spark.sessions import opened_session
+from palio.cli.spark.timing import Times, time_fact
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -75,30 +76,30 @@ def stream(
       palio spark stream --events 'quotes/*.jsonl' --subscriptions wants/ --out hits/ --checkpoint state/
       palio spark stream --events nats://localhost:4222/ORDERS --schema 'id long, price double' \\
           --subscriptions wants/ --out 'nats://localhost:4222/hits.{subscriber}' --key id --checkpoint state/
+      palio spark stream --events palio://localhost:7420 --where "price > 0" --schema 'symbol string, price double' \\
+          --subscriptions wants/ --out delta:hits --checkpoint state/
 
     Killed at any point and started again with the same --checkpoint, it loses nothing and repeats nothing in files
-    and Delta tables; to nats:// and https:// a match may come again, under the same key. Messages of NATS are read
-    as JSON: with --schema their members are the event's columns, without it conditions say `data.price`; the column
-    `message` has subject, sequence, time and headers.
+    and Delta tables; to nats://, https:// and palio:// a match may come again, under the same key. Messages of NATS
+    and events of brokers are read as JSON: with --schema their members are the event's columns, without it conditions
+    say `data.price`; the column `message` has subject, sequence, time and headers, or node, offset, id, source and
+    time.
 
     Ctrl-C and SIGTERM end it after the batch under way, with a summary.
     """
     from palio.cli.spark.following import Followed, follow
     from palio.spark.places import absolute
-    from palio.spark.session import open_session
-    from palio.spark.sinks import open_sink
     from palio.spark.streaming.journal import Journal
     from palio.spark.streaming.stream import stream as start_stream
 
-    source = Source(flow.events, flow.format, flow.schema, files_per_batch, dead_letters is not None)
-    sink = flow.sink(source)
-    dead = None if dead_letters is None else open_sink(dead_letters)
+    source = replace(flow.source, files_per_batch=files_per_batch, keeps_unreadable=dead_letters is not None)
+    sink = flow.sink
+    dead = sink_of_files("--dead-letters", dead_letters)
     rules = _rules(malformed)
     followed = Followed()
-    began = time.perf_counter()
-    spark = open_session(flow.master, flow.settings)
-    try:
-        followed.starting = time.perf_counter() - began
+    times = Times()
+    with opened_session(flow.master, flow.settings, times) as spark:
+        followed.starting = times.seconds["starting"]
         rows = source.follow(spark)
         kept = flow.columns or [name for name in rows.columns if name != UNREADABLE]
 
@@ -120,8 +121,6 @@ def stream(
         tell = _print_batch if as_json else _ignore
         bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
         follow(start, Journal(absolute(flow.checkpoint)), sink, followed, tell, bar_is_seen=bar_is_seen)
-    finally:
-        spark.stop()
     ranking = _ranking(followed, flow.subscriptions)
     if report is not None:
         from palio.cli.spark.reporting import stream_page

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from datetime import datetime
 from threading import Thread
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from palio.errors import InvalidArgument
+from palio.errors import ConnectionFailed, InvalidArgument
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network.client.broker import Broker
@@ -28,18 +28,24 @@ from palio.network.protocol import Overflow
 from palio.routing.clients import Confirm
 
 _Answer = TypeVar("_Answer")
+_Item = TypeVar("_Item")
 
 
 class _Loop:
     """A loop in a thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
+        self.is_over = False
+        self._url = url
         self._loop = new_loop()
         self._thread = Thread(target=self._loop.run_forever, name="palio client", daemon=True)
         self._thread.start()
 
     def wait(self, doing: Coroutine[Any, Any, _Answer], timeout: float | None = None) -> _Answer:
         """Do something there, and wait for it; an interrupt ends it."""
+        if self.is_over:
+            doing.close()
+            raise ConnectionFailed(self._url, "the connection was closed")
         future = asyncio.run_coroutine_threadsafe(doing, self._loop)
         try:
             return future.result(timeout)
@@ -48,6 +54,7 @@ class _Loop:
             raise
 
     def stop(self) -> None:
+        self.is_over = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -87,6 +94,18 @@ class BlockingSubscription:
         return self._subscription.name
 
     @property
+    def address(self) -> str:
+        return self._subscription.address
+
+    @property
+    def wanted(self) -> Filter:
+        return self._subscription.wanted
+
+    @property
+    def is_durable(self) -> bool:
+        return self._subscription.is_durable
+
+    @property
     def dropped(self) -> int:
         return self._subscription.dropped
 
@@ -97,7 +116,8 @@ class BlockingSubscription:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._loop.wait(self._subscription.__aexit__(kind, error, trace))
+        if not self._loop.is_over:
+            self._loop.wait(self._subscription.__aexit__(kind, error, trace))
 
     def __iter__(self) -> BlockingSubscription:
         return self
@@ -132,6 +152,10 @@ class BlockingBroker:
         self._broker = broker
         self._loop = loop
 
+    @property
+    def address(self) -> str:
+        return self._broker.address
+
     def subscribe(
         self,
         where: str | Filter,
@@ -161,6 +185,18 @@ class BlockingBroker:
     def publish(self, event: Event | Mapping[str, Any] | str | bytes, *, confirm: bool = False) -> None:
         self._loop.wait(self._broker.publish(event, confirm=confirm))
 
+    def publish_all(
+        self,
+        events: Iterable[Event | Mapping[str, Any] | str | bytes],
+        *,
+        confirm: bool = False,
+        show: Callable[[int], None] = lambda done: None,
+    ) -> int:
+        return self._loop.wait(self._broker.publish_all(_beside(events), confirm=confirm, show=show))
+
+    def unsubscribe(self, name: str) -> None:
+        self._loop.wait(self._broker.unsubscribe(name))
+
     def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
         self._loop.wait(self._broker.advertise(where, language=language))
 
@@ -175,7 +211,7 @@ class BlockingBroker:
         where: str | Filter = Filter.everything,
         *,
         start: int = 0,
-        since: datetime | None = None,
+        since: datetime | float | None = None,
         limit: int = 1_000,
         language: str = "sql",
     ) -> LogPage:
@@ -185,7 +221,7 @@ class BlockingBroker:
         self,
         where: str | Filter = Filter.everything,
         *,
-        since: datetime | None = None,
+        since: datetime | float | None = None,
         places: Mapping[int, int] | None = None,
         limit: int = 500,
         language: str = "sql",
@@ -195,6 +231,17 @@ class BlockingBroker:
 
     def forget(self, broker: int) -> None:
         self._loop.wait(self._broker.forget(broker))
+
+
+async def _beside(items: Iterable[_Item]) -> AsyncIterator[_Item]:
+    """Items that may be long in coming: they are waited for in another thread, but for those that are there."""
+    if isinstance(items, list | tuple):
+        for item in items:
+            yield item
+        return
+    iterator, end = iter(items), object()
+    while (found := await asyncio.to_thread(next, iterator, end)) is not end:
+        yield cast(_Item, found)
 
 
 class BlockingConnecting:
@@ -207,7 +254,7 @@ class BlockingConnecting:
     def __enter__(self) -> BlockingBroker:
         if self._loop is not None:
             raise InvalidArgument("a connection is entered once; make another one")
-        self._loop = _Loop()
+        self._loop = _Loop(str(self._arguments["url"]))
         try:
             return BlockingBroker(self._loop.wait(self._open()), self._loop)
         except BaseException:

@@ -10,13 +10,13 @@ from functools import partial
 from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
-from palio.errors import ConnectionFailed, LivesElsewhere, PalioError
+from palio.errors import ConnectionFailed, InvalidArgument, LivesElsewhere, PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.addresses import Address
 from palio.network.client.connection import Connection, error_of
-from palio.network.client.log import LogPage, PastPage, past_page, read_page
+from palio.network.client.log import LogPage, PastPage, past_page, read_page, seconds_of
 from palio.network.client.subscription import Subscription
 from palio.network.protocol import (
     Advertise,
@@ -32,6 +32,7 @@ from palio.network.protocol import (
     ReplayQuery,
     StatusQuery,
     Unadvertise,
+    Unsubscribe,
 )
 from palio.routing import codec
 from palio.routing.clients import Confirm
@@ -117,6 +118,16 @@ class Broker:
             queue,
             overflow,
         )
+
+    async def unsubscribe(self, name: str) -> None:
+        """End a durable subscription, wherever it lives, with all that waits for it.
+
+        Nobody needs to be connected to it; one that is entered here ends by its own `unsubscribe`.
+        """
+        answer = await self.connection.ask(lambda number: Unsubscribe(number, name))
+        if isinstance(answer, Elsewhere):
+            home = await self.at_home(name, answer.homes)
+            await home.unsubscribe(name)
 
     async def publish(self, event: _Event, *, confirm: bool = False) -> None:
         """Publish an event: an `Event`, a mapping, or the text of a JSON object.
@@ -204,7 +215,7 @@ class Broker:
         where: str | Filter = Filter.everything,
         *,
         start: int = 0,
-        since: datetime | None = None,
+        since: datetime | float | None = None,
         limit: int = 1_000,
         language: str = "sql",
     ) -> LogPage:
@@ -214,7 +225,9 @@ class Broker:
         ends. `ExpiredOffset` where the log has let go of `start`.
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
-        time = None if since is None else since.timestamp()
+        if type(start) is not int or start < 0:
+            raise InvalidArgument(f"an offset is a whole number from 0 on, not {start!r}")
+        time = None if since is None else seconds_of(since)
         answer = await self.connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
         return read_page(answer, start if since is None else 0)
 
@@ -222,7 +235,7 @@ class Broker:
         self,
         where: str | Filter = Filter.everything,
         *,
-        since: datetime | None = None,
+        since: datetime | float | None = None,
         places: Mapping[int, int] | None = None,
         limit: int = 500,
         language: str = "sql",
@@ -232,7 +245,7 @@ class Broker:
         So many of each log are looked at. `ExpiredOffset` where some log has let go of its place.
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
-        time = 0.0 if since is None else since.timestamp()
+        time = 0.0 if since is None else seconds_of(since)
         named = tuple(sorted((places or {}).items()))
         return past_page(await self.connection.ask(lambda number: ReplayQuery(number, wanted, time, named, limit)))
 

@@ -207,6 +207,8 @@ class Connection:
             raise ConnectionFailed(
                 str(self.address), "nothing listens there; start a broker with `palio serve`"
             ) from None
+        except ConnectionFailed:
+            raise  # it is an OSError, too
         except (OSError, ssl.SSLError) as error:
             raise ConnectionFailed(str(self.address), str(error) or type(error).__name__) from None
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import isfinite
 from typing import NamedTuple
 
-from palio.errors import ExpiredOffset
+from palio.errors import ExpiredOffset, InvalidArgument
 from palio.events import Event
 from palio.network.protocol import LogAnswer
 from palio.routing.clients import Past
@@ -47,6 +48,15 @@ class PastPage(NamedTuple):
     places: dict[int, int]  # the offset in each log to go on from
     missing: list[int]  # brokers whose logs could not be asked
     complete: bool  # there is no more to go on to
+
+
+def seconds_of(since: datetime | float) -> float:
+    """A time in seconds since 1970; `InvalidArgument` for what is no time."""
+    if isinstance(since, datetime):
+        return since.timestamp()
+    if type(since) in (int, float) and isfinite(since) and since >= 0:
+        return float(since)
+    raise InvalidArgument(f"a time is a datetime, or seconds since 1970, not {since!r}")
 
 
 def past_page(past: Past) -> PastPage:

@@ -19,10 +19,11 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from palio.errors import InvalidArgument, PalioError
-from palio.network.durable import acknowledge_through, forget_durable
+from palio.network.durable import acknowledge_through, end_durable
 from palio.network.gateway.callers import Callers
 from palio.network.gateway.cloudevents import read_events
 from palio.network.gateway.guard import Guard
+from palio.network.gateway.letters import Letters
 from palio.network.gateway.listening import Listener, listener
 from palio.network.gateway.metrics import CONTENT_TYPE, write_metrics
 from palio.network.gateway.openapi import describe_api
@@ -34,8 +35,8 @@ from palio.network.gateway.streaming import read_last_id, stream
 from palio.network.gateway.subscriptions import PushSubscriptions
 from palio.network.gateway.tickets import SECONDS
 from palio.network.gateway.websocket import Conversation
-from palio.network.homes import subscribe_durably
-from palio.network.security.grants import check_status
+from palio.network.homes import check_home, subscribe_durably
+from palio.network.security.grants import check_operator, check_status
 from palio.network.security.limits import check_condition
 from palio.network.security.principals import Principal
 
@@ -51,7 +52,6 @@ _PAGES: Final = {
     "/static/palio.css": ("palio.css", "text/css"),
 }
 _OWN: Final = ("http", "sse", "websocket", "push")
-_MOST_DEAD_LETTERS: Final = 1_000
 Handler = Callable[[Request, Principal], Awaitable[Response]]
 
 
@@ -74,6 +74,7 @@ class Gateway:
         self._callers = Callers(server)
         self._publishers = Publishers(server)
         self._push = PushSubscriptions(server, settings, sink_tls)
+        self._letters = Letters(server.store, self._push)
         self._listener: Listener | None = None
         self._serving: asyncio.Task[None] | None = None
         self._is_ready = False
@@ -129,6 +130,8 @@ class Gateway:
             Route("/subscriptions/{id}", known(self._replace), methods=["PUT"]),
             Route("/subscriptions/{id}", known(self._delete), methods=["DELETE"]),
             Route("/dead-letters", known(self._dead_letters), methods=["GET"]),
+            Route("/dead-letters/{number}", known(self._delete_letter), methods=["DELETE"]),
+            Route("/dead-letters/{number}/send", known(self._send_letter), methods=["POST"]),
             Route("/status", known(self._status), methods=["GET"]),
             Route("/metrics", known(self._metrics), methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
@@ -188,12 +191,22 @@ class Gateway:
     async def _acknowledge(self, request: Request, principal: Principal) -> Response:
         name = check_subscription_name(request.path_params["name"])
         last = read_last_id(request.query_params.get("through"))
+        await self._check_home(principal, name)
         acknowledge_through(self._server.host, self._server.store, principal, name, last)
         return Response(status_code=204)
 
     async def _forget(self, request: Request, principal: Principal) -> Response:
-        forget_durable(self._server.host, principal, check_subscription_name(request.path_params["name"]))
+        name = check_subscription_name(request.path_params["name"])
+        await self._check_home(principal, name)
+        end_durable(self._server.host, principal, name)
         return Response(status_code=204)
+
+    async def _check_home(self, principal: Principal, name: str) -> None:
+        session = self._server.open_session(principal, "http")
+        try:
+            await check_home(session, name)
+        finally:
+            self._server.left(session, "checked")
 
     async def _ticket(self, request: Request, principal: Principal) -> Response:
         return JSONResponse({"ticket": self._callers.ticket(principal), "seconds": SECONDS}, 201)
@@ -223,20 +236,17 @@ class Gateway:
     async def _dead_letters(self, request: Request, principal: Principal) -> Response:
         check_status(principal)
         after = read_last_id(request.query_params.get("after"))
-        found = await asyncio.to_thread(self._server.store.dead_letters.read, after, _MOST_DEAD_LETTERS)
-        return JSONResponse(
-            [
-                {
-                    "number": each.number,
-                    "time": each.time,
-                    "owner": each.client,
-                    "subscription": each.name,
-                    "reason": each.reason,
-                    "data": each.data.decode("utf-8", "replace"),
-                }
-                for each in found
-            ]
-        )
+        return JSONResponse(await self._letters.list(after))
+
+    async def _delete_letter(self, request: Request, principal: Principal) -> Response:
+        check_operator(principal, "let go of dead letters")
+        await self._letters.delete(request.path_params["number"])
+        return Response(status_code=204)
+
+    async def _send_letter(self, request: Request, principal: Principal) -> Response:
+        check_operator(principal, "send dead letters")
+        await self._letters.send(request.path_params["number"])
+        return Response(status_code=204)
 
     async def _status(self, request: Request, principal: Principal) -> Response:
         check_status(principal)

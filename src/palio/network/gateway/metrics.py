@@ -25,6 +25,15 @@ def _lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from _metric("clients", "gauge", "Clients that are connected.", [({}, len(status["clients"]))])
     yield from _metric("subscriptions", "gauge", "Subscriptions of clients.", [({}, status["subscriptions"])])
     yield from _metric("queued_events", "gauge", "Events that wait for clients.", [({}, status["queued"])])
+    yield from _metric("durable_queued_events", "gauge", "Events that wait for a durable subscription.", [
+        (_named(each), each["queued"]) for each in status["durable"]
+    ])  # fmt: skip
+    yield from _metric("durable_lag_seconds", "gauge", "How long the first event of a durable subscription waits.", [
+        (_named(each), each["lag"]) for each in status["durable"]
+    ])  # fmt: skip
+    yield from _metric("dead_letters", "gauge", "Events that no sink took, and that are kept.", [
+        ({}, status["dead_letters"])
+    ])  # fmt: skip
     yield from _metric("blocked", "gauge", "Whether confirmed publishers wait for subscribers.", [
         ({}, int(status["is_blocked"]))
     ])  # fmt: skip
@@ -46,6 +55,10 @@ def _lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from _metric("dropped_total", "counter", "What was thrown away on purpose, by reason.", [
         ({"reason": reason}, number) for reason, number in sorted(status["drops"].items())
     ])  # fmt: skip
+
+
+def _named(durable: Mapping[str, Any]) -> dict[str, Any]:
+    return {"principal": durable["principal"], "name": durable["name"]}
 
 
 def _metric(name: str, kind: str, help: str, samples: list[tuple[dict[str, Any], float]]) -> Iterator[str]:

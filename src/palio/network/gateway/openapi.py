@@ -43,6 +43,14 @@ def describe_api() -> _Json:
                 "delete": _one("End a subscription", "204"),
             },
             "/dead-letters": {"get": _dead_letters()},
+            "/dead-letters/{number}": {
+                "parameters": [_in_path("number")],
+                "delete": _one("Let go of what could not be delivered; for admins", "204"),
+            },
+            "/dead-letters/{number}/send": {
+                "parameters": [_in_path("number")],
+                "post": _one("Send to its sink again what could not be delivered; for admins", "204"),
+            },
             "/status": {"get": _answer("How the broker is; needs a grant", "application/json", {"type": "object"})},
             "/metrics": {"get": _answer("Metrics for Prometheus; needs a grant", "text/plain", {"type": "string"})},
             "/health": {"get": _open("Whether the broker answers at all", {"200"})},
@@ -162,7 +170,11 @@ def _create_subscription() -> _Json:
 def _one(summary: str, status: str, gives: str | None = None, *, takes: str | None = None) -> _Json:
     content = {"application/json": _of(gives)} if gives else None
     body = {"requestBody": {"required": True, "content": {"application/json": _of(takes)}}} if takes else {}
-    return {"summary": summary, **body, "responses": _responses(status, "Done.", content, "404", "408", "422")}
+    return {
+        "summary": summary,
+        **body,
+        "responses": _responses(status, "Done.", content, "404", "408", "421", "422", "503"),
+    }
 
 
 def _dead_letters() -> _Json:
@@ -244,6 +256,7 @@ def _subscription() -> _Json:
                 "additionalProperties": False,
                 "properties": {"where": {"type": "string"}, "language": {"type": "string"}},
             },
+            "sinkcredential": {"oneOf": [_plain_credential(), _token_credential()]},
             "protocolsettings": {
                 "type": "object",
                 "additionalProperties": False,
@@ -253,6 +266,23 @@ def _subscription() -> _Json:
                 },
             },
         },
+    }
+
+
+def _plain_credential() -> _Json:
+    return _credential("PLAIN", identifier={"type": "string"}, secret={"type": "string"})
+
+
+def _token_credential() -> _Json:
+    token, time = {"type": "string"}, {"type": "string", "format": "date-time"}
+    return _credential("ACCESSTOKEN", accesstoken=token, accesstokenexpiresutc=time)
+
+
+def _credential(kind: str, **parts: _Json) -> _Json:
+    return {
+        "type": "object",
+        "required": ["credentialtype", *parts],
+        "properties": {"credentialtype": {"type": "string", "const": kind}, **parts},
     }
 
 

@@ -19,6 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from palio.errors import (
+    AuthenticationFailed,
     DuplicateSubscription,
     InputError,
     InvalidArgument,
@@ -28,11 +29,11 @@ from palio.errors import (
     UnknownSubscription,
 )
 from palio.network.durable import forget_durable
-from palio.network.gateway.push import Pusher
+from palio.network.gateway.push import Pusher, headers_of
 from palio.network.gateway.requests import SubscriptionRequest
 from palio.network.gateway.settings import HttpSettings
-from palio.network.gateway.sinks import Reach, Sink, SinkRefused
-from palio.network.gateway.webhooks import handshake
+from palio.network.gateway.sinks import Reach, Sink, SinkRefused, SinkUnreachable, exchange
+from palio.network.gateway.webhooks import handshake, judge
 from palio.network.security.grants import effective
 from palio.network.security.principals import Principal
 from palio.network.store.interface import Buried
@@ -106,19 +107,19 @@ class PushSubscriptions:
         if id in self._kept:
             if self._kept[id].owner != principal.name:
                 raise InvalidArgument(f"the id {id!r:.80} cannot be had")
-            raise DuplicateSubscription(id)
+            raise DuplicateSubscription(id, "PUT")
         most = self._server.settings.limits.subscriptions_per_principal
         if sum(each.owner == principal.name for each in self._kept.values()) >= most:
             raise LimitReached("subscriptions_per_principal", most, f"{principal.name} has enough of them")
-        await self._keep(id, request, principal)
+        await self._keep(id, request, principal, before=None)
         return request.to_dict(id)
 
     async def replace(self, id: str, request: SubscriptionRequest, principal: Principal) -> dict[str, Any]:
         """Another subscription in the place of one."""
-        self._find_own(id, principal)
+        before = self._find_own(id, principal)
         if request.id not in (None, id):
             raise InvalidArgument("the id of a subscription cannot be changed - at `$.id`")
-        await self._keep(id, request, principal)
+        await self._keep(id, request, principal, before)
         return request.to_dict(id)
 
     async def delete(self, id: str, principal: Principal) -> None:
@@ -126,7 +127,23 @@ class PushSubscriptions:
         self._find_own(id, principal)
         await self._forget(id)
 
-    async def _keep(self, id: str, request: SubscriptionRequest, principal: Principal) -> None:
+    async def send_again(self, owner: str, id: str, body: bytes) -> None:
+        """Send what a sink did not take once more; `SinkRefused` where it does not now either."""
+        kept = self._kept.get(id)
+        if kept is None or kept.owner != owner:
+            raise UnknownSubscription(id)
+        sink, seconds = Sink.parse(kept.request.sink), self._settings.persistence.seconds
+        try:
+            reply = await exchange(
+                sink, "POST", headers_of(kept.request), body, self._reach, seconds=seconds, tls=self._tls
+            )
+        except SinkUnreachable as error:
+            raise SinkRefused(str(error)) from None
+        if judge(reply) != "done":
+            raise SinkRefused(f"{sink.authority} answered {reply.status}")
+
+    async def _keep(self, id: str, request: SubscriptionRequest, principal: Principal, before: Kept | None) -> None:
+        """Keep a subscription in the place of the one before, unless somebody else was faster."""
         limits = self._server.settings.limits
         await self._server.host.beside(lambda: effective(request.wanted(limits), principal, limits))
         persistence = self._settings.persistence
@@ -136,6 +153,8 @@ class PushSubscriptions:
             )
         except PalioError as error:
             raise SinkRefused(str(error)) from None
+        if self._kept.get(id) is not before:
+            raise DuplicateSubscription(id)
         await self._end(id)
         self._kept[id] = Kept(id, principal.name, request, per_minute)
         self._write()
@@ -169,15 +188,24 @@ class PushSubscriptions:
                 reason = error
             stands.set()
             log.warning("push stopped", extra={"subscription": kept.id, "reason": str(reason)})
-            if isinstance(reason, SinkRefused):
+            if isinstance(reason, SinkRefused) or not self._has_owner(kept):
                 self._drop(kept.id)
                 return
             await asyncio.sleep(self._settings.persistence.longest_wait)
+
+    def _has_owner(self, kept: Kept) -> bool:
+        """Whether there is its owner; whoever gets the same name later must not find its sink served."""
+        try:
+            self._server.door.find(kept.owner)
+        except AuthenticationFailed:
+            return False
+        return True
 
     async def _push_for(self, principal: Principal, kept: Kept, stands: asyncio.Event) -> PalioError | None:
         session = self._server.open_session(principal, "push")
 
         def bury(reason: str, data: bytes) -> None:
+            self._server.host.drops["not taken by a sink"] += 1
             entry = Buried(kept.owner, kept.id, reason, data)
             self._server.store.submit([entry], lambda error: None)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 256
 UNAUTHENTICATED: Final = 4401
 GOING: Final = 1001
+NOT_TEXT: Final = 1003
 
 
 class Hello(msgspec.Struct, tag="hello", forbid_unknown_fields=True):
@@ -93,15 +94,19 @@ class Conversation:
             await self._tell("problem", problem=describe(reason))
             await self._close(UNAUTHENTICATED)
             return
+        self._socket.state.widen()
         writing = asyncio.create_task(self._write(session))
         try:
             await self._tell("welcome", principal=principal.name, node=str(self._server.node))
             if first is not None:
                 await self._answer(session, first)
             while True:
-                await self._answer(session, await self._socket.receive_text())
-        except (WebSocketDisconnect, KeyError, RuntimeError):
-            pass  # it left; KeyError is what a binary message, which is none of ours, is to Starlette
+                await self._answer(session, await self._text())
+        except (WebSocketDisconnect, RuntimeError):
+            pass  # it left
+        except HttpProblem as error:
+            await self._tell("problem", problem=describe(error))
+            await self._close(NOT_TEXT)
         finally:
             self._server.left(session, "websocket closed")
             writing.cancel()
@@ -116,11 +121,21 @@ class Conversation:
         with contextlib.suppress(PalioError):
             return self._callers.identify(self._socket), None
         async with asyncio.timeout(self._limits.handshake_seconds):
-            text = await self._socket.receive_text()
+            text = await self._text()
         said = self._parse(text)
         if not isinstance(said, Hello):
             raise HttpProblem(401, 'say who you are first: {"type": "hello", "token": …}')
         return self._server.door.authenticate(said.token), None
+
+    async def _text(self) -> str:
+        """The next message; one that is binary is none of ours."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", GOING))
+        text = message.get("text")
+        if not isinstance(text, str):
+            raise HttpProblem(415, "messages are the text of JSON objects, not bytes")
+        return text
 
     async def _answer(self, session: Session, text: str) -> None:
         about: dict[str, Any] = {}

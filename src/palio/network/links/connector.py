@@ -20,6 +20,7 @@ from palio.network.links.tcp import TcpLink
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 10.0
+_REFUSAL: Final = 0.2  # seconds in which a neighbour that greeted says that it wants no link
 PATIENCE: Final = 10.0  # seconds in which a connection must be made
 log = logging.getLogger("palio.links")
 
@@ -67,7 +68,7 @@ class Connector:
                 self._say(why(error))
             else:
                 await self._until_greeted()
-                if self.link.is_up:
+                if self.link.is_up and not await self._breaks_within(_REFUSAL):
                     pause = FIRST_PAUSE
                     self.reason = ""
                     log.info("linked", extra={"address": str(self.address), "neighbour": self.link.neighbour})
@@ -84,6 +85,13 @@ class Connector:
 
     def _channel(self) -> Channel:
         return Channel(self.link, self._heartbeat, turn=self.link.host)
+
+    async def _breaks_within(self, seconds: float) -> bool:
+        """Whether the neighbour refuses this broker once both have greeted, as one of another network does."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._broken.wait()
+        return self._broken.is_set()
 
     async def _until_greeted(self) -> None:
         """Until the neighbour said who it is, or the connection broke."""

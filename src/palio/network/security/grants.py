@@ -62,10 +62,10 @@ def check_status(principal: Principal) -> None:
         raise NotPermitted(principal.name, "see status, metrics or dead letters", "it needs `--may-see-status`")
 
 
-def check_operator(principal: Principal) -> None:
+def check_operator(principal: Principal, what: str = "give up brokers") -> None:
     """NotPermitted unless the principal runs this network."""
     if principal.role != "admin":
-        raise NotPermitted(principal.name, "give up brokers", "it needs the role admin")
+        raise NotPermitted(principal.name, what, "it needs the role admin")
 
 
 def check_annotation(principal: Principal, header: bytes) -> None:

@@ -26,11 +26,11 @@ import msgspec
 
 from palio.errors import AuthenticationFailed, InputError, InvalidArgument, PalioError
 from palio.filters.filter import Filter
+from palio.network.addresses import TOKEN_PREFIX
 from palio.network.security.directory import make_private
 from palio.network.security.principals import Principal, Role
 
 FILE: Final = "principals.json"
-_PREFIX: Final = "palio_"
 _SECRET_BYTES: Final = 32
 _LONGEST_TOKEN: Final = 200
 
@@ -96,7 +96,7 @@ class Tokens:
 
     def authenticate(self, token: str) -> Principal:
         """Whose token it is; AuthenticationFailed for one that is nobody's, or has expired."""
-        id, _, secret = token.removeprefix(_PREFIX).partition("_")
+        id, _, secret = token.removeprefix(TOKEN_PREFIX).partition("_")
         entry = self._entries.get(id)
         # Without an entry something is compared all the same: an answer takes as long for ids that are not there.
         digest = entry.digest if entry is not None else "0" * 64
@@ -125,7 +125,7 @@ class Tokens:
                 raise InvalidArgument(f"there is a principal {principal.name!r} already; remove it, or change it")
             id, secret = secrets.token_hex(4), secrets.token_urlsafe(_SECRET_BYTES)
             entries[id] = _entry(id, _digest(secret, self._key), Registered(principal, certificates, expires))
-        return f"{_PREFIX}{id}_{secret}"
+        return f"{TOKEN_PREFIX}{id}_{secret}"
 
     def change(self, principal: Principal) -> None:
         """Other grants for a principal, whose token stays what it is."""

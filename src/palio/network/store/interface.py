@@ -117,6 +117,10 @@ class Queue(Protocol):
 
     def size(self) -> Size: ...
 
+    def oldest(self) -> float | None:
+        """Since when the first of them waits, in seconds since 1970; None where none does."""
+        ...
+
 
 class Log(Protocol):
     """The events that were let in here, by offsets that grow by one."""

@@ -116,7 +116,7 @@ class MemoryStore:
             case Queued(client, names, event, key):
                 for name in dict.fromkeys(names):
                     queue = self._queues.setdefault((client, name), MemoryQueue())
-                    self._number += queue.add(self._number + 1, event, self._keeping)
+                    self._number += queue.add(self._number + 1, event, self._keeping, self._clock())
                 self._see(key)
             case Finished(id):
                 self._unfinished.pop(id, None)
@@ -152,6 +152,7 @@ class MemoryQueue:
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[int, Publish] = OrderedDict()  # whose beginning is found at once
+        self._since: dict[int, float] = {}
         self._bytes = 0
         self._dropped = 0
 
@@ -161,7 +162,10 @@ class MemoryQueue:
     def size(self) -> Size:
         return Size(len(self._waiting), self._bytes, self._dropped)
 
-    def add(self, number: int, event: Publish, keeping: Keeping) -> bool:
+    def oldest(self) -> float | None:
+        return self._since[next(iter(self._waiting))] if self._waiting else None
+
+    def add(self, number: int, event: Publish, keeping: Keeping, now: float) -> bool:
         """Put an event at the end, and make room by the rule; False where it is the one that is dropped."""
         length = len(codec.encode(event))
         if keeping.queue_overflow == "drop_newest" and not self._has_room(length, keeping):
@@ -171,6 +175,7 @@ class MemoryQueue:
             self.remove((next(iter(self._waiting)),))
             self._dropped += 1
         self._waiting[number] = event
+        self._since[number] = now
         self._bytes += length
         return True
 
@@ -178,6 +183,7 @@ class MemoryQueue:
         for number in numbers:
             event = self._waiting.pop(number, None)
             if event is not None:
+                del self._since[number]
                 self._bytes -= len(codec.encode(event))
 
     def _has_room(self, length: int, keeping: Keeping) -> bool:

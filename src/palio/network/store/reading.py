@@ -99,6 +99,14 @@ class DiskQueue:
         waiting = self._waiting()
         return Size(0, 0) if waiting is None else waiting.size()
 
+    def oldest(self) -> float | None:
+        waiting = self._waiting()
+        if waiting is None or not waiting.events:
+            return None
+        query = "SELECT time FROM queue WHERE queue = ? ORDER BY number LIMIT 1"
+        found = self._reader.rows(query, (waiting.number,))
+        return found[0][0] / MICROSECONDS if found else None
+
     def _waiting(self) -> Waiting | None:
         return self._ledger.queues.get(self._key)
 

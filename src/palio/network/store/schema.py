@@ -19,7 +19,7 @@ from typing import Final, Literal
 from palio.errors import StoreError, StoreFull
 
 Safety = Literal["durable", "relaxed"]
-VERSION: Final = 1
+VERSION: Final = 2
 _APPLICATION: Final = 0x50414C49  # "PALI"
 _OLDEST_SQLITE: Final = (3, 35)
 _NO_ROOM: Final = 1024 * 1024
@@ -46,7 +46,7 @@ CREATE TABLE held (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE queues (number INTEGER PRIMARY KEY, client TEXT, name TEXT, UNIQUE (client, name));
 CREATE TABLE queue (
     queue INTEGER NOT NULL, number INTEGER NOT NULL, event INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    PRIMARY KEY (queue, number)
+    time INTEGER NOT NULL, PRIMARY KEY (queue, number)
 ) WITHOUT ROWID;
 CREATE INDEX queue_event ON queue (event);
 CREATE TABLE dead_letters (
@@ -56,7 +56,12 @@ CREATE TABLE dead_letters (
 """
 
 # What makes a store of each version one of the next, from 1 on.
-_MIGRATIONS: Final[tuple[str, ...]] = ()
+_MIGRATIONS: Final[tuple[str, ...]] = (
+    """
+    ALTER TABLE queue ADD COLUMN time INTEGER NOT NULL DEFAULT 0;
+    UPDATE queue SET time = coalesce((SELECT time FROM log WHERE offset = event), (SELECT log_time FROM counts));
+    """,
+)
 
 
 def open_for_writing(path: Path, safety: Safety, disk_bytes: int | None) -> sqlite3.Connection:

@@ -43,7 +43,7 @@ class Transaction:
         self._unfinished_rows: dict[int, bytes] = {}
         self._seen: list[bytes] = []
         self._held_rows: list[tuple[int, bytes]] = []
-        self._queue_rows: list[tuple[int, int, int, int]] = []
+        self._queue_rows: list[tuple[int, int, int, int, int]] = []
         self._freed: set[int] = set()
         self.bytes = 0  # of events
 
@@ -146,7 +146,7 @@ class Transaction:
                 continue
             waiting.events += 1
             waiting.bytes += length
-            self._queue_rows.append((waiting.number, self.counts.queue_next, event, length))
+            self._queue_rows.append((waiting.number, self.counts.queue_next, event, length, self._now))
             self.counts.queue_next += 1
         self._see(queued.key)
 
@@ -293,5 +293,5 @@ class Transaction:
             run("INSERT INTO held VALUES (?, ?)", self._held_rows)
             self._held_rows = []
         if self._queue_rows:
-            run("INSERT INTO queue VALUES (?, ?, ?, ?)", self._queue_rows)
+            run("INSERT INTO queue VALUES (?, ?, ?, ?, ?)", self._queue_rows)
             self._queue_rows = []

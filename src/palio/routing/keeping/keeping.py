@@ -43,18 +43,18 @@ class Keeping:
 
     __slots__ = (
         "_attempts",
-        "_awaited",
         "_echo",
         "_grown",
         "_incarnation",
         "_is_timed",
         "_log",
         "_node",
-        "_reachable",
         "_tokens",
         "_writing",
+        "awaited",
         "has_durable",
         "queues",
+        "reachable",
         "stirs",
     )
 
@@ -68,8 +68,8 @@ class Keeping:
         self._log = Log(incarnation, limits.spill, limits.under_way, seen, remembered.unfinished)
         self.queues = Queues(seen)
         self._attempts = Attempts(self._log.ended)
-        self._reachable = Reachable()
-        self._awaited = Awaited(remembered.homes)
+        self.reachable = Reachable()
+        self.awaited = Awaited(remembered.homes)
         self._echo = Echo(limits.needs_echo)
         self._grown = 0
         self._is_timed = False
@@ -82,12 +82,12 @@ class Keeping:
 
     def opened(self, link: int) -> None:
         self.stirs = True
-        self._reachable.opened(link)
+        self.reachable.opened(link)
 
     def given_up(self, link: int) -> list[Effect]:
         self.stirs = True
         self._attempts.given_up(link)
-        return self._reachable.closed(link)
+        return self.reachable.closed(link)
 
     def lost(self, link: int) -> None:
         """There is nobody any more at the other end of a link, which is given up next."""
@@ -98,16 +98,16 @@ class Keeping:
         """What came by a link is about to come again."""
         self.stirs = True
         self._attempts.shrunk(link)
-        return self._reachable.lost(link)
+        return self.reachable.lost(link)
 
     def reached(self, link: int, said: Reach) -> list[Effect]:
         self.stirs = True
         effects: list[Effect] = []
         if said.removed:
             self._attempts.shrunk(link)
-            effects = self._reachable.removed(link, said.removed)
-        self._reachable.added(link, said.added)
-        self._awaited.learn(self._reachable.standings())
+            effects = self.reachable.removed(link, said.removed)
+        self.reachable.added(link, said.added)
+        self.awaited.learn(self.reachable.standings())
         return effects
 
     def acknowledged(self, link: int, said: Acknowledge) -> None:
@@ -116,7 +116,7 @@ class Keeping:
 
     def give_up(self, broker: int, standing: int) -> None:
         """A broker is not coming back."""
-        if broker not in self._reachable and self._awaited.give_up(broker, standing):
+        if broker not in self.reachable and self.awaited.give_up(broker, standing):
             self.stirs = True
             self._log.again()
 
@@ -159,14 +159,14 @@ class Keeping:
 
     def standing_of(self, broker: int) -> int | None:
         """What was last heard of a broker that is waited for."""
-        return self._awaited.standing(broker) if broker not in self._reachable else None
+        return self.awaited.standing(broker) if broker not in self.reachable else None
 
     # What is routed
 
     def attempts(self) -> Iterator[Arrival]:
         """Events of the log that are to be routed now."""
-        if self._grown != self._reachable.grown:
-            self._grown = self._reachable.grown
+        if self._grown != self.reachable.grown:
+            self._grown = self.reachable.grown
             self._log.again()
         return (Arrival(LOCAL, event) for event in self._log.attempts())
 
@@ -202,12 +202,12 @@ class Keeping:
 
     def tell(self) -> list[Effect]:
         """Tell neighbours of homes that came; to be called when they have been told what is wanted."""
-        return self._reachable.tell()
+        return self.reachable.tell()
 
     def asks(self) -> int | None:
         """The state of the network for which all brokers are to be asked now, if any is; see `echoed`."""
-        state = self._reachable.grown
-        if not len(self._log) or not self._echo.is_due(state) or not self._awaited.all_in(self._reachable):
+        state = self.reachable.grown
+        if not len(self._log) or not self._echo.is_due(state) or not self.awaited.all_in(self.reachable):
             return None
         self._echo.asked(state)
         return state
@@ -221,13 +221,13 @@ class Keeping:
     def advertised(self) -> None:
         """Somebody here says what will be published: subscriptions that it may be for have yet to come."""
         self.stirs = True
-        self._reachable.grown += 1
+        self.reachable.grown += 1
 
     def settle(self) -> list[Effect]:
         """What is to be done after a batch."""
         self.stirs = False
         effects = self._attempts.answers()
-        for records in ([*self._awaited.unwritten(), *self._log.unwritten()], self.queues.unwritten()):
+        for records in ([*self.awaited.unwritten(), *self._log.unwritten()], self.queues.unwritten()):
             if records:
                 effects.append(self._write(records))
         effects += self._log.room()
@@ -266,7 +266,7 @@ class Keeping:
             if isinstance(record, Logged):
                 effects += self._log.failed(record, reason, kind)
             elif isinstance(record, Home):
-                self._awaited.write_again(record)
+                self.awaited.write_again(record)
             elif isinstance(record, Queued):
                 for id, attempt in self.queues.failed(record):
                     self._attempts.written(id, attempt, whole=False)
@@ -280,7 +280,7 @@ class Keeping:
     @property
     def is_learning(self) -> bool:
         """Whether homes were heard of that are not on disk yet."""
-        return self._awaited.has_unwritten or any(
+        return self.awaited.has_unwritten or any(
             isinstance(record, Home) for records in self._writing.values() for record in records
         )
 
@@ -292,47 +292,27 @@ class Keeping:
     @property
     def missing(self) -> list[int]:
         """The brokers with durable subscriptions that are away."""
-        return self._awaited.missing(self._reachable)
-
-    @property
-    def logs(self) -> list[int]:
-        """All brokers that are known to have a log, here, away or not."""
-        return self._awaited.logs()
-
-    @property
-    def homes(self) -> list[int]:
-        """All brokers that are known to have durable subscriptions, here, away or not."""
-        return self._awaited.homes()
-
-    @property
-    def grown(self) -> int:
-        """How often more could be reached."""
-        return self._reachable.grown
-
-    def other_homes(self) -> dict[int, int]:
-        """Other brokers with durable subscriptions that can be reached, with their standing."""
-        there = self._reachable.standings().items()
-        return {broker: standing for broker, standing in there if standing & HOME and broker != self._node}
+        return self.awaited.missing(self.reachable)
 
     @property
     def _is_whole(self) -> bool:
         """Whether an event that is routed now reaches everyone that it is for."""
-        return self._awaited.all_in(self._reachable) and self._echo.holds(self._reachable.grown)
+        return self.awaited.all_in(self.reachable) and self._echo.holds(self.reachable.grown)
 
     def _become(self, kind: int) -> None:
         """This broker keeps something of a kind from now on."""
-        standing = self._incarnation << KINDS | ((self._awaited.standing(self._node) or 0) & ALL) | kind
-        if standing != self._awaited.standing(self._node):
+        standing = self._incarnation << KINDS | ((self.awaited.standing(self._node) or 0) & ALL) | kind
+        if standing != self.awaited.standing(self._node):
             self.stirs = True
-            self._awaited.learn({self._node: standing})
+            self.awaited.learn({self._node: standing})
             self._show()
 
     def _show(self) -> list[Effect]:
         """This broker is reached by others where it keeps something and can take what comes."""
-        kept = (self._awaited.standing(self._node) or 0) & ALL
+        kept = (self.awaited.standing(self._node) or 0) & ALL
         if not kept or self.queues.has_full:
-            return self._reachable.removed(LOCAL, [self._node])
-        self._reachable.added(LOCAL, [(self._node, self._incarnation << KINDS | kept)])
+            return self.reachable.removed(LOCAL, [self._node])
+        self.reachable.added(LOCAL, [(self._node, self._incarnation << KINDS | kept)])
         return []
 
 

@@ -45,6 +45,10 @@ class Reachable:
         """All brokers that can be reached, with their standing."""
         return {home: max(links.values()) for home, links in self._behind.items()}
 
+    def homes(self) -> dict[int, int]:
+        """Those with durable subscriptions."""
+        return {broker: standing for broker, standing in self.standings().items() if standing & HOME}
+
     def opened(self, link: int) -> None:
         self._told[link] = {}
         self._is_touched = True
@@ -128,9 +132,11 @@ class Awaited:
         return self._known.get(broker)
 
     def homes(self) -> list[int]:
+        """All brokers that are known to have durable subscriptions, here, away or not."""
         return sorted(broker for broker, standing in self._known.items() if standing & HOME)
 
     def logs(self) -> list[int]:
+        """All that are known to have a log."""
         return sorted(broker for broker, standing in self._known.items() if standing & LOG)
 
     def give_up(self, home: int, life: int) -> bool:
@@ -147,8 +153,7 @@ class Awaited:
 
     def missing(self, reachable: Reachable) -> list[int]:
         """The homes that are waited for and away."""
-        homes = (broker for broker, standing in self._known.items() if standing & HOME)
-        return sorted(broker for broker in homes if not reachable.is_home(broker))
+        return [broker for broker in self.homes() if not reachable.is_home(broker)]
 
     def unwritten(self) -> list[Home]:
         """What is to be written since the last call."""

@@ -5,11 +5,23 @@ something died, and must then leave what it would have left had it been called o
 is a sink too.
 """
 
-from palio.spark.sinks.addresses import open_sink
+from palio.spark.sinks.addresses import is_pushed, open_sink
+from palio.spark.sinks.broker import PalioSink
 from palio.spark.sinks.delta import DeltaSink
 from palio.spark.sinks.http import HttpSink
 from palio.spark.sinks.nats import NatsSink
 from palio.spark.sinks.parquet import ParquetSink
 from palio.spark.sinks.sink import Batch, Sink, Taken
 
-__all__ = ["Batch", "DeltaSink", "HttpSink", "NatsSink", "ParquetSink", "Sink", "Taken", "open_sink"]
+__all__ = [
+    "Batch",
+    "DeltaSink",
+    "HttpSink",
+    "NatsSink",
+    "PalioSink",
+    "ParquetSink",
+    "Sink",
+    "Taken",
+    "is_pushed",
+    "open_sink",
+]

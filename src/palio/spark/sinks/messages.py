@@ -22,7 +22,7 @@ from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION
 from palio.spark.sinks.sink import Batch, Sink, Taken
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 TYPE: Final = "palio.match"
 _JSON: Final = {"ignoreNullFields": "false", "timeZone": "UTC"}
@@ -67,11 +67,20 @@ Send = Callable[[Iterator[list[Message]]], Iterator[tuple[Message, str] | int]]
 """Sends messages, as they come; tells how many were sent, and which were not, with the reason."""
 
 
+SendRows = Callable[[Iterator[pa.RecordBatch]], Iterator[tuple[Message, str] | int]]
+"""The same of rows, by one who makes something else of them than messages."""
+
+
 def push(matches: DataFrame, batch: Batch, key: Sequence[str], send: Send, dead_letters: Sink | None) -> Taken:
     """Send all matches from the workers. What cannot be sent goes to the dead letters; without any, it is an error."""
+    return deliver(_messages(matches, key), batch, partial(_send_messages, send), dead_letters)
+
+
+def deliver(rows: DataFrame, batch: Batch, send: SendRows, dead_letters: Sink | None) -> Taken:
+    """Send rows, one for each match, as `push` does."""
     from pyspark.sql import functions as sql
 
-    told = _messages(matches, key).mapInArrow(partial(_send_all, send, dead_letters is not None), _ANSWER).persist()
+    told = rows.mapInArrow(partial(_send_all, send, dead_letters is not None), _ANSWER).persist()
     try:
         row = told.agg(sql.sum("sent").alias("sent"), sql.count("reason").alias("dead")).collect()[0]
         if row.dead and dead_letters is not None:
@@ -91,26 +100,33 @@ def check_template(template: str, what: str) -> None:
         ) from None
 
 
-def _messages(matches: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The columns of messages; made by Spark, so that only they leave the JVM."""
+def name_of_match(matches: DataFrame, key: Sequence[str]) -> Column:
+    """The name of each match: of what tells one event from another, and of the subscription."""
     from pyspark.sql import functions as sql
 
     unknown = [name for name in key if name not in matches.columns]
     if unknown or not key:
         what = f"there is no column {unknown[0]}" if unknown else "no column is named"
         raise PipelineError(f"{what} to tell one event from another; there are {', '.join(matches.columns)}")
-    event = [column(name) for name in matches.columns if name not in (SUBSCRIPTION, SUBSCRIBER)]
     named = sql.to_json(sql.struct(*map(column, key), column(SUBSCRIPTION)), _JSON)
+    return sql.substring(sql.sha2(named, 256), 1, 32)
+
+
+def _messages(matches: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The columns of messages; made by Spark, so that only they leave the JVM."""
+    from pyspark.sql import functions as sql
+
+    event = [column(name) for name in matches.columns if name not in (SUBSCRIPTION, SUBSCRIBER)]
     return matches.select(
-        sql.substring(sql.sha2(named, 256), 1, 32).alias("id"),
+        name_of_match(matches, key).alias("id"),
         SUBSCRIPTION,
         SUBSCRIBER,
         sql.to_json(sql.struct(*event), _JSON).alias("data"),
     )
 
 
-def _send_all(send: Send, collect: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for told in send(_read(batches)):
+def _send_all(send: SendRows, collect: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for told in send(batches):
         if isinstance(told, int):
             yield _answer(sent=told)
             continue
@@ -119,6 +135,10 @@ def _send_all(send: Send, collect: bool, batches: Iterator[pa.RecordBatch]) -> I
             raise PipelineError(f"a match of {message.subscription!r} cannot be delivered: {reason}")
         who = {SUBSCRIPTION: message.subscription, SUBSCRIBER: message.subscriber}
         yield _answer(id=message.id, data=message.data, reason=reason, **who)
+
+
+def _send_messages(send: Send, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Message, str] | int]:
+    return send(_read(batches))
 
 
 def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[list[Message]]:

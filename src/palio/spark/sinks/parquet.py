@@ -54,7 +54,11 @@ class ParquetSink:
         if target.exists():
             return None
         draft = self._drafts / f"{batch.key}.{secrets.token_hex(4)}"
-        parts = write_parts(matches, str(draft))
+        try:
+            parts = write_parts(matches, str(draft))
+        except BaseException:  # Ctrl-C too
+            self._remove_drafts(batch)
+            raise
         if target.exists():
             return None  # another run of the batch was faster, and has cleared away
         if parts:
