@@ -111,6 +111,8 @@ class BinaryClient:
             server.settings.flow.window,
             server.settings.heartbeat,
             server.settings.limits.event_bytes,
+            server.settings.limits.events_per_second,
+            server.shares.left(session.principal.name),
         )
         channel.send(protocol.encode(welcome))
 
