@@ -44,7 +44,7 @@ def test_each_client_is_served_in_its_order_and_nothing_before_it_is_written(ste
             requests.written(writing.pop(0).token)
         elif writing:
             lost += [(each.client, each.request) for each in writing[0].records]  # type: ignore[union-attr]
-            requests.failed(writing[0].token, "full")
+            requests.failed(writing[0].token, "full", "full")
             writing.pop(0)
         assert all(each in written for each in done if type(each[1]) in LASTING)
     for client in "ab":

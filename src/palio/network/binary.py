@@ -22,6 +22,7 @@ from palio.errors import (
     PalioError,
     Refused,
     StoreError,
+    StoreFull,
     WireError,
 )
 from palio.network import protocol
@@ -77,7 +78,8 @@ _KINDS: Final[tuple[tuple[type[PalioError], Failure], ...]] = (
     (NotPermitted, "not permitted"),
     (NotAdvertised, "not advertised"),
     (LimitReached, "limit"),
-    (StoreError, "full"),
+    (StoreFull, "full"),
+    (StoreError, "broken"),
     (WireError, "wire"),
     (HomeAway, "away"),
 )

@@ -21,7 +21,16 @@ LONGEST_NAME: Final = 200
 Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
 Failure: TypeAlias = Literal[
-    "refused", "not permitted", "not authenticated", "not advertised", "limit", "full", "wire", "unavailable", "away"
+    "refused",
+    "not permitted",
+    "not authenticated",
+    "not advertised",
+    "limit",
+    "full",
+    "broken",
+    "wire",
+    "unavailable",
+    "away",
 ]
 
 

@@ -7,7 +7,7 @@ all use it. A request is answered by a call (`Answered`) in a later turn of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
@@ -179,9 +179,9 @@ class Session:
         self._advertised.discard(name)
         self._ask(clients.UnadvertiseClient(name))
 
-    def reserve(self, events: int) -> None:
-        """So many events are going to be submitted, all or none; LimitReached where that is too fast."""
-        self._publishing.reserve(events)
+    def submit_together(self, bodies: Sequence[bytes], answered: Sequence[Answered] = ()) -> None:
+        """Publish all of several events, or none; `answered`, one for each, ask for their confirmations."""
+        self._publishing.submit_together(bodies, answered)
 
     @property
     def published(self) -> int:
@@ -310,6 +310,10 @@ class Session:
                 self.asking.answered(number, answer)
             case clients.Refused(number=number) if number < 0:
                 self.asking.answered(number, error_of(answer))
+            case clients.Refused(name=name) if name in self._subscribing:
+                answered = self._subscribing[name]
+                self.detach(name)
+                answered(error_of(answer))
             case clients.Refused():
                 if not self._publishing.refused(answer):
                     self._unasked(error_of(answer))

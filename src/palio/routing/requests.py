@@ -13,6 +13,7 @@ from typing import Final
 from palio.routing.clients import (
     AdvertiseClient,
     ClientRequest,
+    Refusal,
     Refused,
     SubscribeClient,
     UnadvertiseClient,
@@ -20,7 +21,7 @@ from palio.routing.clients import (
 )
 from palio.routing.effects import Client, Effect, Persist, Record, Reply
 
-LASTING: Final = frozenset((SubscribeClient, UnsubscribeClient, AdvertiseClient, UnadvertiseClient))
+LASTING: Final = (SubscribeClient, UnsubscribeClient, AdvertiseClient, UnadvertiseClient)
 Apply = Callable[[Client, ClientRequest], None]
 
 
@@ -80,11 +81,15 @@ class Requests:
             self._apply(client, request)
         self._go_on(records)
 
-    def failed(self, token: int, reason: str) -> list[Effect]:
+    def failed(self, token: int, reason: str, kind: Refusal) -> list[Effect]:
         """The disk has not taken it: nothing was asked for, and who asked is told."""
         records = self._writing.pop(token, [])
         self._go_on(records)
-        return [Reply(client, Refused(reason)) for client, _ in records]
+        return [
+            Reply(client, Refused(reason, kind, name=request.name))
+            for client, request in records
+            if isinstance(request, LASTING)
+        ]
 
     def _go_on(self, records: list[Record]) -> None:
         """With what waited for some records."""

@@ -41,6 +41,9 @@ class Shares:
         """Somebody is about to publish so many events; LimitReached where that is too fast."""
         if not self.has_rate:
             return
+        if events > self._limits.burst_events:
+            most = self._limits.burst_events
+            raise LimitReached("burst_events", most, f"{events:,} events at once are never let in")
         now = self._now()
         rate = self._rates.get(who)
         if rate is None:
