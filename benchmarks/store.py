@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from palio import Event
+from palio.network.running import look_for_garbage_rarely
 from palio.network.store import Acknowledged, SqliteStore
 from palio.network.store.interface import Writable
 from palio.routing import codec
@@ -171,6 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--directory", type=Path, help="on the disk to be measured")
     options.add_argument("--json", action="store_true")
     given = options.parse_args(arguments)
+    look_for_garbage_rarely()  # as a broker does
     sync, found = measure(given.seconds, given.directory)
     if given.json:
         json.dump({"milliseconds_to_sync": sync, "speeds": [asdict(each) for each in found]}, sys.stdout)

@@ -25,9 +25,9 @@ from beside.work import Expected, event
 
 CONNECTING = 90.0  # seconds that all connections may take together
 DRAINING = 4.0  # seconds in which what is under way has to arrive
-WARMING = 1.0
+WARMING = 2.0
 MOST_UNDER_WAY = 512
-SHORT = 0.1  # seconds; while all that is under way arrives sooner than that, there may be more of it
+SHORT = 0.5  # seconds; while all that is under way arrives sooner than that, there may be more of it
 PEOPLE_TOGETHER = 2_500  # subscribers in one process
 
 

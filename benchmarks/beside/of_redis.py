@@ -63,13 +63,15 @@ async def publisher(url: str) -> AsyncIterator[Publish]:
         nonlocal sending
         waiting.publish("events", msgspec.json.encode(event))
         if sending is None or sending.done():
+            if sending is not None:
+                sending.result()
             sending = asyncio.create_task(flush())
         if len(waiting) >= 64:
             await sending
 
     yield publish
     if sending is not None:
-        sending.cancel()
+        await asyncio.wait([sending])
     await client.aclose()
 
 

@@ -160,6 +160,7 @@ def test_binary_mode_reads_headers_and_body() -> None:
         ('text/plain; charset="utf-8"', b"\xc3\xa9", "é"),
         ("application/xml", b"<x/>", "<x/>"),
         ("application/soap+xml", b"<x/>", "<x/>"),
+        ("application/xml", b"<x>\xe9</x>", b"<x>\xe9</x>"),
         ("application/octet-stream", b"\xff", b"\xff"),
         ("image/png", b"5", b"5"),
     ],

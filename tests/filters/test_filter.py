@@ -153,8 +153,11 @@ def test_a_filter_says_for_how_long_it_is_wanted_and_means_the_same() -> None:
     plain = Filter.parse("x > 3")
     short = plain.valid_for(60)
     assert (plain.validity, short.validity, pickle.loads(pickle.dumps(short)).validity) == (None, 60.0, 60.0)
-    assert short == plain and short.covers(plain) and short.digest == plain.digest
-    assert (short & plain).validity is None and (~short).validity is None
+    assert short == plain
+    assert short.covers(plain)
+    assert short.digest == plain.digest
+    assert (short & plain).validity is None
+    assert (~short).validity is None
     for wrong in (0, -1, float("nan"), float("inf"), True, "60", None):
         with pytest.raises(palio.InvalidArgument, match="seconds above 0"):
             plain.valid_for(wrong)  # type: ignore[arg-type]

@@ -36,6 +36,11 @@ class Process:
         assert self._process.stdout is not None
         return self._process.stdout.readline().decode()
 
+    def message(self) -> str:
+        """The next line of its messages."""
+        assert self._process.stderr is not None
+        return self._process.stderr.readline().decode()
+
     def send(self, number: int) -> None:
         self._process.send_signal(number)
 

@@ -269,7 +269,7 @@ def test_what_was_not_advertised_is_refused() -> None:
         [refused] = broker.asks(PublishClient(body), client=client)
         assert isinstance(refused, Reply)
         assert isinstance(refused.answer, Refused)
-        assert refused.answer.unadvertised
+        assert refused.answer.kind == "unadvertised"
     broker.asks(UnadvertiseClient("a"), client="feed")
     assert len(broker.asks(PublishClient(event(x=6)), client="feed")) == 1
 

@@ -41,7 +41,7 @@ REQUESTS: list[Any] = [
 ANSWERS: list[Any] = [
     clients.Confirmed("desk"),
     clients.Cancelled("desk"),
-    clients.Refused("no", True),
+    clients.Refused("no", "full", 3, "a"),
 ]
 
 

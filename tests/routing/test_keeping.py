@@ -6,7 +6,7 @@ from typing import Any
 
 from palio import Event
 from palio.routing.broker import Broker
-from palio.routing.clients import Accepted, Confirmed, Proceed, PublishClient, Refused, SubscribeClient
+from palio.routing.clients import Accepted, Confirmed, Proceed, PublishClient, PublishTogether, Refused, SubscribeClient
 from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
@@ -172,14 +172,15 @@ def test_what_cannot_be_written_is_refused_or_tried_again() -> None:
     publish = Requested("feed", PublishClient(event(x=2), confirm=True, number=3), 0.0)
     [persist] = broker.handle_batch([publish], 0.0)
     assert isinstance(persist, Persist)
-    effects = broker.handle_batch([NotPersisted(persist.token, "no room")], 0.0)
-    assert replies(effects) == [Refused("no room", number=3)]
+    effects = broker.handle_batch([NotPersisted(persist.token, "no room", "full")], 0.0)
+    assert replies(effects) == [Refused("no room", "full", number=3)]
     [persist, *_] = broker.handle_batch([publish], 0.0)
     assert isinstance(persist, Persist)  # it is not taken for one that was logged
     subscribe = Requested("desk", SubscribeClient("a", wanted("x > 1"), "edge"), 0.0)
     [persist] = broker.handle_batch([subscribe], 0.0)
     assert isinstance(persist, Persist)
-    assert replies(broker.handle_batch([NotPersisted(persist.token, "no room")], 0.0)) == [Refused("no room")]
+    effects = broker.handle_batch([NotPersisted(persist.token, "no room", "full")], 0.0)
+    assert replies(effects) == [Refused("no room", "full", name="a")]
     home = Alone(links=1)
     home.asks(SubscribeClient("a", wanted("x > 1"), durable=True))
     effects = home.broker.handle_batch([Received(1, kept(x=2), 0.0)], 0.0)
@@ -232,7 +233,7 @@ def test_who_was_refused_for_want_of_room_is_told_to_proceed() -> None:
     effects = broker.asks(PublishClient(event("one", x=2), confirm=True))
     [(_, sent)] = [each for each in sends(effects) if isinstance(each[1], Publish)]
     [refused] = replies(broker.asks(PublishClient(event("two", x=2), confirm=True, number=2), client="feed"))
-    assert (refused.busy, refused.number) == (True, 2)
+    assert (refused.kind, refused.number) == ("busy", 2)
     effects = broker.says(1, Acknowledge((Acknowledged(sent.id, sent.kept.attempt),)))
     assert [each for each in effects if isinstance(each, Reply)] == [Reply("feed", Proceed())]
 
@@ -254,7 +255,23 @@ def test_nothing_overtakes_what_was_refused_before_it() -> None:
     assert [each.number for each in replies(said) if isinstance(each, Refused)] == [3]
     [first, second] = [Acknowledge((Acknowledged(each.id, each.kept.attempt),)) for each in sent if each.kept]
     later = broker(Received(1, first, 0.0), Requested("desk", publish[3], 0.0))
-    assert replies(later)[0] == Refused(replies(later)[0].reason, number=4, busy=True)
+    assert replies(later)[0] == Refused(replies(later)[0].reason, "busy", 4)
     assert Proceed() in replies(later)
     broker(Received(1, second, 0.0))
     assert replies(broker.asks(*publish[2:4])) == [Accepted(3), Accepted(4)]
+
+
+def test_several_events_are_let_in_together_or_not_at_all() -> None:
+    broker = Alone(links=1, options={"spill": 2})
+    broker.says(1, subscription("x > 0"))
+    publish = [PublishClient(event(str(x), x=x), confirm=True, number=x) for x in range(1, 8)]
+    unreadable = PublishClient(b"no event", confirm=True, number=9)
+    said = broker.asks(PublishTogether((publish[0], unreadable)))
+    assert [each.number for each in replies(said)] == [1, 9]
+    assert written(said) == []
+    said = broker.asks(PublishTogether(tuple(publish[:4])))  # more than the bound, because there was room
+    assert replies(said) == [Accepted(x) for x in range(1, 5)]
+    [together] = [each for each in said if isinstance(each, Persist) and isinstance(each.records[-1], Logged)]
+    assert len([record for record in together.records if isinstance(record, Logged)]) == 4
+    [busy] = replies(broker.asks(PublishTogether(tuple(publish[4:]))))
+    assert (busy.kind, busy.number) == ("busy", 5)

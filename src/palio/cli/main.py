@@ -84,9 +84,7 @@ class Commands(click.Group):
             click.echo(str(interrupt) or "interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except BrokenPipeError:
-            from palio.cli.terminal import drop_output
-
-            drop_output()
+            _drop_output()
             ctx.exit(READER_GONE)
         except OSError as error:
             _fail(ctx, f"{error.filename}: {error.strerror}" if error.filename else str(error))
@@ -152,3 +150,13 @@ def _end_as_by_interrupt() -> list[int]:
 
     signal.signal(signal.SIGTERM, terminate)
     return came
+
+
+def _drop_output() -> None:
+    """After a closed pipe: let what is still buffered go nowhere, so that the interpreter ends in peace."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError, AttributeError):
+        return

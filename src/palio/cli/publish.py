@@ -8,6 +8,7 @@ import stat
 import sys
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from math import inf
 from pathlib import Path
 from typing import IO, Final
 
@@ -55,6 +56,8 @@ def publish(
             if advertise is not None:
                 await broker.advertise(advertise)
             console = terminal.messages()
+            if console.is_terminal and broker.events_per_second != inf:
+                console.print(f"the broker takes {broker.events_per_second:g} events a second from you", style="quiet")
             with terminal.progress(console, "publishing", None, event is None or not _is_text(event)) as progress:
                 task = progress.add_task("", done="")
 

@@ -8,7 +8,6 @@ is set, and progress is drawn only on a terminal that can draw over itself.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -295,13 +294,3 @@ def progress(console: Console, description: str, total: float | None, shown: boo
         redirect_stderr=False,
         refresh_per_second=8,
     )
-
-
-def drop_output() -> None:
-    """After a closed pipe: let what is still buffered go nowhere, so that the interpreter ends in peace."""
-    try:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-    except (OSError, ValueError, AttributeError):
-        return

@@ -180,16 +180,27 @@ def _read_body(data: bytes, content_type: str, limits: Limits) -> Any:
             return parse_value(data, limits)
         except EventError as error:
             raise EventError(error.reason, f"data.{error.path}" if error.path else "data") from None
-    if not media.startswith("text/") and subtype != "xml" and not subtype.endswith("+xml"):
+    is_text = media.startswith("text/")
+    if not is_text and subtype != "xml" and not subtype.endswith("+xml"):
         return data
     match = re.search(r";\s*charset\s*=\s*\"?([^\s;\"]+)", content_type, re.IGNORECASE)
     charset = match.group(1).lower() if match else "utf-8"
+    if not is_text and match is None and not _is_utf8(data):
+        return data  # XML that says inside in which encoding it is (RFC 7303 §3)
     if charset not in _CHARSETS:
         raise EventError(f"text in the charset {shown(charset)!r} cannot be read; utf-8 can", "data")
     try:
         return data.decode(_CHARSETS[charset])
     except UnicodeDecodeError as error:
         raise EventError(f"invalid {charset} at byte {error.start}", "data") from None
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _media_type(content_type: str) -> str:

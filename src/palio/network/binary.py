@@ -6,6 +6,7 @@ connection takes them, and confirmations of one batch leave together.
 
 from __future__ import annotations
 
+import logging
 from asyncio import Future
 from collections.abc import Callable
 from functools import partial
@@ -21,6 +22,7 @@ from palio.errors import (
     PalioError,
     Refused,
     StoreError,
+    StoreFull,
     WireError,
 )
 from palio.network import protocol
@@ -63,6 +65,7 @@ from palio.routing.clients import ForgetClient, Past, ReplayClient
 if TYPE_CHECKING:
     from palio.network.server import Server
 
+log = logging.getLogger("palio.server")
 _QUERIES: Final = 4  # of the log, by one client at a time
 _AT_ONCE: Final = 256  # events between two looks at whether the connection takes more
 _BESIDE_A_FILTER: Final = 1_024  # bytes of a request with a filter, without the filter
@@ -73,7 +76,8 @@ _KINDS: Final[tuple[tuple[type[PalioError], Failure], ...]] = (
     (NotPermitted, "not permitted"),
     (NotAdvertised, "not advertised"),
     (LimitReached, "limit"),
-    (StoreError, "full"),
+    (StoreFull, "full"),
+    (StoreError, "broken"),
     (WireError, "wire"),
     (HomeAway, "away"),
 )
@@ -107,6 +111,8 @@ class BinaryClient:
             server.settings.flow.window,
             server.settings.heartbeat,
             server.settings.limits.event_bytes,
+            server.settings.limits.events_per_second,
+            server.shares.left(session.principal.name),
         )
         channel.send(protocol.encode(welcome))
 
@@ -206,7 +212,7 @@ class BinaryClient:
 
     def _status(self, said: StatusQuery) -> None:
         check_status(self.session.principal)
-        self._channel.send(protocol.encode(StatusAnswer(said.request, self._server.status())))
+        self._say(protocol.encode(StatusAnswer(said.request, self._server.status())))
 
     def _read_log(self, said: LogQuery) -> None:
         """In a thread: a query reads, decodes and judges many events, and others must not wait for that."""
@@ -224,9 +230,12 @@ class BinaryClient:
         if self._channel.is_closing or found.cancelled():
             return
         if error is None:
-            self._channel.send(protocol.encode(found.result()))
+            self._say(protocol.encode(found.result()))
         else:
-            self._answered(request, error if isinstance(error, PalioError) else Refused(repr(error)))
+            if not isinstance(error, PalioError):
+                log.error("a query failed", exc_info=error)
+                error = Refused("the broker failed to answer this; its log says why")
+            self._answered(request, error)
 
     def _replay(self, said: ReplayQuery) -> None:
         wanted = effective(said.wanted, self.session.principal, self._server.settings.limits)
@@ -241,7 +250,7 @@ class BinaryClient:
         if self._channel.is_closing:
             return
         if isinstance(answer, Past):
-            self._channel.send(protocol.encode(ReplayAnswer(request, answer)))
+            self._say(protocol.encode(ReplayAnswer(request, self.session.permitted(answer))))
         else:
             self._answered(request, answer)
 
@@ -249,9 +258,9 @@ class BinaryClient:
 
     def _answered(self, request: int, error: PalioError | None) -> None:
         if isinstance(error, LivesElsewhere):
-            self._channel.send(protocol.encode(Elsewhere(request, error.homes)))
+            self._say(protocol.encode(Elsewhere(request, error.homes)))
         elif error is not None:
-            self._channel.send(protocol.encode(Failed(request, kind_of(error), str(error))))
+            self._say(protocol.encode(Failed(request, kind_of(error), str(error))))
         elif self._done:
             self._done.append(request)
         else:
@@ -261,16 +270,24 @@ class BinaryClient:
     def _confirm(self) -> None:
         done, self._done = self._done, []
         if done and not self._channel.is_closing:
-            self._channel.send(protocol.encode(Done(tuple(done))))
+            self._say(protocol.encode(Done(tuple(done))))
 
     def _cancelled(self, name: str) -> None:
-        self._channel.send(protocol.encode(Cancelled(name)))
+        self._say(protocol.encode(Cancelled(name)))
 
     def _moved(self, where: LivesElsewhere) -> None:
-        self._channel.send(protocol.encode(Elsewhere(0, where.homes, where.subscription)))
+        self._say(protocol.encode(Elsewhere(0, where.homes, where.subscription)))
 
     def _ended(self, error: PalioError) -> None:
         self._channel.close(kind_of(error), str(error))
+
+    def _say(self, frame: bytes) -> None:
+        """Answer; one who asks for ever and reads no answer is let go, because they would fill the memory."""
+        channel = self._channel
+        if channel.is_full and channel.unsent_bytes > 2 * self._server.settings.limits.frame_bytes:
+            channel.abort("it does not read what it is answered")
+        else:
+            channel.send(frame)
 
     def _pump(self) -> None:
         """Send what waits, for as long as the connection takes it."""

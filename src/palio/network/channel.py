@@ -87,6 +87,12 @@ class Channel(asyncio.Protocol):
         """What the transport knows beside, such as its TLS certificate."""
         return self._transport.get_extra_info(name)
 
+    @property
+    def unsent_bytes(self) -> int:
+        """What waits because the other end does not read."""
+        waiting: int = self._transport.get_write_buffer_size()
+        return waiting + sum(map(len, self._out))
+
     def limit_frames(self, limit: int) -> None:
         self._reader.limit = limit
 

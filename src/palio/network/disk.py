@@ -17,6 +17,7 @@ from palio import errors
 from palio.errors import PalioError
 from palio.network.replaying import log_page
 from palio.network.store.interface import Acknowledged, Store, Writable
+from palio.routing.clients import Refusal
 from palio.routing.effects import (
     Client,
     NotPersisted,
@@ -112,4 +113,14 @@ class Writing:
         if isinstance(error, errors.QueueFull):
             self._full.add((error.client, error.name))
             self._give(QueueFull(error.client, error.name))
-        self._give(NotPersisted(token, str(error)))
+        self._give(NotPersisted(token, *_refusal(error)))
+
+
+def _refusal(error: PalioError) -> tuple[str, Refusal]:
+    """What clients are told; where this broker keeps its files is not for them."""
+    match error:
+        case errors.StoreFull():
+            return error.reason, "full"
+        case errors.StoreError():
+            return error.reason, "broken"
+    return str(error), "refused"

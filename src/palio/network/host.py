@@ -19,7 +19,7 @@ from palio.network.channel import Channel
 from palio.network.disk import StoreDisk, Writing
 from palio.network.store.interface import Acknowledged
 from palio.routing import codec
-from palio.routing.clients import Accepted, Answer, PublishClient
+from palio.routing.clients import Accepted, Answer, PublishClient, PublishTogether
 from palio.routing.effects import (
     CancelTimer,
     Client,
@@ -158,7 +158,7 @@ class Host:
             self._is_due = True
             self._loop.call_soon(self._run)
         self.counts["batches"] += 1
-        self.counts["in"] += sum(_is_event(each) for each in inputs)
+        self.counts["in"] += sum(map(_events_in, inputs))
         self.is_handling = True
         try:
             for effect in self.node.handle_batch(inputs, self.now()):
@@ -299,10 +299,13 @@ class Host:
         self.drops[effect.reason] += 1
 
 
-def _is_event(input: NodeInput) -> bool:
+def _events_in(input: NodeInput) -> int:
     if type(input) is Arrived:
         return codec.kind_of(input.data) == codec.PUBLISH
-    return type(input) is Requested and type(input.request) is PublishClient
+    if type(input) is not Requested:
+        return 0
+    request = input.request
+    return len(request.events) if type(request) is PublishTogether else type(request) is PublishClient
 
 
 _CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {

@@ -6,6 +6,7 @@ the `Hello` of a link session a broker's. What a client asks for has a number of
 
 from __future__ import annotations
 
+from math import inf
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
@@ -20,7 +21,16 @@ LONGEST_NAME: Final = 200
 Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
 Failure: TypeAlias = Literal[
-    "refused", "not permitted", "not authenticated", "not advertised", "limit", "full", "wire", "unavailable", "away"
+    "refused",
+    "not permitted",
+    "not authenticated",
+    "not advertised",
+    "limit",
+    "full",
+    "broken",
+    "wire",
+    "unavailable",
+    "away",
 ]
 
 
@@ -61,7 +71,8 @@ class KeyGiven(Struct, frozen=True, array_like=True, tag=110):
 class Welcome(Struct, frozen=True, array_like=True, tag=82):
     """The broker's answer to a client: who it is, in which life, and what it grants.
 
-    `window` is how many confirmed events may be under way; frames and events that are longer are not let in.
+    `window` is how many confirmed events may be under way; frames and events that are longer are not let in. So many
+    events may be published in a second, and so many at once now.
     """
 
     version: int
@@ -71,6 +82,8 @@ class Welcome(Struct, frozen=True, array_like=True, tag=82):
     window: int
     heartbeat: float
     longest_event: int
+    events_per_second: float = inf
+    events_left: float = inf
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=83):

@@ -8,17 +8,18 @@ window is full.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from palio.errors import LimitReached, NotAdvertised, PalioError, Refused
+from palio.errors import LimitReached, NotAdvertised, PalioError, Refused, StoreError, StoreFull
 from palio.filters.filter import Filter
 from palio.network.security.grants import check_annotation, published_by
 from palio.network.security.principals import ANY_SOURCE, Principal
 from palio.network.security.shares import Shares
 from palio.routing import clients, codec
-from palio.routing.clients import PublishClient
+from palio.routing.clients import PublishClient, PublishTogether
 
+Publication: TypeAlias = PublishClient | PublishTogether
 Answered: TypeAlias = Callable[[PalioError | None], None]
 
 
@@ -33,7 +34,6 @@ class Publishing:
         "_numbers",
         "_principal",
         "_publisher",
-        "_reserved",
         "_shares",
         "_waiting",
         "_window",
@@ -42,7 +42,7 @@ class Publishing:
 
     def __init__(
         self,
-        ask: Callable[[PublishClient], None],
+        ask: Callable[[Publication], None],
         principal: Principal,
         shares: Shares,
         window: int,
@@ -57,9 +57,8 @@ class Publishing:
         self._publisher = publisher
         self.published = 0
         self._numbers = 0
-        self._reserved = 0  # events that were counted before they are submitted
-        self._waiting: dict[int, tuple[PublishClient, Answered]] = {}
-        self._busy: list[PublishClient] = []
+        self._waiting: dict[int, tuple[Publication, Answered]] = {}
+        self._busy: list[Publication] = []
         self.revise(principal)
 
     def revise(self, principal: Principal) -> None:
@@ -71,34 +70,50 @@ class Publishing:
 
     def submit(self, body: bytes, header: bytes, answered: Answered | None) -> int:
         """Let an event in, under a number where its confirmation is asked for."""
-        if not self._may_all:
-            body = self._checked(body)
-            check_annotation(self._principal, header)
-        if len(body) + len(header) > self._longest:
-            raise LimitReached("event_bytes", self._longest, f"an event of {len(body) + len(header):,} bytes")
-        if self._shares.has_rate and not self._reserved:
+        body = self._judged(body, header)
+        if self._shares.has_rate:
             self._shares.publish(self._principal.name, 1)
-        self._reserved = max(0, self._reserved - 1)
         self.published += 1
         if answered is None:
             self._ask(PublishClient(body, header))
             return 0
         if len(self._waiting) >= self._window:
             raise LimitReached("window", self._window, "too many events wait for their confirmation")
-        self._numbers += 1
-        request = PublishClient(body, header, confirm=True, number=self._numbers, publisher=self._publisher)
-        self._waiting[self._numbers] = request, answered
-        if self._busy:
-            self._busy.append(request)  # behind those before it
-        else:
-            self._ask(request)
-        return self._numbers
+        request = self._numbered(body, header)
+        self._waiting[request.number] = request, answered
+        self._ask(request)
+        return request.number
 
-    def reserve(self, events: int) -> None:
-        """So many events are going to be submitted, all or none; LimitReached where that is too fast."""
-        if self._shares.has_rate:
-            self._shares.publish(self._principal.name, events)
-            self._reserved += events
+    def submit_together(self, bodies: Sequence[bytes], answered: Sequence[Answered] = ()) -> None:
+        """Let all of several events in, or none; with `answered`, one for each, their confirmations are asked for. They
+        may be more than the window while nothing else waits."""
+        if not bodies:
+            return
+        judged = [self._judged(body, b"") for body in bodies]
+        if self._waiting and len(self._waiting) + len(answered) > self._window:
+            raise LimitReached("window", self._window, "too many events wait for their confirmation")
+        self._shares.publish(self._principal.name, len(judged))
+        self.published += len(judged)
+        if not answered:
+            self._ask(PublishTogether(tuple(PublishClient(body) for body in judged)))
+            return
+        request = PublishTogether(tuple(self._numbered(body, b"") for body in judged))
+        for each, answer in zip(request.events, answered, strict=True):
+            self._waiting[each.number] = request, answer
+        self._ask(request)
+
+    def _numbered(self, body: bytes, header: bytes) -> PublishClient:
+        self._numbers += 1
+        return PublishClient(body, header, confirm=True, number=self._numbers, publisher=self._publisher)
+
+    def _judged(self, body: bytes, header: bytes) -> bytes:
+        """The body of an event as this client may publish it, within the limits."""
+        if not self._may_all:
+            body = self._checked(body)
+            check_annotation(self._principal, header)
+        if len(body) + len(header) > self._longest:
+            raise LimitReached("event_bytes", self._longest, f"an event of {len(body) + len(header):,} bytes")
+        return body
 
     def _checked(self, body: bytes) -> bytes:
         """The body of an event as this client may publish it."""
@@ -115,7 +130,7 @@ class Publishing:
         """Whether it was an event that waits here."""
         if answer.number not in self._waiting:
             return False
-        if answer.busy:
+        if answer.kind == "busy":
             self._busy.append(self._waiting[answer.number][0])
         else:
             self._answer(answer.number, error_of(answer))
@@ -140,7 +155,14 @@ class Publishing:
 
 def error_of(answer: clients.Refused) -> PalioError:
     """What a refusal of the broker is called outside of it."""
-    return NotAdvertised(answer.reason) if answer.unadvertised else Refused(answer.reason)
+    match answer.kind:
+        case "unadvertised":
+            return NotAdvertised(answer.reason)
+        case "full":
+            return StoreFull("the broker", answer.reason)
+        case "broken":
+            return StoreError("the broker", answer.reason)
+    return Refused(answer.reason)
 
 
 def waiter() -> tuple[asyncio.Future[None], Answered]:

@@ -26,6 +26,14 @@ def open_as_many_files_as_may_be() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+def look_for_garbage_rarely() -> None:
+    """All that was made until now stays: it need not be looked at each time. A look at everything that waits for
+    somebody would take longer than anything else that a broker does."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)  # what a batch makes is mostly gone when it is over
+
+
 def serve(settings: Settings, started: Callable[[Server], None]) -> None:
     """Run a broker until SIGINT or SIGTERM; `started` is called once it can be reached."""
     open_as_many_files_as_may_be()
@@ -41,10 +49,7 @@ async def _serve(settings: Settings, started: Callable[[Server], None]) -> None:
     warm_up()
     await server.start()
     try:
-        # All that was made until now stays: it need not be looked at each time that garbage is collected.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 50)  # what a batch makes is mostly gone when it is over
+        look_for_garbage_rarely()
         started(server)
         await told.wait()
     finally:

@@ -217,6 +217,7 @@ class Server:
                 address.host,
                 address.port,
                 ssl=self._server_tls() if address.is_secure else None,
+                ssl_handshake_timeout=self.settings.limits.handshake_seconds if address.is_secure else None,
                 backlog=4096,
             )
         except OSError as error:
@@ -229,7 +230,8 @@ class Server:
         try:
             from palio.network.gateway.app import Gateway
 
-            gateway = Gateway(self, settings, tls=self._server_tls() if self.settings.tls is not None else None)
+            tls = self._server_tls() if self.settings.tls is not None else None
+            gateway = Gateway(self, settings, tls=tls, sink_tls=self.settings.trust.also())
             await gateway.start()
         except (ImportError, InvalidArgument) as error:
             reason = MissingExtra("HTTP and WebSocket", "http") if isinstance(error, ImportError) else error

@@ -7,9 +7,12 @@ all use it. A request is answered by a call (`Answered`) in a later turn of the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
 
 from palio.errors import LimitReached, LivesElsewhere, PalioError, Refused
 from palio.filters.filter import Filter
@@ -25,7 +28,7 @@ from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
 from palio.network.settling import Settling
 from palio.routing import clients, codec
-from palio.routing.clients import Answer, ClientRequest, Confirm
+from palio.routing.clients import Answer, ClientRequest, Confirm, Past
 from palio.routing.effects import ClientGone, Requested
 from palio.routing.messages import Lives, Publish
 
@@ -176,9 +179,9 @@ class Session:
         """Publish an event; `answered`, where it is given, asks for its confirmation, and it has a number."""
         return self._publishing.submit(body, header, answered)
 
-    def reserve(self, events: int) -> None:
-        """So many events are going to be submitted, all or none; LimitReached where that is too fast."""
-        self._publishing.reserve(events)
+    def submit_together(self, bodies: Sequence[bytes], answered: Sequence[Answered] = ()) -> None:
+        """Publish all of several events, or none; `answered`, one for each, ask for their confirmations."""
+        self._publishing.submit_together(bodies, answered)
 
     @property
     def published(self) -> int:
@@ -326,6 +329,10 @@ class Session:
                 self.asking.answered(number, answer)
             case clients.Refused(number=number) if number < 0:
                 self.asking.answered(number, error_of(answer))
+            case clients.Refused(name=name) if name in self._subscribing:
+                answered = self._subscribing[name]
+                self.detach(name)
+                answered(error_of(answer))
             case clients.Refused():
                 if not self._publishing.refused(answer):
                     self._unasked(error_of(answer))
@@ -337,6 +344,13 @@ class Session:
                 self.cancelled(name)
             case clients.Claimed():
                 self.claiming.answer(answer)
+
+    def permitted(self, past: Past) -> Past:
+        """What may be heard now of what was asked for; the grant may have shrunk while brokers were asked."""
+        if self._hears_all:
+            return past
+        heard = (may_hear(self.principal, codec.decode_event(event.body)) for _, event in past.events)
+        return replace(past, events=tuple(compress(past.events, heard)))
 
     @property
     def may_hear_all(self) -> bool:

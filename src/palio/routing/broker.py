@@ -112,7 +112,7 @@ class Broker:
         offers = self.tables.offers if combination.advertisements else None
         entrance = Entrance(node, incarnation, self._events, self._keeping, offers)
         self._waves = Waves(node, incarnation)
-        self._replays = Replays(node, incarnation, tokens)
+        self._replays = Replays(node, incarnation, tokens, self.gates)
         self.claims = Claims(node, incarnation, self._keeping)
         self._serving = Serving(
             self.tables,
@@ -261,8 +261,8 @@ class Broker:
         self._answer()
 
     def _not_persisted(self, failed: NotPersisted) -> None:
-        self._effects += self._requests.failed(failed.token, failed.reason)
-        self._effects += self._keeping.failed(failed.token, failed.reason)
+        self._effects += self._requests.failed(*failed)
+        self._effects += self._keeping.failed(*failed)
 
     def _carry_out(self, client: Client, request: ClientRequest) -> None:
         self._effects += self._serving.carry_out(client, request)

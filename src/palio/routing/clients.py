@@ -10,6 +10,7 @@ from palio.filters.filter import Filter
 from palio.routing.messages import Lives, PastEvent, Report
 
 Confirm: TypeAlias = Literal["no", "edge", "network"]
+Refusal: TypeAlias = Literal["refused", "unadvertised", "busy", "full", "broken"]
 
 
 class SubscribeClient(Struct, frozen=True, array_like=True, tag=32):
@@ -56,6 +57,13 @@ class PublishClient(Struct, frozen=True, array_like=True, tag=36):
     number: int = 0
     confirm: bool = False
     publisher: str = ""
+
+
+class PublishTogether(Struct, frozen=True, array_like=True, tag=41):
+    """Several events, all of them to be let in and written as one, or none. Each is answered under its own number; that
+    the broker is busy is said of the first."""
+
+    events: tuple[PublishClient, ...]
 
 
 class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):
@@ -106,12 +114,16 @@ class Cancelled(Struct, frozen=True, array_like=True, tag=49):
 
 
 class Refused(Struct, frozen=True, array_like=True, tag=50):
-    """A request that was not carried out; `busy` where it may be later, after `Proceed`."""
+    """A request that was not carried out: an event of this number, a subscription or an advertisement of this name.
+
+    It may be later, after `Proceed`, where the broker is `busy`, and when there is room where its disk is `full`; one
+    that is `broken` takes nothing in this life.
+    """
 
     reason: str
-    unadvertised: bool = False
+    kind: Refusal = "refused"
     number: int = 0
-    busy: bool = False
+    name: str = ""
 
 
 class Accepted(Struct, frozen=True, array_like=True, tag=51):
@@ -161,6 +173,7 @@ ClientRequest: TypeAlias = (
     | AdvertiseClient
     | UnadvertiseClient
     | PublishClient
+    | PublishTogether
     | AnnounceClient
     | ForgetClient
     | ReplayClient

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from palio.filters.filter import Filter
-from palio.routing.clients import Answer, ClientRequest
+from palio.routing.clients import Answer, ClientRequest, Refusal
 from palio.routing.messages import EventId, LogPage, Message, Publish
 
 Client: TypeAlias = str
@@ -71,6 +71,7 @@ class NotPersisted(NamedTuple):
 
     token: int
     reason: str
+    kind: Refusal = "refused"
 
 
 class Credit(NamedTuple):

@@ -5,6 +5,10 @@ An event of which its publisher wants to be assured is written down first, and r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
 from palio.errors import PalioError
 from palio.routing.clients import PublishClient, Refused
 from palio.routing.effects import Client, Effect, Reply
@@ -37,20 +41,43 @@ class Entrance:
         self._published.pop(client, None)
 
     def let_in(self, client: Client, request: PublishClient, epoch: int) -> list[Effect]:
-        id = EventId(self._node, self._incarnation, self._sequence + 1)
-        number = self._published.get(client, 0) + 1
-        arrival = Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch, publisher=number))
-        try:
-            content = arrival.event
-            attributes = content.attributes
-        except PalioError as error:
-            return [Reply(client, Refused(str(error), number=request.number))]
-        if self._offers is not None and not is_advertised(self._offers.filters(client), attributes):
-            reason = "its publisher has not advertised events like this one"
-            return [Reply(client, Refused(reason, unadvertised=True, number=request.number))]
-        self._sequence += 1
-        self._published[client] = number
+        arrival = self._arrival(client, request, epoch, 1)
+        refused = self._refusal(client, arrival)
+        if refused is not None:
+            return [Reply(client, replace(refused, number=request.number))]
+        self._count(client, 1)
         if request.confirm:
-            return self._keeping.publish(client, request, arrival.message, content)
+            return self._keeping.publish(client, request, arrival.message, arrival.event)
         dropped = self._events.take(arrival)
         return [] if dropped is None else [dropped]
+
+    def let_in_together(self, client: Client, requests: Sequence[PublishClient], epoch: int) -> list[Effect]:
+        """All of several events, or none; they are of one kind, to be confirmed or not."""
+        arrivals = [self._arrival(client, request, epoch, place) for place, request in enumerate(requests, 1)]
+        for arrival in arrivals:
+            refused = self._refusal(client, arrival)
+            if refused is not None:
+                return [Reply(client, replace(refused, number=request.number)) for request in requests]
+        self._count(client, len(arrivals))
+        if requests[0].confirm:
+            return self._keeping.publish_together(client, requests, [(each.message, each.event) for each in arrivals])
+        return [dropped for arrival in arrivals if (dropped := self._events.take(arrival)) is not None]
+
+    def _arrival(self, client: Client, request: PublishClient, epoch: int, ahead: int) -> Arrival:
+        """The event that is so many ahead of the last one."""
+        id = EventId(self._node, self._incarnation, self._sequence + ahead)
+        number = self._published.get(client, 0) + ahead
+        return Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch, publisher=number))
+
+    def _refusal(self, client: Client, arrival: Arrival) -> Refused | None:
+        try:
+            attributes = arrival.event.attributes
+        except PalioError as error:
+            return Refused(str(error))
+        if self._offers is not None and not is_advertised(self._offers.filters(client), attributes):
+            return Refused("its publisher has not advertised events like this one", "unadvertised")
+        return None
+
+    def _count(self, client: Client, events: int) -> None:
+        self._sequence += events
+        self._published[client] = self._published.get(client, 0) + events

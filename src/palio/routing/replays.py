@@ -9,7 +9,7 @@ that the client hands back. A log that is known of and did not answer is named.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from palio.routing.clients import Past, ReplayClient
 from palio.routing.effects import Client, Effect, Read, ReadDone, Reply, Send
+from palio.routing.gates import Gate, pages_in, pages_out
 from palio.routing.messages import EventId, LogPage, PastEvent, Replay, Replayed
 
 _MOST: Final = 2_000  # events of one log that are looked at for one answer
@@ -38,10 +39,11 @@ class _Question:
 class Replays:
     """The questions under way at one broker."""
 
-    __slots__ = ("_incarnation", "_node", "_questions", "_sequence", "_tokens")
+    __slots__ = ("_gates", "_incarnation", "_node", "_questions", "_sequence", "_tokens")
 
-    def __init__(self, node: int, incarnation: int, tokens: Iterator[int]) -> None:
+    def __init__(self, node: int, incarnation: int, tokens: Iterator[int], gates: Mapping[int, Gate]) -> None:
         self._node = node
+        self._gates = gates
         self._incarnation = incarnation
         self._tokens = tokens
         self._sequence = 0
@@ -63,7 +65,7 @@ class Replays:
         if question is None or link not in question.waiting:
             return []
         question.waiting.remove(link)
-        question.pages += answer.pages
+        question.pages += pages_in(link, answer.pages, self._gates)
         return self._end_if_complete(answer.id, question)
 
     def read(self, done: ReadDone) -> list[Effect]:
@@ -103,7 +105,8 @@ class Replays:
             return []
         del self._questions[id]
         if isinstance(question.asked, int):
-            return [Send((question.asked,), Replayed(id, fitting(question.pages)))]
+            pages = pages_out(question.asked, question.pages, self._gates)
+            return [Send((question.asked,), Replayed(id, fitting(pages)))]
         client, request, logs = question.asked
         return [Reply(client, merged(request, fitting(question.pages), logs))]
 

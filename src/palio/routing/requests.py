@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from palio.routing.clients import (
     AdvertiseClient,
     ClientRequest,
+    Refusal,
     Refused,
     SubscribeClient,
     UnadvertiseClient,
@@ -72,12 +73,16 @@ class Requests:
             self._apply(client, request)
             self._go_on(client)
 
-    def failed(self, token: int, reason: str) -> list[Effect]:
+    def failed(self, token: int, reason: str, kind: Refusal) -> list[Effect]:
         """The disk has not taken it: nothing was asked for, and who asked is told."""
         records = self._writing.pop(token, [])
         for client, _ in records:
             self._go_on(client)
-        return [Reply(client, Refused(reason)) for client, _ in records]
+        return [
+            Reply(client, Refused(reason, kind, name=request.name))
+            for client, request in records
+            if isinstance(request, LASTING)
+        ]
 
     def _go_on(self, client: Client) -> None:
         for further in self._behind.pop(client, ()):

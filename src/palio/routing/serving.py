@@ -15,6 +15,7 @@ from palio.routing.clients import (
     Confirmed,
     ForgetClient,
     PublishClient,
+    PublishTogether,
     Refused,
     ReplayClient,
     SubscribeClient,
@@ -75,8 +76,9 @@ class Serving:
             case UnadvertiseClient():
                 self._tables.unadvertise(client, request.name)
             case PublishClient():
-                epoch = self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
-                return self._entrance.let_in(client, request, epoch)
+                return self._entrance.let_in(client, request, self._epoch)
+            case PublishTogether():
+                return self._entrance.let_in_together(client, request.events, self._epoch)
             case AnnounceClient():
                 said = Announce(request.topic, request.version, request.data)
                 return self._announcing.asked(client, said, self._neighbours.in_use)
@@ -92,6 +94,10 @@ class Serving:
             case ClaimClient():
                 return self._claims.ask(client, request, self._neighbours.in_use)
         return []
+
+    @property
+    def _epoch(self) -> int:
+        return self._neighbours.spanning.epoch if self._neighbours.spanning is not None else 0
 
     def gone(self, client: Client) -> list[ClientRequest]:
         """What a client that left does not ask for any more: all but what is durable."""

@@ -226,7 +226,7 @@ class Network(Brokers):
             [refused, *_] = self._clients.refusals
             self.history.publications = self.history.publications[: -len(published)]
             reason = f"an event at broker {at} was refused: {refused.reason}"
-            raise NotAdvertised(reason) if refused.unadvertised else PalioError(reason)
+            raise NotAdvertised(reason) if refused.kind == "unadvertised" else PalioError(reason)
         return named
 
     def is_confirmed(self, event: Event) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,8 +19,10 @@ from palio.network.gateway.settings import HttpSettings, Persistence
 from palio.network.gateway.sinks import Reply
 from palio.network.gateway.webhooks import asked_to_wait, judge
 from palio.network.security.principals import Principal, unrestricted
+from palio.network.security.tls import ClientTls, ServerTls
 from palio.network.security.tokens import Tokens
 from palio.network.server import Server
+from tests.network.certificates import Authority
 from tests.network.gateway.serving import client_of, serving
 from tests.network.running import run
 
@@ -34,12 +37,22 @@ class RealSink:
 
     answer: Callable[[dict[str, Any]], str] = lambda event: "200 OK"
     agreement: str = AGREES
+    keeps: bool = False
+    connections: int = 0
     asked: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            await self.answer_one(reader, writer)
+            while self.keeps:
+                await self.answer_one(reader, writer)
+        writer.close()
+
+    async def answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         length = next(
             int(line.split(":")[1]) for line in head.split("\r\n") if line.lower().startswith("content-length")
@@ -54,7 +67,6 @@ class RealSink:
             status = self.answer(self.events[-1])
             writer.write(f"HTTP/1.1 {status}\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n".encode())
         await writer.drain()
-        writer.close()
 
     async def have(self, count: int) -> list[int]:
         """The numbers of the events that came, once there are so many."""
@@ -64,10 +76,10 @@ class RealSink:
 
 
 @asynccontextmanager
-async def sink(**options: Any) -> AsyncIterator[RealSink]:
+async def sink(tls: ServerTls | None = None, **options: Any) -> AsyncIterator[RealSink]:
     made = RealSink(**options)
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+    server = await asyncio.start_server(made.serve, "127.0.0.1", 0, ssl=tls and tls.context())
+    made.url = f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
     try:
         yield made
     finally:
@@ -216,6 +228,52 @@ def test_what_is_not_taken_is_sent_again_and_is_a_dead_letter_in_the_end() -> No
     run(test)
 
 
+def test_one_connection_carries_the_events_of_a_sink_that_keeps_it() -> None:
+    async def test() -> None:
+        async with serving(HTTP) as (_, client), sink(keeps=True) as there:
+            await subscribe(client, there.url)
+            for n in range(5):
+                await publish(client, n)
+            assert await there.have(5) == [0, 1, 2, 3, 4]
+            assert there.connections == 2  # the first asked whether it agrees
+
+    run(test)
+
+
+PLAIN = {"credentialtype": "PLAIN", "identifier": "broker", "secret": "open-sesame"}
+TOKEN = {"credentialtype": "ACCESSTOKEN", "accesstoken": "t-o-k-e-n", "accesstokenexpiresutc": "2999-01-01T00:00:00Z"}
+
+
+def test_a_sink_gets_the_credential_that_its_subscriber_gave_and_nobody_else_does(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.sign("sink", ("127.0.0.1",))
+    tls = ServerTls(pair.certificate, pair.key)
+
+    async def test() -> None:
+        trust = ClientTls(authority.certificate)
+        async with serving(HTTP, trust=trust) as (_, client), sink(tls, keeps=True) as there:
+            for n, (given, header) in enumerate(
+                [(PLAIN, "Basic YnJva2VyOm9wZW4tc2VzYW1l"), (TOKEN, "Bearer t-o-k-e-n")]
+            ):
+                made = await subscribe(client, there.url, id=str(n), sinkcredential=given)
+                await publish(client, n)
+                await there.have(n + 1)
+                assert f"Authorization: {header}" in there.requests[n]
+                shown = json.dumps([made, (await client.get("/subscriptions")).json()])
+                assert not [secret for secret in ("open-sesame", "t-o-k-e-n") if secret in shown]
+                await client.delete(f"/subscriptions/{n}")
+            assert not [head for head in there.asked if "Authorization" in head]
+            over = {**TOKEN, "accesstokenexpiresutc": "2001-01-01T00:00:00Z"}
+            await subscribe(client, there.url, id="late", sinkcredential=over)
+            await publish(client, 7)
+            while not (letters := await dead(client)):
+                await asyncio.sleep(0.01)
+            assert "has expired" in letters[0]["reason"]
+            assert len(there.events) == 2
+
+    run(test)
+
+
 def test_a_sink_that_is_gone_ends_its_subscription() -> None:
     async def test() -> None:
         async with serving(HTTP) as (_, client), sink(answer=lambda event: "410 Gone") as there:
@@ -257,6 +315,54 @@ def test_a_subscription_outlives_its_broker_and_is_not_others_to_see(tmp_path: P
     run(test)
 
 
+def test_a_subscription_ends_with_its_owner_and_is_not_that_of_the_next_one_of_that_name(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    root = tokens.add(unrestricted("root"))
+    desk = Principal("desk", may_subscribe=Filter.everything)
+    first = tokens.add(desk)
+
+    async def test() -> None:
+        async with (
+            sink() as there,
+            serving(HTTP, data=tmp_path, watch=0.05) as (server, _),
+            client_of(server, root) as owner,
+            client_of(server, first) as client,
+        ):
+            await subscribe(client, there.url, id="mine")
+            tokens.remove("desk")
+            while (await owner.get("/subscriptions")).json():
+                await asyncio.sleep(0.01)
+            async with client_of(server, tokens.add(desk)) as next_one:
+                while (await next_one.get("/subscriptions")).status_code != 200:
+                    await asyncio.sleep(0.02)
+                await publish(owner, 1)
+                assert (await next_one.get("/subscriptions")).json() == []
+            assert json.loads((tmp_path / "push.json").read_text()) == []
+            assert there.events == []
+
+    run(test)
+
+
+def test_two_who_want_the_same_id_at_the_same_time_do_not_both_get_it(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    one, other = (tokens.add(Principal(name, may_subscribe=Filter.everything)) for name in ("one", "other"))
+
+    async def test() -> None:
+        async with (
+            sink() as there,
+            serving(HTTP, data=tmp_path) as (server, _),
+            client_of(server, one) as first,
+            client_of(server, other) as second,
+        ):
+            body = {"sink": there.url, "protocol": "HTTP", "id": "mine"}
+            answers = await asyncio.gather(*(each.post("/subscriptions", json=body) for each in (first, second)))
+            assert sorted(each.status_code for each in answers) in ([201, 400], [201, 409])
+            held = [len((await each.get("/subscriptions")).json()) for each in (first, second)]
+            assert held == [int(each.status_code == 201) for each in answers]
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -270,6 +376,13 @@ def test_a_subscription_outlives_its_broker_and_is_not_others_to_see(tmp_path: P
         {"sink": "http://a/", "protocol": "HTTP", "protocolsettings": {"headers": {"A b": "c"}}},
         {"sink": "http://a/", "protocol": "HTTP", "protocolsettings": {"method": "DELETE"}},
         {"sink": "file:///etc/passwd", "protocol": "HTTP"},
+        {"sink": "http://a/", "protocol": "HTTP", "sinkcredential": PLAIN},
+        {"sink": "https://a/", "protocol": "HTTP", "sinkcredential": {**PLAIN, "identifier": "a:b"}},
+        {"sink": "https://a/", "protocol": "HTTP", "sinkcredential": {**PLAIN, "secret": "a\r\nB: c"}},
+        {"sink": "https://a/", "protocol": "HTTP", "sinkcredential": {**TOKEN, "accesstokentype": "mac"}},
+        {"sink": "https://a/", "protocol": "HTTP", "sinkcredential": {"credentialtype": "REFRESHTOKEN"}},
+        {"sink": "https://a/", "protocol": "HTTP", "sinkcredential": PLAIN,
+         "protocolsettings": {"headers": {"authorization": "b"}}},
     ],
 )  # fmt: skip
 def test_a_request_that_is_none_is_refused(body: Any) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import InvalidArgument
-from palio.network.gateway.sinks import Reach, Sink, SinkRefused, SinkUnreachable, exchange
+from palio.network.gateway.sinks import Connection, Reach, Sink, SinkRefused, SinkUnreachable, exchange
 from tests.network.running import run
 
 NOWHERE = Reach()
@@ -164,6 +164,46 @@ def test_a_sink_that_never_answers_is_given_up() -> None:
         with pytest.raises(SinkUnreachable, match=r"0\.2 seconds"):
             await exchange(Sink.parse(f"http://127.0.0.1:{port_of(server)}/"), "POST", {}, b"", LOOPBACK, seconds=0.2)
         server.close()
+        await asyncio.sleep(0.05)  # in which the sink notices
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("answer", "connections"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 1),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", 1),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", 3),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 200_000,
+            3,
+        ),  # of which no more than some is read
+    ],
+)
+def test_a_connection_is_kept_where_the_sink_keeps_it(answer: bytes, connections: int) -> None:
+    async def test() -> None:
+        made: list[asyncio.StreamWriter] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            made.append(writer)
+            while await reader.read(65_536):
+                writer.write(answer)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        connection = Connection(Sink.parse(f"http://127.0.0.1:{port_of(server)}/"), LOOPBACK, seconds=5)
+        for _ in range(3):
+            assert (await connection.exchange("POST", {}, b"body")).status == 200
+        assert len(made) == connections
+        made[-1].close()  # which the sink may do at any time
+        await asyncio.sleep(0.05)
+        assert (await connection.exchange("POST", {}, b"body")).status == 200
+        connection.close()
+        server.close()
+        for each in made:
+            each.close()
+        await asyncio.sleep(0.05)
 
     run(test)
 

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from palio import Filter
 from palio.network.gateway.settings import HttpSettings
 from palio.network.security.limits import Limits
-from palio.network.security.principals import Principal
+from palio.network.security.principals import Principal, unrestricted
 from palio.network.security.tokens import Tokens
 from palio.network.server import Server
 from tests.network.gateway.serving import base, bearing, client_of, serving
@@ -163,6 +163,26 @@ def test_a_page_of_another_origin_is_turned_away() -> None:
                     async with talking(server, origin=origin):
                         pass
                 assert refused.value.response.status_code == 403
+
+    run(test)
+
+
+def test_who_is_not_known_yet_may_not_say_much(tmp_path: Path) -> None:
+    token = Tokens(tmp_path).add(unrestricted("root"))
+
+    async def test() -> None:
+        async with serving(data=tmp_path) as (server, _):
+            async with talking(server) as talk:
+                await talk.say("hello", token="x" * 70_000)
+                with pytest.raises(ConnectionClosed) as closed:
+                    await talk.listen()
+                assert closed.value.rcvd is not None
+                assert closed.value.rcvd.code == 1009
+            async with talking(server) as talk:
+                await talk.say("hello", token=token)
+                await talk.hear("welcome")
+                await talk.say("publish", request=1, event={"text": "x" * 70_000})
+                await talk.hear("published")
 
     run(test)
 

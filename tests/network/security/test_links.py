@@ -57,6 +57,24 @@ def test_what_leaves_and_what_comes_in_is_what_was_granted(tmp_path: Path) -> No
     run(test)
 
 
+def test_what_may_not_pass_is_not_told_as_past(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            linked(tmp_path) as (hub, leaf, owner),
+            palio.connect(url(hub), token=owner) as at_hub,
+            palio.connect(url(leaf)) as at_leaf,
+        ):
+            for n, region in ((1, "eu"), (2, "us")):
+                await at_hub.publish({"n": n, "region": region}, confirm=True)
+            for n, public in ((3, True), (4, False)):
+                await at_leaf.publish({"n": n, "public": public}, confirm=True)
+            for client, told in ((at_hub, [1, 2, 3]), (at_leaf, [1, 3, 4])):
+                past = await client.replay("n > 0")
+                assert ([each.event.get("n") for each in past.events], past.missing) == (told, [])
+
+    run(test)
+
+
 def test_a_confirmed_event_that_may_not_pass_is_dealt_with_and_not_sent_for_ever(tmp_path: Path) -> None:
     async def test() -> None:
         async with (

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
+import pytest
+
 import palio
-from palio import PalioError
+from palio import StoreFull
 from palio.network.client.broker import Broker
+from tests.network.gateway.serving import serving
 from tests.network.running import broker, run, url
 
 
@@ -15,8 +19,8 @@ async def publish_until_refused(client: Broker) -> int:
     for confirmed in range(100):
         try:
             await client.publish({"n": confirmed, "note": "x" * 50_000}, confirm=True)
-        except PalioError as refused:
-            assert "no room left" in str(refused)
+        except StoreFull as full:
+            assert str(full) == "the broker: there is no room left for the store"
             return confirmed
     raise AssertionError("there is always room")
 
@@ -35,5 +39,40 @@ def test_a_full_disk_is_an_error_to_publishers_and_nothing_else_stops(tmp_path: 
             assert received == [*range(confirmed), 1_000]
             assert server.store.log.bounds() == (1, confirmed + 1)
             await client.publish({"n": 2_000}, confirm=True)  # which is small, and finds room
+
+    run(test)
+
+
+def test_a_full_disk_is_named_over_http(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with serving(data=tmp_path, keeping={"disk_bytes": 600_000}) as (_, client):
+            for _ in range(30):
+                answer = await client.post("/events", json={"note": "x" * 50_000})
+                if answer.status_code != 200:
+                    break
+            assert (answer.status_code, answer.json()["title"]) == (507, "store full")
+            assert str(tmp_path) not in answer.text
+
+    run(test)
+
+
+def test_whoever_subscribes_durably_is_told_that_the_disk_is_full(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            broker(data=tmp_path, keeping={"disk_bytes": 600_000}) as server,
+            palio.connect(url(server)) as client,
+        ):
+            condition = f"note = '{'x' * 15_000}'"
+
+            async def subscribe_for_ever() -> None:
+                for number in count():
+                    async with client.subscribe(condition, durable=f"d{number}"):
+                        pass
+
+            with pytest.raises(StoreFull):
+                await subscribe_for_ever()
+            async with client.subscribe("n >= 0") as events:  # which needs no disk
+                await client.publish({"n": 1})
+                assert (await anext(events)).get("n") == 1
 
     run(test)

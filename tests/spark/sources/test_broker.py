@@ -14,9 +14,11 @@ from pyspark.sql.types import (
     DateType,
     DayTimeIntervalType,
     DecimalType,
+    LongType,
     MapType,
     StringType,
     StructType,
+    TimestampType,
 )
 
 from palio import Event, connect_blocking
@@ -131,6 +133,13 @@ def test_a_type_that_no_event_has_is_refused_by_the_name_of_its_column() -> None
     assert arrow_schema(nested).types == [pa.list_(pa.decimal128(10, 2)), pa.map_(pa.string(), pa.date32())]
     with pytest.raises(PipelineError, match="a column 'i' of type interval"):
         arrow_schema(StructType().add("i", DayTimeIntervalType()))
+
+
+def test_a_column_of_the_source_keeps_its_type() -> None:
+    own = StructType().add("id", StringType()).add("time", TimestampType()).add("price", LongType())
+    PalioSource({}).reader(own)
+    with pytest.raises(PipelineError, match="id is what the source itself says of an event, a string, not a int64"):
+        PalioSource({}).reader(StructType().add("id", LongType()))
 
 
 def test_a_broker_or_a_condition_that_is_wrong_is_named() -> None:

@@ -156,6 +156,10 @@ class BlockingBroker:
     def address(self) -> str:
         return self._broker.address
 
+    @property
+    def events_per_second(self) -> float:
+        return self._broker.events_per_second
+
     def subscribe(
         self,
         where: str | Filter,

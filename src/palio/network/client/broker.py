@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from itertools import count
-from typing import Any, TypeAlias, TypeVar
+from math import inf
+from typing import Any, TypeAlias
 
 from palio.errors import ConnectionFailed, InvalidArgument, LivesElsewhere, PalioError
 from palio.events import Event
@@ -17,6 +17,7 @@ from palio.network import protocol
 from palio.network.addresses import Address
 from palio.network.client.connection import Connection, error_of
 from palio.network.client.log import LogPage, PastPage, past_page, read_page, seconds_of
+from palio.network.client.pacing import Pace, publish_each
 from palio.network.client.subscription import Subscription
 from palio.network.protocol import (
     Advertise,
@@ -37,7 +38,6 @@ from palio.network.protocol import (
 from palio.routing import codec
 from palio.routing.clients import Confirm
 
-_Item = TypeVar("_Item")
 _Event: TypeAlias = Event | Mapping[str, Any] | str | bytes
 
 
@@ -51,6 +51,7 @@ class Broker:
         self._names = count(1)
         self._homes: dict[str, Broker] = {}  # other brokers, at which durable subscriptions live
         self._window: asyncio.Semaphore | None = None
+        self._pace: Pace | None = None
         self._refused: PalioError | None = None
         connection.heard = self._heard
         connection.again = self._again
@@ -59,6 +60,8 @@ class Broker:
     async def open(self) -> None:
         await self.connection.open()
         self._window = asyncio.Semaphore(self.connection.window)
+        assert self.connection.welcome is not None
+        self._pace = Pace(self.connection.welcome)
 
     async def close(self) -> None:
         for home in self._homes.values():
@@ -86,6 +89,11 @@ class Broker:
     @property
     def address(self) -> str:
         return str(self.connection.address)
+
+    @property
+    def events_per_second(self) -> float:
+        """How many events this client may publish in a second; infinite where there is no bound."""
+        return inf if self.connection.welcome is None else self.connection.welcome.events_per_second
 
     def subscribe(
         self,
@@ -157,39 +165,12 @@ class Broker:
     ) -> int:
         """Publish events one after the other, and say how many; confirmations are not waited for one by one.
 
+        Where the broker takes only so many in a second (`events_per_second`), this goes no faster.
         `show` is called with how many are done. Where `events` itself fails, those before are published first.
         """
-        waiting: deque[asyncio.Task[None]] = deque()
-        source, failure = _each(events), None
-        done = 0
-        try:
-            while True:
-                try:
-                    event = await anext(source)
-                except StopAsyncIteration:
-                    break
-                except Exception as error:  # whatever it is, it is raised when all before it is done
-                    failure = error
-                    break
-                if confirm:
-                    waiting.append(asyncio.ensure_future(self.publish(event, confirm=True)))
-                else:
-                    await self.publish(event)
-                while (waiting and waiting[0].done()) or len(waiting) >= self.connection.window:
-                    await waiting.popleft()
-                    done += 1
-                done += not confirm
-                show(done)
-            while waiting:
-                await waiting.popleft()
-                done += 1
-                show(done)
-        finally:
-            for each in waiting:
-                each.cancel()
-        if failure is not None:
-            raise failure
-        return done
+        assert self._pace is not None
+        publish = partial(self.publish, confirm=confirm)
+        return await publish_each(events, publish, self._pace, self.connection.window if confirm else 0, show)
 
     async def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
         """Say what this program is going to publish."""
@@ -287,12 +268,3 @@ class Broker:
 
 def _advertise(name: str, offered: Filter, number: int) -> Advertise:
     return Advertise(number, name, offered)
-
-
-async def _each(items: Iterable[_Item] | AsyncIterable[_Item]) -> AsyncIterator[_Item]:
-    if isinstance(items, AsyncIterable):
-        async for item in items:
-            yield item
-    else:
-        for item in items:
-            yield item

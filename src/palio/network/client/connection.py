@@ -21,6 +21,7 @@ from palio.errors import (
     NotPermitted,
     PalioError,
     Refused,
+    StoreError,
     StoreFull,
     WireError,
 )
@@ -331,6 +332,8 @@ def error_of(kind: Failure, reason: str) -> PalioError:
             return _told(LimitReached, reason)
         case "full":
             return _told(StoreFull, reason)
+        case "broken":
+            return _told(StoreError, reason)
         case "wire":
             return WireError(reason)
         case "away":

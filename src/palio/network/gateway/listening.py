@@ -18,7 +18,10 @@ import h11
 import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
 
+from palio.network.greeting import FIRST_FRAME
 from palio.network.security.limits import Limits
 
 _POLITELY: Final = 64  # connections beyond the limit that are told so; all further ones are cut off
@@ -59,6 +62,28 @@ def protocol_with(seconds: float, connections: int) -> type[H11Protocol]:
     return Timely
 
 
+class Wary(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, of which a message is short until `widen`, in the state of its scope, is called."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, {**app_state, "widen": self._widen}, _loop)
+        self._bound(FIRST_FRAME)
+
+    def _widen(self) -> None:
+        self._bound(self.config.ws_max_size)
+
+    def _bound(self, most: int) -> None:
+        # Before its version 16, the package `websockets` has one name for the bound of a message and of its parts.
+        name = "max_message_size" if hasattr(self.conn, "max_message_size") else "max_size"
+        setattr(self.conn, name, min(most, self.config.ws_max_size))
+
+
 class Listener(uvicorn.Server):
     """uvicorn in a loop that is somebody else's, and whose signals are."""
 
@@ -83,7 +108,7 @@ def listener(app: ASGIApp, limits: Limits, tls: ssl.SSLContext | None) -> Listen
         app,
         loop="none",
         http=protocol_with(limits.handshake_seconds, limits.connections + _POLITELY),
-        ws="websockets-sansio",
+        ws=Wary,
         ws_max_size=limits.frame_bytes,
         ws_per_message_deflate=False,
         lifespan="off",

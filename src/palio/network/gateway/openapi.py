@@ -256,6 +256,7 @@ def _subscription() -> _Json:
                 "additionalProperties": False,
                 "properties": {"where": {"type": "string"}, "language": {"type": "string"}},
             },
+            "sinkcredential": {"oneOf": [_plain_credential(), _token_credential()]},
             "protocolsettings": {
                 "type": "object",
                 "additionalProperties": False,
@@ -265,6 +266,23 @@ def _subscription() -> _Json:
                 },
             },
         },
+    }
+
+
+def _plain_credential() -> _Json:
+    return _credential("PLAIN", identifier={"type": "string"}, secret={"type": "string"})
+
+
+def _token_credential() -> _Json:
+    token, time = {"type": "string"}, {"type": "string", "format": "date-time"}
+    return _credential("ACCESSTOKEN", accesstoken=token, accesstokenexpiresutc=time)
+
+
+def _credential(kind: str, **parts: _Json) -> _Json:
+    return {
+        "type": "object",
+        "required": ["credentialtype", *parts],
+        "properties": {"credentialtype": {"type": "string", "const": kind}, **parts},
     }
 
 

@@ -53,6 +53,7 @@ _STATUS: Final[tuple[tuple[type[PalioError], int], ...]] = (
 _LIMIT_STATUS: Final = {
     "frame_bytes": 413,
     "batch_events": 413,
+    "burst_events": 413,
     "event_bytes": 413,
     "filter_bytes": 413,
     "filter_conjunctions": 422,

@@ -1,17 +1,20 @@
 """How do events get in? Each publisher has one session, for as long as it publishes now and then.
 
-Opening a session for every request would cost more than the event in it. A request is answered when all of its events
-are confirmed, or at once where it says `Prefer: respond-async` (RFC 7240 §4.1).
+Opening a session for every request would cost more than the event in it. An event that is sent again, in another
+session or another life of the broker, is known by the principal, its source and its id. A request is answered when all
+of its events are confirmed, or at once where it says `Prefer: respond-async` (RFC 7240 §4.1).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from palio.errors import PalioError
 from palio.events import Event
+from palio.network.publishing import Answered, waiter
 from palio.network.security.grants import published_by
 from palio.network.security.principals import Principal
 from palio.routing import codec
@@ -30,39 +33,32 @@ class Publisher:
         self.session = session
         self.used = 0.0
         self.under_way = 0
-        self._window = asyncio.Semaphore(window)
+        self._window = window
+        self._waiting = 0  # events that are not confirmed
+        self._turn = asyncio.Lock()
+        self._room = asyncio.Event()
 
     async def publish(self, events: Sequence[Event], *, confirmed: bool) -> None:
-        """Publish events in their order; the first failure of one of them is raised when all are answered."""
+        """Publish events in their order, all or none; why none is published is raised when all are answered."""
         bodies = [codec.encode_event(event) for event in events]
         if not confirmed:
-            for body in bodies:
-                self.session.submit(body)
+            self.session.submit_together(bodies)
             return
-        answers = [await self._submit(body) for body in bodies]
-        for outcome in await asyncio.gather(*answers, return_exceptions=True):
+        async with self._turn:
+            while self._waiting and self._waiting + len(bodies) > self._window:
+                self._room.clear()
+                await self._room.wait()
+            waiters = [waiter() for _ in bodies]
+            self.session.submit_together(bodies, [partial(self._answered, answered) for _, answered in waiters])
+            self._waiting += len(bodies)
+        for outcome in await asyncio.gather(*(done for done, _ in waiters), return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
 
-    async def _submit(self, body: bytes) -> asyncio.Future[None]:
-        """Hand one event over, and wait for nothing but room: what is handed over together is matched together."""
-        await self._window.acquire()
-        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def answered(error: PalioError | None) -> None:
-            self._window.release()
-            if answer.cancelled():
-                return
-            if error is None:
-                answer.set_result(None)
-            else:
-                answer.set_exception(error)
-
-        try:
-            self.session.submit(body, b"", answered)
-        except PalioError as error:
-            answered(error)
-        return answer
+    def _answered(self, answered: Answered, error: PalioError | None) -> None:
+        self._waiting -= 1
+        self._room.set()
+        answered(error)
 
 
 class Publishers:
@@ -76,7 +72,6 @@ class Publishers:
         """Publish all events or none: what may not be published is found before any of them is."""
         permitted = [published_by(principal, event) for event in events]
         publisher = self._of(principal)
-        publisher.session.reserve(len(permitted))
         publisher.under_way += 1
         try:
             await publisher.publish(permitted, confirmed=confirmed)
@@ -88,7 +83,7 @@ class Publishers:
         self._leave_idle()
         publisher = self._there.get(principal)
         if publisher is None:
-            session = self._server.open_session(principal, "http")
+            session = self._server.open_session(principal, "http", publisher="http")
             publisher = self._there[principal] = Publisher(session, self._server.settings.flow.window)
         publisher.used = self._now()
         return publisher

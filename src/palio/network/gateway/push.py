@@ -10,24 +10,29 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
+from datetime import UTC, datetime
 from random import Random
+from typing import Final
 
 from palio.errors import PalioError
 from palio.network.gateway.cloudevents import STRUCTURED, write_cloudevent
 from palio.network.gateway.requests import SubscriptionRequest
 from palio.network.gateway.settings import Persistence
-from palio.network.gateway.sinks import Reach, Sink, SinkRefused, SinkUnreachable, exchange
+from palio.network.gateway.sinks import Connection, Reach, Sink, SinkRefused, SinkUnreachable
 from palio.network.gateway.webhooks import Verdict, asked_to_wait, judge
 from palio.network.security.limits import Rate
 from palio.network.sessions import Delivered, Session
 from palio.routing import codec
 
+_IDLE: Final = 30.0  # seconds without an event after which a connection is not kept
 log = logging.getLogger("palio.push")
 
 
 def headers_of(request: SubscriptionRequest) -> dict[str, str]:
-    """The headers with which events of a subscription are sent."""
-    return {**request.protocolsettings.headers, "Content-Type": STRUCTURED}
+    """The headers with which events of a subscription are sent now; SinkUnreachable where its credential is over."""
+    credential = request.sinkcredential
+    shown = {} if credential is None else credential.headers(datetime.now(UTC))
+    return {**request.protocolsettings.headers, **shown, "Content-Type": STRUCTURED}
 
 
 class Pusher:
@@ -47,22 +52,33 @@ class Pusher:
         """`bury` gets the reason and the data of what was not taken; `per_minute` is what the sink asked for."""
         self._session = session
         self._sink = Sink.parse(request.sink)
-        self._headers = headers_of(request)
-        self._reach = reach
+        self._request = request
+        self._connection = Connection(self._sink, reach, seconds=persistence.seconds, tls=tls)
         self._persistence = persistence
         self._bury = bury
-        self._tls = tls
         self._random = Random()
         self._now = asyncio.get_running_loop().time
         self._rate = None if per_minute is None else Rate(per_minute / 60, max(1.0, per_minute / 60), self._now())
 
     async def run(self) -> PalioError | None:
         """Push until the session ends, or the sink is gone for good; why it ended."""
-        while batch := await self._session.next_batch():
-            for each in batch:
-                if await self._push(each) == "gone":
-                    return SinkRefused(f"{self._sink.authority} is gone")
+        try:
+            while batch := await self._next_batch():
+                for each in batch:
+                    if await self._push(each) == "gone":
+                        return SinkRefused(f"{self._sink.authority} is gone")
+        finally:
+            self._connection.close()
         return self._session.failure
+
+    async def _next_batch(self) -> list[Delivered]:
+        """Events to push; while there are none for long, nothing is kept open."""
+        try:
+            async with asyncio.timeout(_IDLE):
+                return await self._session.next_batch()
+        except TimeoutError:
+            self._connection.close()
+            return await self._session.next_batch()
 
     async def _push(self, delivered: Delivered) -> Verdict:
         """Send one event until it is taken, or will not be."""
@@ -87,9 +103,7 @@ class Pusher:
             while not self._rate.take(1, self._now()):
                 await asyncio.sleep(self._rate.wait(1, self._now()))
         try:
-            reply = await exchange(
-                self._sink, "POST", self._headers, body, self._reach, seconds=self._persistence.seconds, tls=self._tls
-            )
+            reply = await self._connection.exchange("POST", headers_of(self._request), body)
         except (SinkRefused, SinkUnreachable) as error:
             return "again", str(error), 0.0
         return judge(reply), f"{self._sink.authority} answered {reply.status}", asked_to_wait(reply)

@@ -9,6 +9,7 @@ import msgspec
 from palio.errors import InvalidArgument
 from palio.events.json import parse_value
 from palio.filters.filter import Filter
+from palio.network.gateway.credentials import SinkCredential
 from palio.network.gateway.sinks import Sink
 from palio.network.security.limits import Limits, check_condition
 
@@ -44,6 +45,7 @@ class SubscriptionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     config: Config = Config()
     filters: tuple[dict[str, Any], ...] = ()
     protocolsettings: HttpSettings = HttpSettings()
+    sinkcredential: SinkCredential | None = None
 
     def wanted(self, limits: Limits) -> Filter:
         """All that it asks of an event; ParseError where a part of it cannot be read."""
@@ -62,6 +64,8 @@ class SubscriptionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         shown: dict[str, Any] = msgspec.to_builtins(self)
         if self.protocolsettings.headers:
             shown["protocolsettings"]["headers"] = dict.fromkeys(self.protocolsettings.headers, "…")
+        if self.sinkcredential is not None:
+            shown["sinkcredential"] = self.sinkcredential.shown()
         return {**shown, "id": id}
 
 
@@ -76,7 +80,9 @@ def read_request(body: bytes, limits: Limits) -> SubscriptionRequest:
         raise InvalidArgument("not a subscription: types names at least one, or is left out - at `$.types`")
     if request.id is not None:
         check_subscription_name(request.id)
-    Sink.parse(request.sink)
+    sink = Sink.parse(request.sink)
+    if request.sinkcredential is not None:
+        request.sinkcredential.check(sink, request.protocolsettings.headers)
     _check_headers(request.protocolsettings.headers)
     return request
 

@@ -2,8 +2,8 @@
 
 A subscriber names a sink, and the broker, which stands inside somebody's network, sends requests to it. So the name is
 resolved here, the address that came out is judged, and that very address is connected to: nothing is resolved a second
-time, when the answer could be another one. Redirects are not followed, no proxy of the environment is used, and no more
-of an answer is read than is needed. One connection carries one event: sinks are many and slow, events for each are few.
+time, when the answer could be another one. Redirects are not followed, no proxy of the environment is used, and of an
+answer no more is read than a bound. A connection is kept from one event to the next, and closed after a while without.
 """
 
 from __future__ import annotations
@@ -110,6 +110,92 @@ class Reach:
         raise SinkRefused(f"{sink.host} is no public address; the broker's owner can allow its network")
 
 
+class Connection:
+    """The way to one sink. What connects both is kept between requests, for as long as the sink likes."""
+
+    def __init__(self, sink: Sink, reach: Reach, *, seconds: float, tls: ssl.SSLContext | None = None) -> None:
+        """`seconds` bounds each exchange."""
+        self._sink = sink
+        self._reach = reach
+        self._seconds = seconds
+        self._context = (tls or ssl.create_default_context()) if sink.is_secure else None
+        self._open: _Open | None = None
+
+    async def exchange(self, method: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        """Send one request and read its answer, within a time; SinkRefused or SinkUnreachable where that fails."""
+        sink = self._sink
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._exchange(method, headers, body)
+        except TimeoutError:
+            self.close()
+            raise SinkUnreachable(f"{sink.authority} did not answer in {self._seconds:g} seconds") from None
+        except (OSError, h11.ProtocolError, EOFError) as error:
+            self.close()
+            raise SinkUnreachable(f"{sink.authority} cannot be reached: {error}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    async def _exchange(self, method: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        if self._open is not None:
+            # A sink may have closed what was kept just when it was used again: then it has seen nothing of this.
+            with contextlib.suppress(OSError, h11.ProtocolError, EOFError):
+                return await self._converse(self._open, method, headers, body)
+            self.close()
+        address = await self._reach.resolve(self._sink)
+        reader, writer = await asyncio.open_connection(
+            address, self._sink.port, ssl=self._context, server_hostname=self._sink.host if self._context else None
+        )
+        self._open = _Open(reader, writer, h11.Connection(h11.CLIENT, _LONGEST_ANSWER))
+        return await self._converse(self._open, method, headers, body)
+
+    async def _converse(self, over: _Open, method: str, headers: Mapping[str, str], body: bytes) -> Reply:
+        own = {"Host": self._sink.authority, "User-Agent": "palio", "Content-Length": str(len(body))}
+        request = h11.Request(method=method, target=self._sink.target, headers=list({**headers, **own}.items()))
+        for part in (request, h11.Data(data=body), h11.EndOfMessage()):
+            over.writer.write(over.state.send(part) or b"")
+        await over.writer.drain()
+        reply, left = None, _LONGEST_ANSWER
+        while True:
+            event = over.state.next_event()
+            if event is h11.NEED_DATA:
+                over.state.receive_data(await over.reader.read(16 * 1024))
+            elif isinstance(event, h11.Response):
+                answered = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in event.headers}
+                reply = Reply(event.status_code, answered)
+            elif isinstance(event, h11.Data) and reply is not None:
+                left -= len(event.data)
+                if left < 0:  # nobody needs to hear more than that
+                    self.close()
+                    return reply
+            elif isinstance(event, h11.EndOfMessage) and reply is not None:
+                self._keep(over)
+                return reply
+            elif not isinstance(event, h11.InformationalResponse):
+                raise EOFError("it closed the connection without an answer")
+
+    def _keep(self, over: _Open) -> None:
+        """Use what connects both once more, if the sink has not said that it will close it."""
+        if over.state.our_state is h11.DONE and over.state.their_state is h11.DONE:
+            over.state.start_next_cycle()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Keep nothing; the next request connects anew."""
+        over, self._open = self._open, None
+        if over is not None:
+            over.writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    state: h11.Connection
+
+
 async def exchange(
     sink: Sink,
     method: str,
@@ -120,46 +206,10 @@ async def exchange(
     seconds: float,
     tls: ssl.SSLContext | None = None,
 ) -> Reply:
-    """Send one request to a sink and read the head of its answer, within a time."""
-    context = (tls or ssl.create_default_context()) if sink.is_secure else None
+    """Send one request to a sink that gets no other, and read its answer."""
+    connection = Connection(sink, reach, seconds=seconds, tls=tls)
     try:
-        async with asyncio.timeout(seconds):
-            address = await reach.resolve(sink)
-            reader, writer = await asyncio.open_connection(
-                address, sink.port, ssl=context, server_hostname=sink.host if context else None
-            )
-            try:
-                return await _converse(reader, writer, sink, method, headers, body)
-            finally:
-                writer.close()
-                with contextlib.suppress(OSError, asyncio.CancelledError):
-                    await writer.wait_closed()
-    except TimeoutError:
-        raise SinkUnreachable(f"{sink.authority} did not answer in {seconds:g} seconds") from None
-    except (OSError, h11.ProtocolError, EOFError) as error:
-        raise SinkUnreachable(f"{sink.authority} cannot be reached: {error}") from None
-
-
-async def _converse(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    sink: Sink,
-    method: str,
-    headers: Mapping[str, str],
-    body: bytes,
-) -> Reply:
-    connection = h11.Connection(h11.CLIENT, _LONGEST_ANSWER)
-    own = {"Host": sink.authority, "User-Agent": "palio", "Connection": "close", "Content-Length": str(len(body))}
-    request = h11.Request(method=method, target=sink.target, headers=list({**headers, **own}.items()))
-    for part in (request, h11.Data(data=body), h11.EndOfMessage()):
-        writer.write(connection.send(part) or b"")
-    await writer.drain()
-    while True:
-        event = connection.next_event()
-        if event is h11.NEED_DATA:
-            connection.receive_data(await reader.read(16 * 1024))
-        elif isinstance(event, h11.Response):
-            answered = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in event.headers}
-            return Reply(event.status_code, answered)
-        elif not isinstance(event, h11.InformationalResponse):
-            raise EOFError("it closed the connection without an answer")
+        return await connection.exchange(method, {**headers, "Connection": "close"}, body)
+    finally:
+        connection.close()
+        await asyncio.sleep(0)  # which closes it

@@ -19,6 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from palio.errors import (
+    AuthenticationFailed,
     DuplicateSubscription,
     InputError,
     InvalidArgument,
@@ -110,15 +111,15 @@ class PushSubscriptions:
         most = self._server.settings.limits.subscriptions_per_principal
         if sum(each.owner == principal.name for each in self._kept.values()) >= most:
             raise LimitReached("subscriptions_per_principal", most, f"{principal.name} has enough of them")
-        await self._keep(id, request, principal)
+        await self._keep(id, request, principal, before=None)
         return request.to_dict(id)
 
     async def replace(self, id: str, request: SubscriptionRequest, principal: Principal) -> dict[str, Any]:
         """Another subscription in the place of one."""
-        self._find_own(id, principal)
+        before = self._find_own(id, principal)
         if request.id not in (None, id):
             raise InvalidArgument("the id of a subscription cannot be changed - at `$.id`")
-        await self._keep(id, request, principal)
+        await self._keep(id, request, principal, before)
         return request.to_dict(id)
 
     async def delete(self, id: str, principal: Principal) -> None:
@@ -141,7 +142,8 @@ class PushSubscriptions:
         if judge(reply) != "done":
             raise SinkRefused(f"{sink.authority} answered {reply.status}")
 
-    async def _keep(self, id: str, request: SubscriptionRequest, principal: Principal) -> None:
+    async def _keep(self, id: str, request: SubscriptionRequest, principal: Principal, before: Kept | None) -> None:
+        """Keep a subscription in the place of the one before, unless somebody else was faster."""
         limits = self._server.settings.limits
         await self._server.host.beside(lambda: effective(request.wanted(limits), principal, limits))
         persistence = self._settings.persistence
@@ -151,6 +153,8 @@ class PushSubscriptions:
             )
         except PalioError as error:
             raise SinkRefused(str(error)) from None
+        if self._kept.get(id) is not before:
+            raise DuplicateSubscription(id)
         await self._end(id)
         self._kept[id] = Kept(id, principal.name, request, per_minute)
         self._write()
@@ -184,10 +188,18 @@ class PushSubscriptions:
                 reason = error
             stands.set()
             log.warning("push stopped", extra={"subscription": kept.id, "reason": str(reason)})
-            if isinstance(reason, SinkRefused):
+            if isinstance(reason, SinkRefused) or not self._has_owner(kept):
                 self._drop(kept.id)
                 return
             await asyncio.sleep(self._settings.persistence.longest_wait)
+
+    def _has_owner(self, kept: Kept) -> bool:
+        """Whether there is its owner; whoever gets the same name later must not find its sink served."""
+        try:
+            self._server.door.find(kept.owner)
+        except AuthenticationFailed:
+            return False
+        return True
 
     async def _push_for(self, principal: Principal, kept: Kept, stands: asyncio.Event) -> PalioError | None:
         session = self._server.open_session(principal, "push")

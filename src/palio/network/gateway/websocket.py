@@ -94,6 +94,7 @@ class Conversation:
             await self._tell("problem", problem=describe(reason))
             await self._close(UNAUTHENTICATED)
             return
+        self._socket.state.widen()
         writing = asyncio.create_task(self._write(session))
         try:
             await self._tell("welcome", principal=principal.name, node=str(self._server.node))

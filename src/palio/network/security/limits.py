@@ -128,12 +128,16 @@ class Rate:
 
     def take(self, amount: float, now: float) -> bool:
         """Whether so many may happen now; if not, none is taken."""
-        self._left = min(self._burst, self._left + max(0.0, now - self._at) * self._per_second)
+        self._left = self.left(now)
         self._at = max(now, self._at)
         if amount > self._left + 1e-9:  # what is a tenth of ten, added up, is a little less than one
             return False
         self._left -= amount
         return True
+
+    def left(self, now: float) -> float:
+        """How many may happen now."""
+        return min(self._burst, self._left + max(0.0, now - self._at) * self._per_second)
 
     def wait(self, amount: float, now: float) -> float:
         """Seconds until so many could happen; infinite where they are more than a burst."""

@@ -30,10 +30,20 @@ class Shares:
         """Whether publishing is bounded at all."""
         return self._limits.events_per_second != inf
 
+    def left(self, who: str) -> float:
+        """How many events somebody may publish at once."""
+        rate = self._rates.get(who)
+        if not self.has_rate:
+            return inf
+        return self._limits.burst_events if rate is None else rate.left(self._now())
+
     def publish(self, who: str, events: int) -> None:
         """Somebody is about to publish so many events; LimitReached where that is too fast."""
         if not self.has_rate:
             return
+        if events > self._limits.burst_events:
+            most = self._limits.burst_events
+            raise LimitReached("burst_events", most, f"{events:,} events at once are never let in")
         now = self._now()
         rate = self._rates.get(who)
         if rate is None:

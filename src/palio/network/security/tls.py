@@ -59,6 +59,14 @@ class ClientTls:
             _load(context.load_cert_chain, self.certificate, self.key or self.certificate)
         return context
 
+    def also(self) -> ssl.SSLContext:
+        """For servers that anybody runs: the authority is trusted beside what the system trusts, and nothing shown."""
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+        _harden(context)
+        if self.authority is not None:
+            _load(context.load_verify_locations, self.authority)
+        return context
+
 
 def _harden(context: ssl.SSLContext) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2

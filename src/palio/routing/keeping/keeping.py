@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from palio.events import Event
-from palio.routing.clients import PublishClient
+from palio.routing.clients import PublishClient, Refusal
 from palio.routing.effects import (
     Client,
     Effect,
@@ -144,10 +144,18 @@ class Keeping:
         """Somebody wants to be assured of an event."""
         self.stirs = True
         self._become(LOG)
-        publisher = request.publisher or client
-        who = identity(publisher, content)
-        logged = Logged(msgspec.structs.replace(event, kept=Kept(who, 0)), publisher, published(who))
-        return self._log.publish(client, request.number, logged, who, self.missing)
+        return self._log.publish(client, request.number, _logged(client, request, event, content), self.missing)
+
+    def publish_together(
+        self, client: Client, requests: Sequence[PublishClient], events: Sequence[tuple[Publish, Event]]
+    ) -> list[Effect]:
+        """Somebody wants to be assured of several events, all or none."""
+        self.stirs = True
+        self._become(LOG)
+        logged = [
+            (request.number, _logged(client, request, *event)) for request, event in zip(requests, events, strict=True)
+        ]
+        return self._log.publish_together(client, logged, self.missing)
 
     def standing_of(self, broker: int) -> int | None:
         """What was last heard of a broker that is waited for."""
@@ -245,7 +253,7 @@ class Keeping:
                     self._attempts.written(id, attempt)
         return effects
 
-    def failed(self, token: int, reason: str) -> list[Effect]:
+    def failed(self, token: int, reason: str, kind: Refusal) -> list[Effect]:
         """The disk has no room, or worse."""
         effects: list[Effect] = []
         records = self._writing.pop(token, [])
@@ -256,7 +264,7 @@ class Keeping:
         for record in records:
             self.stirs = True
             if isinstance(record, Logged):
-                effects += self._log.failed(record, reason)
+                effects += self._log.failed(record, reason, kind)
             elif isinstance(record, Home):
                 self.awaited.write_again(record)
             elif isinstance(record, Queued):
@@ -310,3 +318,9 @@ class Keeping:
 
 def _event_of(record: Entry) -> EventId | None:
     return record.event.id if isinstance(record, Queued) else None
+
+
+def _logged(client: Client, request: PublishClient, event: Publish, content: Event) -> Logged:
+    publisher = request.publisher or client
+    who = identity(publisher, content)
+    return Logged(msgspec.structs.replace(event, kept=Kept(who, 0)), publisher, published(who))

@@ -7,9 +7,9 @@ are events that are not finished: what exceeds that is refused for now, so that 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from palio.routing.clients import Accepted, Proceed, Refused
+from palio.routing.clients import Accepted, Proceed, Refusal, Refused
 from palio.routing.effects import Client, Effect, Finished, Logged, Reply
 from palio.routing.keeping.window import Window
 from palio.routing.messages import EventId, Kept, Key, Publish
@@ -56,19 +56,39 @@ class Log:
     def has_held(self) -> bool:
         return bool(self._held)
 
-    def publish(self, client: Client, number: int, logged: Logged, identity: Key, missing: list[int]) -> list[Effect]:
+    def publish(self, client: Client, number: int, logged: Logged, missing: list[int]) -> list[Effect]:
         """Somebody wants to be assured of an event; `missing` are the brokers that are waited for."""
-        confirming = self._confirming.get(identity)
+        is_new = logged.key[1:] not in self._confirming and logged.key not in self._seen
+        if is_new and self._is_busy_for(client):
+            return self._refuse(client, number, missing)
+        return self._take(client, number, logged)
+
+    def publish_together(
+        self, client: Client, events: Sequence[tuple[int, Logged]], missing: list[int]
+    ) -> list[Effect]:
+        """Somebody wants to be assured of several events, all or none. They are let in where one of them could be, so
+        that many find room as soon as one does, and the bound is exceeded by the others."""
+        if self._is_busy_for(client):
+            return self._refuse(client, events[0][0], missing)
+        return [effect for number, logged in events for effect in self._take(client, number, logged)]
+
+    def _is_busy_for(self, client: Client) -> bool:
+        # Who was refused is refused until it is told to proceed: what it sends meanwhile must not overtake.
+        return client in self._refused or len(self) >= self._bound
+
+    def _refuse(self, client: Client, number: int, missing: list[int]) -> list[Effect]:
+        self._refused[client] = None
+        return [Reply(client, Refused(self._reason(missing), "busy", number))]
+
+    def _take(self, client: Client, number: int, logged: Logged) -> list[Effect]:
+        """An event that is here already is not written again; whoever asked is assured with the first."""
+        confirming = self._confirming.get(logged.key[1:])
         if confirming is not None:
             confirming.append((client, number))
             return []
         if logged.key in self._seen:
             return [Reply(client, Accepted(number))]
-        # Who was refused is refused until it is told to proceed: what it sends meanwhile must not overtake.
-        if client in self._refused or len(self) >= self._bound:
-            self._refused[client] = None
-            return [Reply(client, Refused(self._reason(missing), busy=True, number=number))]
-        self._confirming[identity] = [(client, number)]
+        self._confirming[logged.key[1:]] = [(client, number)]
         self._unwritten.append(logged)
         return []
 
@@ -87,10 +107,10 @@ class Log:
         self._ready.append(event.id)
         return [Reply(client, Accepted(number)) for client, number in self._confirming.pop(identity, ())]
 
-    def failed(self, logged: Logged, reason: str) -> list[Effect]:
+    def failed(self, logged: Logged, reason: str, kind: Refusal) -> list[Effect]:
         """An event could not be written."""
         asked = self._confirming.pop(logged.key[1:], ())
-        return [Reply(client, Refused(reason, number=number)) for client, number in asked]
+        return [Reply(client, Refused(reason, kind, number)) for client, number in asked]
 
     def attempts(self) -> Iterator[Publish]:
         """What is to be routed now."""

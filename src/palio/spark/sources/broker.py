@@ -43,6 +43,15 @@ _IDENTITY: Final[dict[str, Callable[[int, LoggedEvent], Any]]] = {
     "time": lambda node, logged: logged.event.time,
     "event": lambda node, logged: logged.event.to_json(),
 }
+_TYPES: Final = {
+    "node": pa.int64(),
+    "offset": pa.int64(),
+    "logged": pa.timestamp("us", "UTC"),
+    "id": pa.string(),
+    "source": pa.string(),
+    "time": pa.timestamp("us", "UTC"),
+    "event": pa.string(),
+}
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,15 @@ class PalioSource(DataSource):
     def _place(self, schema: StructType) -> BrokerLogs:
         where = self.options.get("where", "true")
         Filter.parse(where)  # a mistake in it is told here, and not by every worker
-        return BrokerLogs(Brokers.from_options(self.options), where, arrow_schema(schema))
+        columns = arrow_schema(schema)
+        for field in columns:
+            own = _TYPES.get(field.name, field.type)
+            if field.type != own:
+                raise PipelineError(
+                    f"{field.name} is what the source itself says of an event, a {own}, not a {field.type}; "
+                    "an attribute of that name is in the column event"
+                )
+        return BrokerLogs(Brokers.from_options(self.options), where, columns)
 
 
 def _column(values: list[Any], type: pa.DataType) -> pa.Array:

@@ -1,0 +1,101 @@
+"""Are connections that say nothing, or are too many, given up, over TCP and over TLS?"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import palio
+from palio import Filter
+from palio.network import protocol
+from palio.network.addresses import Address
+from palio.network.security.limits import Limits
+from palio.network.security.principals import Principal
+from palio.network.security.tls import ServerTls
+from palio.network.security.tokens import Tokens
+from palio.network.server import Server
+from tests.network.certificates import Authority
+from tests.network.running import broker, run, until, url
+
+
+async def connect(server: Server) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(server.addresses[0].host, server.addresses[0].port)
+
+
+def test_who_does_not_greet_in_time_is_told_so_and_leaves_nothing() -> None:
+    async def test() -> None:
+        async with broker(limits=Limits(handshake_seconds=0.2)) as server:
+            hello = protocol.encode(protocol.BrokerHello(protocol.VERSION))
+            for said in (b"", b"\0\0", len(hello).to_bytes(4, "big") + hello):
+                reader, writer = await connect(server)
+                writer.write(said)
+                assert b"no greeting in time" in await reader.read()
+                writer.close()
+            await until(lambda: not server.unknown)
+
+    run(test)
+
+
+def test_a_handshake_of_tls_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    pair = Authority(tmp_path).sign("hub", ("127.0.0.1",))
+
+    async def test() -> None:
+        secure = {"listen": (Address("127.0.0.1", 0, "palio+tls"),), "tls": ServerTls(pair.certificate, pair.key)}
+        async with broker(limits=Limits(handshake_seconds=0.2), **secure) as server:
+            reader, writer = await connect(server)
+            assert await reader.read() == b""
+            writer.close()
+
+    run(test)
+
+
+def test_so_many_may_connect_known_or_not_and_no_more() -> None:
+    async def test() -> None:
+        async with broker(limits=Limits(connections=3)) as server, palio.connect(url(server)):
+            waiting = [await connect(server) for _ in range(2)]
+            await until(lambda: len(server.unknown) == 2)
+            reader, writer = await connect(server)
+            assert b"3 connections are as many as there may be" in await reader.read()
+            for _, each in (*waiting, (reader, writer)):
+                each.close()
+            await until(lambda: not server.unknown)
+            async with palio.connect(url(server)):
+                pass
+
+    run(test)
+
+
+def test_who_asks_for_ever_and_reads_no_answer_is_let_go() -> None:
+    async def test() -> None:
+        async with broker(limits=Limits(frame_bytes=100_000)) as server:
+            _, writer = await connect(server)
+            said = [protocol.ClientHello(protocol.VERSION), *[protocol.Unsubscribe(1, "x" * 190)] * 1_000]
+            frames = [protocol.encode(each) for each in said]
+            data = b"".join(len(each).to_bytes(4, "big") + each for each in frames)
+            again = data[4 + len(frames[0]) :]
+            writer.write(data)
+            await until(lambda: len(server.sessions) == 1)
+            while server.sessions:
+                writer.write(again)
+                await asyncio.sleep(0.01)
+            writer.close()
+
+    run(test)
+
+
+def test_so_many_of_one_principal_may_connect(tmp_path: Path) -> None:
+    token, other = (Tokens(tmp_path).add(Principal(name, may_subscribe=Filter.everything)) for name in ("a", "b"))
+
+    async def test() -> None:
+        async with (
+            broker(data=tmp_path, limits=Limits(connections_per_principal=1)) as server,
+            palio.connect(url(server), token),
+            palio.connect(url(server), other),
+        ):
+            again = palio.connect(url(server), token)
+            with pytest.raises(palio.LimitReached, match="connections_per_principal"):
+                await again.__aenter__()
+
+    run(test)
