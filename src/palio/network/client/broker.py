@@ -25,6 +25,7 @@ from palio.network.protocol import (
     Delivery,
     Dropped,
     Elsewhere,
+    Ended,
     Failed,
     Forget,
     LogQuery,
@@ -248,6 +249,8 @@ class Broker:
             self.subscriptions[said.name].cancelled()
         elif kind is Elsewhere and said.name in self.subscriptions:
             self.subscriptions[said.name].move(said)
+        elif kind is Ended and said.name in self.subscriptions:
+            self.subscriptions[said.name].ended(error_of(said.kind, said.reason))
         elif kind is Dropped and said.name in self.subscriptions:
             self.subscriptions[said.name].dropped = said.events
 

@@ -191,6 +191,11 @@ class Subscription:
         if self.on_cancel is not None:
             self.on_cancel(self)
 
+    def ended(self, error: PalioError) -> None:
+        """The broker has ended it; what came before is still handed out."""
+        self._forget()
+        self.fail(error)
+
     def fail(self, error: PalioError) -> None:
         self._failure = error
         self._something.set()
