@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import RLock
 
 import pytest
 
@@ -15,11 +16,13 @@ from palio.network.protocol import LogQuery
 from palio.network.replaying import answer_query
 from palio.network.security.principals import Principal
 from palio.network.server import Server
+from palio.network.settings import Settings
 from palio.network.store import Keeping, MemoryStore
+from palio.network.store.memory import MemoryLog
 from palio.routing import codec
 from palio.routing.effects import Finished, Logged
 from palio.routing.messages import EventId, Publish
-from tests.network.running import broker, run, url
+from tests.network.running import ANY_PORT, broker, run, url
 
 
 def logged(number: int, padding: int = 0) -> Logged:
@@ -117,3 +120,29 @@ def test_a_script_reads_the_log_too(tmp_path: Path) -> None:
             assert await asyncio.to_thread(read) == [2, 3]
 
     run(test)
+
+
+class Unreadable(MemoryLog):
+    """A log that fails in a way that nobody foresaw."""
+
+    def find(self, time: float) -> int:
+        raise ZeroDivisionError
+
+
+def test_a_log_that_fails_is_missing_from_a_replay_and_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        store = MemoryStore()
+        store.log = Unreadable(RLock())
+        server = Server(Settings(listen=(ANY_PORT,)), store)
+        await server.start()
+        try:
+            async with palio.connect(url(server)) as client:
+                await client.publish({"price": 1}, confirm=True)
+                past = await client.replay("price > 0")
+                assert (past.events, past.missing) == ([], [server.node])
+            assert server.host.drops["job failed"] == 1
+        finally:
+            await server.stop()
+
+    run(test)
+    assert "a job beside the broker failed" in caplog.text

@@ -39,6 +39,7 @@ from palio.network.protocol import (
     Done,
     Dropped,
     Elsewhere,
+    Ended,
     Failed,
     Failure,
     Forget,
@@ -106,6 +107,7 @@ class BinaryClient:
         session.handing.straight = self._straight
         session.ended = self._ended
         session.cancelled = self._cancelled
+        session.withdrawn = self._withdrawn
         session.moved = self._moved
         session.unasked = partial(self._answered, 0)
         welcome = Welcome(
@@ -285,6 +287,9 @@ class BinaryClient:
 
     def _moved(self, where: LivesElsewhere) -> None:
         self._say(protocol.encode(Elsewhere(0, where.homes, where.subscription)))
+
+    def _withdrawn(self, name: str, error: PalioError) -> None:
+        self._say(protocol.encode(Ended(name, kind_of(error), str(error))))
 
     def _ended(self, error: PalioError) -> None:
         self._channel.close(kind_of(error), str(error))

@@ -8,6 +8,7 @@ goes to one connection leaves in one write.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -44,6 +45,7 @@ from palio.routing.recurring import Recurring
 from palio.routing.session import Transmit
 
 T = TypeVar("T")
+log = logging.getLogger("palio.host")
 _IDLE: Final = 0.0005  # seconds without work after which nobody waits for more to handle together
 _AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
 
@@ -287,8 +289,14 @@ class Host:
         """Do something in another thread, and give the node what comes of it."""
 
         def finished(future: asyncio.Future[Any]) -> None:
-            if not future.cancelled() and future.exception() is None and not self._closed:
-                self.give(done(future.result()))
+            if future.cancelled() or self._closed:
+                return
+            error = future.exception()
+            if error is not None:
+                # Whoever waits is answered as if nothing had come of it, and not left to wait for ever.
+                log.error("a job beside the broker failed", exc_info=error)
+                self.drops["job failed"] += 1
+            self.give(done(None if error is not None else future.result()))
 
         self._loop.run_in_executor(self._workers, job).add_done_callback(finished)
 

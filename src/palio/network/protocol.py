@@ -246,6 +246,14 @@ class Dropped(Struct, frozen=True, array_like=True, tag=104):
     events: int
 
 
+class Ended(Struct, frozen=True, array_like=True, tag=111):
+    """The broker delivers no more for a subscription, and this is why."""
+
+    name: str
+    kind: Failure
+    reason: str
+
+
 class StatusAnswer(Struct, frozen=True, array_like=True, tag=105):
     request: int
     status: dict[str, Any]
@@ -313,6 +321,7 @@ FromServer: TypeAlias = (
     | Elsewhere
     | Cancelled
     | Dropped
+    | Ended
     | StatusAnswer
     | LogAnswer
     | ReplayAnswer

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from palio.errors import LimitReached, LivesElsewhere, PalioError, Refused
+from palio.errors import LimitReached, LivesElsewhere, NotPermitted, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.asking import Asking
 from palio.network.durable import DurableOutlet
@@ -69,6 +69,7 @@ class Session:
         self.woken: Callable[[], None] = self._wake
         self.ended: Callable[[PalioError], None] = lambda reason: self._wake()
         self.cancelled: Callable[[str], None] = lambda name: None
+        self.withdrawn: Callable[[str, PalioError], None] = self._withdrawn  # a subscription of which nothing is left
         self.moved: Callable[[LivesElsewhere], None] = lambda where: self.end(str(where))
         self.failure: PalioError | None = None
         self._host = host
@@ -199,11 +200,18 @@ class Session:
         self._hears_all = revision.principal.may_subscribe == Filter.everything
         for name in revision.remove:
             self.request_unsubscription(name)
+            reason = NotPermitted(self.principal.name, "subscribe to that any more", "its grant has changed")
+            self.withdrawn(name, reason)
         for name, granted in revision.replace.items():
             durable = isinstance(self.outlets[name], DurableOutlet)
             self._ask(clients.SubscribeClient(name, granted, durable=durable), self._owner(name))
         for outlet in self.handing.each():
             outlet.keep(lambda event: revision.keeps(codec.decode_event(event.body)))
+
+    def _withdrawn(self, name: str, reason: PalioError) -> None:
+        if not self.outlets and self.failure is None:
+            self.failure = reason
+            self.ended(reason)
 
     def more(self, name: str, events: int) -> None:
         """The client takes so many more events of a subscription, or of a group."""

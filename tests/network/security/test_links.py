@@ -21,10 +21,12 @@ LEAF = Principal("leaf", "broker", Filter.parse("region = 'eu'"), Filter.parse("
 
 
 @asynccontextmanager
-async def linked(folder: Path, **changes: Any) -> AsyncIterator[tuple[Server, Server, str]]:
+async def linked(
+    folder: Path, principal: Principal = LEAF, **changes: Any
+) -> AsyncIterator[tuple[Server, Server, str]]:
     """A hub with tokens, a leaf that dialled it, and the hub's owner's token."""
     tokens = Tokens(folder)
-    owner, leaf = tokens.add(unrestricted("owner")), tokens.add(LEAF)
+    owner, leaf = tokens.add(unrestricted("owner")), tokens.add(principal)
     async with broker(data=folder, watch=0.05) as hub, broker(connect=hub.addresses, token=leaf, **changes) as there:
         await until(lambda: bool(up(hub) and up(there)))
         yield hub, there, owner
@@ -149,5 +151,24 @@ def test_a_client_cannot_be_a_broker(tmp_path: Path) -> None:
         async with broker(data=tmp_path) as hub, broker(connect=hub.addresses, token=token) as leaf:
             await until(lambda: "broker" in leaf.neighbours.describe()[0]["reason"])
             assert not up(hub)
+
+    run(test)
+
+
+def test_a_broker_with_sources_of_its_own_brings_events_of_no_others(tmp_path: Path) -> None:
+    async def test() -> None:
+        bound = replace(LEAF, may_publish=Filter.everything, sources=("shop",))
+        async with (
+            linked(tmp_path, bound) as (hub, leaf, owner),
+            palio.connect(url(hub), token=owner) as at_hub,
+            palio.connect(url(leaf)) as at_leaf,
+            at_hub.subscribe("n > 0", confirm="network") as events,
+        ):
+            for n, source in enumerate(("owner", "shop/7", None, "shops", "leaf"), 1):
+                await at_leaf.publish(palio.Event.from_dict({"n": n}, source=source), confirm=True)
+            await at_leaf.publish({"n": 6, "source": "owner"}, confirm=True)
+            await at_leaf.publish({"n": 7}, confirm=True)
+            assert await heard(events, 4) == [2, 3, 5, 7]
+            assert hub.host.drops["not admitted by its link"] == 3
 
     run(test)

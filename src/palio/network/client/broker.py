@@ -27,6 +27,7 @@ from palio.network.protocol import (
     Delivery,
     Dropped,
     Elsewhere,
+    Ended,
     Failed,
     Forget,
     LogQuery,
@@ -278,6 +279,8 @@ class Broker:
             stream.cancelled(said.name)
         elif kind is Elsewhere:
             stream.move(said)
+        elif kind is Ended:
+            stream.ended(said.name, error_of(said.kind, said.reason))
         elif kind is Dropped:
             stream.dropped = said.events
 

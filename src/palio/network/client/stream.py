@@ -81,6 +81,9 @@ class Stream:
     def cancelled(self, name: str) -> None:
         """The last publisher is gone that could have served a subscription."""
 
+    def ended(self, name: str, error: PalioError) -> None:
+        """The broker has ended a subscription; what came before is still handed out."""
+
     def move(self, where: Elsewhere) -> None:
         """The broker says that a durable subscription goes on somewhere else."""
 

@@ -150,6 +150,10 @@ class Subscription(Stream):
         if self.on_cancel is not None:
             self.on_cancel(self)
 
+    def ended(self, name: str, error: PalioError) -> None:
+        self._forget()
+        self.fail(error)
+
     def _request(self, number: int) -> Subscribe:
         self._streams.number(number, self, self.name)
         overflow = self._overflow or ""

@@ -122,6 +122,11 @@ class Subscriptions(Stream):
         self._asked.discard(name)
         self._standing.discard(name)
 
+    def ended(self, name: str, error: PalioError) -> None:
+        self._asked.discard(name)  # there is nothing to take back
+        self._leave()
+        self.fail(error)
+
     def resubscribe(self) -> None:
         """Ask again over a new connection; what is under way is sent again without this."""
         self._taken = 0

@@ -82,6 +82,7 @@ class Conversation:
         self._callers = callers
         self._socket = socket
         self._limits = server.settings.limits
+        self._telling: asyncio.Task[None] | None = None
 
     async def hold(self) -> None:
         """Talk until either end leaves."""
@@ -95,6 +96,7 @@ class Conversation:
             await self._close(UNAUTHENTICATED)
             return
         self._socket.state.widen()
+        session.withdrawn = self._withdrawn
         writing = asyncio.create_task(self._write(session))
         try:
             await self._tell("welcome", principal=principal.name, node=str(self._server.node))
@@ -187,6 +189,9 @@ class Conversation:
         if session.failure is not None:
             await self._tell("problem", problem=describe(session.failure))
         await self._close(GOING)
+
+    def _withdrawn(self, name: str, error: PalioError) -> None:
+        self._telling = asyncio.create_task(self._tell("problem", name=name, problem=describe(error)))
 
     async def _tell(self, type: str, **members: Any) -> None:
         await self._socket.send_text(json.dumps({"type": type, **members}))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from palio.errors import NotPermitted
 from palio.events import Event
@@ -48,12 +49,22 @@ def published_by(principal: Principal, event: Event) -> Event:
         raise NotPermitted(principal.name, "publish that event", "its grant does not match the event")
     if ANY_SOURCE in principal.sources:
         return event
-    claimed = event.attributes.get(_SOURCE)
-    for source in (event.source, *(claimed if isinstance(claimed, tuple) else (claimed,))):
-        if source is not None and not (isinstance(source, str) and principal.claims(source)):
+    for source in _sources(event):
+        if not _claims(principal, source):
             own = ", ".join((principal.name, *principal.sources))
             raise NotPermitted(principal.name, f"publish as {source!r:.80}", f"its sources are {own} and what is below")
     return event if event.source is not None else event.said_by(principal.name)
+
+
+def _sources(event: Event) -> list[Any]:
+    """All that an event names as its source, also by an attribute."""
+    claimed = event.attributes.get(_SOURCE)
+    named = (event.source, *(claimed if isinstance(claimed, tuple) else (claimed,)))
+    return [each for each in named if each is not None]
+
+
+def _claims(principal: Principal, source: object) -> bool:
+    return isinstance(source, str) and principal.claims(source)
 
 
 def check_status(principal: Principal) -> None:
@@ -80,20 +91,26 @@ class LinkFilters:
 
     imports: Filter
     exports: Filter
+    of_sources: Principal | None = None
+    """Whose sources events that come in must have, where they have any."""
 
     @classmethod
     def of(cls, neighbour: Principal) -> LinkFilters:
-        """Those of a broker that connected: it may publish what is imported, and hear what is exported."""
-        return cls(imports=neighbour.may_publish, exports=neighbour.may_subscribe)
+        """Those of a broker that connected: it may publish what is imported, and hear what is exported. One with
+        sources of its own brings events of these alone; one without is trusted to have looked at its publishers."""
+        is_bound = bool(neighbour.sources) and ANY_SOURCE not in neighbour.sources
+        return cls(neighbour.may_publish, neighbour.may_subscribe, neighbour if is_bound else None)
 
     @property
     def are_open(self) -> bool:
         """Whether everything passes, so that no event has to be looked at."""
-        return self.imports == Filter.everything and self.exports == Filter.everything
+        return self.imports == self.exports == Filter.everything and self.of_sources is None
 
     def admits(self, event: Event) -> bool:
         """Whether an event may come in."""
-        return self.imports.matches_attributes(event.attributes)
+        if not self.imports.matches_attributes(event.attributes):
+            return False
+        return self.of_sources is None or all(_claims(self.of_sources, each) for each in _sources(event))
 
     def releases(self, event: Event) -> bool:
         """Whether an event may go out."""
