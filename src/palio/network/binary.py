@@ -25,6 +25,7 @@ from palio.errors import (
     StoreFull,
     WireError,
 )
+from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.channel import Channel
 from palio.network.durable import durable_client, end_durable
@@ -48,6 +49,7 @@ from palio.network.protocol import (
     Matched,
     More,
     Publish,
+    Renew,
     ReplayAnswer,
     ReplayQuery,
     StatusAnswer,
@@ -158,6 +160,8 @@ class BinaryClient:
 
     def _subscribe(self, said: Subscribe) -> None:
         if said.durable:
+            if said.validity:
+                raise Refused("a durable subscription stands until it is ended")
             request_durable(
                 self.session,
                 said.name,
@@ -169,7 +173,7 @@ class BinaryClient:
             return
         self.session.request_subscription(
             said.name,
-            said.wanted,
+            _valid(said.wanted, said.validity),
             partial(self._answered, said.request),
             confirm=said.confirm,
             queue=max(0, said.queue),
@@ -202,8 +206,12 @@ class BinaryClient:
             self.session.detach(said.name)
         self._answered(said.request, None)
 
+    def _renew(self, said: Renew) -> None:
+        self.session.renew(said.name)
+        self._answered(said.request, None)
+
     def _advertise(self, said: Advertise) -> None:
-        self.session.advertise(said.name, said.offered)
+        self.session.advertise(said.name, _valid(said.offered, said.validity))
         self._answered(said.request, None)
 
     def _unadvertise(self, said: Unadvertise) -> None:
@@ -338,9 +346,14 @@ def _read(frame: bytes, principal: Principal, limits: Limits) -> None:
             joined(offered, principal.may_publish, limits)
 
 
+def _valid(said: Filter, seconds: float) -> Filter:
+    return said.valid_for(seconds) if seconds else said
+
+
 _HANDLERS: Final[dict[type, Callable[[BinaryClient, Any], None]]] = {
     Publish: BinaryClient._publish,
     Subscribe: BinaryClient._subscribe,
+    Renew: BinaryClient._renew,
     Unsubscribe: BinaryClient._unsubscribe,
     Detach: BinaryClient._detach,
     Advertise: BinaryClient._advertise,

@@ -96,6 +96,13 @@ class Channel(asyncio.Protocol):
     def limit_frames(self, limit: int) -> None:
         self._reader.limit = limit
 
+    def beat_every(self, seconds: float) -> None:
+        """Say something at least so often from now on, and expect the same."""
+        self.heartbeat = seconds
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._loop.call_later(seconds, self._beat)
+
     # Sending
 
     def send(self, frame: bytes) -> None:

@@ -93,7 +93,7 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     many events may wait at the broker, and what happens to one more; 0 and "" are what the broker thinks best.
 
     Subscriptions of a `group` share queue and credit, under the name of the group, and each event comes once for all of
-    them; a durable one has none.
+    them; a durable one has none. `validity` is for how many seconds it stands unless `Renew` is said; 0 is without end.
     """
 
     request: int
@@ -105,6 +105,14 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     queue: int = 0
     overflow: Overflow | Literal[""] = ""
     group: Name = ""
+    validity: float = 0.0
+
+
+class Renew(Struct, frozen=True, array_like=True, tag=98):
+    """A subscription that stands for a while only is to stand for as long again."""
+
+    request: int
+    name: Name
 
 
 class Unsubscribe(Struct, frozen=True, array_like=True, tag=84):
@@ -122,11 +130,12 @@ class Detach(Struct, frozen=True, array_like=True, tag=85):
 
 
 class Advertise(Struct, frozen=True, array_like=True, tag=86):
-    """I am going to publish what matches."""
+    """I am going to publish what matches; where a validity is given, only for so many seconds after I last said so."""
 
     request: int
     name: Name
     offered: Filter
+    validity: float = 0.0
 
 
 class Unadvertise(Struct, frozen=True, array_like=True, tag=87):
@@ -298,6 +307,7 @@ class Goodbye(Struct, frozen=True, array_like=True, tag=106):
 FromClient: TypeAlias = (
     ClientHello
     | Subscribe
+    | Renew
     | Unsubscribe
     | Detach
     | Advertise

@@ -28,6 +28,7 @@ from palio.network.security.limits import Limits, joined
 from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
 from palio.network.settling import Settling
+from palio.network.validity import Validity
 from palio.routing import clients, codec
 from palio.routing.clients import Answer, ClientRequest, Confirm, Past
 from palio.routing.effects import ClientGone, Requested
@@ -88,6 +89,8 @@ class Session:
         self._settling = settling
         self.claiming = Claiming(host, self._ask, flow.patience, settling, limits.subscriptions_per_principal)
         self._advertised: set[str] = set()
+        self._subscribed = Validity(self._expired)
+        self._offered = Validity(self.unadvertise)
         self._something = asyncio.Event()
         self._is_open = True
         host.clients[client] = self
@@ -124,6 +127,7 @@ class Session:
             outlet = Outlet(group or name, limit, overflow or self._flow.overflow, credit)
         self.handing.add(name, outlet, number, group)
         self._wanted[name] = wanted
+        self._subscribed.begin(name, wanted.validity)
         self._subscribing[name] = answered
         # At least the edge confirms always: it is how this session knows that the subscription stands.
         sure: Confirm = "network" if confirm == "network" else "edge"
@@ -151,6 +155,7 @@ class Session:
             raise Refused(f"there is no subscription {name!r}")
         outlet = self.handing.remove(name)
         del self._wanted[name]
+        self._subscribed.forget(name)
         self._shares.subscriptions.leave(self.principal.name)
         self._subscribing.pop(name, None)
         if outlet is not None:
@@ -172,12 +177,22 @@ class Session:
             self._check_room()
         granted = joined(offered, self.principal.may_publish, self._limits)
         self._advertised.add(name)
+        self._offered.begin(name, offered.validity)
         self._ask(clients.AdvertiseClient(name, granted))
+
+    def renew(self, name: str) -> None:
+        """A subscription whose filter is valid for a while only is wanted for as long again."""
+        self._subscribed.renew(name)
+
+    def _expired(self, name: str) -> None:
+        self.request_unsubscription(name)
+        self.withdrawn(name, Refused(f"{name!r} was not renewed while it was valid"))
 
     def unadvertise(self, name: str) -> None:
         if name not in self._advertised:
             raise Refused(f"there is no advertisement {name!r}")
         self._advertised.discard(name)
+        self._offered.forget(name)
         self._ask(clients.UnadvertiseClient(name))
 
     def submit_together(self, bodies: Sequence[bytes], answered: Sequence[Answered] = ()) -> None:
@@ -243,6 +258,7 @@ class Session:
             self.detach(name)
         self._host.clients.pop(self.client, None)
         self._host.give(ClientGone(self.client))
+        self._offered.close()
         self._publishing.close(gone)
         self.asking.close(gone)
         self.claiming.close(gone)

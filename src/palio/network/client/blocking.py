@@ -153,6 +153,10 @@ class BlockingSubscription(_Blocking[Subscription]):
     def is_durable(self) -> bool:
         return self._subscription.is_durable
 
+    def renew(self) -> None:
+        """It is wanted for as long again as its filter is valid."""
+        self._loop.wait(self._subscription.renew())
+
     def unsubscribe(self) -> None:
         """Forget a durable subscription for good."""
         self._loop.wait(self._subscription.unsubscribe())

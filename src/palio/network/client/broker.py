@@ -202,11 +202,11 @@ class Broker:
         return await publish_each(events, publish, self._pace, self.connection.window if confirm else 0, show)
 
     async def advertise(self, where: str | Filter, *, language: str = "sql") -> None:
-        """Say what this program is going to publish."""
+        """Say what this program is going to publish; where the filter is valid for a while only, again and again."""
         offered = where if isinstance(where, Filter) else Filter.parse(where, language)
         name = offered.digest.hex()
         self._advertised[name] = offered
-        await self.connection.ask(lambda number: Advertise(number, name, offered))
+        await self.connection.ask(lambda number: _advertise(name, offered, number))
 
     async def unadvertise(self, where: str | Filter, *, language: str = "sql") -> None:
         """Say that it is not going to publish that any more."""
@@ -300,4 +300,4 @@ class Broker:
 
 
 def _advertise(name: str, offered: Filter, number: int) -> Advertise:
-    return Advertise(number, name, offered)
+    return Advertise(number, name, offered, offered.validity or 0.0)

@@ -32,7 +32,7 @@ from palio.network.protocol import ClientHello, Done, Failed, Failure, Goodbye, 
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
-_HEARTBEAT: Final = 5.0
+_HEARTBEAT: Final = 5.0  # until the broker says how often it wants to hear something
 _BUFFER: Final = 64 * 1024  # bytes of frames that are written without waiting for the loop
 
 
@@ -292,6 +292,8 @@ class Connection:
     def _welcomed(self, welcome: Welcome) -> None:
         is_first = self.welcome is None
         self.welcome = welcome
+        if self._channel is not None:
+            self._channel.beat_every(welcome.heartbeat)
         self._ready.set()
         if not is_first:
             under_way = [frame for frame, _ in self._requests.values()]

@@ -8,11 +8,11 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from palio.errors import LivesElsewhere, PalioError
+from palio.errors import InvalidArgument, LivesElsewhere, PalioError
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.client.stream import Stream, check_options
-from palio.network.protocol import Acknowledge, Detach, Elsewhere, Overflow, Subscribe, Unsubscribe
+from palio.network.protocol import Acknowledge, Detach, Elsewhere, Overflow, Renew, Subscribe, Unsubscribe
 from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ class Subscription(Stream):
         overflow: Overflow | None,
     ) -> None:
         check_options(name, confirm, queue, overflow)
+        if durable and wanted.validity is not None:
+            raise InvalidArgument("a durable subscription stands until it is ended; its filter has no validity")
         super().__init__(broker, name)
         self.wanted = wanted
         self.is_durable = durable
@@ -92,6 +94,10 @@ class Subscription(Stream):
         if self._connection.is_ready and self._connection.failure is None:
             leave = Detach if self.is_durable else Unsubscribe
             self._connection.say(protocol.encode(leave(0, self.name)))
+
+    async def renew(self) -> None:
+        """It is wanted for as long again as its filter is valid; one that is not renewed in time ends (`Refused`)."""
+        await self._connection.ask(lambda number: Renew(number, self.name))
 
     async def unsubscribe(self) -> None:
         """Forget a durable subscription for good, with all that waits for it."""
@@ -158,7 +164,15 @@ class Subscription(Stream):
         self._streams.number(number, self, self.name)
         overflow = self._overflow or ""
         return Subscribe(
-            number, self.name, self.wanted, self.is_durable, self._confirm, self._room, self._queue, overflow
+            number,
+            self.name,
+            self.wanted,
+            self.is_durable,
+            self._confirm,
+            self._room,
+            self._queue,
+            overflow,
+            validity=self.wanted.validity or 0.0,
         )
 
     def _forget(self) -> None:

@@ -1,0 +1,82 @@
+"""Does what is wanted for a while only end by itself, unless it is renewed?"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import palio
+from palio.errors import InvalidArgument, NotAdvertised, Refused
+from tests.network.running import broker, run, until, url
+
+
+def test_a_subscription_that_is_not_renewed_ends_and_its_subscriber_hears_why() -> None:
+    async def test() -> None:
+        async with (
+            broker() as server,
+            palio.connect(url(server)) as client,
+            client.subscribe(palio.Filter.parse("x > 0").valid_for(0.2)) as events,
+            client.subscribe("x > 0") as others,
+        ):
+            await client.publish({"x": 1})
+            assert (await anext(events)).get("x") == 1
+            with pytest.raises(Refused, match="'s1' was not renewed while it was valid"):
+                await anext(events)
+            await client.publish({"x": 2})
+            assert [(await anext(others)).get("x") for _ in range(2)] == [1, 2]
+            with pytest.raises(Refused, match="nothing that is valid for a while only"):
+                await events.renew()
+
+    run(test)
+
+
+def test_a_subscription_that_is_renewed_stands() -> None:
+    async def test() -> None:
+        async with (
+            broker() as server,
+            palio.connect(url(server)) as client,
+            client.subscribe(palio.Filter.parse("x > 0").valid_for(5.0)) as events,
+        ):
+            [session] = server.sessions
+            before = session._subscribed._timers["s1"].when()
+            await asyncio.sleep(0.05)
+            await events.renew()
+            assert session._subscribed._timers["s1"].when() >= before + 0.05
+            await client.publish({"x": 1})
+            assert (await anext(events)).get("x") == 1
+
+    run(test)
+
+
+def test_an_advertisement_that_is_not_said_again_ends() -> None:
+    async def test() -> None:
+        async with broker(advertisements=True) as server, palio.connect(url(server)) as client:
+            await client.advertise(palio.Filter.parse("x > 0").valid_for(0.2))
+            await client.publish({"x": 1}, confirm=True)
+            [session] = server.sessions
+            await until(lambda: not session._advertised)
+            with pytest.raises(NotAdvertised):
+                await client.publish({"x": 2}, confirm=True)
+
+    run(test)
+
+
+def test_what_is_durable_has_no_validity() -> None:
+    async def test() -> None:
+        async with broker() as server, palio.connect(url(server)) as client:
+            with pytest.raises(InvalidArgument, match="durable"):
+                client.subscribe(palio.Filter.parse("x > 0").valid_for(1), durable="desk")
+
+    run(test)
+
+
+def test_a_client_says_something_as_often_as_its_broker_wants_to_hear_it() -> None:
+    async def test() -> None:
+        async with broker(heartbeat=0.1) as server, palio.connect(url(server)) as client:
+            await client.status()
+            [session] = server.sessions
+            await asyncio.sleep(1.0)
+            assert server.sessions == {session}
+
+    run(test)
