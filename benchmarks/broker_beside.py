@@ -3,7 +3,8 @@
 Each subscription wants one event in a hundred, and has a connection of its own. Palio's broker finds out who wants
 what. The others deliver more than that, or everything, and a compiled filter at the subscriber throws the rest away.
 The hard case is one NATS consumer that asks a `palio.Matcher` who wants an event: it is measured with sending each
-event on to those who want it, and, marked as such, with telling nobody.
+event on to those who want it, and, marked as such, with telling nobody. The like of that in Palio is one consumer with
+all conditions in one stream.
 
     python benchmarks/broker.py beside
     python benchmarks/broker.py beside --subscriptions 100 --only palio nats --seconds 5 --json

@@ -1,4 +1,8 @@
-"""Palio: the broker finds out who wants what, and sends it to nobody else."""
+"""Palio: the broker finds out who wants what, and sends it to nobody else.
+
+Or to one consumer that has all conditions, as a consumer with a `palio.Matcher` has them: it gets each event once, with
+the names of those that match.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +43,17 @@ async def subscribe(url: str, numbers: Sequence[int], tally: Tally) -> None:
     await each_on_its_own(numbers, one)
 
 
+async def consume_all(url: str, subscriptions: int, tally: Tally) -> None:
+    conditions = {str(number): condition(number) for number in range(subscriptions)}
+    async with (
+        palio.connect(url, timeout=60) as client,
+        client.subscribe_many(conditions, queue=100_000) as events,
+    ):
+        tally.ready()
+        async for event in events:
+            tally.aged(event.get("sent"), len(event.subscriptions))
+
+
 @asynccontextmanager
 async def publisher(url: str) -> AsyncIterator[Publish]:
     async with palio.connect(url) as broker:
@@ -46,3 +61,4 @@ async def publisher(url: str) -> AsyncIterator[Publish]:
 
 
 PALIO = System("palio", serve, subscribe, publisher)
+PALIO_ALL = System("palio, 1 consumer", serve, subscribe, publisher, dispatch=consume_all, hands_over=False)

@@ -103,8 +103,8 @@ def test_events_that_are_kept_are_stamped_at_every_link() -> None:
             seen = await session.next_batch()
             while len(seen) < 2:
                 seen += await session.next_batch()
-            for _, event, _ in seen:
-                stamps = stamps_of(event)
+            for each in seen:
+                stamps = stamps_of(each.event)
                 assert [each.broker for each in stamps] == [first.node, middle.node]
                 times = [time for each in stamps for time in (each.written, each.read)]
                 assert times == sorted(times)  # brokers of one machine have one clock

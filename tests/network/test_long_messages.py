@@ -60,7 +60,7 @@ def test_a_broker_does_not_rely_on_what_its_clients_check(monkeypatch: pytest.Mo
 
 
 def test_a_client_that_is_not_understood_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palio.network.client.subscription._check", lambda *given: None)
+    monkeypatch.setattr("palio.network.client.subscription.check_options", lambda *given: None)
     wrong: list[dict[str, Any]] = [{"overflow": "often"}, {"confirm": "maybe"}, {"queue": "5"}, {"name": "x" * 201}]
 
     async def test() -> None:

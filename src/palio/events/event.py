@@ -16,6 +16,7 @@ from typing import Any
 from palio.errors import EventError
 from palio.events.flatten import flatten, unflatten
 from palio.events.groups import Grouped
+from palio.events.ids import random_id
 from palio.events.json import parse_object, write_json
 from palio.events.limits import DEFAULT_LIMITS, Limits
 from palio.events.names import check_path
@@ -130,8 +131,8 @@ class Event:
         return event
 
     def _identify(self, id: Any, source: Any, time: Any) -> None:
-        self._id = _checked_name(id, "id")
-        self._source = _checked_name(source, "source")
+        self._id = id if type(id) is str and id and id.isascii() else _checked_name(id, "id")
+        self._source = None if source is None else _checked_name(source, "source")
         if time is not None and not isinstance(time, datetime):
             raise EventError(f"the time of an event must be a datetime, not {type_name(time)}", "time")
         self._time = None if time is None else to_utc(time, "time")
@@ -145,9 +146,7 @@ class Event:
     def id(self) -> str:
         """Unique together with `source`; a random UUID where none was given."""
         if self._id is None:
-            from uuid import uuid4
-
-            self._id = str(uuid4())
+            self._id = random_id()
         return self._id
 
     @property

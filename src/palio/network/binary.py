@@ -45,6 +45,7 @@ from palio.network.protocol import (
     Forget,
     LogAnswer,
     LogQuery,
+    Matched,
     More,
     Publish,
     ReplayAnswer,
@@ -61,6 +62,7 @@ from palio.network.security.grants import check_operator, check_status, effectiv
 from palio.network.security.limits import LONG, Limits, joined
 from palio.network.security.principals import Principal
 from palio.network.sessions import Session
+from palio.routing import messages as routed
 from palio.routing.clients import ForgetClient, Past, ReplayClient
 
 if TYPE_CHECKING:
@@ -98,8 +100,11 @@ class BinaryClient:
         self._channel = channel
         self._done: list[int] = []
         self._reading = 0
+        self._submit = session.submit
+        self._longest = server.settings.limits.filter_bytes + _BESIDE_A_FILTER
         channel.receiver = self
         session.woken = self._pump
+        session.handing.straight = self._straight
         session.ended = self._ended
         session.cancelled = self._cancelled
         session.withdrawn = self._withdrawn
@@ -124,7 +129,8 @@ class BinaryClient:
         pass
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
-        longest = self._server.settings.limits.filter_bytes + _BESIDE_A_FILTER
+        longest = self._longest
+        decode = protocol.decode_from_client
         for at, frame in enumerate(frames):
             if len(frame) > LONG and frame[:2] not in _MAY_BE_LONG:
                 if len(frame) > longest:
@@ -133,7 +139,7 @@ class BinaryClient:
                     reading = partial(_read, frame, self.session.principal, self._server.settings.limits)
                     channel.hold(frames[at:], self._server.host.beside(reading))
                     return
-            said = protocol.decode_from_client(frame)
+            said = decode(frame)
             handle = _HANDLERS.get(type(said))
             if handle is None:
                 raise WireError(f"{type(said).__name__} is not for now")
@@ -169,6 +175,8 @@ class BinaryClient:
             queue=max(0, said.queue),
             overflow=said.overflow or None,
             credit=max(0, said.credit),
+            number=said.request,
+            group=said.group,
         )
 
     def _unsubscribe(self, said: Unsubscribe) -> None:
@@ -204,7 +212,7 @@ class BinaryClient:
 
     def _publish(self, said: Publish) -> None:
         answered = partial(self._answered, said.request) if said.request else None
-        self.session.submit(said.body, said.header, answered)
+        self._submit(said.body, said.header, answered)
 
     def _more(self, said: More) -> None:
         self.session.more(said.name, max(0, said.events))
@@ -296,21 +304,31 @@ class BinaryClient:
         else:
             channel.send(frame)
 
+    def _straight(self, subscriptions: tuple[int, ...], event: routed.Publish) -> bool:
+        channel = self._channel
+        if channel.is_full or channel.is_closing:
+            return False
+        channel.send(protocol.encode(Matched(subscriptions, event.body)))
+        return True
+
     def _pump(self) -> None:
         """Send what waits, for as long as the connection takes it."""
         channel = self._channel
         encode = protocol.encode
         while not channel.is_full and not channel.is_closing:
             batch = self.session.take(_AT_ONCE)
-            for name, event, number in batch:
-                channel.send(encode(Delivery(name, event.body, number)))
+            for name, event, subscriptions, number in batch:
+                is_durable = not subscriptions
+                channel.send(
+                    encode(Delivery(name, event.body, number) if is_durable else Matched(subscriptions, event.body))
+                )
             if len(batch) < _AT_ONCE:
                 break
             channel.flush()
-        for outlet in self.session.outlets.values():
-            if outlet.dropped != outlet.told and not channel.is_full:
-                outlet.told = outlet.dropped
-                channel.send(encode(Dropped(outlet.name, outlet.dropped)))
+        if channel.is_full:
+            return
+        for outlet in self.session.handing.dropped():
+            channel.send(encode(Dropped(outlet.name, outlet.dropped)))
 
 
 def _read(frame: bytes, principal: Principal, limits: Limits) -> None:

@@ -153,7 +153,7 @@ class Channel(asyncio.Protocol):
             return
         try:
             frames = self._reader.feed(data)
-            if any(frame[1] in _OWN for frame in frames):
+            if not _OWN.isdisjoint([frame[1] for frame in frames]):
                 frames = self._own(frames)
             if self._held is not None:
                 self._held += frames

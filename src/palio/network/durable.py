@@ -113,7 +113,7 @@ class DurableOutlet:
         self.credit = credit
         self.client = durable_client(session.principal, name)
         self.taken = 0
-        self.dropped = self.told = 0
+        self.dropped = 0
         self.is_over = False
         self.overflow: Overflow = "block"
         self._host = host

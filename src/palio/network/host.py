@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 
 from palio.network.channel import Channel
 from palio.network.disk import StoreDisk, Writing
+from palio.network.handing import Way
 from palio.network.store.interface import Acknowledged
 from palio.routing import codec
 from palio.routing.clients import Accepted, Answer, PublishClient, PublishTogether
@@ -40,6 +41,7 @@ from palio.routing.effects import (
 )
 from palio.routing.messages import Publish
 from palio.routing.node import Arrived, Node, NodeInput
+from palio.routing.recurring import Recurring
 from palio.routing.session import Transmit
 
 T = TypeVar("T")
@@ -85,6 +87,7 @@ class Host:
         self.node = node
         self.links: dict[int, LinkEnd] = {}
         self.clients: dict[Client, ClientEnd] = {}
+        self.ways = Recurring[tuple[str, ...], Way]()  # of all clients, for sets of subscriptions that events had
         self.drops: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
         self._disk = disk

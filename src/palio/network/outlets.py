@@ -1,5 +1,7 @@
 """What happens to events that a subscriber does not take? They wait, up to a bound; then its rule decides.
 
+Each subscription has a queue of its own, unless several form a group: then an event waits once for all of them.
+
 `block` holds confirmed publishers back, by their confirmations and by the credit of links; what they have under way by
 then still finds a place. Those who ask for no confirmation cannot be held back, and what finds the queue full is
 dropped. Every drop is counted.
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from palio.network.protocol import Overflow
 from palio.routing.messages import Publish
@@ -18,31 +20,41 @@ _UNDER_WAY: Final = 65_536  # events of confirmed publishers, each of whom has a
 OVERFLOWS: Final[tuple[Overflow, ...]] = ("block", "drop_oldest", "drop_newest", "disconnect")
 
 
-class Outlet:
-    """Events that wait for one subscription. `credit` is how many its subscriber takes; None is no bound."""
+class Waiting(NamedTuple):
+    """An event, and which of the subscriptions of its outlet want it, by their numbers."""
 
-    __slots__ = ("credit", "dropped", "is_over", "limit", "name", "overflow", "taken", "told", "waiting")
+    event: Publish
+    subscriptions: tuple[int, ...]
+
+
+class Outlet:
+    """Events that wait for one subscription or group. `credit` is how many its subscriber takes; None is no bound.
+
+    `numbers` are its subscriptions by name: what the subscriber calls each on the wire.
+    """
+
+    __slots__ = ("credit", "dropped", "is_over", "limit", "name", "numbers", "overflow", "taken", "waiting")
 
     def __init__(self, name: str, limit: int, overflow: Overflow, credit: int | None = None) -> None:
         self.name = name
         self.limit = limit
         self.overflow: Overflow = overflow
         self.credit = credit
-        self.waiting: deque[Publish] = deque()
+        self.numbers: dict[str, int] = {}
+        self.waiting: deque[Waiting] = deque()
         self.dropped = 0
-        self.told = 0  # of those dropped, how many its subscriber has heard of
         self.taken = 0
         self.is_over = False  # whether it blocks or ends its session
 
-    def put(self, event: Publish) -> None:
+    def put(self, event: Publish, subscriptions: tuple[int, ...]) -> None:
         waiting = self.waiting
         if len(waiting) < self.limit:
-            waiting.append(event)
+            waiting.append(Waiting(event, subscriptions))
             return
         match self.overflow:
             case "drop_oldest":
                 waiting.popleft()
-                waiting.append(event)
+                waiting.append(Waiting(event, subscriptions))
                 self.dropped += 1
             case "drop_newest":
                 self.dropped += 1
@@ -52,9 +64,15 @@ class Outlet:
             case "block":
                 self.is_over = True
                 if event.kept is not None and len(waiting) < self.limit + _UNDER_WAY:
-                    waiting.append(event)
+                    waiting.append(Waiting(event, subscriptions))
                 else:
                     self.dropped += 1
+
+    def pass_by(self) -> None:
+        """An event leaves that need not wait."""
+        self.taken += 1
+        if self.credit is not None:
+            self.credit -= 1
 
     @property
     def queued(self) -> int:
@@ -65,20 +83,20 @@ class Outlet:
         """Whether there is something to take."""
         return bool(self.waiting)
 
-    def take(self, most: int) -> list[tuple[int, Publish]]:
-        """What may leave now; nobody acknowledges it, so all have the number 0."""
+    def take(self, most: int) -> list[Waiting]:
+        """What may leave now."""
         count = min(most, len(self.waiting), most if self.credit is None else self.credit)
         if count <= 0:
             return []
         if self.credit is not None:
             self.credit -= count
         self.taken += count
-        next_one: Callable[[], Publish] = self.waiting.popleft
-        return [(0, next_one()) for _ in range(count)]
+        next_one = self.waiting.popleft
+        return [next_one() for _ in range(count)]
 
     def keep(self, may_stay: Callable[[Publish], bool]) -> None:
         """Throw away what may not be handed over any more."""
-        self.waiting = deque(event for event in self.waiting if may_stay(event))
+        self.waiting = deque(each for each in self.waiting if may_stay(each.event))
 
     def leave(self) -> None:
         """Nobody takes anything any more."""

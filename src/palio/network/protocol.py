@@ -91,6 +91,9 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
 
     A durable subscription outlives the connection, and its events wait for `Acknowledge`. `queue` and `overflow`: how
     many events may wait at the broker, and what happens to one more; 0 and "" are what the broker thinks best.
+
+    Subscriptions of a `group` share queue and credit, under the name of the group, and each event comes once for all of
+    them; a durable one has none.
     """
 
     request: int
@@ -101,6 +104,7 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
     credit: int = 1024
     queue: int = 0
     overflow: Overflow | Literal[""] = ""
+    group: Name = ""
 
 
 class Unsubscribe(Struct, frozen=True, array_like=True, tag=84):
@@ -139,7 +143,7 @@ class Publish(Struct, frozen=True, array_like=True, tag=88):
 
 
 class More(Struct, frozen=True, array_like=True, tag=89):
-    """So many more events may be sent for a subscription."""
+    """So many more events may be sent for a subscription, or for a group."""
 
     name: Name
     events: int
@@ -191,11 +195,19 @@ class Ping(Struct, frozen=True, array_like=True, tag=92):
 
 
 class Delivery(Struct, frozen=True, array_like=True, tag=100):
-    """An event for a subscription; with a number it wants to be acknowledged."""
+    """An event of a durable subscription, with the number by which it wants to be acknowledged."""
 
     name: str
     body: bytes
-    number: int = 0
+    number: int
+
+
+class Matched(Struct, frozen=True, array_like=True, tag=107):
+    """An event that nobody acknowledges, once for all subscriptions that want it: by the numbers of the requests that
+    made them."""
+
+    subscriptions: tuple[int, ...]
+    body: bytes
 
 
 class Done(Struct, frozen=True, array_like=True, tag=101):
@@ -228,7 +240,7 @@ class Cancelled(Struct, frozen=True, array_like=True, tag=103):
 
 
 class Dropped(Struct, frozen=True, array_like=True, tag=104):
-    """So many events of a subscription were thrown away in all, because its queue was full."""
+    """So many events of a subscription or group were thrown away in all, because its queue was full."""
 
     name: str
     events: int
@@ -303,6 +315,7 @@ FromClient: TypeAlias = (
 FromServer: TypeAlias = (
     Welcome
     | Delivery
+    | Matched
     | Done
     | Failed
     | Elsewhere

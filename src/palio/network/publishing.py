@@ -68,7 +68,7 @@ class Publishing:
         is_free = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
         self._may_all = is_free and principal.may_annotate
 
-    def submit(self, body: bytes, header: bytes, answered: Answered | None) -> int:
+    def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> int:
         """Let an event in, under a number where its confirmation is asked for."""
         body = self._judged(body, header)
         if self._shares.has_rate:

@@ -18,6 +18,7 @@ from palio.errors import LimitReached, LivesElsewhere, NotPermitted, PalioError,
 from palio.filters.filter import Filter
 from palio.network.asking import Asking
 from palio.network.durable import DurableOutlet
+from palio.network.handing import Delivered, Handing
 from palio.network.homes import Claiming, addresses
 from palio.network.outlets import Outlet
 from palio.network.protocol import Overflow
@@ -36,14 +37,6 @@ if TYPE_CHECKING:
     from palio.network.host import Host
     from palio.network.settings import Flow
     from palio.network.store.interface import Store
-
-
-class Delivered(NamedTuple):
-    """An event for a subscription; a number other than 0 wants to be acknowledged."""
-
-    name: str
-    event: Publish
-    number: int
 
 
 class Receipt(NamedTuple):
@@ -71,7 +64,8 @@ class Session:
         self.client = client
         self.principal = principal
         self.app = app
-        self.outlets: dict[str, Outlet | DurableOutlet] = {}
+        self.handing = Handing(host, self._over)
+        self.outlets = self.handing.outlets
         self.woken: Callable[[], None] = self._wake
         self.ended: Callable[[PalioError], None] = lambda reason: self._wake()
         self.cancelled: Callable[[str], None] = lambda name: None
@@ -88,6 +82,8 @@ class Session:
         self._subscribing: dict[str, Answered] = {}
         whose = f"{principal.name}/{publisher}" if publisher else client
         self._publishing = Publishing(self._ask, principal, shares, flow.window, whose, limits.event_bytes)
+        # Publish an event; `answered`, where it is given, asks for its confirmation, and it has a number.
+        self.submit = self._publishing.submit
         self.asking = Asking(self._ask)
         self._settling = settling
         self.claiming = Claiming(host, self._ask, flow.patience, settling, limits.subscriptions_per_principal)
@@ -109,17 +105,24 @@ class Session:
         queue: int = 0,
         overflow: Overflow | None = None,
         credit: int | None = None,
+        number: int = 0,
+        group: str = "",
     ) -> None:
-        """Deliver what matches, and what this client may see."""
-        if name in self.outlets:
+        """Deliver what matches, and what this client may see. Subscriptions of one group share a queue, which is as
+        the first of them has it; `number` is what the client calls this one."""
+        if name in self.outlets or self.handing.group(name) is not None:
             raise Refused(f"there is a subscription {name!r} already")
+        if (durable and group) or group in self.outlets:
+            raise Refused(f"{group!r} is no group that {name!r} could be of")
         granted = effective(wanted, self.principal, self._limits)
         self._shares.subscriptions.take(self.principal.name)
+        outlet: Outlet | DurableOutlet | None = self.handing.group(group)
         if durable:
-            self.outlets[name] = DurableOutlet(self._host, self._store, self, name, credit)
-        else:
+            outlet = DurableOutlet(self._host, self._store, self, name, credit)
+        elif outlet is None:
             limit = min(queue or self._flow.queue, self._flow.longest_queue)
-            self.outlets[name] = Outlet(name, limit, overflow or self._flow.overflow, credit)
+            outlet = Outlet(group or name, limit, overflow or self._flow.overflow, credit)
+        self.handing.add(name, outlet, number, group)
         self._wanted[name] = wanted
         self._subscribing[name] = answered
         # At least the edge confirms always: it is how this session knows that the subscription stands.
@@ -144,14 +147,15 @@ class Session:
 
     def detach(self, name: str) -> None:
         """Deliver no more here; what is durable goes on collecting, and all else ends."""
-        outlet = self.outlets.pop(name, None)
-        if outlet is None:
+        if name not in self.outlets:
             raise Refused(f"there is no subscription {name!r}")
+        outlet = self.handing.remove(name)
         del self._wanted[name]
         self._shares.subscriptions.leave(self.principal.name)
         self._subscribing.pop(name, None)
-        self._host.unblock(outlet)
-        outlet.leave()
+        if outlet is not None:
+            self._host.unblock(outlet)
+            outlet.leave()
 
     def move(self, name: str, homes: Iterable[Lives]) -> None:
         """The client is to go on with a durable subscription at another broker."""
@@ -175,10 +179,6 @@ class Session:
             raise Refused(f"there is no advertisement {name!r}")
         self._advertised.discard(name)
         self._ask(clients.UnadvertiseClient(name))
-
-    def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> int:
-        """Publish an event; `answered`, where it is given, asks for its confirmation, and it has a number."""
-        return self._publishing.submit(body, header, answered)
 
     def submit_together(self, bodies: Sequence[bytes], answered: Sequence[Answered] = ()) -> None:
         """Publish all of several events, or none; `answered`, one for each, ask for their confirmations."""
@@ -205,7 +205,7 @@ class Session:
         for name, granted in revision.replace.items():
             durable = isinstance(self.outlets[name], DurableOutlet)
             self._ask(clients.SubscribeClient(name, granted, durable=durable), self._owner(name))
-        for outlet in self.outlets.values():
+        for outlet in self.handing.each():
             outlet.keep(lambda event: revision.keeps(codec.decode_event(event.body)))
 
     def _withdrawn(self, name: str, reason: PalioError) -> None:
@@ -214,11 +214,9 @@ class Session:
             self.ended(reason)
 
     def more(self, name: str, events: int) -> None:
-        """The client takes so many more events of a subscription."""
-        outlet = self.outlets.get(name)
-        if outlet is not None and outlet.credit is not None:
-            outlet.credit += events
-            self.woken()
+        """The client takes so many more events of a subscription, or of a group."""
+        self.handing.more(name, events)
+        self.woken()
 
     def ack(self, name: str, numbers: Iterable[int]) -> None:
         """Events of a durable subscription are dealt with."""
@@ -293,15 +291,7 @@ class Session:
 
     def take(self, most: int) -> list[Delivered]:
         """Events that may leave now, without waiting."""
-        batch: list[Delivered] = []
-        for outlet in self.outlets.values():
-            if outlet.is_waiting:
-                name = outlet.name
-                batch += [Delivered(name, event, number) for number, event in outlet.take(most - len(batch))]
-                if outlet.is_over and isinstance(outlet, Outlet) and outlet.has_room:
-                    outlet.is_over = False
-                    self._host.unblock(outlet)
-        return batch
+        return self.handing.take(most)
 
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
         # Once more at the last moment: the grant may be smaller than when a subscription was made, and a publisher
@@ -309,16 +299,7 @@ class Session:
         if not self._hears_all and not may_hear(self.principal, codec.decode_event(event.body)):
             self._host.drops["not permitted"] += 1
             return
-        for name in names:
-            outlet = self.outlets.get(name)
-            if not isinstance(outlet, Outlet):
-                continue
-            before = outlet.dropped
-            outlet.put(event)
-            if outlet.dropped != before:
-                self._host.drops[f"subscriber slow: {outlet.overflow}"] += 1
-            if outlet.is_over:
-                self._over(outlet)
+        self.handing.offer(names, event)
 
     def _over(self, outlet: Outlet) -> None:
         if outlet.overflow == "block":

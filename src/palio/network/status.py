@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def status_of(server: Server) -> dict[str, Any]:
     host = server.host
     lasting = list(durables(host, server.store))
-    passing = [each for session in server.sessions for each in session.outlets.values() if isinstance(each, Outlet)]
+    passing = [each for session in server.sessions for each in session.handing.each() if isinstance(each, Outlet)]
     return {
         "version": __version__,
         "node": server.node,
@@ -32,7 +32,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "neighbours": server.neighbours.describe(),
         "clients": [_client(server, session) for session in sorted(server.sessions, key=lambda each: each.client)],
         "durable": [_durable(each) for each in lasting],
-        "subscriptions": len(passing) + len(lasting),
+        "subscriptions": sum(len(each.numbers) for each in passing) + len(lasting),
         "queued": sum(each.queued for each in passing) + sum(each.waiting.events for each in lasting),
         "dead_letters": server.store.dead_letters.size().events,
         "is_blocked": host.is_blocked,
@@ -67,6 +67,6 @@ def _client(server: Server, session: Session) -> dict[str, Any]:
         "published": session.published,
         "subscriptions": [
             {"name": outlet.name, "queued": outlet.queued, "taken": outlet.taken, "dropped": outlet.dropped}
-            for outlet in session.outlets.values()
+            for outlet in session.handing.each()
         ],
     }

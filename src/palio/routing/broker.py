@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from palio.routing import messages
 from palio.routing.announcing import Announcing
 from palio.routing.claims import Claims
-from palio.routing.clients import ClientRequest
+from palio.routing.clients import ClientRequest, PublishClient
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
     Client,
@@ -134,18 +134,19 @@ class Broker:
 
     def handle_batch(self, inputs: Sequence[Input], now: float) -> list[Effect]:
         """Everything that happened to this broker at a time, and what it wants done about it."""
+        is_told = False  # anything but an event, which changes no table
         for each in inputs:
             if type(each) is Received and type(each.message) is Publish:
                 dropped = self._events.take(Arrival(each.link, each.message))
                 if dropped is not None:
                     self._effects.append(dropped)
+            elif type(each) is Requested and type(each.request) is PublishClient:
+                self._requests.take(each.client, each.request)
             else:
+                is_told = True
                 self._effects += _HANDLERS[type(each)](self, each) or ()
-        self._effects += self.tables.differences()
-        self._effects += self._announcing.report()
-        written = self._requests.write()
-        if written is not None:
-            self._effects.append(written)
+        if is_told:
+            self._tell()
         jobs = self._events.work()
         if self._keeping.stirs:
             self._keep()
@@ -157,6 +158,14 @@ class Broker:
             self._effects.append(Work(job, self._jobs))
         effects, self._effects = self._effects, []
         return effects
+
+    def _tell(self) -> None:
+        """Say and write down what has changed."""
+        self._effects += self.tables.differences()
+        self._effects += self._announcing.report()
+        written = self._requests.write()
+        if written is not None:
+            self._effects.append(written)
 
     def _keep(self) -> None:
         """Tell of homes behind this broker, after what is wanted there; then route what is to be routed of the log."""

@@ -29,9 +29,8 @@ _LONGEST_FILTER: Final = 1024 * 1024
 _REMEMBERED_FILTERS: Final = 65_536
 _SHORT_FILTER: Final = 1024
 _REMEMBERED_LONG_FILTERS: Final = 64
-_REMEMBERED_EVENTS: Final = 8_192
-_SMALL_EVENT: Final = 1024
 _DECIMAL, _DATE = 1, 2
+_WRITTEN_AS_IT_IS: Final = frozenset((str, int, float, bool, type(None), bytes, datetime))
 
 # What traffic is counted by: the kinds of messages by their tags.
 KINDS: Final[dict[int, str]] = {
@@ -89,23 +88,13 @@ def kind_of(data: bytes) -> int:
 
 def encode_event(event: Event) -> bytes:
     """The body of an event, with its identity."""
-    return _encoder.encode((event.id, event.source, event.time, _portable(event.to_dict())))
+    return _encoder.encode((event.id, event.source, event.time, _content(event)))
 
 
 def decode_event(body: bytes) -> Event:
-    """An event from its body; `WireError` or `EventError` for bytes that are none.
-
-    Small ones are remembered for a while: where many brokers share a process, the first that looks reads for all.
-    """
-    return _small_event(body) if len(body) <= _SMALL_EVENT else _event(body)
-
-
-def _event(body: bytes) -> Event:
+    """An event from its body; `WireError` or `EventError` for bytes that are none."""
     id, source, time, content = _read(_bodies, body)
     return Event.from_dict(content, id=id, source=source, time=time)
-
-
-_small_event = lru_cache(_REMEMBERED_EVENTS)(_event)
 
 
 def _read(decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:
@@ -115,6 +104,18 @@ def _read(decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:
         return decoder.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeError, OverflowError, InvalidOperation, ValueError) as error:
         raise WireError(str(error) or type(error).__name__) from None
+
+
+def _content(event: Event) -> Any:
+    """What an event says as it is written: most have no objects, arrays, decimals or dates, and stay as they are."""
+    attributes = event.attributes
+    if type(attributes) is dict:
+        for name, value in attributes.items():
+            if type(value) not in _WRITTEN_AS_IT_IS or "." in name or "`" in name:
+                break
+        else:
+            return attributes
+    return _portable(event.to_dict())
 
 
 def _portable(value: Any) -> Any:

@@ -22,15 +22,27 @@ from palio.routing.keeping.keeping import Keeping
 from palio.routing.local import LocalTable
 from palio.routing.messages import LOCAL, EventId, Key, Publish
 from palio.routing.outbox import Outbox
+from palio.routing.seen import Seen
 from palio.routing.wants import Wants
 
-_REMEMBERED: Final = 65_536  # events that a broker knows to have seen
+_REMEMBERED: Final = 65_536  # attempts with kept events that a broker knows to have seen
 
 
 class EventPath:
     """Routes events, and hears for the forwarding what is wanted."""
 
-    __slots__ = ("_arrivals", "_clients", "_forwarding", "_index", "_keeping", "_outbox", "_seen", "_works", "gates")
+    __slots__ = (
+        "_arrivals",
+        "_attempted",
+        "_clients",
+        "_forwarding",
+        "_index",
+        "_keeping",
+        "_outbox",
+        "_seen",
+        "_works",
+        "gates",
+    )
 
     def __init__(self, forwarding: Forwarding, outbox: Outbox, keeping: Keeping, may_circle: bool) -> None:
         self._forwarding = forwarding
@@ -41,7 +53,8 @@ class EventPath:
         self._clients: LocalTable | None = None
         self._index: Wants | None = None
         self._arrivals: list[Arrival] = []
-        self._seen: OrderedDict[EventId | tuple[EventId, int], None] | None = OrderedDict() if may_circle else None
+        self._seen = Seen() if may_circle else None
+        self._attempted: OrderedDict[tuple[EventId, int], None] = OrderedDict()
 
     def serve(self, clients: LocalTable) -> None:
         """Whom to deliver to."""
@@ -54,16 +67,21 @@ class EventPath:
             return Drop("not admitted by its link", arrival.message)
         if self._seen is not None:
             message = arrival.message
-            # Each attempt with a kept event is one event.
-            id = message.id if message.kept is None else (message.id, message.kept.attempt)
-            if id in self._seen:
+            kept = message.kept
+            if not (self._seen.add(message.id) if kept is None else self._attempts(message.id, kept.attempt)):
                 self._keeping.refuse(arrival)
                 return Drop("seen before", message)
-            self._seen[id] = None
-            if len(self._seen) > _REMEMBERED:
-                self._seen.popitem(last=False)
         self._arrivals.append(arrival)
         return None
+
+    def _attempts(self, id: EventId, attempt: int) -> bool:
+        """Whether this is the first that is heard of an attempt with a kept event; each is an event of its own."""
+        if (id, attempt) in self._attempted:
+            return False
+        self._attempted[id, attempt] = None
+        if len(self._attempted) > _REMEMBERED:
+            self._attempted.popitem(last=False)
+        return True
 
     def route(self) -> list[Effect]:
         """What is to be done about all that was taken."""
@@ -85,7 +103,7 @@ class EventPath:
         jobs = [each.work() for each in (self._works, self._index) if each is not None]
         return [job for job in jobs if job is not None]
 
-    def _carry_out(self, arrival: Arrival, route: Route, keys: Sequence[Key], effects: list[Effect]) -> None:
+    def _carry_out(self, arrival: Arrival, route: Route, keys: tuple[Key, ...], effects: list[Effect]) -> None:
         came = arrival.message
         sends = route.sends
         is_of_use = keys or arrival.interface == LOCAL or len(sends) > 1 or (sends and len(sends[0][1]) > 1)
@@ -111,9 +129,9 @@ class EventPath:
         if not keys and not sends and arrival.interface != LOCAL:
             effects.append(Drop(UNWANTED, replace(came, useless=useless), arrival.interface))
 
-    def _local(self, arrivals: Sequence[Arrival], routes: Sequence[Route]) -> list[Sequence[Key]]:
+    def _local(self, arrivals: Sequence[Arrival], routes: Sequence[Route]) -> list[tuple[Key, ...]]:
         """For each event the keys of local clients that match."""
-        found: list[Sequence[Key]] = [route.local or () for route in routes]
+        found: list[tuple[Key, ...]] = [route.local or () for route in routes]
         if self._clients is None or not len(self._clients):
             return found
         unknown = [place for place, route in enumerate(routes) if route.local is None]
@@ -130,11 +148,11 @@ class EventPath:
 
     def _one_by_one(
         self, arrivals: Sequence[Arrival], effects: list[Effect]
-    ) -> tuple[list[Arrival], list[Route], list[Sequence[Key]]]:
+    ) -> tuple[list[Arrival], list[Route], list[tuple[Key, ...]]]:
         """Where some body cannot be read, the others are routed all the same."""
         readable: list[Arrival] = []
         routes: list[Route] = []
-        local: list[Sequence[Key]] = []
+        local: list[tuple[Key, ...]] = []
         for arrival in arrivals:
             try:
                 found = self._forwarding.route([arrival])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import chain
 from typing import NamedTuple
 
 from palio.filters.filter import Filter
 from palio.routing.effects import Client, Recipient
 from palio.routing.messages import Key
+from palio.routing.recurring import Recurring
 
 
 class Owned(NamedTuple):
@@ -21,14 +23,16 @@ class Owned(NamedTuple):
 class LocalTable:
     """Filters of clients by name; several clients may own one key."""
 
-    __slots__ = ("_node", "_of_subscriber", "_owned", "_owners")
+    __slots__ = ("_node", "_of_subscriber", "_owned", "_owners", "_recipients")
 
     def __init__(self, node: int, of_subscriber: bool) -> None:
         """With `of_subscriber` each name has a key of its own (simple routing); otherwise equal filters share one."""
         self._node = node
         self._of_subscriber = of_subscriber
         self._owned: dict[Client, dict[str, Owned]] = {}
-        self._owners: dict[Key, dict[tuple[Client, str], None]] = {}
+        # Each with itself alone as a recipient: the same object each time, so that others can remember it as well.
+        self._owners: dict[Key, dict[tuple[Client, str], Recipient]] = {}
+        self._recipients = Recurring[tuple[Key, ...], tuple[Recipient, ...]]()
 
     def get(self, client: Client, name: str) -> Owned | None:
         return self._owned.get(client, {}).get(name)
@@ -38,11 +42,13 @@ class LocalTable:
         key = self._key(client, name, filter)
         self._owned.setdefault(client, {})[name] = Owned(key, filter)
         owners = self._owners.setdefault(key, {})
-        owners[client, name] = None
+        owners[client, name] = Recipient(client, (name,))
+        self._recipients.clear()
         return key if len(owners) == 1 else None
 
     def remove(self, client: Client, name: str) -> Key | None:
         """Forget a name that is there; its key, where nobody has that any more."""
+        self._recipients.clear()
         names = self._owned[client]
         key = names.pop(name).key
         if not names:
@@ -70,16 +76,26 @@ class LocalTable:
     def owners(self, key: Key) -> Iterable[tuple[Client, str]]:
         return self._owners.get(key, ())
 
-    def recipients(self, keys: Iterable[Key]) -> tuple[Recipient, ...]:
+    def recipients(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
         """The clients behind some keys, each once, with all names that are meant."""
-        found: dict[Client, list[str]] = {}
-        for key in keys:
-            for client, name in self._owners.get(key, ()):
-                found.setdefault(client, []).append(name)
-        if len(found) == 1:
-            [(client, names)] = found.items()
-            return (Recipient(client, tuple(sorted(names))),)
-        return tuple(Recipient(client, tuple(sorted(names))) for client, names in sorted(found.items()))
+        known = self._recipients.get(keys)
+        return self._recipients.put(keys, self._find(keys)) if known is None else known
+
+    def _find(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
+        alone = list(chain.from_iterable([self._owners[key].values() for key in keys if key in self._owners]))
+        clients = {client for client, _ in alone}
+        if len(clients) == len(alone):
+            return tuple(sorted(alone))
+        if len(clients) == 1:
+            [only] = clients
+            return (Recipient(only, tuple(sorted([name for _, (name,) in alone]))),)
+        together: dict[Client, list[Recipient]] = {}
+        for each in alone:
+            together.setdefault(each.client, []).append(each)
+        return tuple(
+            mine[0] if len(mine) == 1 else Recipient(client, tuple(sorted([name for _, (name,) in mine])))
+            for client, mine in sorted(together.items())
+        )
 
     def __len__(self) -> int:
         return len(self._owners)

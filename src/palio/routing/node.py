@@ -104,6 +104,8 @@ class Node:
         for each in inputs:
             if type(each) is Arrived:
                 self._arrived(each.link, each.data, touched, out, now)
+            elif type(each) is Requested:
+                out.inputs.append(each)
             elif isinstance(each, Connected | Disconnected):
                 self._linked(each, touched, out, now)
             elif isinstance(each, TimerFired) and each.name.startswith("link "):

@@ -60,6 +60,8 @@ class Serving:
         self._claims = claims
 
     def carry_out(self, client: Client, request: ClientRequest) -> list[Effect]:
+        if type(request) is PublishClient:  # before all others: there are so many more of them
+            return self._entrance.let_in(client, request, self._epoch)
         match request:
             case SubscribeClient():
                 self._tables.subscribe(client, request.name, request.wanted)
@@ -75,8 +77,6 @@ class Serving:
                 self._keeping.advertised()
             case UnadvertiseClient():
                 self._tables.unadvertise(client, request.name)
-            case PublishClient():
-                return self._entrance.let_in(client, request, self._epoch)
             case PublishTogether():
                 return self._entrance.let_in_together(client, request.events, self._epoch)
             case AnnounceClient():

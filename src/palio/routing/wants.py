@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from palio.events import Event
@@ -10,6 +11,7 @@ from palio.filters.filter import Filter
 from palio.routing.effects import Job
 from palio.routing.forwarding.numbered import NumberedFilters
 from palio.routing.messages import LOCAL, Key
+from palio.routing.recurring import EACH, MOST_ITEMS
 
 
 class Wanted(NamedTuple):
@@ -20,7 +22,6 @@ class Wanted(NamedTuple):
 
 
 _NOBODY: Final = Wanted((), ())
-_MOST_REMEMBERED: Final = 4_096
 
 
 class Wants:
@@ -29,10 +30,13 @@ class Wants:
     def __init__(self) -> None:
         self._filters = NumberedFilters()
         self._number_of: dict[bytes, int] = {}  # by the digest of the filter
-        self._places: dict[int, dict[int, dict[Key, None]]] = {}  # interfaces and keys, by the number of the filter
+        # Who asked, by the number of the filter: the keys of local clients, and of each link.
+        self._local: dict[int, dict[Key, None]] = {}
+        self._links: dict[int, dict[int, dict[Key, None]]] = {}
         self._digests: dict[int, dict[Key, bytes]] = {}
         # The same for the filters that events match together, where some did: few such sets occur, and often.
         self._known: dict[tuple[int, ...], Wanted] = {}
+        self._known_items = 0
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None:
         digest = wanted.digest
@@ -40,24 +44,33 @@ class Wants:
         number = self._number_of.get(digest)
         if number is None:
             number = self._number_of[digest] = self._filters.add(wanted)
-            self._places[number] = {}
-        self._known.clear()
-        self._places[number].setdefault(interface, {})[key] = None
+        self._forget_known()
+        if interface == LOCAL:
+            self._local.setdefault(number, {})[key] = None
+        else:
+            self._links.setdefault(number, {}).setdefault(interface, {})[key] = None
 
     def remove(self, interface: int, key: Key) -> None:
         digest = self._digests[interface].pop(key)
         number = self._number_of[digest]
-        self._known.clear()
-        places = self._places[number]
-        del places[interface][key]
-        if not places[interface]:
-            del places[interface]
-        if not places:
-            del self._places[number], self._number_of[digest]
+        self._forget_known()
+        if interface == LOCAL:
+            _remove(self._local, number, key)
+        else:
+            _remove(self._links[number], interface, key)
+            if not self._links[number]:
+                del self._links[number]
+        if number not in self._local and number not in self._links:
+            del self._number_of[digest]
             self._filters.remove(number)
 
+    def _forget_known(self) -> None:
+        if self._known:
+            self._known = {}
+            self._known_items = 0
+
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._number_of)
 
     def work(self) -> Job | None:
         """What is worth doing beside everything else."""
@@ -72,14 +85,18 @@ class Wants:
 
     def _learn(self, matched: tuple[int, ...]) -> Wanted:
         """Who has any of some filters."""
-        links: set[int] = set()
-        local: list[Key] = []
-        for number in matched:
-            places = self._places[number]
-            links.update(places)
-            local += places.get(LOCAL, ())
-        links.discard(LOCAL)
-        if len(self._known) >= _MOST_REMEMBERED:
-            self._known.clear()
-        found = self._known[matched] = Wanted(tuple(sorted(links)), tuple(local))
+        links = {link for number in matched if number in self._links for link in self._links[number]}
+        local = tuple(chain.from_iterable([self._local[number] for number in matched if number in self._local]))
+        items = EACH + len(matched)
+        if self._known_items + items > MOST_ITEMS:
+            self._forget_known()
+        self._known_items += items
+        found = self._known[matched] = Wanted(tuple(sorted(links)), local)
         return found
+
+
+def _remove(keys_of: dict[int, dict[Key, None]], at: int, key: Key) -> None:
+    """Take a key out, and its place where it was the last there."""
+    del keys_of[at][key]
+    if not keys_of[at]:
+        del keys_of[at]

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mappin
 from datetime import datetime
 from threading import Thread
 from types import TracebackType
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 from palio.errors import ConnectionFailed, InvalidArgument
 from palio.events import Event
@@ -23,6 +23,7 @@ from palio.network.client.connecting import connect
 from palio.network.client.log import LogPage, PastPage
 from palio.network.client.received import ReceivedEvent
 from palio.network.client.subscription import Subscription
+from palio.network.client.subscriptions import Subscriptions
 from palio.network.loops import new_loop
 from palio.network.protocol import Overflow
 from palio.routing.clients import Confirm
@@ -68,6 +69,11 @@ class BlockingEvent(Event):
     _loop: _Loop
     _received: ReceivedEvent
 
+    @property
+    def subscriptions(self) -> tuple[str, ...]:
+        """The names of those by which it came."""
+        return self._received.subscriptions
+
     def ack(self) -> None:
         """The event is dealt with; a durable subscription will not deliver it again."""
         self._loop.wait(self._received.ack())
@@ -82,10 +88,13 @@ def _blocking(received: ReceivedEvent, loop: _Loop) -> BlockingEvent:
     return event
 
 
-class BlockingSubscription:
+_Stream = TypeVar("_Stream", bound=Subscription | Subscriptions)
+
+
+class _Blocking(Generic[_Stream]):
     """Events that match: a context manager, and an iterator that waits for the next."""
 
-    def __init__(self, subscription: Subscription, loop: _Loop) -> None:
+    def __init__(self, subscription: _Stream, loop: _Loop) -> None:
         self._subscription = subscription
         self._loop = loop
 
@@ -94,22 +103,10 @@ class BlockingSubscription:
         return self._subscription.name
 
     @property
-    def address(self) -> str:
-        return self._subscription.address
-
-    @property
-    def wanted(self) -> Filter:
-        return self._subscription.wanted
-
-    @property
-    def is_durable(self) -> bool:
-        return self._subscription.is_durable
-
-    @property
     def dropped(self) -> int:
         return self._subscription.dropped
 
-    def __enter__(self) -> BlockingSubscription:
+    def __enter__(self) -> Self:
         self._loop.wait(self._subscription.__aenter__())
         return self
 
@@ -119,7 +116,7 @@ class BlockingSubscription:
         if not self._loop.is_over:
             self._loop.wait(self._subscription.__aexit__(kind, error, trace))
 
-    def __iter__(self) -> BlockingSubscription:
+    def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> BlockingEvent:
@@ -140,9 +137,35 @@ class BlockingSubscription:
         async with asyncio.timeout(timeout):
             return await anext(self._subscription, None)
 
+
+class BlockingSubscription(_Blocking[Subscription]):
+    """Events that match a condition."""
+
+    @property
+    def address(self) -> str:
+        return self._subscription.address
+
+    @property
+    def wanted(self) -> Filter:
+        return self._subscription.wanted
+
+    @property
+    def is_durable(self) -> bool:
+        return self._subscription.is_durable
+
     def unsubscribe(self) -> None:
         """Forget a durable subscription for good."""
         self._loop.wait(self._subscription.unsubscribe())
+
+
+class BlockingSubscriptions(_Blocking[Subscriptions]):
+    """Events that match any of several conditions."""
+
+    def add(self, name: str, where: str | Filter, *, language: str = "sql") -> None:
+        self._loop.wait(self._subscription.add(name, where, language=language))
+
+    def remove(self, name: str) -> None:
+        self._loop.wait(self._subscription.remove(name))
 
 
 class BlockingBroker:
@@ -185,6 +208,22 @@ class BlockingBroker:
             )
 
         return BlockingSubscription(self._loop.wait(subscribe()), self._loop)
+
+    def subscribe_many(
+        self,
+        wheres: Mapping[str, str | Filter],
+        *,
+        language: str = "sql",
+        confirm: Confirm = "edge",
+        queue: int = 0,
+        overflow: Overflow | None = None,
+    ) -> BlockingSubscriptions:
+        async def subscribe() -> Subscriptions:
+            return self._broker.subscribe_many(
+                wheres, language=language, confirm=confirm, queue=queue, overflow=overflow
+            )
+
+        return BlockingSubscriptions(self._loop.wait(subscribe()), self._loop)
 
     def publish(self, event: Event | Mapping[str, Any] | str | bytes, *, confirm: bool = False) -> None:
         self._loop.wait(self._broker.publish(event, confirm=confirm))

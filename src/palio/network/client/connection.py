@@ -28,7 +28,7 @@ from palio.errors import (
 from palio.network import protocol
 from palio.network.addresses import Address
 from palio.network.channel import Channel
-from palio.network.protocol import ClientHello, Done, Failed, Failure, Goodbye, Welcome
+from palio.network.protocol import ClientHello, Done, Failed, Failure, Goodbye, Matched, Welcome
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
@@ -39,8 +39,8 @@ _BUFFER: Final = 64 * 1024  # bytes of frames that are written without waiting f
 class Connection:
     """A connection, for as long as somebody wants one.
 
-    `heard` is called with what is no answer to a request; `again` when a connection was made anew, to say what must be
-    said on each; `failed` when it is over for good.
+    `matched` is called with events, `heard` with what else is no answer to a request; `again` when a connection was
+    made anew, to say what must be said on each; `failed` when it is over for good.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Connection:
         self.address = address
         self.welcome: Welcome | None = None
         self.heard: Callable[[Any], None] = lambda said: None
+        self.matched: Callable[[Matched], None] = lambda said: None
         self.again: Callable[[], None] = lambda: None
         self.failed: Callable[[PalioError], None] = lambda error: None
         self.failure: PalioError | None = None
@@ -135,9 +136,14 @@ class Connection:
         future.add_done_callback(answered)
         self.say(frame)
 
+    @property
+    def has_room(self) -> bool:
+        """Whether what is said now need not wait."""
+        return self._buffered < _BUFFER and self._channel is not None and self._ready.is_set()
+
     async def tell(self, frame: bytes) -> None:
         """Send something that has no answer; waits while the connection takes no more."""
-        if not self._ready.is_set() or self._buffered >= _BUFFER:
+        if not self.has_room:
             await self._until_ready()
             self._flush()
             await asyncio.sleep(0)
@@ -256,7 +262,9 @@ class Connection:
         for frame in frames:
             said = protocol.decode_from_server(frame)
             kind = type(said)
-            if kind is Done:
+            if kind is Matched:
+                self.matched(said)
+            elif kind is Done:
                 for number in said.requests:
                     self._answer(number, None)
             elif kind is Welcome:

@@ -9,11 +9,12 @@ from palio.routing import codec
 
 
 class ReceivedEvent(Event):
-    """An event that came by a subscription."""
+    """An event that came by a subscription; `subscriptions` names it, or all of a group that want the event."""
 
-    __slots__ = ("_acknowledge", "number")
+    __slots__ = ("_acknowledge", "number", "subscriptions")
 
     number: int
+    subscriptions: tuple[str, ...]
     _acknowledge: Callable[[int], Awaitable[None]]
 
     async def ack(self) -> None:
@@ -26,13 +27,20 @@ async def nothing_to_tell(number: int) -> None:
 
 
 def read_received(
-    body: bytes, number: int, acknowledge: Callable[[int], Awaitable[None]] = nothing_to_tell
+    sent: bytes | Event,
+    subscriptions: tuple[str, ...],
+    number: int,
+    acknowledge: Callable[[int], Awaitable[None]] = nothing_to_tell,
 ) -> ReceivedEvent:
-    """An event from its body."""
-    event = codec.decode_event(body)
-    received: ReceivedEvent = object.__new__(ReceivedEvent)
+    """An event from its body, or from what another subscription has read already."""
+    event = codec.decode_event(sent) if isinstance(sent, bytes) else sent
+    received: ReceivedEvent = _new(ReceivedEvent)
     received._attributes = event._attributes
-    received._identify(event.id, event.source, event.time)
+    received._id, received._source, received._time = event._id, event._source, event._time
+    received.subscriptions = subscriptions
     received.number = number
     received._acknowledge = acknowledge
     return received
+
+
+_new = object.__new__

@@ -1,23 +1,18 @@
-"""A subscription of a client: an asynchronous context manager, and the events that come while it is entered.
-
-The broker sends as many events as this end has room for. What does not fit waits there, where the rule for overflow
-decides; `dropped` says how many it threw away.
-"""
+"""A subscription of a client: an asynchronous context manager, and the events that come while it is entered."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
-from palio.errors import InvalidArgument, LivesElsewhere, PalioError
+from palio.errors import LivesElsewhere, PalioError
 from palio.filters.filter import Filter
 from palio.network import protocol
-from palio.network.client.received import ReceivedEvent, nothing_to_tell, read_received
-from palio.network.protocol import Acknowledge, Detach, Elsewhere, More, Overflow, Subscribe, Unsubscribe
+from palio.network.client.stream import Stream, check_options
+from palio.network.protocol import Acknowledge, Detach, Elsewhere, Overflow, Subscribe, Unsubscribe
 from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
@@ -25,10 +20,9 @@ if TYPE_CHECKING:
     from palio.network.client.connection import Connection
 
 _JOURNEY: Final = 4  # brokers that are asked one after the other
-ROOM: Final = 1024  # events that may wait at this end
 
 
-class Subscription:
+class Subscription(Stream):
     """Events that match. Enter it, then iterate; leaving it unsubscribes, unless it is durable."""
 
     def __init__(
@@ -42,33 +36,22 @@ class Subscription:
         queue: int,
         overflow: Overflow | None,
     ) -> None:
-        _check(name, confirm, queue, overflow)
-        self.name = name
+        check_options(name, confirm, queue, overflow)
+        super().__init__(broker, name)
         self.wanted = wanted
         self.is_durable = durable
-        self.dropped = 0
         self.on_cancel = on_cancel
         self._broker = broker  # where it was asked for
-        self._connection = broker.connection
         self._acknowledges = partial(self._acknowledge, self._connection)
-        self._subscriptions = broker.subscriptions
         self._confirm: Confirm = confirm
         self._queue = queue
         self._overflow = overflow
-        self._waiting: deque[tuple[bytes, int]] = deque()
-        self._taken = 0
         self._done: list[int] = []
-        self._something = asyncio.Event()
-        self._failure: PalioError | None = None
-        self._was_entered = False
-        self._is_entered = False
         self._is_standing = False  # whether the broker has confirmed it; until then the request is under way
         self._following: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Subscription:
-        if self.name in self._subscriptions:
-            raise InvalidArgument(f"there is a subscription {self.name!r} of this connection already")
-        self._subscriptions[self.name] = self
+        self._streams.add(self.name, self)
         self._was_entered = self._is_entered = True
         try:
             await self._follow(await self._connection.ask(self._request))
@@ -88,11 +71,11 @@ class Subscription:
             if answer is None:
                 self._is_standing = True
                 return
-            self._subscriptions.pop(self.name, None)
+            self._streams.forget(self.name)
             home = await self._broker.at_home(self.name, answer.homes)
-            self._connection, self._subscriptions = home.connection, home.subscriptions
+            self._connection, self._streams = home.connection, home.streams
             self._acknowledges = partial(self._acknowledge, self._connection)
-            self._subscriptions[self.name] = self
+            self._streams.move(self.name, self)
             answer = await self._connection.ask(self._request)
         if answer is not None:
             raise LivesElsewhere(self.name, answer.homes, "brokers send each other on")
@@ -114,26 +97,6 @@ class Subscription:
         """Forget a durable subscription for good, with all that waits for it."""
         self._forget()
         await self._connection.ask(lambda number: Unsubscribe(number, self.name))
-
-    def __aiter__(self) -> Subscription:
-        return self
-
-    async def __anext__(self) -> ReceivedEvent:
-        while not self._waiting:
-            if self._failure is not None:
-                raise self._failure
-            if not self._was_entered:
-                raise InvalidArgument("a subscription is entered before its events are asked for: `with` it")
-            if not self._is_entered:
-                raise StopAsyncIteration
-            self._something.clear()
-            await self._something.wait()
-        body, number = self._waiting.popleft()
-        self._taken += 1
-        if self._taken >= ROOM // 2:
-            self._connection.say(protocol.encode(More(self.name, self._taken)))
-            self._taken = 0
-        return read_received(body, number, self._acknowledges if number else nothing_to_tell)
 
     async def _acknowledge(self, home: Connection, number: int) -> None:
         if home is not self._connection:
@@ -183,43 +146,24 @@ class Subscription:
         except PalioError as error:
             self.fail(error)
 
-    def put(self, body: bytes, number: int) -> None:
-        self._waiting.append((body, number))
-        self._something.set()
-
-    def cancelled(self) -> None:
+    def cancelled(self, name: str) -> None:
         if self.on_cancel is not None:
             self.on_cancel(self)
 
-    def ended(self, error: PalioError) -> None:
-        """The broker has ended it; what came before is still handed out."""
+    def ended(self, name: str, error: PalioError) -> None:
         self._forget()
         self.fail(error)
 
-    def fail(self, error: PalioError) -> None:
-        self._failure = error
-        self._something.set()
-
     def _request(self, number: int) -> Subscribe:
-        credit = max(1, ROOM - len(self._waiting))
+        self._streams.number(number, self, self.name)
         overflow = self._overflow or ""
-        return Subscribe(number, self.name, self.wanted, self.is_durable, self._confirm, credit, self._queue, overflow)
+        return Subscribe(
+            number, self.name, self.wanted, self.is_durable, self._confirm, self._room, self._queue, overflow
+        )
 
     def _forget(self) -> None:
         self._is_entered = False
         if self._following is not None:
             self._following.cancel()
-        self._subscriptions.pop(self.name, None)
-        self._something.set()
-
-
-def _check(name: str, confirm: Confirm, queue: int, overflow: Overflow | None) -> None:
-    """InvalidArgument for what a broker would not understand."""
-    if not 0 < len(str(name)) <= protocol.LONGEST_NAME or type(name) is not str:
-        raise InvalidArgument(f"the name of a subscription has from 1 to {protocol.LONGEST_NAME} characters")
-    if confirm not in get_args(Confirm):
-        raise InvalidArgument(f"confirm is one of {', '.join(get_args(Confirm))}, not {confirm!r}")
-    if overflow is not None and overflow not in get_args(Overflow):
-        raise InvalidArgument(f"overflow is one of {', '.join(get_args(Overflow))}, not {overflow!r}")
-    if type(queue) is not int or queue < 0:
-        raise InvalidArgument(f"queue is a number of events, not {queue!r}")
+        self._streams.forget(self.name)
+        self._wake()

@@ -20,8 +20,9 @@ from palio.network.gateway.requests import SubscriptionRequest
 from palio.network.gateway.settings import Persistence
 from palio.network.gateway.sinks import Connection, Reach, Sink, SinkRefused, SinkUnreachable
 from palio.network.gateway.webhooks import Verdict, asked_to_wait, judge
+from palio.network.handing import Delivered
 from palio.network.security.limits import Rate
-from palio.network.sessions import Delivered, Session
+from palio.network.sessions import Session
 from palio.routing import codec
 
 _IDLE: Final = 30.0  # seconds without an event after which a connection is not kept

@@ -14,7 +14,8 @@ from typing import Final
 from palio.errors import InvalidArgument
 from palio.network.gateway.cloudevents import write_cloudevent
 from palio.network.gateway.problems import describe
-from palio.network.sessions import Delivered, Session
+from palio.network.handing import Delivered
+from palio.network.sessions import Session
 from palio.routing import codec
 
 _AT_ONCE: Final = 256

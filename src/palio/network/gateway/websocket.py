@@ -182,7 +182,7 @@ class Conversation:
     async def _write(self, session: Session) -> None:
         """Send events as fast as the other end takes them; what it does not take waits in the session."""
         while batch := await session.next_batch(_AT_ONCE):
-            for name, event, number in batch:
+            for name, event, _, number in batch:
                 head = json.dumps({"type": "event", "name": name, **({"number": number} if number else {})})
                 body = write_cloudevent(codec.decode_event(event.body))
                 await self._socket.send_text(f'{head[:-1]}, "event": {body}}}')

@@ -1,0 +1,35 @@
+"""Does a broker know which events were here, as a set of all of them would?"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palio.routing.messages import EventId
+from palio.routing.seen import Seen
+
+ids = st.builds(EventId, st.integers(1, 3), st.integers(1, 2), st.integers(-300, 300))
+
+
+@given(st.lists(ids, max_size=200))
+def test_within_the_window_it_agrees_with_a_set(came: list[EventId]) -> None:
+    seen, known = Seen(), set()
+    for each in came:
+        assert seen.add(each) == (each not in known)
+        known.add(each)
+
+
+def test_what_lies_far_back_counts_as_new_and_does_not_disturb() -> None:
+    seen = Seen()
+    assert seen.add(EventId(1, 1, 5))
+    assert seen.add(EventId(1, 1, 2**62))
+    assert seen.add(EventId(1, 1, 5))
+    assert not seen.add(EventId(1, 1, 2**62))
+
+
+def test_no_number_of_brokers_makes_it_remember_without_bound() -> None:
+    seen = Seen()
+    for node in range(10_000):
+        assert seen.add(EventId(node, 1, 1))
+    assert not seen.add(EventId(9_999, 1, 1))
+    assert seen.add(EventId(0, 1, 1))  # long forgotten
