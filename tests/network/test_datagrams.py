@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import palio
 from palio.network.addresses import Address
@@ -63,16 +65,55 @@ def test_with_the_first_token_plain_datagrams_end(tmp_path: Path) -> None:
     run(test)
 
 
-def test_a_message_that_fits_no_datagram_ends_the_link_with_the_reason() -> None:
+def test_a_message_that_fits_no_datagram_crosses_in_pieces() -> None:
     async def test() -> None:
         async with broker(listen=(ANY_PORT, DATAGRAMS)) as hub, broker(connect=hub.addresses[1:]) as edge:
             await until(lambda: len(up(edge)) == 1)
             async with (
                 palio.connect(url(hub)) as subscriber,
-                subscriber.subscribe("TRUE", confirm="network"),
+                subscriber.subscribe("size >= 0", confirm="network") as events,
                 palio.connect(url(edge)) as publisher,
             ):
-                await publisher.publish({"text": "x" * 100_000})
-                await until(lambda: "does not fit into a datagram" in edge.neighbours.describe()[0]["reason"])
+                for size in (100, 100_000, 700_000, 200):
+                    await publisher.publish({"size": size, "text": "x" * size}, confirm=True)
+                for size in (100, 100_000, 700_000, 200):
+                    assert (await anext(events)).get("text") == "x" * size
+
+    run(test)
+
+
+class Lossy:
+    """A socket that loses and reorders some of what is sent."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+        self._random = Random(7)
+        self._late: list[tuple[bytes, Any]] = []
+
+    def sendto(self, data: bytes, place: Any) -> None:
+        chance = self._random.random()
+        if chance < 0.1:
+            return
+        self._late.append((data, place))
+        if chance > 0.3:
+            for each in reversed(self._late):
+                self._socket.sendto(*each)
+            self._late = []
+
+
+def test_pieces_that_are_lost_on_the_way_come_again() -> None:
+    async def test() -> None:
+        async with broker(listen=(ANY_PORT, DATAGRAMS)) as hub, broker(connect=hub.addresses[1:]) as edge:
+            await until(lambda: len(up(edge)) == 1 and len(up(hub)) == 1)
+            async with (
+                palio.connect(url(hub)) as subscriber,
+                subscriber.subscribe("n >= 0", confirm="network") as events,
+                palio.connect(url(edge)) as publisher,
+            ):
+                [link] = edge.neighbours._links.values()
+                link.transport = Lossy(link.transport)  # type: ignore[union-attr]
+                for n in range(8):
+                    await publisher.publish({"n": n, "text": "x" * 200_000}, confirm=True)
+                assert [(await anext(events)).get("n") for _ in range(8)] == list(range(8))
 
     run(test)

@@ -278,6 +278,7 @@ class BinaryClient:
         if isinstance(error, LivesElsewhere):
             self._say(protocol.encode(Elsewhere(request, error.homes)))
         elif error is not None:
+            self._server.refusals.note(error, self.session.principal.name)
             self._say(protocol.encode(Failed(request, kind_of(error), str(error))))
         elif self._done:
             self._done.append(request)
@@ -300,6 +301,7 @@ class BinaryClient:
         self._say(protocol.encode(Ended(name, kind_of(error), str(error))))
 
     def _ended(self, error: PalioError) -> None:
+        self._server.refusals.note(error, self.session.principal.name)
         self._channel.close(kind_of(error), str(error))
 
     def _say(self, frame: bytes) -> None:

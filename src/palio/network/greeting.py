@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from palio.errors import NotPermitted, PalioError, Refused, WireError
+from palio.errors import LimitReached, NotPermitted, PalioError, Refused, WireError
 from palio.network import protocol
 from palio.network.binary import BinaryClient, kind_of
 from palio.network.channel import Channel
@@ -31,12 +31,16 @@ class Greeter:
     def opened(self, channel: Channel) -> None:
         reason = self._server.arrived(channel)
         if reason is not None:
-            channel.close("limit", reason)
+            self._refuse(channel, LimitReached("connections", self._server.settings.limits.connections, reason))
             return
         self._timer = self._server.loop.call_later(self._server.settings.limits.handshake_seconds, self._late, channel)
 
     def _late(self, channel: Channel) -> None:
-        channel.close("refused", "no greeting in time")
+        self._refuse(channel, Refused("no greeting in time"))
+
+    def _refuse(self, channel: Channel, error: PalioError) -> None:
+        self._server.refusals.note(error, channel.peer)
+        channel.close(kind_of(error), str(error))
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
         first, rest = frames[0], frames[1:]
@@ -60,7 +64,7 @@ class Greeter:
                 if rest:
                     self.received(channel, rest)
         except PalioError as error:
-            channel.close(kind_of(error), str(error))
+            self._refuse(channel, error)
 
     def _client(self, channel: Channel, hello: ClientHello, principal: Principal, rest: list[bytes]) -> None:
         self._forget(channel)

@@ -31,6 +31,7 @@ from palio.network.gateway.settings import HttpSettings
 from palio.network.greeting import FIRST_FRAME, Greeter
 from palio.network.host import Host
 from palio.network.neighbours import Neighbours
+from palio.network.refusals import Refusals
 from palio.network.security.door import Door
 from palio.network.security.exposure import check_exposure
 from palio.network.security.grants import effective
@@ -59,6 +60,7 @@ class Server:
 
     host: Host
     shares: Shares
+    refusals: Refusals
     neighbours: Neighbours
     loop: asyncio.AbstractEventLoop
     node: int
@@ -99,6 +101,7 @@ class Server:
         wall = time.time if self.settings.stamps else None
         node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random, wall)
         self.shares = Shares(self.settings.limits, self.loop.time)
+        self.refusals = Refusals(self.loop.time)
         self.host = Host(node, StoreDisk(self.store))
         self.host.give_all([])  # what the last life has not finished goes on
         self.neighbours = Neighbours(self.host, self.node, self.settings, self.settings.trust.context, self.door)
@@ -160,12 +163,14 @@ class Server:
             publisher,
         )
         self.sessions.add(session)
+        log.debug("came", extra={"client": name, "principal": principal.name, "app": app})
         return session
 
     def left(self, session: Session, reason: str = "") -> None:
         """A client is gone."""
         if session in self.sessions:
             self.shares.connections.leave(session.principal.name)
+            log.debug("left", extra={"client": session.client, "reason": reason})
         session.close()
         self.sessions.discard(session)
         self.names.pop(session, None)

@@ -42,6 +42,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "rates": server.rates,
         "counts": dict(host.counts),
         "drops": dict(host.drops),
+        "refusals": dict(server.refusals.counts),
     }
 
 

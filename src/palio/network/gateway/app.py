@@ -143,7 +143,7 @@ class Gateway:
         return Starlette(
             routes=routes,
             middleware=[guard],
-            exception_handlers={HTTPException: _http_exception, PalioError: _palio_error, Exception: _unexpected},
+            exception_handlers={HTTPException: _http_exception, PalioError: self._refused, Exception: _unexpected},
         )
 
     def _known(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
@@ -153,6 +153,11 @@ class Gateway:
             return await handler(request, self._callers.identify(request))
 
         return handle
+
+    async def _refused(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, PalioError)
+        self._server.refusals.note(error, "somebody" if request.client is None else request.client.host)
+        return respond(error)
 
     async def _publish(self, request: Request, principal: Principal) -> Response:
         body = await self._callers.body(request)
@@ -273,11 +278,6 @@ def _page(name: str, media: str) -> Callable[[Request], Awaitable[Response]]:
         return Response(content, media_type=media)
 
     return page
-
-
-async def _palio_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, PalioError)
-    return respond(error)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

@@ -55,6 +55,9 @@ def _lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from _metric("dropped_total", "counter", "What was thrown away on purpose, by reason.", [
         ({"reason": reason}, number) for reason, number in sorted(status["drops"].items())
     ])  # fmt: skip
+    yield from _metric("refused_total", "counter", "What clients and brokers were refused, by kind.", [
+        ({"kind": kind}, number) for kind, number in sorted(status["refusals"].items())
+    ])  # fmt: skip
 
 
 def _named(durable: Mapping[str, Any]) -> dict[str, Any]:

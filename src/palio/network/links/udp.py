@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from palio.errors import PalioError
 from palio.network import protocol
+from palio.network.links.pieces import PIECE, Pieces, cut
 from palio.network.links.tcp import is_event
 from palio.network.protocol import GOODBYE, PING, Goodbye, Ping
 from palio.network.security.limits import LONG
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 LARGEST: Final = 65_507 - OVERHEAD  # bytes of a datagram over IPv4, less those of a seal
 _PATIENCE: Final = 3  # heartbeats of silence
 _AT_ONCE: Final = 64  # datagrams between two pauses
+_BYTES_AT_ONCE: Final = 128 * 1024  # so much a socket holds everywhere
 _PAUSE: Final = 0.002  # seconds
 _RECEIVING: Final = 4 * 1024 * 1024  # bytes that a socket should hold; the system may give less
 Place: TypeAlias = tuple[Any, ...]
@@ -53,6 +55,8 @@ class UdpLink:
         self.transport: Any = None
         self._out: deque[bytes] = deque()
         self._is_pacing = False
+        self._cut = 0  # messages that were sent in pieces
+        self._pieces = Pieces()
         self._reading = 0  # datagrams that are read in another thread
         self._silent = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -82,12 +86,23 @@ class UdpLink:
         kind = data[1] if len(data) > 1 else 0
         if kind == GOODBYE:
             self._broke("the other end is leaving")
+        elif kind == PIECE:
+            self._piece(data)
         elif kind != PING:
             if self.neighbour == 0 or kind == codec.HELLO:
                 self.neighbour = node_of(data) or self.neighbour
             if len(data) > LONG and self._may_take_long(data):
                 return
             self._host.give(Arrived(self.number, data, self._host.now()))
+
+    def _piece(self, data: bytes) -> None:
+        try:
+            whole = self._pieces.put(data)
+        except PalioError as error:
+            self._broke(str(error))
+            return
+        if whole is not None and whole[1:2] != bytes([PIECE]):
+            self.received(whole)
 
     def _may_take_long(self, data: bytes) -> bool:
         """Whether a datagram may have a long filter: it is read in another thread, and overtaken by others meanwhile.
@@ -116,18 +131,22 @@ class UdpLink:
     def transmit(self, data: bytes, lane: Lane) -> None:
         if self.transport is None:
             self._host.drops["lost with its link"] += 1
-        elif len(data) > LARGEST:
-            self._host.drops["larger than a datagram"] += 1
-            self.close(f"a message of {len(data):,} bytes does not fit into a datagram; link with palio://")
         else:
-            self._out.append(data)
+            if len(data) > LARGEST:
+                self._cut += 1
+                self._out.extend(cut(data, self._cut, LARGEST))
+            else:
+                self._out.append(data)
             if not self._is_pacing:
                 self._send_some()
 
     def _send_some(self) -> None:
         """Send, and after a few datagrams let the other end read: what its socket cannot hold is lost."""
-        for _ in range(min(_AT_ONCE, len(self._out)) if self.transport is not None else 0):
-            self.transport.sendto(self._out.popleft(), self.place)
+        size = count = 0
+        while self._out and count < _AT_ONCE and size < _BYTES_AT_ONCE and self.transport is not None:
+            datagram = self._out.popleft()
+            count, size = count + 1, size + len(datagram)
+            self.transport.sendto(datagram, self.place)
         self._is_pacing = bool(self._out)
         if self._is_pacing:
             asyncio.get_running_loop().call_later(_PAUSE, self._send_some)
@@ -148,6 +167,7 @@ class UdpLink:
             self._timer.cancel()
         self.transport = None
         self._out.clear()
+        self._pieces = Pieces()
         self.neighbour = 0
         self._host.give(Disconnected(self.number))
 
