@@ -25,6 +25,7 @@ class BackgroundCommands:
 
     def __init__(self) -> None:
         self._running: list[subprocess.Popen[bytes]] = []
+        self._listening: list[threading.Thread] = []
         self._terminals: list[int] = []
         self._said: list[tuple[int, str]] = []  # by which terminal
         self._more = threading.Condition()
@@ -37,6 +38,8 @@ class BackgroundCommands:
             with contextlib.suppress(ProcessLookupError):  # one that did not go on, as it should have
                 os.killpg(process.pid, signal.SIGTERM)
             process.wait(_SECONDS_TO_END)
+        for thread in self._listening:  # a shell ends before what it runs, which has the terminal until it ends
+            thread.join(_SECONDS_TO_END)
         for terminal in self._terminals:
             os.close(terminal)
 
@@ -54,7 +57,8 @@ class BackgroundCommands:
         os.close(its_end)
         self._running.append(process)
         self._terminals.append(terminal)
-        threading.Thread(target=self._listen, args=(terminal,), daemon=True).start()
+        self._listening.append(threading.Thread(target=self._listen, args=(terminal,), daemon=True))
+        self._listening[-1].start()
         return terminal
 
     def hear(self, is_enough: Callable[[str], bool], terminal: int | None = None) -> str:
@@ -79,7 +83,7 @@ class BackgroundCommands:
         while True:
             try:
                 piece = os.read(terminal, 65_536)
-            except OSError:  # it has ended, or the document has
+            except OSError:  # it has ended
                 return
             with self._more:
                 self._said.append((terminal, piece.decode().replace("\r\n", "\n")))
