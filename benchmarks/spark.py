@@ -311,7 +311,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES), metavar="N")
     parser.add_argument("--engines", nargs="+", choices=list(EVENTS), default=list(EVENTS), metavar="NAME")
     parser.add_argument("--events", type=int, default=1_000_000, metavar="N", help="at most, for each engine")
-    parser.add_argument("--rounds", type=int, default=2, metavar="N", help="after one to warm up; the best counts")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="after one to warm up; the best counts")
     parser.add_argument("--cpus", type=int, metavar="N", help="keep to so many CPUs")
     parser.add_argument("--scaling", action="store_true", help="also compare one CPU with two")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
