@@ -18,6 +18,10 @@ from palio.routing.codec import LONGEST_FRAME
 
 _PATIENCE: Final = 3  # heartbeats of silence
 _LAST_WORDS: Final = 2.0  # seconds in which what was written before the end may still leave
+_MANY: Final = 1 / 5_000  # seconds between two events, when there are so many that they had better travel together
+_GATHER: Final = 0.001  # seconds for which such an event may wait for others
+_GATHERED: Final = 64  # frames that are enough
+_RARE: Final = 0.002  # seconds between two events that are as good as any longer time
 _HIGH_WATER: Final = 256 * 1024  # bytes that may wait in one connection before events wait outside of it
 
 
@@ -69,6 +73,8 @@ class Channel(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._out: list[bytes] = []
         self._flushing = False
+        self._gathering: asyncio.TimerHandle | None = None
+        self._pace = _RARE  # seconds between two frames, lately
         self._reason = ""
         self._said = self._loop.time()
         self._silent = 0  # heartbeats since something was heard: not seconds, in which this end may have been busy
@@ -109,20 +115,39 @@ class Channel(asyncio.Protocol):
         """Send a frame with all others that are sent before the loop looks at its sockets again."""
         self._out += (length_of(len(frame)), frame)
         if not self._flushing:
-            self._flushing = True
-            if self._turn is not None and self._turn.is_handling:
-                self._turn.flush_later(self)
-            else:
-                self._loop.call_soon(self.flush)
+            self._flush_soon()
+
+    def send_event(self, frame: bytes) -> None:
+        """Send a frame that nobody waits for: where many come, each write and each wake of the other end costs more
+        than what is in it, so that it waits for some others first."""
+        self._out += (length_of(len(frame)), frame)
+        if self._flushing:
+            return
+        if self._pace > _MANY or len(self._out) >= 2 * _GATHERED:
+            self._flush_soon()
+        elif self._gathering is None:
+            self._gathering = self._loop.call_later(_GATHER, self.flush)
+
+    def _flush_soon(self) -> None:
+        self._flushing = True
+        if self._turn is not None and self._turn.is_handling:
+            self._turn.flush_later(self)
+        else:
+            self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Write what was sent until now, at once."""
         self._flushing = False
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         if not self._out or self._transport is None:
             return
+        now = self._loop.time()
+        self._pace += (min(2 * (now - self._said) / len(self._out), _RARE) - self._pace) / 8
         data = b"".join(self._out)
         self._out = []
-        self._said = self._loop.time()
+        self._said = now
         self.sent_bytes += len(data)
         self._transport.write(data)
 

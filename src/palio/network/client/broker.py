@@ -174,7 +174,7 @@ class Broker:
         if not confirm:
             frame = protocol.encode(Publish(0, body))
             if self.connection.has_room:
-                self.connection.say(frame)
+                self.connection.say_event(frame)
             else:
                 await self.connection.tell(frame)
             if self._refused is not None:

@@ -141,8 +141,8 @@ class Connection:
         """Whether what is said now need not wait."""
         return self._buffered < _BUFFER and self._channel is not None and self._ready.is_set()
 
-    async def tell(self, frame: bytes) -> None:
-        """Send something that has no answer; waits while the connection takes no more."""
+    async def tell(self, event: bytes) -> None:
+        """Send an event that has no answer; waits while the connection takes no more."""
         if not self.has_room:
             await self._until_ready()
             self._flush()
@@ -150,7 +150,13 @@ class Connection:
             while self._channel is not None and self._channel.is_full:
                 self._room.clear()
                 await self._room.wait()
-        self.say(self._fitting(frame))
+        self.say_event(self._fitting(event))
+
+    def say_event(self, event: bytes) -> None:
+        """Send an event that has no answer, if there is a connection."""
+        if self._channel is not None:
+            self._buffered += len(event)
+            self._channel.send_event(event)
 
     def say(self, frame: bytes) -> None:
         """Send now, if there is a connection."""
