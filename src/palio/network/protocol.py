@@ -18,6 +18,7 @@ from palio.routing.clients import Confirm, Past
 
 VERSION: Final = 1
 LONGEST_NAME: Final = 200
+LONGEST_TOKEN: Final = 4096
 Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
 Failure: TypeAlias = Literal[
@@ -40,7 +41,7 @@ class ClientHello(Struct, frozen=True, array_like=True, tag=80):
 
     version: int
     app: Name = ""
-    token: Annotated[str, Meta(max_length=4096)] = ""
+    token: Annotated[str, Meta(max_length=LONGEST_TOKEN)] = ""
     publisher: Name = ""
 
 
@@ -48,7 +49,7 @@ class BrokerHello(Struct, frozen=True, array_like=True, tag=81):
     """A broker greets, before its session does; needed where brokers must say who they are."""
 
     version: int
-    token: Annotated[str, Meta(max_length=4096)] = ""
+    token: Annotated[str, Meta(max_length=LONGEST_TOKEN)] = ""
 
 
 class AskKey(Struct, frozen=True, array_like=True, tag=97):
@@ -59,7 +60,7 @@ class AskKey(Struct, frozen=True, array_like=True, tag=97):
     replaces: Annotated[bytes, Meta(max_length=ID_BYTES)] = b""
 
 
-class KeyGiven(Struct, frozen=True, array_like=True, tag=110):
+class KeyGiven(Struct, frozen=True, array_like=True, tag=113):
     """The key: its id, the other half, and for how many seconds and datagrams it is good."""
 
     id: Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
@@ -199,6 +200,12 @@ class Forget(Struct, frozen=True, array_like=True, tag=96):
     broker: int
 
 
+class Sync(Struct, frozen=True, array_like=True, tag=99):
+    """Answer this when all that I said before is dealt with."""
+
+    request: int
+
+
 class Ping(Struct, frozen=True, array_like=True, tag=92):
     """I am still here. Either end says so where it has nothing else to say."""
 
@@ -319,6 +326,7 @@ FromClient: TypeAlias = (
     | LogQuery
     | ReplayQuery
     | Forget
+    | Sync
     | Ping
     | Goodbye
 )
