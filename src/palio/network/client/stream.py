@@ -103,9 +103,7 @@ class Stream:
 
 def check_options(name: str, confirm: Confirm, queue: int, overflow: Overflow | None) -> None:
     """InvalidArgument for what a broker would not understand."""
-    check_text("the name of a subscription", name, protocol.LONGEST_NAME)
-    if not name:
-        raise InvalidArgument("the name of a subscription has at least one character")
+    check_text("the name of a subscription", name, protocol.LONGEST_NAME, 1)
     if confirm not in get_args(Confirm):
         raise InvalidArgument(f"confirm is one of {', '.join(get_args(Confirm))}, not {confirm!r}")
     if overflow is not None and overflow not in get_args(Overflow):
@@ -114,12 +112,12 @@ def check_options(name: str, confirm: Confirm, queue: int, overflow: Overflow | 
         raise InvalidArgument(f"queue is a number of events, not {queue!r:.80}")
 
 
-def check_text(what: str, text: str, longest: int) -> None:
+def check_text(what: str, text: str, longest: int, shortest: int = 0) -> None:
     """InvalidArgument for what is no text that could be sent; it is not repeated, because it may be a secret."""
     if not isinstance(text, str):
         raise InvalidArgument(f"{what} is a text, not a value of type {type(text).__name__}")
-    if len(text) > longest:
-        raise InvalidArgument(f"{what} has at most {longest:,} characters, not {len(text):,}")
+    if not shortest <= len(text) <= longest:
+        raise InvalidArgument(f"{what} has from {shortest} to {longest:,} characters, not {len(text):,}")
     try:
         text.encode()
     except UnicodeEncodeError as error:
