@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Raw
+
 from palio.errors import (
     AuthenticationFailed,
     HomeAway,
@@ -319,7 +321,7 @@ class BinaryClient:
         else:
             channel.send(frame)
 
-    def _straight(self, subscriptions: tuple[int, ...], event: routed.Publish) -> bool:
+    def _straight(self, subscriptions: Raw, event: routed.Publish) -> bool:
         channel = self._channel
         if channel.is_full or channel.is_closing:
             return False
@@ -335,7 +337,11 @@ class BinaryClient:
             for name, event, subscriptions, number in batch:
                 is_durable = not subscriptions
                 channel.send(
-                    encode(Delivery(name, event.body, number) if is_durable else Matched(subscriptions, event.body))
+                    encode(
+                        Delivery(name, event.body, number)
+                        if is_durable
+                        else Matched(protocol.numbers(subscriptions), event.body)
+                    )
                 )
             if len(batch) < _AT_ONCE:
                 break

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from palio.filters.filter import Filter
 from palio.network.security.sealing import ID_BYTES, SECRET_BYTES
@@ -220,9 +220,9 @@ class Delivery(Struct, frozen=True, array_like=True, tag=100):
 
 class Matched(Struct, frozen=True, array_like=True, tag=107):
     """An event that nobody acknowledges, once for all subscriptions that want it: by the numbers of the requests that
-    made them."""
+    made them. The same ones come again and again, so they are written and read apart: by `numbers` and `numbers_in`."""
 
-    subscriptions: tuple[int, ...]
+    subscriptions: Raw
     body: bytes
 
 
@@ -357,3 +357,9 @@ decode_key_answer = codec.reader(KeyGiven | Ping | Goodbye)
 decode_from_client = codec.reader(FromClient)
 decode_from_server = codec.reader(FromServer)
 decode_goodbye = codec.reader(Goodbye)
+numbers_in = codec.reader(tuple[int, ...])
+
+
+def numbers(subscriptions: tuple[int, ...]) -> Raw:
+    """The numbers of subscriptions, as `Matched` has them."""
+    return Raw(encode(subscriptions))

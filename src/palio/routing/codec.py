@@ -71,7 +71,7 @@ def decode_answer(data: bytes) -> Answer:
     return answer
 
 
-def encode_any(message: Struct) -> bytes:
+def encode_any(message: Struct | tuple[int, ...]) -> bytes:
     """Anything that is said in this form elsewhere, as bytes."""
     return _encoder.encode(message)
 
