@@ -62,6 +62,19 @@ def test_an_advertisement_that_is_not_said_again_ends() -> None:
     run(test)
 
 
+def test_of_many_conditions_none_has_a_validity() -> None:
+    async def test() -> None:
+        lease = palio.Filter.parse("x > 0").valid_for(5.0)
+        async with broker() as server, palio.connect(url(server)) as client:
+            with pytest.raises(InvalidArgument, match="alone"):
+                client.subscribe_many({"a": lease})
+            async with client.subscribe_many({"a": "x > 0"}) as events:
+                with pytest.raises(InvalidArgument, match="alone"):
+                    await events.add("b", lease)
+
+    run(test)
+
+
 def test_what_is_durable_has_no_validity() -> None:
     async def test() -> None:
         async with broker() as server, palio.connect(url(server)) as client:

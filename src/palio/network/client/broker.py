@@ -12,13 +12,13 @@ from math import inf
 from secrets import token_hex
 from typing import Any, Final, TypeAlias
 
-from palio.errors import ConnectionFailed, InvalidArgument, LivesElsewhere, PalioError
+from palio.errors import ConnectionFailed, LivesElsewhere, PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.addresses import Address
 from palio.network.client.connection import Connection, error_of
-from palio.network.client.log import LogPage, PastPage, past_page, read_page, seconds_of
+from palio.network.client.log import LogPage, PastPage, check_number, past_page, read_page, seconds_of
 from palio.network.client.pacing import Pace, publish_each
 from palio.network.client.streams import Streams
 from palio.network.client.subscription import Subscription
@@ -262,8 +262,8 @@ class Broker:
         ends. `ExpiredOffset` where the log has let go of `start`.
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
-        if type(start) is not int or start < 0:
-            raise InvalidArgument(f"an offset is a whole number from 0 on, not {start!r}")
+        check_number("an offset", start, 0)
+        check_number("limit", limit, 0)
         time = None if since is None else seconds_of(since)
         answer = await self.connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
         return read_page(answer, start if since is None else 0)
@@ -279,15 +279,21 @@ class Broker:
     ) -> PastPage:
         """Confirmed events of all brokers that match, since a time, or from the `places` of the page before.
 
-        So many of each log are looked at. `ExpiredOffset` where some log has let go of its place.
+        So many of each log are looked at; there is `more` until there is not, and the answer is `partial` where brokers
+        are `missing`. `ExpiredOffset` where some log has let go of its place.
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
         time = 0.0 if since is None else seconds_of(since)
+        check_number("limit", limit, 1)
+        for broker, place in (places or {}).items():
+            check_number("a broker", broker, 0)
+            check_number("an offset", place, 0)
         named = tuple(sorted((places or {}).items()))
         return past_page(await self.connection.ask(lambda number: ReplayQuery(number, wanted, time, named, limit)))
 
     async def forget(self, broker: int) -> None:
         """Give up a broker that is not coming back; only an operator may."""
+        check_number("a broker", broker, 0)
         await self.connection.ask(lambda number: Forget(number, broker))
 
     # What the connection tells
