@@ -71,6 +71,8 @@ def stream(
         screening.check(events)
     elif event_time is not None or lateness is not None or malformed:
         raise PipelineError("say where late and malformed events go: dead_letters=ParquetSink(…)")
+    if not is_connect(events.sparkSession):  # else the server looks, with the first batch
+        Journal(absolute(checkpoint)).check_plan()
     job = Job(log.path, absolute(checkpoint), sink, _tuple(columns), tuple(json), screening, dead_letters)
     writer = events.writeStream.foreachBatch(job).option("checkpointLocation", absolute(checkpoint))
     if name is not None:
@@ -106,8 +108,9 @@ class Job:
     @cached_property
     def _at_hand(self) -> tuple[Journal, SubscriptionLog, Indexes]:
         """What is kept from batch to batch."""
-        log = SubscriptionLog(self.subscriptions)
-        return Journal(self.checkpoint), log, Indexes(log)
+        log, journal = SubscriptionLog(self.subscriptions), Journal(self.checkpoint)
+        journal.check_plan()
+        return journal, log, Indexes(log)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_at_hand"}
