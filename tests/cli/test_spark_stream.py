@@ -183,8 +183,11 @@ def test_from_nats_to_nats(nats: NatsServer, schema: str | None) -> None:
     assert (summary["events"], summary["matches"], "most_matched" in summary) == (20, 4, False)
     subscribe("--id", "late", "--where", f"{price} = 3")
     secret = [each.replace("nats://", "nats://ada:secret@") for each in flow]
-    again = invoke("stream", *secret, "--once", "--report", "report.html")
+    nats.run(lambda jetstream: jetstream.publish(f"{name}.in.x", b""))
+    again = invoke("stream", *secret, "--once", "--report", "report.html", "--dead-letters", "dead")
     assert again.exit_code == 0, again.output
+    [empty] = ds.dataset("dead").to_table().to_pylist()
+    assert (empty["message"]["sequence"], "could not be read" in empty["palio_reason"]) == (21, schema is not None)
     assert "secret" not in again.output + Path("report.html").read_text(encoding="utf-8")
     told = json.loads(invoke("backfill", "late", *flow, "--json").stdout)
     assert (told["events"], told["matches"]) == (20, 2)
