@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import PipelineError
-from palio.spark.columns import needed_columns
+from palio.spark.columns import column, needed_columns
 from palio.spark.log import SubscriptionLog
 from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION, match
 from palio.spark.places import absolute
@@ -237,6 +237,10 @@ def _check(
     unknown = [name for name in kept if name not in events.columns]
     if unknown:
         raise PipelineError(f"there is no column {unknown[0]} to keep; there are {', '.join(events.columns)}")
+    for each, names in ((sink, kept), (dead_letters, events.columns)):
+        check = getattr(each, "check", None)
+        if check is not None:
+            check(events.select(*map(column, names)).schema)
     taken = {name.lower() for name in kept} & {SUBSCRIPTION, SUBSCRIBER}
     if taken:
         raise PipelineError(f"the events have a column {min(taken)} already; rename it, or do not keep it")
