@@ -282,6 +282,30 @@ def test_what_ends_a_stream_is_said_in_a_line(arguments: list[str], said: str) -
 
 
 @pytest.mark.usefixtures("_same_session")
+def test_cells_of_csv_are_of_the_types_that_the_files_show(tmp_path: Path) -> None:
+    """One that says NA is missing, one that does not fit is a dead letter, and so is a line with too few cells."""
+    subscribe("--id", "dear", "--where", "price > 50")
+    subscribe("--id", "none", "--where", "price IS NULL")
+    subscribe("--id", "never", "--where", "symbol > 50")
+    Path("quotes/1.csv").write_text("id,symbol,price\n1,ACME,60\n2,INIT,NA\n3,ACME,40\n")
+    flow = [each for each in FLOW if each != "--schema" and "symbol" not in each]
+    flow[flow.index("--events") + 1] = f"{tmp_path}/quotes/*.csv"
+    first = invoke("stream", *flow, "--once", "--dead-letters", "dead")
+    assert first.exit_code == 0, first.output
+    assert "symbol is string, and compared with numbers by never" in " ".join(first.stderr.split())
+    assert pairs() == {(1, "dear"): 1, (2, "none"): 1}
+    subscribe("--id", "late", "--where", "price = 40")
+    told = json.loads(invoke("backfill", "late", *flow, "--json").stdout)
+    assert (told["events"], told["matches"]) == (3, 1)
+    Path("quotes/2.csv").write_text("id,symbol,price\n4,ACME,70\n5,ACME\n")
+    again = invoke("stream", *flow, "--once", "--dead-letters", "dead")
+    assert again.exit_code == 0, again.output
+    assert pairs() == {(1, "dear"): 1, (2, "none"): 1, (3, "late"): 1, (4, "dear"): 1}
+    [dead] = ds.dataset("dead").to_table().to_pylist()
+    assert (dead["id"], dead["palio_reason"]) == (5, "the record could not be read")
+
+
+@pytest.mark.usefixtures("_same_session")
 def test_without_a_schema_there_have_to_be_files() -> None:
     subscribe("--id", "dear", "--where", "price > 50")
     place = FLOW.index("--schema")
