@@ -25,7 +25,7 @@ test: $(VENV)/installed-test lint ## lint, then the tests with coverage: what CI
 	$(PYTEST) --hypothesis-profile=ci --cov --cov-report=term $(ARGS)
 
 test-deep: $(VENV)/installed-test ## all tests, the long ones too, with thousands of examples each; then the oldest Spark
-	$(PYTEST) --hypothesis-profile=deep -m "" $(ARGS)
+	$(PYTEST) -o faulthandler_timeout=7200 --hypothesis-profile=deep -m "" $(ARGS)
 	$(MAKE) test-oldest-spark
 
 test-oldest-spark: $(OLDEST)/installed ## the tests on Spark with the oldest version that is supported

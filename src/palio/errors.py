@@ -7,6 +7,8 @@ message says what was wrong, where, and what would be right.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class PalioError(Exception):
     """The root of every error Palio raises."""
@@ -242,12 +244,22 @@ class QueueFull(PalioError):
 
 
 class ExpiredOffset(PalioError):
-    """Events of a log that are not kept any more; `oldest` is the first offset that is."""
+    """Events of a log that are not kept any more; `oldest` is the first offset that is.
 
-    def __init__(self, offset: int, oldest: int) -> None:
+    `broker` is whose log it is, where several were asked, and `expired` has the oldest offset of each that has let go.
+    """
+
+    def __init__(
+        self, offset: int, oldest: int, broker: int | None = None, expired: Mapping[int, int] | None = None
+    ) -> None:
         self.offset = offset
         self.oldest = oldest
-        super().__init__(f"the log has let go of offset {offset:,}; the oldest that it keeps is {oldest:,}")
+        self.broker = broker
+        self.expired = dict(expired or {})
+        whose = "the log" if broker is None else f"the log of broker {broker}"
+        others = f"; so have those of {', '.join(str(each) for each in self.expired if each != broker)}"
+        said = f"{whose} has let go of offset {offset:,}; the oldest that it keeps is {oldest:,}"
+        super().__init__(said + (others if len(self.expired) > 1 else ""))
 
 
 class ConnectionFailed(PalioError, ConnectionError):

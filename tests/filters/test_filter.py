@@ -156,8 +156,9 @@ def test_a_filter_says_for_how_long_it_is_wanted_and_means_the_same() -> None:
     assert short == plain
     assert short.covers(plain)
     assert short.digest == plain.digest
-    assert (short & plain).validity is None
-    assert (~short).validity is None
+    assert ((short & plain).validity, (plain | short).validity) == (60.0, 60.0)
+    assert (short.valid_for(5) & short).validity == 5.0
+    assert ((plain & plain).validity, (~short).validity) == (None, None)
     for wrong in (0, -1, float("nan"), float("inf"), True, "60", None):
         with pytest.raises(palio.InvalidArgument, match="seconds above 0"):
             plain.valid_for(wrong)  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from palio.routing.stamps import stamps_of
 from tests.network.running import line, run, until, url
 
 EVENTS = 2_000  # more than a client takes unread, and what brokers keep
+# Above half of the spill a publisher that was held back is not told to go on.
 OPTIONS = {"spill": 50, "window": 20}
 
 
@@ -25,7 +26,7 @@ def test_a_subscriber_that_blocks_holds_back_a_confirmed_publisher_brokers_away(
             numbers = ({"x": x} for x in range(EVENTS))
             publishing = asyncio.ensure_future(publisher.publish_all(numbers, confirm=True))
             await until(lambda: last.host.is_blocked)
-            await until(lambda: first.host.node.broker.keeping.unfinished >= OPTIONS["spill"])
+            await until(lambda: first.host.node.broker.keeping.unfinished > OPTIONS["spill"] // 2)
             assert not publishing.done()
             found = [(await anext(events)).get("x") for _ in range(EVENTS)]
             assert await publishing == EVENTS
@@ -50,7 +51,7 @@ def test_a_durable_queue_that_blocks_holds_back_a_confirmed_publisher_brokers_aw
             numbers = ({"x": x} for x in range(500))
             publishing = asyncio.ensure_future(publisher.publish_all(numbers, confirm=True))
             await until(lambda: first.host.node.broker.keeping.missing == [last.node])
-            await until(lambda: first.host.node.broker.keeping.unfinished >= OPTIONS["spill"])
+            await until(lambda: first.host.node.broker.keeping.unfinished > OPTIONS["spill"] // 2)
             assert not publishing.done()
             async with palio.connect(url(last)) as client, client.subscribe("x >= 0", durable="desk") as events:
                 found = []

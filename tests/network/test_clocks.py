@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from palio.network.settings import Settings
 from palio.network.store.interface import Keeping
 from palio.network.store.sqlite import SqliteStore
 from tests.network.running import ANY_PORT, broker, run, until, up, url
+from tests.network.store.making import logged
 from tests.network.test_durable import take
 
 YEAR = 365 * 24 * 3600.0
@@ -60,6 +62,32 @@ def test_a_clock_that_is_put_right_little_by_little_is_always_right(steps: list[
         machine.steady += seconds
         machine.offset += seconds * drift
         assert clock() == near(machine.steady + machine.offset)
+
+
+def test_a_clock_that_is_wrong_at_the_start_lets_go_of_nothing_unless_it_stays_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def life(jump: float, *pauses: float) -> list[int]:
+        """What is kept of the log after a life before which the clock was set, with an event after each pause."""
+        machine.offset += jump
+        store = SqliteStore(tmp_path, Keeping(log_seconds=3_600), clock=machine.clock())
+        store.open()
+        for pause in pauses:
+            machine.steady += pause
+            store.write([logged(next(numbers))])
+            store.retain()
+        kept = store.log.bounds()
+        store.close()
+        return list(range(*kept))
+
+    numbers = count(1)
+    machine = Machine()
+    assert life(0.0, 0.0, 60.0, 60.0) == [1, 2, 3]
+    assert life(YEAR) == [1, 2, 3]  # a year later, as it seems
+    assert [each.__dict__["seconds"] for each in caplog.records] == [YEAR]
+    assert life(-YEAR, 1.0, 700.0) == [1, 2, 3, 4, 5]  # it was a mistake
+    assert life(0.0, 2_800.0) == [2, 3, 4, 5, 6]  # and age is age
+    assert life(YEAR, 590.0, 20.0) == [7, 8]  # so long it was away
 
 
 @pytest.mark.parametrize("jump", [YEAR, -YEAR])

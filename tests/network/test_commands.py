@@ -40,6 +40,7 @@ def test_events_go_from_publish_to_subscribe_and_status_tells(broker: Broker, tm
     assert code == 0
     assert broker.url in out
     assert "identity propagation, content forwarding" in out
+    assert "last as long as the broker" in out
 
 
 @pytest.mark.parametrize("how", [(), ("--unconfirmed",)])
@@ -97,8 +98,9 @@ def test_what_cannot_be_is_said_in_a_line(arguments: tuple[str, ...], said: str)
     assert said in done.stderr
 
 
-def test_two_brokers_cannot_share_a_directory(tmp_path: Path) -> None:
-    with served(data=str(tmp_path)):
+def test_two_brokers_cannot_share_a_directory_and_what_is_relaxed_says_so(tmp_path: Path) -> None:
+    with served("--relaxed", data=str(tmp_path)) as broker:
+        assert "survive a kill; a loss of power may take the last" in command("status", "--connect", broker.url)[1]
         done = CliRunner().invoke(main, ["serve", "--listen", "palio://127.0.0.1:0", "--data", str(tmp_path)])
         assert done.exit_code == 2
         assert "give each its own with --data" in done.stderr

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from random import Random
 from typing import Any
+
+import pytest
 
 import palio
 from palio.network.addresses import Address
@@ -48,6 +51,36 @@ def test_a_link_of_datagrams_outlives_the_broker_at_its_other_end() -> None:
                     await until(lambda: len(up(edge)) == 1 and len(up(again)) == 1)
 
     run(test)
+
+
+def test_the_end_that_dials_says_once_whenever_there_is_a_link_or_none(caplog: pytest.LogCaptureFixture) -> None:
+    def said() -> list[tuple[str, str]]:
+        return [
+            (each.message, getattr(each, "reason", ""))
+            for each in caplog.records
+            if each.message in ("linked", "no link") and each.__dict__["address"] == str(address)
+        ]
+
+    async def test() -> None:
+        nonlocal address
+        async with broker(listen=(ANY_PORT, DATAGRAMS), heartbeat=0.05) as hub:
+            places, address = hub.addresses, hub.addresses[1]
+        async with broker(connect=(address,), heartbeat=0.05) as edge:
+            await until(lambda: len(said()) == 1)
+            await asyncio.sleep(0.5)  # and no more, however often it is dialled
+            assert said() == [("no link", "nothing listens there")]
+            async with broker(listen=places, heartbeat=0.05):
+                await until(lambda: len(up(edge)) == 1)
+                assert said()[1:] == [("linked", "")]
+            await until(lambda: not up(edge))
+            assert said()[2:] == [("no link", "the other end is leaving")]
+            async with broker(listen=places, heartbeat=0.05):
+                await until(lambda: len(up(edge)) == 1)
+                assert said()[-1] == ("linked", "")
+
+    address = DATAGRAMS
+    with caplog.at_level(logging.INFO, "palio"):
+        run(test)
 
 
 def test_with_the_first_token_plain_datagrams_end(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import palio
 from palio.network.client.subscription import Subscription
 from palio.network.store.interface import Keeping
-from tests.network.running import broker, line, run, url
+from tests.network.running import broker, line, run, until, url
 
 
 async def heard(events: Subscription, count: int) -> list[int]:
@@ -49,6 +49,21 @@ def test_what_was_held_back_comes_after_a_restart_too(tmp_path: Path) -> None:
             client.subscribe("x >= 0", durable="desk") as events,
         ):
             assert sorted(await heard(events, 100)) == list(range(100))
+
+    run(test)
+
+
+def test_what_is_not_written_is_counted_each_time_and_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with broker(keeping=Keeping(queue_events=5)) as server, palio.connect(url(server)) as client:
+            async with client.subscribe("x >= 0", durable="desk"):
+                pass
+            for x in range(50):
+                await client.publish({"x": x})
+            await until(lambda: server.host.drops["not written"] >= 10)
+        lines = [each for each in caplog.records if each.message == "not written"]
+        assert len(lines) == 1
+        assert "desk" in lines[0].__dict__["reason"]
 
     run(test)
 

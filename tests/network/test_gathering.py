@@ -31,6 +31,9 @@ class Written(asyncio.Transport):
         super().__init__()
         self.writes: list[bytes] = []
 
+    def is_closing(self) -> bool:
+        return False
+
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         pass
 

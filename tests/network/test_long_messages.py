@@ -81,7 +81,7 @@ def test_a_client_that_is_not_understood_gives_up(monkeypatch: pytest.MonkeyPatc
         ({"queue": "5"}, "queue is a number of events, not '5'"),
         ({"queue": -1}, "queue is a number of events, not -1"),
         ({"durable": "x" * 201}, "from 1 to 200 characters"),
-        ({"name": 7}, "from 1 to 200 characters"),
+        ({"name": 7}, "is a text, not a value of type int"),
     ],
 )
 def test_what_a_broker_would_not_understand_is_not_said(options: dict[str, Any], says: str) -> None:

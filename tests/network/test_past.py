@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import palio
-from palio.errors import ExpiredOffset, NotPermitted, Refused
+from palio.errors import ExpiredOffset, InvalidArgument, NotPermitted, Refused
 from palio.network.client.log import past_page
 from palio.network.security.grants import check_operator
 from palio.network.security.principals import Principal
@@ -31,15 +31,18 @@ def test_the_logs_of_all_brokers_are_asked() -> None:
                 await servers[2].stop()
                 away = servers[2].node
                 await until(lambda: len(servers[1].host.node.broker.links) == 1)
+                assert (page.partial, page.complete, page.more) == (False, True, False)
                 page = await client.replay()
                 assert ([each.event.get("x") for each in page.events], page.missing) == ([0, 1, 3, 4], [away])
+                assert (page.partial, page.complete, page.more) == (True, False, False)
 
     run(doing)
 
 
-def test_an_expired_place_is_an_error() -> None:
-    with pytest.raises(ExpiredOffset):
-        past_page(Past(1, (), ((7, 3),), (), ((7, 5),), complete=False))
+def test_an_expired_place_is_an_error_that_names_the_brokers() -> None:
+    with pytest.raises(ExpiredOffset, match=r"broker 7 has let go of offset 3.*; so have those of 9") as caught:
+        past_page(Past(1, (), ((7, 3), (9, 1)), (), ((7, 5), (9, 2)), complete=False))
+    assert caught.value.expired == {7: 5, 9: 2}
 
 
 def test_a_place_that_another_broker_has_let_go_of_is_an_error(tmp_path: Path) -> None:
@@ -59,6 +62,17 @@ def test_a_place_that_another_broker_has_let_go_of_is_an_error(tmp_path: Path) -
                 with pytest.raises(ExpiredOffset) as expired:
                     await client.replay(places={third.node: 1})
                 assert (expired.value.offset, expired.value.oldest) == (1, oldest)
+                assert (expired.value.broker, expired.value.expired) == (third.node, {third.node: oldest})
+                assert f"the log of broker {third.node} has let go of offset 1" in str(expired.value)
+                with pytest.raises(InvalidArgument, match=f"broker {third.node} has not come to offset {after + 1}"):
+                    await client.replay(places={third.node: after + 1})
+                assert (await client.replay(places={third.node: after})).events == []
+                for limit in (0, -1, 2**63, True, "5"):
+                    with pytest.raises(InvalidArgument, match="limit is a whole number from 1 on"):
+                        await client.replay(limit=limit)
+                for places in ({third.node: -1}, {third.node: 1.5}, {"a": 1}, {2**64: 1}):
+                    with pytest.raises(InvalidArgument, match="is a whole number from 0 on"):
+                        await client.replay(places=places)  # type: ignore[arg-type]
                 page = await client.replay(places={third.node: oldest})
                 assert [each.offset for each in page.events] == list(range(oldest, after))
 

@@ -75,7 +75,12 @@ def test_what_is_gone_is_an_error_and_never_a_gap(tmp_path: Path) -> None:
             assert 1 < oldest < after
             with pytest.raises(ExpiredOffset) as expired:
                 await client.read_log(start=1)
-            assert (expired.value.offset, expired.value.oldest) == (1, oldest)
+            assert (expired.value.offset, expired.value.oldest, expired.value.broker) == (1, oldest, server.node)
+            with pytest.raises(palio.InvalidArgument, match=f"the next event gets {after}"):
+                await client.read_log(start=after + 1)
+            assert (await client.read_log(start=after)).events == []
+            with pytest.raises(palio.InvalidArgument, match="limit is a whole number from 0 on"):
+                await client.read_log(limit=-1)
             assert [each.offset for each in (await client.read_log()).events] == list(range(oldest, after))
 
     run(test)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -127,6 +128,19 @@ def test_what_passes_is_what_was_granted_and_nobody_between_can_read_it(world: W
                 each for each in (*between.seen, *between.answers) if b"nobody else" in each or b"n = 1" in each
             ]
             assert not {NOT_SEALED, FORGED, REPLAYED} & hub.host.drops.keys()
+
+    run(test)
+
+
+def test_who_was_given_a_token_or_an_authority_seals_what_it_says_to_this_machine_too(world: World) -> None:
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as place:
+            port = place.getsockname()[1]
+        both = (Address("127.0.0.1", port, "palio+tls"), Address("127.0.0.1", port, "palio+udp"))
+        given = {"token": world.leaf, "trust": world.trust}
+        async with broker(listen=both, **world.secure) as hub, broker(connect=both[1:], **given) as edge:
+            await until(lambda: bool(up(hub) and up(edge)))
+            assert hub.host.drops[NOT_SEALED] == 0
 
     run(test)
 

@@ -21,7 +21,7 @@ def test_a_subscription_that_is_not_renewed_ends_and_its_subscriber_hears_why() 
         ):
             await client.publish({"x": 1})
             assert (await anext(events)).get("x") == 1
-            with pytest.raises(Refused, match="'s1' was not renewed while it was valid"):
+            with pytest.raises(Refused, match="was not renewed while it was valid"):
                 await anext(events)
             await client.publish({"x": 2})
             assert [(await anext(others)).get("x") for _ in range(2)] == [1, 2]
@@ -39,10 +39,10 @@ def test_a_subscription_that_is_renewed_stands() -> None:
             client.subscribe(palio.Filter.parse("x > 0").valid_for(5.0)) as events,
         ):
             [session] = server.sessions
-            before = session._subscribed._timers["s1"].when()
+            before = session._subscribed._timers[events.name].when()
             await asyncio.sleep(0.05)
             await events.renew()
-            assert session._subscribed._timers["s1"].when() >= before + 0.05
+            assert session._subscribed._timers[events.name].when() >= before + 0.05
             await client.publish({"x": 1})
             assert (await anext(events)).get("x") == 1
 
@@ -58,6 +58,19 @@ def test_an_advertisement_that_is_not_said_again_ends() -> None:
             await until(lambda: not session._advertised)
             with pytest.raises(NotAdvertised):
                 await client.publish({"x": 2}, confirm=True)
+
+    run(test)
+
+
+def test_of_many_conditions_none_has_a_validity() -> None:
+    async def test() -> None:
+        lease = palio.Filter.parse("x > 0").valid_for(5.0)
+        async with broker() as server, palio.connect(url(server)) as client:
+            with pytest.raises(InvalidArgument, match="alone"):
+                client.subscribe_many({"a": lease})
+            async with client.subscribe_many({"a": "x > 0"}) as events:
+                with pytest.raises(InvalidArgument, match="alone"):
+                    await events.add("b", lease)
 
     run(test)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from palio import Filter
 from palio.routing.propagation.covering import Maximal
-from palio.routing.propagation.merging import mergers
+from palio.routing.propagation.merging import LONGEST, mergers
 from tests.simulation.scenarios import condition, event
 
 
@@ -27,6 +27,14 @@ from tests.simulation.scenarios import condition, event
 )
 def test_mergers(given_: list[str], merged: list[str]) -> None:
     assert set(mergers(map(Filter.parse, given_))) == set(map(Filter.parse, merged))
+
+
+def test_a_merger_is_never_longer_than_a_neighbour_reads() -> None:
+    filters = [Filter.parse(f"x = '{f'{number:04}' * 3_000}' AND y = 1") for number in range(100)]
+    merged = mergers(filters)
+    assert 4 <= len(merged) <= 7
+    assert max(len(str(each)) for each in merged) <= LONGEST
+    assert all(any(merger.covers(each) for merger in merged) for each in filters[::20])
 
 
 def test_an_imperfect_merger_closes_small_gaps() -> None:

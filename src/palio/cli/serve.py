@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,8 @@ def serve(config: Path | None, as_json: bool, **given: Any) -> None:
 
     settings = _settings(config, given)
     log_to(as_json=as_json)
-    run(settings, _print_json if as_json else _print_banner)
+    # The first time on a machine it is compiled, which takes some seconds.
+    run(settings, _print_json if as_json else _print_banner, partial(terminal.status, "Loading compiled code"))
 
 
 def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
@@ -130,6 +132,8 @@ def _print_banner(server: Server) -> None:
         rows.append(("speaks HTTP at", server.gateway.url))
     rows += [("links to", str(each)) for each in settings.connect]
     rows.append(("keeps its data in", str(settings.data) if settings.data else "memory, until it ends"))
+    if settings.data and settings.safety == "relaxed":
+        rows.append(("relaxed", "a loss of power may take the last confirmed events"))
     if not server.door.is_open:
         rows.append(("lets in", "those who have a token"))
     console.print(terminal.facts(rows))

@@ -14,6 +14,11 @@ from palio.cli import terminal
 from palio.cli.connecting import Place, broker_options, run
 
 _SHOWN = 20
+_SURVIVE = {  # what a confirmed event survives, by the safety of the store
+    "durable": "survive a loss of power",
+    "relaxed": "survive a kill; a loss of power may take the last",
+    "memory": "last as long as the broker",
+}
 
 
 @click.command()
@@ -46,6 +51,7 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         ("listens at", ", ".join(found["addresses"])),
         ("runs for", f"{terminal.duration(found['uptime'])}, in its life number {found['incarnation']:,}"),
         ("network", f"{network['propagation']} propagation, {network['forwarding']} forwarding{advertised}"),
+        ("confirmed events", _SURVIVE[found["safety"]]),
         ("subscriptions", f"{found['subscriptions']:,}"),
         ("events", _rates(found["rates"])),
         ("waiting", f"{terminal.plural(found['queued'], 'event')}{', publishers wait' if found['is_blocked'] else ''}"),

@@ -173,12 +173,14 @@ class Filter:
     def __and__(self, other: Filter) -> Filter:
         if not isinstance(other, Filter):
             return NotImplemented
-        return Filter(And((self._holds, other._holds)), lambda: Or(((~self)._holds, (~other)._holds)))
+        both = Filter(And((self._holds, other._holds)), lambda: Or(((~self)._holds, (~other)._holds)))
+        return _as_valid(both, self, other)
 
     def __or__(self, other: Filter) -> Filter:
         if not isinstance(other, Filter):
             return NotImplemented
-        return Filter(Or((self._holds, other._holds)), lambda: And(((~self)._holds, (~other)._holds)))
+        either = Filter(Or((self._holds, other._holds)), lambda: And(((~self)._holds, (~other)._holds)))
+        return _as_valid(either, self, other)
 
     def __invert__(self) -> Filter:
         if callable(self._fails):
@@ -222,6 +224,14 @@ class Filter:
     def __reduce__(self) -> tuple[type[Filter], tuple[Node, Node], dict[str, float] | None]:
         kept = None if self.validity is None else {"validity": self.validity}
         return Filter, (self._holds, (~self)._holds), kept
+
+
+def _as_valid(made: Filter, *of: Filter) -> Filter:
+    """What is made of filters stands as long as the shortest of them."""
+    spans = [each.validity for each in of if each.validity is not None]
+    if spans:
+        made.validity = min(spans)
+    return made
 
 
 def _from_tree(node: Node) -> Filter:

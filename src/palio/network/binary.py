@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Raw
+
 from palio.errors import (
     AuthenticationFailed,
     HomeAway,
@@ -55,6 +57,7 @@ from palio.network.protocol import (
     StatusAnswer,
     StatusQuery,
     Subscribe,
+    Sync,
     Unadvertise,
     Unsubscribe,
     Welcome,
@@ -184,8 +187,11 @@ class BinaryClient:
         )
 
     def _unsubscribe(self, said: Unsubscribe) -> None:
-        if said.name in self.session.outlets or not said.request:
+        if said.name in self.session.outlets:
             self.session.request_unsubscription(said.name)
+        elif not said.request:  # one that is over, or that is asked for only
+            self.session.claiming.leave(said.name)
+            return
         else:  # one whose client is not this one, or not here now
             owner = durable_client(self.session.principal, said.name)
             self.session.claiming.claim(owner, said.name, partial(self._end_here, said))
@@ -202,7 +208,7 @@ class BinaryClient:
         self._answered(said.request, error)
 
     def _detach(self, said: Detach) -> None:
-        if not self.session.claiming.leave(said.name):
+        if not self.session.claiming.leave(said.name) and (said.request or said.name in self.session.outlets):
             self.session.detach(said.name)
         self._answered(said.request, None)
 
@@ -264,6 +270,9 @@ class BinaryClient:
         check_operator(self.session.principal)
         self.session.asking.ask(partial(ForgetClient, said.broker), partial(self._replayed, said.request))
 
+    def _sync(self, said: Sync) -> None:
+        self._server.host.then(partial(self._answered, said.request, None))
+
     def _replayed(self, request: int, answer: Past | PalioError | None) -> None:
         if self._channel.is_closing:
             return
@@ -312,7 +321,7 @@ class BinaryClient:
         else:
             channel.send(frame)
 
-    def _straight(self, subscriptions: tuple[int, ...], event: routed.Publish) -> bool:
+    def _straight(self, subscriptions: Raw, event: routed.Publish) -> bool:
         channel = self._channel
         if channel.is_full or channel.is_closing:
             return False
@@ -328,7 +337,11 @@ class BinaryClient:
             for name, event, subscriptions, number in batch:
                 is_durable = not subscriptions
                 channel.send(
-                    encode(Delivery(name, event.body, number) if is_durable else Matched(subscriptions, event.body))
+                    encode(
+                        Delivery(name, event.body, number)
+                        if is_durable
+                        else Matched(protocol.numbers(subscriptions), event.body)
+                    )
                 )
             if len(batch) < _AT_ONCE:
                 break
@@ -366,4 +379,5 @@ _HANDLERS: Final[dict[type, Callable[[BinaryClient, Any], None]]] = {
     LogQuery: BinaryClient._read_log,
     ReplayQuery: BinaryClient._replay,
     Forget: BinaryClient._forget,
+    Sync: BinaryClient._sync,
 }

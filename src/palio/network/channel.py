@@ -143,6 +143,9 @@ class Channel(asyncio.Protocol):
             self._gathering = None
         if not self._out or self._transport is None:
             return
+        if self._transport.is_closing():  # nothing leaves any more, and uvloop says so by an error
+            self._out = []
+            return
         now = self._loop.time()
         self._pace += (min(2 * (now - self._said) / len(self._out), _RARE) - self._pace) / 8
         data = b"".join(self._out)

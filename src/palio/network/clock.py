@@ -14,7 +14,7 @@ from typing import Final
 _SMALL: Final = (
     1.0  # seconds by which the wall may be put right at once, and a thousandth of the time since it was read
 )
-_LASTING: Final = 600.0  # seconds after which a jump is believed
+LASTING: Final = 600.0  # seconds after which a jump is believed
 
 
 class SteadyClock:
@@ -40,6 +40,6 @@ class SteadyClock:
                 self._offset, self._doubt = offset, None
             elif self._doubt is None or abs(offset - self._doubt[0]) > small:
                 self._doubt = offset, now
-            elif now - self._doubt[1] >= _LASTING:
+            elif now - self._doubt[1] >= LASTING:
                 self._offset, self._doubt = offset, None
             return now + self._offset

@@ -11,11 +11,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from threading import get_ident
+from time import monotonic
 from typing import Final
 
 from palio import errors
 from palio.errors import PalioError
 from palio.network.replaying import log_page
+from palio.network.sparing import Sparing
 from palio.network.store.interface import Acknowledged, Store, Writable
 from palio.routing.clients import Refusal
 from palio.routing.effects import (
@@ -81,6 +83,7 @@ class Writing:
         self._queued = queued
         self._drops = drops
         self._full: set[tuple[Client, str]] = set()  # durable queues that take no more
+        self._unwritten = Sparing[type](monotonic)
 
     def persist(self, effect: Persist) -> None:
         """Write records, and tell the broker what became of them."""
@@ -108,7 +111,9 @@ class Writing:
         self._disk.write([done], answered)
 
     def _failed(self, token: int, error: PalioError) -> None:
-        log.error("not written", extra={"reason": str(error)})
+        count = self._unwritten.note(type(error))
+        if count:
+            log.error("not written", extra={"reason": str(error), "count": count})
         self._drops["not written"] += 1
         if isinstance(error, errors.QueueFull):
             self._full.add((error.client, error.name))

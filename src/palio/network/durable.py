@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from palio.errors import Refused, UnknownSubscription
+from palio.errors import LimitReached, Refused, UnknownSubscription
 from palio.filters.filter import Filter
 from palio.network.protocol import Overflow
 from palio.network.security.grants import may_hear
@@ -24,6 +24,7 @@ from palio.routing.messages import Lives, Publish
 
 if TYPE_CHECKING:
     from palio.network.host import Host
+    from palio.network.security.shares import Shares
     from palio.network.sessions import Session
     from palio.network.store.interface import Store
 
@@ -56,6 +57,21 @@ def durables(host: Host, store: Store) -> Iterator[Durable]:
             queue = store.queue(client, name)
             principal = client.removeprefix(_OWNER).removesuffix(f"/{name}")
             yield Durable(principal, name, client in host.clients, queue.size(), queue.oldest())
+
+
+def check_places(host: Host, principal: Principal, shares: Shares, name: str, durable: bool) -> None:
+    """`LimitReached` where a principal has no place for one more subscription beside the durable ones that live here
+    and whose clients are away. They are counted only where all durable ones together could be too many."""
+    places, queues = shares.subscriptions, host.node.broker.keeping.queues
+    most = places.most_each
+    if places.of(principal.name) + len(queues) < most:
+        return
+    away = {each for client, each in queues if client == durable_client(principal, each) and client not in host.clients}
+    if durable:
+        away.discard(name)
+    if places.of(principal.name) + len(away) >= most:
+        reason = f"{principal.name} has enough subscriptions, {len(away):,} of them durable and away"
+        raise LimitReached("subscriptions_per_principal", most, reason)
 
 
 def end_durable(host: Host, principal: Principal, name: str) -> None:

@@ -10,15 +10,18 @@ from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from msgspec import Raw
+
 from palio.network.durable import DurableOutlet
 from palio.network.outlets import Outlet
+from palio.network.protocol import numbers
 from palio.routing.messages import Publish
 
 if TYPE_CHECKING:
     from palio.network.host import Host
 
 AnyOutlet: TypeAlias = Outlet | DurableOutlet
-Straight: TypeAlias = Callable[[tuple[int, ...], Publish], bool]
+Straight: TypeAlias = Callable[[Raw, Publish], bool]
 
 
 class Delivered(NamedTuple):
@@ -39,7 +42,7 @@ class Way(NamedTuple):
     handing: Handing
     outlets: tuple[Outlet, ...]
     each: tuple[tuple[int, ...], ...]  # the numbers of the subscriptions, by outlet
-    all: tuple[int, ...]
+    all: Raw | None  # of all together, as they are written; None where there are none
 
 
 class Handing:
@@ -113,7 +116,7 @@ class Handing:
         for outlet in way.outlets:
             if outlet.waiting or outlet.credit == 0:
                 return False
-        if not way.all:
+        if way.all is None:
             return True
         if not straight(way.all, event):
             return False
@@ -143,7 +146,7 @@ class Handing:
                 if isinstance(outlet, Outlet):
                     found.setdefault(outlet, []).append(outlet.numbers[name])
         each = tuple(map(tuple, found.values()))
-        return Way(self, tuple(found), each, tuple(chain.from_iterable(each)))
+        return Way(self, tuple(found), each, numbers(tuple(chain.from_iterable(each))) if each else None)
 
     def take(self, most: int) -> list[Delivered]:
         """Events that waited and may leave now."""

@@ -95,6 +95,7 @@ class Host:
         self._loop = asyncio.get_running_loop()
         self.now = time.monotonic  # the clock of asyncio's loop; uvloop's only knows when its turn began
         self._inputs: list[NodeInput] = []
+        self._behind: list[tuple[int, Callable[[], None]]] = []  # how many inputs are before, and what is done then
         self._is_due = False
         self._is_reading = False
         self._ended = 0.0  # when the last batch was done
@@ -121,6 +122,13 @@ class Host:
         if not self._is_due and not self._is_reading:
             self._is_due = True
             self._loop.call_soon(self._run)
+
+    def then(self, done: Callable[[], None]) -> None:
+        """Do something when all that happened until now is handled."""
+        if self._inputs:
+            self._behind.append((len(self._inputs), done))
+        else:
+            done()
 
     def begin_reading(self) -> None:
         """A connection is about to give what it read."""
@@ -171,12 +179,22 @@ class Host:
             if self._held and not self._blocking:
                 self._release()
             self._settle()
+            if self._behind:
+                self._pass_behind(len(inputs))
         finally:
             self.is_handling = False
             unwritten, self._unwritten = self._unwritten, []
             for channel in unwritten:
                 channel.flush()
             self._ended = self.now()
+
+    def _pass_behind(self, handled: int) -> None:
+        behind, self._behind = self._behind, []
+        for before, done in behind:
+            if before > handled:
+                self._behind.append((before - handled, done))
+            else:
+                done()
 
     def _settle(self) -> None:
         touched, self._touched = self._touched, {}

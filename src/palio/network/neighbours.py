@@ -28,6 +28,7 @@ from palio.network.protocol import AskKey, KeyGiven
 from palio.network.security.door import Door
 from palio.network.security.grants import LinkFilters
 from palio.network.security.principals import ANYONE, Principal
+from palio.network.security.tls import ClientTls
 from palio.network.settings import Settings
 from palio.routing import codec
 from palio.routing.frames import Hello
@@ -84,7 +85,7 @@ class Neighbours:
     async def _dial_udp(self, address: Address, number: int) -> None:
         heartbeat = self._settings.heartbeat
         link = self._links[number] = UdpLink(self._host, number, str(address), heartbeat)
-        if self._is_plain(address) and str(address) not in self._settings.keys.at:
+        if self._is_plain(address) and not self._proves_itself(address):
             await self._socket(lambda: Dialled(link, heartbeat), remote=(address.host, address.port))
             return
         place = self._settings.keys.place_of(address)
@@ -96,6 +97,11 @@ class Neighbours:
     def _is_plain(self, address: Address) -> bool:
         """Whether datagrams there need prove nothing: only this machine can send them, and all of it is trusted."""
         return address.is_loopback and self._door.is_open
+
+    def _proves_itself(self, address: Address) -> bool:
+        """Whether something was given to prove to the other end who this one is, or the other way round."""
+        given = self._settings.token or self._settings.trust != ClientTls()
+        return bool(given) or str(address) in self._settings.keys.at
 
     def _listening(self, address: Address) -> asyncio.DatagramProtocol:
         if self._is_plain(address):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from palio.filters.filter import Filter
 from palio.network.security.sealing import ID_BYTES, SECRET_BYTES
@@ -18,6 +18,7 @@ from palio.routing.clients import Confirm, Past
 
 VERSION: Final = 1
 LONGEST_NAME: Final = 200
+LONGEST_TOKEN: Final = 4096
 Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
 Failure: TypeAlias = Literal[
@@ -40,7 +41,7 @@ class ClientHello(Struct, frozen=True, array_like=True, tag=80):
 
     version: int
     app: Name = ""
-    token: Annotated[str, Meta(max_length=4096)] = ""
+    token: Annotated[str, Meta(max_length=LONGEST_TOKEN)] = ""
     publisher: Name = ""
 
 
@@ -48,7 +49,7 @@ class BrokerHello(Struct, frozen=True, array_like=True, tag=81):
     """A broker greets, before its session does; needed where brokers must say who they are."""
 
     version: int
-    token: Annotated[str, Meta(max_length=4096)] = ""
+    token: Annotated[str, Meta(max_length=LONGEST_TOKEN)] = ""
 
 
 class AskKey(Struct, frozen=True, array_like=True, tag=97):
@@ -59,7 +60,7 @@ class AskKey(Struct, frozen=True, array_like=True, tag=97):
     replaces: Annotated[bytes, Meta(max_length=ID_BYTES)] = b""
 
 
-class KeyGiven(Struct, frozen=True, array_like=True, tag=110):
+class KeyGiven(Struct, frozen=True, array_like=True, tag=113):
     """The key: its id, the other half, and for how many seconds and datagrams it is good."""
 
     id: Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
@@ -199,6 +200,12 @@ class Forget(Struct, frozen=True, array_like=True, tag=96):
     broker: int
 
 
+class Sync(Struct, frozen=True, array_like=True, tag=99):
+    """Answer this when all that I said before is dealt with."""
+
+    request: int
+
+
 class Ping(Struct, frozen=True, array_like=True, tag=92):
     """I am still here. Either end says so where it has nothing else to say."""
 
@@ -213,9 +220,9 @@ class Delivery(Struct, frozen=True, array_like=True, tag=100):
 
 class Matched(Struct, frozen=True, array_like=True, tag=107):
     """An event that nobody acknowledges, once for all subscriptions that want it: by the numbers of the requests that
-    made them."""
+    made them. The same ones come again and again, so they are written and read apart: by `numbers` and `numbers_in`."""
 
-    subscriptions: tuple[int, ...]
+    subscriptions: Raw
     body: bytes
 
 
@@ -319,6 +326,7 @@ FromClient: TypeAlias = (
     | LogQuery
     | ReplayQuery
     | Forget
+    | Sync
     | Ping
     | Goodbye
 )
@@ -349,3 +357,9 @@ decode_key_answer = codec.reader(KeyGiven | Ping | Goodbye)
 decode_from_client = codec.reader(FromClient)
 decode_from_server = codec.reader(FromServer)
 decode_goodbye = codec.reader(Goodbye)
+numbers_in = codec.reader(tuple[int, ...])
+
+
+def numbers(subscriptions: tuple[int, ...]) -> Raw:
+    """The numbers of subscriptions, as `Matched` has them."""
+    return Raw(encode(subscriptions))

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from palio.errors import LimitReached, NotAdvertised, PalioError, Refused, StoreError, StoreFull
 from palio.filters.filter import Filter
 from palio.network.security.grants import check_annotation, published_by
+from palio.network.security.limits import Limits
 from palio.network.security.principals import ANY_SOURCE, Principal
 from palio.network.security.shares import Shares
 from palio.routing import clients, codec
@@ -29,7 +30,7 @@ class Publishing:
     __slots__ = (
         "_ask",
         "_busy",
-        "_longest",
+        "_limits",
         "_may_all",
         "_numbers",
         "_principal",
@@ -47,11 +48,10 @@ class Publishing:
         shares: Shares,
         window: int,
         publisher: str,
-        longest: int,
+        limits: Limits,
     ) -> None:
-        """`longest` is how many bytes an event may have."""
         self._ask = ask
-        self._longest = longest
+        self._limits = limits
         self._shares = shares
         self._window = window
         self._publisher = publisher
@@ -66,7 +66,7 @@ class Publishing:
         self._principal = principal
         # Then nothing that it publishes need be looked at.
         is_free = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
-        self._may_all = is_free and principal.may_annotate
+        self._may_all = is_free and principal.may_annotate and self._limits.is_event_usual
 
     def submit(self, body: bytes, header: bytes = b"", answered: Answered | None = None) -> int:
         """Let an event in, under a number where its confirmation is asked for."""
@@ -111,13 +111,14 @@ class Publishing:
         if not self._may_all:
             body = self._checked(body)
             check_annotation(self._principal, header)
-        if len(body) + len(header) > self._longest:
-            raise LimitReached("event_bytes", self._longest, f"an event of {len(body) + len(header):,} bytes")
+        longest = self._limits.event_bytes
+        if len(body) + len(header) > longest:
+            raise LimitReached("event_bytes", longest, f"an event of {len(body) + len(header):,} bytes")
         return body
 
     def _checked(self, body: bytes) -> bytes:
         """The body of an event as this client may publish it."""
-        event = codec.decode_event(body)
+        event = codec.decode_event(body, self._limits.event)
         permitted = published_by(self._principal, event)
         return body if permitted is event else codec.encode_event(permitted)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
 
 from palio.errors import PalioError
 from palio.network.binary import kind_of
 from palio.network.protocol import Failure
+from palio.network.sparing import Sparing
 
 log = logging.getLogger("palio.refusals")
-_PAUSE: Final = 5.0  # seconds between two lines of one kind
 
 
 class Refusals:
@@ -24,17 +23,12 @@ class Refusals:
 
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` is a clock that never jumps."""
-        self.counts: Counter[Failure] = Counter()
-        self._now = now
-        self._logged: dict[Failure, tuple[float, int]] = {}  # when, and how many there had been
+        self._noted = Sparing[Failure](now)
+        self.counts: Counter[Failure] = self._noted.counts
 
     def note(self, error: PalioError, who: str) -> None:
         """Somebody, by its name or its address, was told this."""
         kind = kind_of(error)
-        self.counts[kind] += 1
-        now = self._now()
-        at, before = self._logged.get(kind, (now - _PAUSE, 0))
-        if now - at >= _PAUSE:
-            count = self.counts[kind]
-            self._logged[kind] = now, count
-            log.warning("refused", extra={"kind": kind, "who": who, "reason": str(error), "count": count - before})
+        count = self._noted.note(kind)
+        if count:
+            log.warning("refused", extra={"kind": kind, "who": who, "reason": str(error), "count": count})

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import signal
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from palio.network.loops import run
 from palio.network.server import Server
@@ -34,19 +34,24 @@ def look_for_garbage_rarely() -> None:
     gc.set_threshold(20_000, 20, 50)  # what a batch makes is mostly gone when it is over
 
 
-def serve(settings: Settings, started: Callable[[Server], None]) -> None:
-    """Run a broker until SIGINT or SIGTERM; `started` is called once it can be reached."""
+Warming = Callable[[], AbstractContextManager[None]]
+
+
+def serve(settings: Settings, started: Callable[[Server], None], warming: Warming = nullcontext) -> None:
+    """Run a broker until SIGINT or SIGTERM; `started` is called once it can be reached. `warming` is entered while
+    compiled code is loaded."""
     open_as_many_files_as_may_be()
-    run(_serve(settings, started))
+    run(_serve(settings, started, warming))
 
 
-async def _serve(settings: Settings, started: Callable[[Server], None]) -> None:
+async def _serve(settings: Settings, started: Callable[[Server], None], warming: Warming) -> None:
     server = Server(settings)
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, told.set)
-    warm_up()
+    with warming():
+        warm_up()
     await server.start()
     try:
         look_for_garbage_rarely()

@@ -35,6 +35,7 @@ from palio.network.refusals import Refusals
 from palio.network.security.door import Door
 from palio.network.security.exposure import check_exposure
 from palio.network.security.grants import effective
+from palio.network.security.handshakes import BACKLOG, Handshakes, TlsListener, places
 from palio.network.security.limits import LONG, Limits
 from palio.network.security.principals import Principal
 from palio.network.security.shares import Shares
@@ -82,7 +83,8 @@ class Server:
         self.names: dict[Session, str] = {}
         self.unknown: set[Channel] = set()
         self._combination = settings.combination
-        self._listeners: list[asyncio.Server] = []
+        self.handshakes = Handshakes(settings.limits.handshake_seconds, settings.limits.connections)
+        self._listeners: list[asyncio.Server | TlsListener] = []
         self._session_numbers = count(1)
         self.rates = {"in": 0.0, "out": 0.0}  # events a second, from anybody and to clients
         self._counted: Counter[str] = Counter()
@@ -135,6 +137,7 @@ class Server:
             session.end("the broker is stopping")
         for listener in self._listeners:
             await listener.wait_closed()
+        await self.handshakes.stop()
         await asyncio.sleep(0)
         self.host.close()
         self.store.close()
@@ -206,7 +209,7 @@ class Server:
     def arrived(self, channel: Channel) -> str | None:
         """A connection that nobody knows yet; why it is not let in, where it is not."""
         most = self.settings.limits.connections
-        if len(self.unknown) + len(self.sessions) >= most:
+        if self._there() >= most:
             return f"{most:,} connections are as many as there may be"
         self.unknown.add(channel)
         return None
@@ -216,20 +219,24 @@ class Server:
     async def _listen(self, address: Address) -> Address:
         if address.scheme == "palio+udp":
             return await self.neighbours.listen(address)
+        tls = self._server_tls() if address.is_secure else None
         try:
-            listener = await self.loop.create_server(
-                lambda: Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME, self.host),
-                address.host,
-                address.port,
-                ssl=self._server_tls() if address.is_secure else None,
-                ssl_handshake_timeout=self.settings.limits.handshake_seconds if address.is_secure else None,
-                backlog=4096,
-            )
+            found = await places(address.host, address.port)
         except OSError as error:
             raise ConnectionFailed(str(address), f"cannot listen here: {error.strerror or error}") from None
-        self._listeners.append(listener)
-        host, port = listener.sockets[0].getsockname()[:2]
+        host, port = found[0].getsockname()[:2]
+        for place in found:
+            if tls is None:
+                self._listeners.append(await self.loop.create_server(self._channel, sock=place, backlog=BACKLOG))
+            else:
+                self._listeners.append(self.handshakes.listen(place, tls, self._channel, self._there))
         return Address(host, port, address.scheme)
+
+    def _channel(self) -> Channel:
+        return Channel(Greeter(self), self.settings.heartbeat, FIRST_FRAME, self.host)
+
+    def _there(self) -> int:
+        return len(self.unknown) + len(self.sessions)
 
     async def _listen_http(self, settings: HttpSettings) -> Gateway | None:
         try:

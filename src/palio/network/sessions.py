@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from palio.errors import LimitReached, LivesElsewhere, NotPermitted, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.asking import Asking
-from palio.network.durable import DurableOutlet
+from palio.network.durable import DurableOutlet, check_places
 from palio.network.handing import Delivered, Handing
 from palio.network.homes import Claiming, addresses
 from palio.network.outlets import Outlet
@@ -82,7 +82,7 @@ class Session:
         self._wanted: dict[str, Filter] = {}
         self._subscribing: dict[str, Answered] = {}
         whose = f"{principal.name}/{publisher}" if publisher else client
-        self._publishing = Publishing(self._ask, principal, shares, flow.window, whose, limits.event_bytes)
+        self._publishing = Publishing(self._ask, principal, shares, flow.window, whose, limits)
         # Publish an event; `answered`, where it is given, asks for its confirmation, and it has a number.
         self.submit = self._publishing.submit
         self.asking = Asking(self._ask)
@@ -118,6 +118,7 @@ class Session:
         if (durable and group) or group in self.outlets:
             raise Refused(f"{group!r} is no group that {name!r} could be of")
         granted = effective(wanted, self.principal, self._limits)
+        check_places(self._host, self.principal, self._shares, name, durable)
         self._shares.subscriptions.take(self.principal.name)
         outlet: Outlet | DurableOutlet | None = self.handing.group(group)
         if durable:

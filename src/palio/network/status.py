@@ -24,6 +24,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "incarnation": server.incarnation,
         "uptime": time.monotonic() - server.since,
         "addresses": [str(address) for address in server.addresses],
+        "safety": server.settings.safety if server.settings.data else "memory",
         "network": {
             "propagation": server.settings.propagation,
             "forwarding": server.settings.forwarding,

@@ -140,8 +140,8 @@ class Past(Struct, frozen=True, array_like=True, tag=53):
     """The answer to `ReplayClient`: events in the order of their times, each once, with the broker whose log has them.
 
     `places` are the offsets to go on from; there is no more where it is `complete`. Logs that could not be asked are
-    `missing`, and what is said is part of what there is. Offsets that were asked for and are not kept any more are
-    `expired`, each with the oldest that is.
+    `missing`, and what is said is part of what there is. Offsets that were asked for and are not kept any more, or
+    are not given yet, are `expired`, each with the oldest that is kept.
     """
 
     number: int

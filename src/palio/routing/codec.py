@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from palio.errors import EventError, PalioError, WireError
-from palio.events import Event
+from palio.events import Event, Limits
+from palio.events.limits import DEFAULT_LIMITS
 from palio.filters.filter import Filter
 from palio.routing.clients import Answer, ClientRequest
 from palio.routing.frames import Frame
@@ -70,7 +71,7 @@ def decode_answer(data: bytes) -> Answer:
     return answer
 
 
-def encode_any(message: Struct) -> bytes:
+def encode_any(message: Struct | tuple[int, ...]) -> bytes:
     """Anything that is said in this form elsewhere, as bytes."""
     return _encoder.encode(message)
 
@@ -91,10 +92,10 @@ def encode_event(event: Event) -> bytes:
     return _encoder.encode((event.id, event.source, event.time, _content(event)))
 
 
-def decode_event(body: bytes) -> Event:
+def decode_event(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Event:
     """An event from its body; `WireError` or `EventError` for bytes that are none."""
     id, source, time, content = _read(_bodies, body)
-    return Event.from_dict(content, id=id, source=source, time=time)
+    return Event.from_dict(content, id=id, source=source, time=time, limits=limits)
 
 
 def _read(decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:

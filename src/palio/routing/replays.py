@@ -132,7 +132,7 @@ def _up_to(last: list[float], page: LogPage) -> LogPage:
 
 def merged(request: ReplayClient, pages: Sequence[LogPage], logs: Iterable[int]) -> Past:
     """All pages in the order of time, up to where the first of those ends that have more."""
-    expired = tuple(sorted((page.broker, page.oldest) for page in pages if page.start < page.oldest))
+    expired = tuple(sorted((page.broker, page.oldest) for page in pages if not page.oldest <= page.start <= page.end))
     missing = tuple(sorted({*logs, *dict(request.places)} - {page.broker for page in pages}))
     unread = [page for page in pages if page.next < page.end]
     until = min((page.until for page in unread), default=inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from itertools import chain
 from typing import Final, NamedTuple
@@ -11,7 +12,7 @@ from palio.filters.filter import Filter
 from palio.routing.effects import Job
 from palio.routing.forwarding.numbered import NumberedFilters
 from palio.routing.messages import LOCAL, Key
-from palio.routing.recurring import EACH, MOST_ITEMS
+from palio.routing.recurring import Remembered
 
 
 class Wanted(NamedTuple):
@@ -35,8 +36,7 @@ class Wants:
         self._links: dict[int, dict[int, dict[Key, None]]] = {}
         self._digests: dict[int, dict[Key, bytes]] = {}
         # The same for the filters that events match together, where some did: few such sets occur, and often.
-        self._known: dict[tuple[int, ...], Wanted] = {}
-        self._known_items = 0
+        self._known = Remembered[bytes, Wanted]()
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None:
         digest = wanted.digest
@@ -44,7 +44,7 @@ class Wants:
         number = self._number_of.get(digest)
         if number is None:
             number = self._number_of[digest] = self._filters.add(wanted)
-        self._forget_known()
+        self._known.clear()
         if interface == LOCAL:
             self._local.setdefault(number, {})[key] = None
         else:
@@ -53,7 +53,7 @@ class Wants:
     def remove(self, interface: int, key: Key) -> None:
         digest = self._digests[interface].pop(key)
         number = self._number_of[digest]
-        self._forget_known()
+        self._known.clear()
         if interface == LOCAL:
             _remove(self._local, number, key)
         else:
@@ -64,11 +64,6 @@ class Wants:
             del self._number_of[digest]
             self._filters.remove(number)
 
-    def _forget_known(self) -> None:
-        if self._known:
-            self._known = {}
-            self._known_items = 0
-
     def __len__(self) -> int:
         return len(self._number_of)
 
@@ -78,21 +73,16 @@ class Wants:
 
     def who(self, events: Sequence[Event]) -> list[Wanted]:
         """For each event who wants it."""
-        return [
-            (self._known.get(matched) or self._learn(matched)) if matched else _NOBODY
-            for matched in map(tuple, self._filters.find_each(events))
-        ]
+        found = self._filters.find_each(events)
+        known = self._known.found.get
+        return [(known(matched) or self._learn(matched)) if matched else _NOBODY for matched in found]
 
-    def _learn(self, matched: tuple[int, ...]) -> Wanted:
+    def _learn(self, written: bytes) -> Wanted:
         """Who has any of some filters."""
+        matched = array("i", written)
         links = {link for number in matched if number in self._links for link in self._links[number]}
         local = tuple(chain.from_iterable([self._local[number] for number in matched if number in self._local]))
-        items = EACH + len(matched)
-        if self._known_items + items > MOST_ITEMS:
-            self._forget_known()
-        self._known_items += items
-        found = self._known[matched] = Wanted(tuple(sorted(links)), local)
-        return found
+        return self._known.put(written, Wanted(tuple(sorted(links)), local), len(matched))
 
 
 def _remove(keys_of: dict[int, dict[Key, None]], at: int, key: Key) -> None:

@@ -99,6 +99,64 @@ def test_subscriptions_of_each_over_all_its_connections() -> None:
     run(test)
 
 
+def test_durable_subscriptions_count_while_nobody_is_connected_to_them() -> None:
+    async def test() -> None:
+        async with serving(limits=Limits(subscriptions_per_principal=3)) as (server, client):
+            async with palio.connect(url(server)) as broker:
+                for name in ("a", "b", "c"):
+                    async with broker.subscribe("x > 0", durable=name):
+                        pass
+                for options in ({}, {"durable": "d"}):
+                    with pytest.raises(LimitReached, match="3 of them durable and away"):
+                        await broker.subscribe("x > 0", **options).__aenter__()
+            told(await client.get("/events"), 429, "subscriptions_per_principal")
+            async with (
+                palio.connect(url(server)) as broker,
+                broker.subscribe("x > 0", durable="a"),
+                broker.subscribe("x > 0", durable="b") as events,
+            ):
+                with pytest.raises(LimitReached, match="1 of them durable and away"):
+                    await broker.subscribe("x > 0").__aenter__()
+                await events.unsubscribe()
+                async with broker.subscribe("x > 0"):
+                    pass
+
+    run(test)
+
+
+@pytest.mark.parametrize("confirm", [True, False])
+def test_an_event_has_the_same_bounds_by_whichever_way_it_comes(confirm: bool) -> None:
+    bounds = EventLimits(json_bytes=500, depth=3, attributes=4, name_length=10, array_length=5, containers=6)
+    fitting = [{"a": {"b": {"c": 1}}}, {"a1": 1, "a2": 1, "a3": 1, "a4": 1}, {"n" * 10: 1}, {"a": [1, 2, 3, 4, 5]}]
+    others = [
+        {"a": {"b": {"c": {"d": 1}}}},
+        {f"a{n}": n for n in range(5)},
+        {"n" * 11: 1},
+        {"a": [1, 2, 3, 4, 5, 6]},
+        {"a": [{"b": 1}] * 7},
+        {"a": "x" * 500},
+    ]
+
+    async def test() -> None:
+        async with serving(limits=Limits(event=bounds)) as (server, client), listening(client) as heard:
+            for event in others:
+                assert (await client.post("/events", json=event)).status_code in (400, 413)
+                with pytest.raises((palio.Refused, LimitReached)):
+                    await published(server, event, confirm)
+            for event in fitting:
+                assert (await client.post("/events", json=event)).status_code == 200
+                await published(server, event, confirm)
+                for _ in range(2):
+                    assert (await heard.next())["data"] == event
+
+    run(test)
+
+
+async def published(server: Server, event: dict[str, Any], confirm: bool) -> None:
+    async with palio.connect(url(server)) as broker:
+        await broker.publish(event, confirm=confirm)
+
+
 def test_events_a_second_of_each_whatever_it_speaks() -> None:
     async def test() -> None:
         limits = Limits(events_per_second=0.001, burst_events=5)

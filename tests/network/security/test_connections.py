@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from pathlib import Path
 
+import httpx
 import pytest
 
 import palio
 from palio import Filter
 from palio.network import protocol
 from palio.network.addresses import Address
+from palio.network.gateway.settings import HttpSettings
+from palio.network.security.handshakes import POLITELY
 from palio.network.security.limits import Limits
 from palio.network.security.principals import Principal
 from palio.network.security.tls import ServerTls
@@ -47,6 +51,36 @@ def test_a_handshake_of_tls_that_does_not_come_is_not_waited_for(tmp_path: Path)
             reader, writer = await connect(server)
             assert await reader.read() == b""
             writer.close()
+
+    run(test)
+
+
+def test_handshakes_of_tls_are_counted_and_not_waited_for_whatever_is_spoken_behind(tmp_path: Path) -> None:
+    pair = Authority(tmp_path).sign("hub", ("127.0.0.1",))
+    secure = {"listen": (Address("127.0.0.1", 0, "palio+tls"),), "tls": ServerTls(pair.certificate, pair.key)}
+
+    async def test() -> None:
+        limits = Limits(handshake_seconds=0.5, connections=1)
+        async with broker(limits=limits, http=HttpSettings(port=0), **secure) as server:
+            assert server.gateway is not None
+            for place in ((server.addresses[0].host, server.addresses[0].port), server.gateway.address):
+                silent = [await asyncio.open_connection(*place) for _ in range(1 + POLITELY)]
+                await until(lambda: len(server.handshakes) == 1 + POLITELY)
+                reader, last = await asyncio.open_connection(*place)
+                assert await reader.read() == b""  # at once
+                assert len(server.handshakes) == 1 + POLITELY
+                silent[0][1].write(b"this is no TLS")
+                silent[1][1].close()
+                for reader, _ in silent[2:]:
+                    assert await reader.read() == b""
+                await until(lambda: len(server.handshakes) == 0)
+                for _, each in (*silent, (reader, last)):
+                    each.close()
+            context = ssl.create_default_context(cafile=str(tmp_path / "authority.pem"))
+            async with palio.connect(url(server), tls=context):
+                pass
+            async with httpx.AsyncClient(verify=context, trust_env=False) as client:
+                assert (await client.get(f"https://127.0.0.1:{server.gateway.address[1]}/health")).status_code == 200
 
     run(test)
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import count
 from math import inf
-from typing import Any, TypeAlias
+from secrets import token_hex
+from typing import Any, Final, TypeAlias
 
-from palio.errors import ConnectionFailed, InvalidArgument, LivesElsewhere, PalioError
+from palio.errors import ConnectionFailed, LivesElsewhere, PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.addresses import Address
 from palio.network.client.connection import Connection, error_of
-from palio.network.client.log import LogPage, PastPage, past_page, read_page, seconds_of
+from palio.network.client.log import LogPage, PastPage, check_number, past_page, read_page, seconds_of
 from palio.network.client.pacing import Pace, publish_each
 from palio.network.client.streams import Streams
 from palio.network.client.subscription import Subscription
@@ -35,12 +37,14 @@ from palio.network.protocol import (
     Publish,
     ReplayQuery,
     StatusQuery,
+    Sync,
     Unadvertise,
     Unsubscribe,
 )
 from palio.routing import codec
 from palio.routing.clients import Confirm
 
+_LAST_ANSWERS: Final = 2.0  # seconds in which a broker may say what it has refused, before it is left
 _Event: TypeAlias = Event | Mapping[str, Any] | str | bytes
 
 
@@ -52,10 +56,12 @@ class Broker:
         self.streams = Streams()
         self._advertised: dict[str, Filter] = {}
         self._names = count(1)
+        self._own = token_hex(6)  # in names that it gives itself, so that nobody else gives them
         self._homes: dict[str, Broker] = {}  # other brokers, at which durable subscriptions live
         self._window: asyncio.Semaphore | None = None
         self._pace: Pace | None = None
         self._refused: PalioError | None = None
+        self._is_unsure = False  # whether there are events of which it is not known that the broker let them in
         connection.heard = self._heard
         connection.matched = self.streams.matched
         connection.again = self._again
@@ -68,9 +74,17 @@ class Broker:
         self._pace = Pace(self.connection.welcome)
 
     async def close(self) -> None:
+        """Leave; raises what was refused of events that were not to be confirmed, where no `publish` has."""
         for home in self._homes.values():
             await home.close()
-        await self.connection.close()
+        try:
+            if self._is_unsure and self.connection.is_ready and self.connection.failure is None:
+                with suppress(TimeoutError, PalioError):
+                    async with asyncio.timeout(_LAST_ANSWERS):
+                        await self.connection.ask(Sync)
+        finally:
+            await self.connection.close()
+        self._raise_refused()
 
     async def at_home(self, name: str, homes: tuple[tuple[int, str], ...]) -> Broker:
         """Another broker, where a durable subscription lives; it is left when this one is."""
@@ -119,7 +133,8 @@ class Broker:
         disconnect) say what happens at the broker while this end takes nothing.
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
-        name = durable or name or f"s{next(self._names)}"
+        name = next((given for given in (durable, name) if given is not None), None)
+        name = f"s{next(self._names)}-{self._own}" if name is None else name
         return Subscription(
             self,
             name,
@@ -149,7 +164,7 @@ class Broker:
             name: where if isinstance(where, Filter) else Filter.parse(where, language)
             for name, where in wheres.items()
         }
-        name = f"g{next(self._names)}"
+        name = f"g{next(self._names)}-{self._own}"
         return Subscriptions(self, name, wanted, confirm, queue, overflow)
 
     async def unsubscribe(self, name: str) -> None:
@@ -167,23 +182,35 @@ class Broker:
 
         With `confirm` this waits until the broker has written it down, so that nothing but its disk can lose it.
         Without, the event is on its way when this returns; what the broker refuses of it is raised by a later
-        `publish` without `confirm`, once that one is on its way too.
+        `publish` without `confirm`, once that one is on its way too, or when the connection is left.
         """
         body = codec.encode_event(Event.read(event))
         self.connection.check_event(len(body))
         if not confirm:
             frame = protocol.encode(Publish(0, body))
+            self._is_unsure = True
             if self.connection.has_room:
                 self.connection.say_event(frame)
             else:
                 await self.connection.tell(frame)
-            if self._refused is not None:
-                refused, self._refused = self._refused, None
-                raise refused
+            self._raise_refused()
             return
-        assert self._window is not None
-        async with self._window:
-            await self.connection.ask(lambda number: Publish(number, body))
+        window = self._window
+        assert window is not None
+        await window.acquire()
+        try:
+            answer = await self.connection.begin(lambda number: Publish(number, body))
+        except BaseException:
+            window.release()
+            raise
+        # Its place in the window is free when the broker has answered, also where nobody waits for that any more.
+        answer.add_done_callback(partial(_answered, window))
+        await asyncio.shield(answer)
+
+    def _raise_refused(self) -> None:
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
 
     async def publish_all(
         self,
@@ -235,8 +262,8 @@ class Broker:
         ends. `ExpiredOffset` where the log has let go of `start`.
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
-        if type(start) is not int or start < 0:
-            raise InvalidArgument(f"an offset is a whole number from 0 on, not {start!r}")
+        check_number("an offset", start, 0)
+        check_number("limit", limit, 0)
         time = None if since is None else seconds_of(since)
         answer = await self.connection.ask(lambda number: LogQuery(number, wanted, start, time, limit))
         return read_page(answer, start if since is None else 0)
@@ -252,15 +279,21 @@ class Broker:
     ) -> PastPage:
         """Confirmed events of all brokers that match, since a time, or from the `places` of the page before.
 
-        So many of each log are looked at. `ExpiredOffset` where some log has let go of its place.
+        So many of each log are looked at; there is `more` until there is not, and the answer is `partial` where brokers
+        are `missing`. `ExpiredOffset` where some log has let go of its place.
         """
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
         time = 0.0 if since is None else seconds_of(since)
+        check_number("limit", limit, 1)
+        for broker, place in (places or {}).items():
+            check_number("a broker", broker, 0)
+            check_number("an offset", place, 0)
         named = tuple(sorted((places or {}).items()))
         return past_page(await self.connection.ask(lambda number: ReplayQuery(number, wanted, time, named, limit)))
 
     async def forget(self, broker: int) -> None:
         """Give up a broker that is not coming back; only an operator may."""
+        check_number("a broker", broker, 0)
         await self.connection.ask(lambda number: Forget(number, broker))
 
     # What the connection tells
@@ -297,6 +330,12 @@ class Broker:
     def _failed(self, error: PalioError) -> None:
         for stream in self.streams:
             stream.fail(error)
+
+
+def _answered(window: asyncio.Semaphore, answer: asyncio.Future[None]) -> None:
+    window.release()
+    if not answer.cancelled():
+        answer.exception()  # who waited has it; where nobody did, nobody misses it
 
 
 def _advertise(name: str, offered: Filter, number: int) -> Advertise:

@@ -11,9 +11,12 @@ import ssl
 from secrets import token_hex
 from types import TracebackType
 
+from palio.errors import PalioError
 from palio.network.addresses import Address
 from palio.network.client.broker import Broker
 from palio.network.client.connection import Connection
+from palio.network.client.stream import check_text
+from palio.network.protocol import LONGEST_NAME, LONGEST_TOKEN
 
 
 class Connecting:
@@ -31,7 +34,11 @@ class Connecting:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._broker.close()
+        try:
+            await self._broker.close()
+        except PalioError:
+            if error is None:  # otherwise that is more urgent
+                raise
 
 
 def connect(
@@ -56,4 +63,11 @@ def connect(
     """
     address = Address.parse(url)
     name = app if app is not None else address.app
-    return Connecting(Broker(Connection(address, token or "", name, tls, patience, timeout, publisher or token_hex(8))))
+    publisher = publisher or token_hex(8)
+    for what, said, longest in (
+        ("the name of an application", name, LONGEST_NAME),
+        ("the name of a publisher", publisher, LONGEST_NAME),
+        ("a token", token or "", LONGEST_TOKEN),
+    ):
+        check_text(what, said, longest)
+    return Connecting(Broker(Connection(address, token or "", name, tls, patience, timeout, publisher)))

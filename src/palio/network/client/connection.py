@@ -16,6 +16,7 @@ from palio.errors import (
     AuthenticationFailed,
     ConnectionFailed,
     HomeAway,
+    InvalidArgument,
     LimitReached,
     NotAdvertised,
     NotPermitted,
@@ -96,17 +97,23 @@ class Connection:
 
     async def ask(self, make: Callable[[int], Any]) -> Any:
         """Send a request that is made of its number, and wait for its answer."""
+        return await (await self.begin(make))
+
+    async def begin(self, make: Callable[[int], Any]) -> asyncio.Future[Any]:
+        """Send a request that is made of its number; its answer is to come. Who cancels that wants none, and the
+        request is not sent again."""
         await self._until_ready()
+        return self._begin(make)
+
+    def _begin(self, make: Callable[[int], Any]) -> asyncio.Future[Any]:
         self._number += 1
         number = self._number
-        frame = self._fitting(protocol.encode(make(number)))
-        future = asyncio.get_running_loop().create_future()
+        frame = self._fitting(_frame(make(number)))
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._requests[number] = frame, future
-        try:
-            self.say(frame)
-            return await future
-        finally:
-            self._requests.pop(number, None)
+        future.add_done_callback(lambda done: self._requests.pop(number, None))
+        self.say(frame)
+        return future
 
     def elsewhere(self, address: Address) -> Connection:
         """A connection to another broker, made as this one is."""
@@ -119,22 +126,15 @@ class Connection:
         done: Callable[[Any], None] = lambda answer: None,
     ) -> None:
         """Send a request now, and wait for nothing; `done` hears the answer, `failed` where it is not carried out."""
-        self._number += 1
-        number = self._number
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        frame = protocol.encode(make(number))
-        self._requests[number] = frame, future
 
         def answered(future: asyncio.Future[Any]) -> None:
-            self._requests.pop(number, None)
             error = None if future.cancelled() else future.exception()
             if isinstance(error, PalioError):
                 failed(error)
             elif not future.cancelled():
                 done(future.result())
 
-        future.add_done_callback(answered)
-        self.say(frame)
+        self._begin(make).add_done_callback(answered)
 
     @property
     def has_room(self) -> bool:
@@ -215,6 +215,9 @@ class Connection:
         except TimeoutError:
             self._abandon()
             raise ConnectionFailed(str(self.address), f"no answer within {timeout:g} seconds") from None
+        except asyncio.CancelledError:
+            self._abandon()
+            raise
         except ConnectionRefusedError:
             raise ConnectionFailed(
                 str(self.address), "nothing listens there; start a broker with `palio serve`"
@@ -327,6 +330,13 @@ class Connection:
             self._give_up(error)
         else:
             self._returning = asyncio.get_running_loop().create_task(self._return(), name="palio reconnects")
+
+
+def _frame(said: Any) -> bytes:
+    try:
+        return protocol.encode(said)
+    except (UnicodeEncodeError, OverflowError) as error:
+        raise InvalidArgument(f"a {type(said).__name__} that cannot be sent: {error}") from None
 
 
 def _why(said: Goodbye | None, address: str, reason: str) -> PalioError:

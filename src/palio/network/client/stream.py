@@ -21,6 +21,7 @@ from palio.routing.clients import Confirm
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
 
+_MANY: Final = 2**63
 ROOM: Final = 1024  # events that may wait at this end
 
 
@@ -102,11 +103,22 @@ class Stream:
 
 def check_options(name: str, confirm: Confirm, queue: int, overflow: Overflow | None) -> None:
     """InvalidArgument for what a broker would not understand."""
-    if not 0 < len(str(name)) <= protocol.LONGEST_NAME or type(name) is not str:
-        raise InvalidArgument(f"the name of a subscription has from 1 to {protocol.LONGEST_NAME} characters")
+    check_text("the name of a subscription", name, protocol.LONGEST_NAME, 1)
     if confirm not in get_args(Confirm):
         raise InvalidArgument(f"confirm is one of {', '.join(get_args(Confirm))}, not {confirm!r}")
     if overflow is not None and overflow not in get_args(Overflow):
         raise InvalidArgument(f"overflow is one of {', '.join(get_args(Overflow))}, not {overflow!r}")
-    if type(queue) is not int or queue < 0:
-        raise InvalidArgument(f"queue is a number of events, not {queue!r}")
+    if type(queue) is not int or not 0 <= queue < _MANY:
+        raise InvalidArgument(f"queue is a number of events, not {queue!r:.80}")
+
+
+def check_text(what: str, text: str, longest: int, shortest: int = 0) -> None:
+    """InvalidArgument for what is no text that could be sent; it is not repeated, because it may be a secret."""
+    if not isinstance(text, str):
+        raise InvalidArgument(f"{what} is a text, not a value of type {type(text).__name__}")
+    if not shortest <= len(text) <= longest:
+        raise InvalidArgument(f"{what} has from {shortest} to {longest:,} characters, not {len(text):,}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{what} has half of a character, a lone surrogate, at {error.start}") from None

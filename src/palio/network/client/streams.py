@@ -6,20 +6,22 @@ from collections.abc import Iterator
 
 from palio.errors import InvalidArgument
 from palio.network.client.stream import Stream
-from palio.network.protocol import Matched
+from palio.network.protocol import Matched, numbers_in
 from palio.routing.codec import decode_event
+from palio.routing.recurring import Remembered
 
 
 class Streams:
     """The subscriptions of one connection, by their names and by what they are called on the wire."""
 
-    __slots__ = ("_name_of", "_named", "_number_of", "_stream_of")
+    __slots__ = ("_known", "_name_of", "_named", "_number_of", "_stream_of")
 
     def __init__(self) -> None:
         self._named: dict[str, Stream] = {}
         self._number_of: dict[str, int] = {}
         self._stream_of: dict[int, Stream] = {}
         self._name_of: dict[int, str] = {}
+        self._known = Remembered[bytes, tuple[tuple[Stream, tuple[str, ...]], ...]]()  # whom numbers mean, as written
 
     def __iter__(self) -> Iterator[Stream]:
         """Each once."""
@@ -44,6 +46,7 @@ class Streams:
         self._number_of[name] = number
         self._stream_of[number] = stream
         self._name_of[number] = name
+        self._known.clear()
 
     def forget(self, name: str) -> None:
         self._named.pop(name, None)
@@ -53,21 +56,27 @@ class Streams:
         number = self._number_of.pop(name, 0)
         self._stream_of.pop(number, None)
         self._name_of.pop(number, None)
+        self._known.clear()
 
     def matched(self, said: Matched) -> None:
         """An event came. Mostly one stream is meant, however many subscriptions are."""
-        numbers = said.subscriptions
-        streams = set(map(self._stream_of.get, numbers))
-        if len(streams) == 1:
-            [stream] = streams
-            if stream is not None:
-                stream.put(said.body, tuple(map(self._name_of.__getitem__, numbers)))
+        written = bytes(said.subscriptions)
+        meant = self._known.found.get(written)
+        if meant is None:
+            meant = self._read(written)
+        if len(meant) == 1:
+            [(stream, names)] = meant
+            stream.put(said.body, names)
             return
         event = decode_event(said.body)  # once for all
+        for stream, names in meant:
+            stream.put(event, names)
+
+    def _read(self, written: bytes) -> tuple[tuple[Stream, tuple[str, ...]], ...]:
         names: dict[Stream, list[str]] = {}
-        for number in numbers:
+        for number in numbers_in(written):
             stream = self._stream_of.get(number)
             if stream is not None:
                 names.setdefault(stream, []).append(self._name_of[number])
-        for stream, mine in names.items():
-            stream.put(event, tuple(mine))
+        meant = tuple((stream, tuple(mine)) for stream, mine in names.items())
+        return self._known.put(written, meant, len(written))

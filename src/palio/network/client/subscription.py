@@ -57,8 +57,12 @@ class Subscription(Stream):
         self._was_entered = self._is_entered = True
         try:
             await self._follow(await self._connection.ask(self._request))
-        except BaseException:
+        except PalioError:
             self._forget()
+            raise
+        except BaseException:  # who gave up waiting does not know whether the broker has it: it is to have it no more
+            self._forget()
+            self._leave()
             raise
         return self
 
@@ -91,6 +95,9 @@ class Subscription(Stream):
         self._forget()
         if self._done:
             self._tell()
+        self._leave()
+
+    def _leave(self) -> None:
         if self._connection.is_ready and self._connection.failure is None:
             leave = Detach if self.is_durable else Unsubscribe
             self._connection.say(protocol.encode(leave(0, self.name)))

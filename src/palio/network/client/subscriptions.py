@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from palio.errors import PalioError
+from palio.errors import InvalidArgument, PalioError
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.client.stream import Stream, check_options
@@ -21,6 +21,9 @@ from palio.routing.clients import Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
+
+
+_LASTING: Final = "each of many conditions stands until it is removed; one that is valid for a while stands alone"
 
 
 class Subscriptions(Stream):
@@ -37,6 +40,8 @@ class Subscriptions(Stream):
     ) -> None:
         for each in (name, *wanted):
             check_options(each, confirm, queue, overflow)
+        if any(each.validity is not None for each in wanted.values()):
+            raise InvalidArgument(_LASTING)
         super().__init__(broker, name)
         self._wanted = dict(wanted)
         self._confirm: Confirm = confirm
@@ -79,6 +84,8 @@ class Subscriptions(Stream):
         """Ask for what matches one more condition."""
         wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
         check_options(name, self._confirm, self._queue, self._overflow)
+        if wanted.validity is not None:
+            raise InvalidArgument(_LASTING)
         self._streams.add(name, self)
         self._wanted[name] = wanted
         try:

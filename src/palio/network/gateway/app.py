@@ -99,7 +99,7 @@ class Gateway:
             raise InvalidArgument(f"HTTP cannot listen on {where}: {error.strerror or error}") from None
         self.address = place.getsockname()[:2]
         self._push.start()
-        self._listener = listener(self.app, self._server.settings.limits, self._tls)
+        self._listener = listener(self.app, self._server.settings.limits, self._tls, self._server.handshakes)
         self._serving = asyncio.create_task(self._listener.serve(sockets=[place]))
         while not self._listener.started and not self._serving.done():
             await asyncio.sleep(0.005)

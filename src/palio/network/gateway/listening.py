@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import Iterator
+from functools import partial
 from math import ceil
 from typing import Any, Final
 
@@ -22,9 +24,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from palio.network.greeting import FIRST_FRAME
+from palio.network.security.handshakes import POLITELY, Handshakes
 from palio.network.security.limits import Limits
 
-_POLITELY: Final = 64  # connections beyond the limit that are told so; all further ones are cut off
 _LAST_WORDS: Final = 1.0  # seconds in which open streams may still end as they should
 
 
@@ -85,7 +87,22 @@ class Wary(WebSocketsSansIOProtocol):
 
 
 class Listener(uvicorn.Server):
-    """uvicorn in a loop that is somebody else's, and whose signals are."""
+    """uvicorn in a loop that is somebody else's, and whose signals are; so are handshakes of TLS."""
+
+    def __init__(self, config: uvicorn.Config, tls: ssl.SSLContext | None, handshakes: Handshakes) -> None:
+        super().__init__(config)
+        self._tls = tls
+        self._handshakes = handshakes
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._tls is None:
+            await super().startup(sockets)
+            return
+        made: Any = self.config.http_protocol_class
+        connection = partial(made, config=self.config, server_state=self.server_state, app_state={})
+        there = partial(len, self.server_state.connections)
+        self.servers = [self._handshakes.listen(each, self._tls, connection, there) for each in sockets or ()]  # type: ignore[misc]
+        self.started = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -101,13 +118,12 @@ class Listener(uvicorn.Server):
         await asyncio.wait([serving])
 
 
-def listener(app: ASGIApp, limits: Limits, tls: ssl.SSLContext | None) -> Listener:
+def listener(app: ASGIApp, limits: Limits, tls: ssl.SSLContext | None, handshakes: Handshakes) -> Listener:
     """What serves an application, within limits."""
-    others: dict[str, Any] = {} if tls is None else {"ssl_context_factory": lambda config, default: tls}
     config = uvicorn.Config(
         app,
         loop="none",
-        http=protocol_with(limits.handshake_seconds, limits.connections + _POLITELY),
+        http=protocol_with(limits.handshake_seconds, limits.connections + POLITELY),
         ws=Wary,
         ws_max_size=limits.frame_bytes,
         ws_per_message_deflate=False,
@@ -119,6 +135,5 @@ def listener(app: ASGIApp, limits: Limits, tls: ssl.SSLContext | None) -> Listen
         limit_concurrency=limits.connections + 1,  # it counts the one that is asking
         timeout_graceful_shutdown=10,
         timeout_keep_alive=min(5, ceil(limits.handshake_seconds)),
-        **others,
     )
-    return Listener(config)
+    return Listener(config, tls, handshakes)

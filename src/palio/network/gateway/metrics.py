@@ -18,8 +18,8 @@ def write_metrics(status: Mapping[str, Any]) -> str:
 
 
 def _lines(status: Mapping[str, Any]) -> Iterator[str]:
-    yield from _metric("info", "gauge", "The broker, by its number and version.", [
-        ({"node": status["node"], "version": status["version"], "incarnation": status["incarnation"]}, 1)
+    yield from _metric("info", "gauge", "The broker: number, version, how often it started, safety.", [
+        ({name: status[name] for name in ("node", "version", "incarnation", "safety")}, 1)
     ])  # fmt: skip
     yield from _metric("uptime_seconds", "gauge", "Since the broker started.", [({}, status["uptime"])])
     yield from _metric("clients", "gauge", "Clients that are connected.", [({}, len(status["clients"]))])

@@ -118,7 +118,7 @@ class SealedDialler(asyncio.DatagramProtocol):
         self._was_up = self._was_up or self._link.is_up
 
     def error_received(self, exc: Exception) -> None:
-        self._link.reason = "nothing listens there"
+        self._link.unheard("nothing listens there")
 
     # Dialling, again and again
 

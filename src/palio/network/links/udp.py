@@ -48,6 +48,7 @@ class UdpLink:
         self.where = where
         self.neighbour = 0
         self.reason = "no answer yet"
+        self._said = ""  # the last reason that was logged, since there was a link
         self.place: Place | None = None
         self._host = host
         self._heartbeat = heartbeat
@@ -90,10 +91,27 @@ class UdpLink:
             self._piece(data)
         elif kind != PING:
             if self.neighbour == 0 or kind == codec.HELLO:
-                self.neighbour = node_of(data) or self.neighbour
+                self._greeted(node_of(data))
             if len(data) > LONG and self._may_take_long(data):
                 return
             self._host.give(Arrived(self.number, data, self._host.now()))
+
+    def _greeted(self, node: int | None) -> None:
+        is_new, self.neighbour = self.neighbour == 0, node or self.neighbour
+        if is_new and self.neighbour and self.place is None:  # who was dialled has said so when it let this one in
+            self._said = ""
+            log.info("linked", extra={"address": self.where, "neighbour": self.neighbour})
+
+    def unheard(self, reason: str) -> None:
+        """The system says why there is likely no link."""
+        if not self.is_up:
+            self._say(reason)
+
+    def _say(self, reason: str) -> None:
+        self.reason = reason
+        if reason != self._said:
+            self._said = reason
+            log.warning("no link", extra={"address": self.where, "reason": reason})
 
     def _piece(self, data: bytes) -> None:
         try:
@@ -172,9 +190,7 @@ class UdpLink:
         self._host.give(Disconnected(self.number))
 
     def _broke(self, reason: str) -> None:
-        if reason != self.reason:
-            log.warning("no link", extra={"address": self.where, "reason": reason})
-        self.reason = reason
+        self._say(reason)
         if self.transport is None:
             return
         self._end()
@@ -215,7 +231,7 @@ class Dialled(asyncio.DatagramProtocol):
         self._link.received(data)
 
     def error_received(self, exc: Exception) -> None:
-        self._link.reason = "nothing listens there"
+        self._link.unheard("nothing listens there")
 
 
 class Listening(asyncio.DatagramProtocol):

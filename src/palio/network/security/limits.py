@@ -7,13 +7,14 @@ at it. Nothing that comes in is ever decompressed: a compressed message is refus
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from math import inf, prod
 from typing import Final
 
-from palio.errors import LimitReached
+from palio.errors import InvalidArgument, LimitReached
 from palio.events import Limits as EventLimits
+from palio.events.limits import DEFAULT_LIMITS
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
 from palio.network.choices import check_lowest, check_positive
@@ -54,8 +55,17 @@ class Limits:
         envelope, over links and to clients whose own bounds are others."""
         return min(self.event.json_bytes, self.frame_bytes // 2, LONGEST_FRAME // 2)
 
+    @property
+    def is_event_usual(self) -> bool:
+        """Whether events have the bounds, their size aside, under which everybody reads them."""
+        return replace(self.event, json_bytes=DEFAULT_LIMITS.json_bytes) == DEFAULT_LIMITS
+
     def __post_init__(self) -> None:
         check_positive(self, *(each.name for each in fields(self) if each.name != "event"))
+        for each in fields(self.event):
+            most = getattr(DEFAULT_LIMITS, each.name)
+            if getattr(self.event, each.name) > most:  # as which no other broker, and no client, would read it
+                raise InvalidArgument(f"event.{each.name} is a number up to {most:,} for a broker")
         check_lowest(self, frame_bytes=_GREETING)
 
 
@@ -166,6 +176,10 @@ class Places:
     def of(self, who: str) -> int:
         """How many places somebody has."""
         return self._taken[who]
+
+    @property
+    def most_each(self) -> int:
+        return self._each
 
     def take(self, who: str, amount: int = 1) -> None:
         """Take places; LimitReached where there are no more."""

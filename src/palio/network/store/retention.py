@@ -8,7 +8,8 @@ not finished, leaves the log, and stays on disk until it is dealt with.
 from __future__ import annotations
 
 import sqlite3
-from typing import Final
+from math import inf
+from typing import Final, NamedTuple
 
 from palio.network.store.interface import Keeping
 from palio.network.store.ledger import Ledger
@@ -18,15 +19,27 @@ STEP: Final = 500  # rows
 MICROSECONDS: Final = 1_000_000
 
 
-def is_due(connection: sqlite3.Connection, ledger: Ledger, keeping: Keeping, now: int) -> bool:
+class Time(NamedTuple):
+    """What the clock says, in microseconds, and how much of that is not believed yet: entries of a life before, up to
+    the newest of them, are taken to be so much younger."""
+
+    now: int
+    newest: int = 0
+    doubt: int = 0
+
+    def age(self, time: int) -> int:
+        return self.now - time - (self.doubt if time <= self.newest else 0)
+
+
+def is_due(connection: sqlite3.Connection, ledger: Ledger, keeping: Keeping, time: Time) -> bool:
     """Whether there is something to let go of."""
-    return bool(ledger.orphans) or _expired(connection, ledger, keeping, now, 1) > 0
+    return bool(ledger.orphans) or _expired(connection, ledger, keeping, time, 1) > 0
 
 
-def let_go(connection: sqlite3.Connection, ledger: Ledger, keeping: Keeping, now: int, most: int = STEP) -> None:
+def let_go(connection: sqlite3.Connection, ledger: Ledger, keeping: Keeping, time: Time, most: int = STEP) -> None:
     """One step: a transaction of its own."""
-    transaction = Transaction(connection, ledger, keeping, now)
-    gone = _expired(connection, ledger, keeping, now, most)
+    transaction = Transaction(connection, ledger, keeping, time.now)
+    gone = _expired(connection, ledger, keeping, time, most)
     emptied = None
     connection.execute("BEGIN IMMEDIATE")
     if gone:
@@ -40,18 +53,18 @@ def let_go(connection: sqlite3.Connection, ledger: Ledger, keeping: Keeping, now
         ledger.orphans.remove(emptied)
 
 
-def _expired(connection: sqlite3.Connection, ledger: Ledger, keeping: Keeping, now: int, most: int) -> int:
+def _expired(connection: sqlite3.Connection, ledger: Ledger, keeping: Keeping, time: Time, most: int) -> int:
     """How many of the oldest entries of the log are too old or too much, at most so many."""
     counts = ledger.counts
     if counts.log_first == counts.log_next:
         return 0
-    oldest = 0 if keeping.log_seconds is None else now - round(keeping.log_seconds * MICROSECONDS)
+    oldest = inf if keeping.log_seconds is None else round(keeping.log_seconds * MICROSECONDS)
     surplus = 0 if keeping.log_bytes is None else counts.log_bytes - keeping.log_bytes
     gone = 0
-    for time, length in connection.execute(
+    for logged, length in connection.execute(
         "SELECT time, length(data) FROM log WHERE offset >= ? ORDER BY offset LIMIT ?", (counts.log_first, most)
     ):
-        if time >= oldest and surplus <= 0:
+        if time.age(logged) <= oldest and surplus <= 0:
             break
         surplus -= length
         gone += 1

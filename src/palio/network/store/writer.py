@@ -17,10 +17,11 @@ from threading import Event, Thread
 from typing import Final, NamedTuple
 
 from palio.errors import PalioError, StoreError, StoreFull
+from palio.network.clock import LASTING
 from palio.network.store.interface import Answer, Keeping, Writable
 from palio.network.store.ledger import Ledger
 from palio.network.store.moving import Mover, move_all
-from palio.network.store.retention import MICROSECONDS, is_due, let_go
+from palio.network.store.retention import MICROSECONDS, Time, is_due, let_go
 from palio.network.store.schema import named
 from palio.network.store.transaction import Transaction
 
@@ -59,6 +60,11 @@ class Writer:
         self._ledger = ledger
         self._keeping = keeping
         self._clock = clock
+        self._began = self._now()
+        self._newest = ledger.counts.log_time
+        if self._newest and keeping.log_seconds and self._began - self._newest > keeping.log_seconds * MICROSECONDS:
+            away = (self._began - self._newest) // MICROSECONDS
+            _logger.warning("all of the log is old; it goes if the clock stays so", extra={"seconds": away})
         self._waiting: SimpleQueue[Submission | Event | None] = SimpleQueue()
         self._broken: StoreError | None = None
         self._groups = 0
@@ -193,9 +199,10 @@ class Writer:
     def _let_go(self) -> bool:
         """A step of retention, where one is due."""
         try:
-            if self._broken is not None or not is_due(self._connection, self._ledger, self._keeping, self._now()):
+            at = self._time()
+            if self._broken is not None or not is_due(self._connection, self._ledger, self._keeping, at):
                 return False
-            let_go(self._connection, self._ledger, self._keeping, self._now())
+            let_go(self._connection, self._ledger, self._keeping, at)
             self._wrote(0)
         except sqlite3.Error as error:
             self._failed(error)
@@ -229,6 +236,13 @@ class Writer:
         except sqlite3.Error as error:
             self._moving = 0
             self._failed(error)
+
+    def _time(self) -> Time:
+        """A clock may be wrong when a machine starts: how long ago the life before was is believed after a while."""
+        now = self._now()
+        if now >= self._began + LASTING * MICROSECONDS:
+            return Time(now)
+        return Time(now, self._newest, max(0, min(now, self._began) - self._newest))
 
     def _now(self) -> int:
         return round(self._clock() * MICROSECONDS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from palio.routing.effects import Client, Deliver, Drop, Effect, Queued, Recipient
 from palio.routing.keeping.window import Window, queued
@@ -24,6 +24,13 @@ class Queues:
         self._writing: dict[Key, list[tuple[EventId, int]]] = {}  # attempts that wait until an event is written
         self._highest: dict[tuple[int, int], int] = {}
         self.inversions = 0  # events that came after one which the same broker had let in later
+
+    def __len__(self) -> int:
+        return len(self._durable)
+
+    def __iter__(self) -> Iterator[tuple[Client, str]]:
+        """All durable subscriptions of clients of this broker."""
+        return iter(self._durable)
 
     @property
     def has_any(self) -> bool:

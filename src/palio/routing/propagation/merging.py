@@ -4,13 +4,15 @@ Filters that agree in all conditions but those on one attribute are one filter w
 values, exactly, because sets of values may have gaps. All that agree are merged at once, attribute by attribute in the
 order of names, until nothing changes: what comes out depends on the set alone, never on the order in which it came to
 be. Imperfect merging then closes gaps of at most `slack` of an attribute's extent.
+
+A merger of very many filters would be longer than any neighbour reads, and slow to read: those are several mergers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
-from typing import Any
+from typing import Any, Final
 
 from palio.covering.flat import FlatGraph
 from palio.filters.filter import Filter
@@ -18,6 +20,8 @@ from palio.filters.tree import And, Leaf, Node
 from palio.routing.messages import Key
 from palio.routing.propagation.covering import Maximal
 from palio.routing.propagation.protocol import Change
+
+LONGEST: Final = 256 * 1024  # characters of a merger, about; a quarter of what a neighbour reads
 
 
 class Mergers:
@@ -71,10 +75,23 @@ def _merge_by(attribute: str, filters: list[Filter], slack: float) -> list[Filte
     for each in filters:
         alike.setdefault(_rest(each, attribute), []).append(each)
     found: list[Filter] = []
-    for several in alike.values():
+    for several in (piece for each in alike.values() for piece in _bounded(each)):
         merger = reduce(_merge, several[1:], [several[0]])
         found += [each.merge(each, slack) for each in merger] if len(several) > len(merger) and slack else merger
     return found
+
+
+def _bounded(filters: list[Filter]) -> Iterator[list[Filter]]:
+    """Pieces whose mergers are not too long; a merger is hardly longer than all that it is made of."""
+    piece: list[Filter] = []
+    length = 0
+    for each in filters:
+        if piece and length + len(str(each)) > LONGEST:
+            yield piece
+            piece, length = [], 0
+        piece.append(each)
+        length += len(str(each))
+    yield piece
 
 
 def _merge(merged: list[Filter], further: Filter) -> list[Filter]:

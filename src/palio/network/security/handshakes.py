@@ -1,0 +1,101 @@
+"""Who may begin to agree on TLS, and for how long? Who connects and says nothing must not cost a place for ever.
+
+asyncio tells nobody of a connection before its handshake is done, so that those that never are could be any number.
+Here connections are accepted by hand: each is counted from the first packet on, and ends where its handshake takes too
+long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+log = logging.getLogger("palio.server")
+POLITELY: Final = 64  # connections beyond the limit that are told so; all further ones are cut off
+BACKLOG: Final = 4096
+_PAUSE: Final = 0.2  # seconds until the next is accepted, where this process may open no more files
+
+
+class Handshakes:
+    """The handshakes of all listeners of a broker. Each may take so many seconds."""
+
+    def __init__(self, seconds: float, connections: int) -> None:
+        self._seconds = seconds
+        self._most = connections + POLITELY
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def listen(
+        self, place: socket.socket, tls: ssl.SSLContext, made: Callable[[], asyncio.Protocol], there: Callable[[], int]
+    ) -> TlsListener:
+        """Accept connections; `made` makes the protocol of each, `there` says how many have come further than this."""
+        place.setblocking(False)
+        return TlsListener(place, asyncio.get_running_loop().create_task(self._accept(place, tls, made, there)))
+
+    async def _accept(
+        self, place: socket.socket, tls: ssl.SSLContext, made: Callable[[], asyncio.Protocol], there: Callable[[], int]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(place)
+            except OSError as error:
+                log.error("cannot accept a connection", extra={"reason": error.strerror or str(error)})
+                await asyncio.sleep(_PAUSE)
+                continue
+            if len(self) + there() >= self._most:
+                connection.close()
+                continue
+            shaking = loop.create_task(self._shake(connection, tls, made))
+            self._under_way.add(shaking)
+            shaking.add_done_callback(self._under_way.discard)
+
+    async def _shake(
+        self, connection: socket.socket, tls: ssl.SSLContext, made: Callable[[], asyncio.Protocol]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        with suppress(OSError):  # whoever does not agree goes
+            await loop.connect_accepted_socket(made, connection, ssl=tls, ssl_handshake_timeout=self._seconds)
+
+    async def stop(self) -> None:
+        """End those that are under way."""
+        for each in self._under_way:
+            each.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+
+class TlsListener:
+    """A place at which connections are accepted, until it is closed."""
+
+    def __init__(self, place: socket.socket, accepting: asyncio.Task[None]) -> None:
+        self._place = place
+        self._accepting = accepting
+
+    def close(self) -> None:
+        self._accepting.cancel()
+
+    async def wait_closed(self) -> None:
+        await asyncio.wait([self._accepting])
+        self._place.close()
+
+
+async def places(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen, one for each address that a host has."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    made: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(found):
+            made.append(socket.create_server(address[:2], family=family, backlog=BACKLOG))
+    except OSError:
+        for each in made:
+            each.close()
+        raise
+    return made
