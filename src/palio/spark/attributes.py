@@ -85,13 +85,18 @@ class Row(Generic[V]):
     """In which zone conditions read times that have none, for the column of a name."""
 
     def attributes(self, paths: Iterable[Path]) -> tuple[dict[str, V], list[str]]:
-        """The values of attributes by their names, and the names of those that there are none of."""
+        """The values of attributes by their names, and the names of those that there is nothing of.
+
+        What there is, of a type that conditions do not know, is in neither.
+        """
         found: dict[str, V] = {}
         absent: list[str] = []
         arrays: dict[Path, list[Path]] = {}
         for path in paths:
-            if not self._can_be_looked_at(path):
+            kind = self._kind(path)
+            if kind is None:
                 absent.append(join_path(path))
+            if kind is None or not _is_known(kind, join_path(path)):
                 continue
             length = self._array_of_objects(path)
             if length is None:
@@ -128,19 +133,19 @@ class Row(Generic[V]):
             found.setdefault(_lower(path), []).append(path)
         return found
 
-    def _can_be_looked_at(self, path: Path) -> bool:
-        """Whether there is something at a path, of a type that conditions know."""
+    def _kind(self, path: Path) -> DataType | None:
+        """The type of what is at a path, or of the elements of arrays there; None where there is nothing."""
         try:
             values, rest = self._start(path)
         except KeyError:
-            return False
-        kind = values.kind
+            return None
+        kind = _element(values.kind)
         for place, segment in enumerate(rest):
-            inner = self._inside(_element(kind), segment, join_path(path[: len(path) - len(rest) + place]))
+            inner = self._inside(kind, segment, join_path(path[: len(path) - len(rest) + place]))
             if inner is None:
-                return False
-            kind = inner
-        return _is_known(_element(kind), join_path(path))
+                return None
+            kind = _element(inner)
+        return kind
 
     def _inside(self, kind: DataType, segment: str, name: str) -> DataType | None:
         """The type of a member of a structure or of the entries of a map."""

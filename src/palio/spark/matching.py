@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from palio.errors import PipelineError
 from palio.events.names import join_path
 from palio.matching.matcher import Matcher
+from palio.spark.attributes import find_name
 from palio.spark.columns import Needed, all_paths, column, needed_columns
 from palio.spark.counting import matches_counter
+from palio.spark.missing import warn_of
 from palio.spark.planning import Plan, gather, index_memory
 from palio.spark.rendezvous.plan import Sides, check_kept, rendezvous
 from palio.spark.rendezvous.rows import SubscriptionRows
@@ -66,14 +68,17 @@ def match(
     room = index_memory(spark, memory)
     # A stream cannot be sorted; a batch of it can.
     gathered = gather(spark, subscriptions, _plan(events, plan), room, on_error)
-    kept = tuple(events.columns if columns is None else columns)
+    kept = tuple(events.columns) if columns is None else _kept(events, columns)
     name = SUBSCRIPTIONS if per_event else SUBSCRIPTION
     told = gathered.subscribers if isinstance(gathered, Wants) else gathered.has_subscribers
     output = Output(name, numbers, SUBSCRIBER if told and not per_event else None)
     _check_names(events, kept, output.names)
+    wants = gathered.matcher if isinstance(gathered, Wants) else gathered
+    needed = needed_for(events, wants, json)
+    warn_of(needed.absent, wants)
     if isinstance(gathered, Wants):
-        return _broadcast(events, gathered, kept, json, output, per_event)
-    return _rendezvous(events, gathered, kept, json, output, per_event, plan, room)
+        return _broadcast(events, gathered, kept, needed, output, per_event)
+    return _rendezvous(events, gathered, kept, needed, output, per_event, plan, room)
 
 
 def _plan(events: DataFrame, plan: Plan) -> Plan:
@@ -88,7 +93,7 @@ def _rendezvous(
     events: DataFrame,
     subscriptions: SubscriptionRows,
     kept: tuple[str, ...],
-    json: Sequence[str],
+    needed: Needed,
     output: Output,
     per_event: bool,
     plan: Plan,
@@ -100,7 +105,6 @@ def _rendezvous(
             "gather them first: Wants.read(spark, subscriptions)"
         )
     check_kept(events, kept)
-    needed = needed_for(events, subscriptions, json)
     options = plan if isinstance(plan, Rendezvous) else Rendezvous()
     choice = choose_for(events, needed, subscriptions, options, memory // slots(events.sparkSession))
     sides = Sides(events, needed, kept, subscriptions, choice)
@@ -109,9 +113,8 @@ def _rendezvous(
 
 
 def _broadcast(
-    events: DataFrame, wants: Wants, kept: tuple[str, ...], json: Sequence[str], output: Output, per_event: bool
+    events: DataFrame, wants: Wants, kept: tuple[str, ...], needed: Needed, output: Output, per_event: bool
 ) -> DataFrame:
-    needed = needed_for(events, wants.matcher, json)
     index = wants.index or SharedIndex.publish(events.sparkSession, wants.matcher)
     finder = Finder(index, needed.json, matches_counter())
     task = Task(finder, needed.attributes, kept, output)
@@ -131,10 +134,21 @@ def needed_for(events: DataFrame, wants: Matcher | SubscriptionRows, json: Seque
     return needed_columns(events, attributes, json, zone)
 
 
+def _kept(events: DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns that the session finds by these names."""
+    case_sensitive = str(events.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
+    found: list[str] = []
+    for each in columns:
+        name = find_name(events.schema, each, case_sensitive)
+        if name is None:
+            raise PipelineError(f"there is no column {each} to keep; there are {', '.join(events.columns)}")
+        if name in found:
+            raise PipelineError(f"the column {name} cannot be kept twice")
+        found.append(name)
+    return tuple(found)
+
+
 def _check_names(events: DataFrame, kept: Sequence[str], added: Sequence[str]) -> None:
-    unknown = [name for name in kept if name not in events.columns]
-    if unknown:
-        raise PipelineError(f"there is no column {unknown[0]} to keep; there are {', '.join(events.columns)}")
     twice = [name for name in kept if events.columns.count(name) > 1]
     if twice:
         raise PipelineError(f"the events have two columns {twice[0]}; rename one, or say with columns= what to keep")

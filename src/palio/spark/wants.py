@@ -232,8 +232,8 @@ def is_of_parquet(path: str) -> bool:
 
 
 def _is_table(spark: SparkSession, name: str) -> bool:
-    """Whether this names a table of the session: whatever looks like a path is one."""
-    if "/" in name or "\\" in name or Path(name).exists():
+    """Whether this names a table of the session."""
+    if not _may_be_table(name):
         return False
     try:
         return bool(spark.catalog.tableExists(name))
@@ -241,12 +241,22 @@ def _is_table(spark: SparkSession, name: str) -> bool:
         return False
 
 
+def _may_be_table(name: str) -> bool:
+    """Whatever looks like a path is one."""
+    return "/" not in name and "\\" not in name and not Path(name).exists()
+
+
 def _read_file(path: str, gathering: _Gathering) -> None:
     def report(error: InputError) -> None:
         gathering.refused.append(Refused(None, str(error)))
 
-    for line in read_subscriptions(path, on_error=report, language=gathering.language):
-        gathering.make(line.id, line.where, line.language, line.subscriber, line.timezone, **line.metadata)
+    try:
+        for line in read_subscriptions(path, on_error=report, language=gathering.language):
+            gathering.make(line.id, line.where, line.language, line.subscriber, line.timezone, **line.metadata)
+    except InputError as error:
+        if not _may_be_table(path):
+            raise
+        raise InputError(error.source, f"{error.reason}, and no table of this name", error.line) from error
 
 
 def _read_rows(rows: DataFrame, gathering: _Gathering) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from palio import InvalidSubscription, Matcher, PalioError
-from palio.errors import PipelineError
+from palio.errors import InputError, PipelineError
 from palio.matching.subscription import Subscription
-from palio.spark import Wants, match
+from palio.spark import Wants, estimate, match
 from tests.spark.matching.asking import pairs, wants
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def test_a_folder_of_parquet_holds_subscriptions(spark: SparkSession, events: Da
     ("options", "reason"),
     [
         ({"columns": ["nowhere"]}, "there is no column nowhere"),
+        ({"columns": ["id", "ID"]}, "the column id cannot be kept twice"),
         ({"json": ["nowhere"]}, "there is no column nowhere"),
         ({"json": ["id"]}, "the column id is no text"),
         ({"on_error": "panic"}, "'quarantine' or 'fail'"),
@@ -88,6 +89,27 @@ def test_a_folder_of_parquet_holds_subscriptions(spark: SparkSession, events: Da
 def test_what_makes_no_sense_is_refused(events: DataFrame, options: dict[str, Any], reason: str) -> None:
     with pytest.raises(PalioError, match=reason):
         match(events, wants("id = 1"), **options)
+
+
+def test_columns_are_kept_by_names_that_the_session_knows(events: DataFrame) -> None:
+    assert match(events, wants("id = 1"), columns=["ID", "Price"]).columns == ["id", "price", "subscription_id"]
+
+
+def test_subscriptions_that_are_in_no_file_and_no_table_are_named(events: DataFrame) -> None:
+    with pytest.raises(InputError, match="nowhere: there is no such file, and no table"):
+        match(events, "nowhere")
+
+
+@pytest.mark.parametrize("plan", ["broadcast", "rendezvous"])
+def test_columns_that_are_not_there_are_named_with_who_asks_for_them(events: DataFrame, plan: Any) -> None:
+    asked = wants("pricee > 1", "id = 1", "s.nope = 2 AND pricee > 2", "span IS NULL")
+    with pytest.warns(UserWarning, match="no column") as told:
+        match(events, asked, columns=["id"], plan=plan)
+    [warning] = told
+    assert "pricee (pricee > 1, s.nope = 2 AND pricee > 2), s.nope (s.nope = 2 AND pricee > 2)" in str(warning.message)
+    assert warning.filename == __file__
+    with pytest.warns(UserWarning, match=r"no column for pricee \(new\)"):
+        assert estimate(events, "pricee > 1").matches == 0
 
 
 def test_a_column_in_the_way_is_named(events: DataFrame) -> None:

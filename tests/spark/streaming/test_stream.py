@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 from palio.errors import EventError, PipelineError
 from palio.spark import DeltaSink, ParquetSink, SubscriptionLog, progress, stream
 from palio.spark.sinks import Batch
+from tests.oracles.spark_answers import session_zone
 from tests.spark.streaming.flow import Flow, write_log
 
 if TYPE_CHECKING:
@@ -202,3 +203,26 @@ def test_what_is_done_with_a_batch_can_travel(flow: Flow) -> None:
     job = Job(str(flow.log), str(flow.checkpoint), ParquetSink(flow.out), None, (), None, None)
     assert job._at_hand is job._at_hand
     assert pickle.loads(pickle.dumps(job)).checkpoint == job.checkpoint
+
+
+def test_times_without_a_zone_and_beyond_all_years_are_matched_in_every_session(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    clocks = "n = TIMESTAMP_NTZ'2024-03-01 22:15:00'", "n = '2024-03-01 22:15:00'", "hour(n) = 22", "n = t"
+    log = SubscriptionLog(tmp_path / "log")
+    for each in (*clocks, "year(t) > 2000 AND id + 1 > 1"):
+        log.add(each, each)
+    log.commit()
+    with session_zone(spark, "America/New_York"):
+        rows = spark.sql(
+            "SELECT 1 AS id, TIMESTAMP_NTZ'2024-03-01 22:15:00' AS n, TIMESTAMP'9999-12-31 23:59:59' AS t "
+            "UNION ALL SELECT 2, TIMESTAMP_NTZ'9999-12-31 23:59:59', TIMESTAMP'2024-03-01 22:15:00Z'"
+        )
+        rows.write.parquet(str(tmp_path / "events"))
+        events = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "events"))
+        sink = ParquetSink(tmp_path / "out")
+        query = stream(events, log, sink, checkpoint=tmp_path / "checkpoint", trigger={"availableNow": True})
+        query.awaitTermination()
+    table = ds.dataset(tmp_path / "out").to_table(["id", "subscription_id"])
+    found = {(row["id"], row["subscription_id"]) for row in table.to_pylist()}
+    assert found == {*((1, each) for each in clocks[:3]), *((id, "year(t) > 2000 AND id + 1 > 1") for id in (1, 2))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from palio.cli import terminal
 from palio.cli.report import Point
 from palio.spark.counting import counting_matches
+from palio.spark.missing import SAID
 from palio.spark.shared_index import is_connect
 
 if TYPE_CHECKING:
@@ -57,7 +59,8 @@ def run(spark: SparkSession, title: str, job: Callable[[], Result], seen: Seen |
         def show() -> None:
             progress.update(bar, completed=seen.completed, total=seen.tasks or None, done=str(seen))
 
-        with counting_matches(spark) as counter, _watched(spark, counter, seen, show):
+        with counting_matches(spark) as counter, _watched(spark, counter, seen, show), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", SAID)  # the summary tells of them
             return job()
 
 
