@@ -18,7 +18,8 @@ STATUS: dict[str, Any] = {
     "node": 7, "version": "1", "incarnation": 1, "safety": "durable", "uptime": 1.5, "clients": [], "subscriptions": 0,
     "queued": 0, "is_blocked": True, "dead_letters": 0, "durable": [], "unfinished": 0, "inversions": 0,
     "neighbours": [{"address": 'a"b\\c\nd', "up": True, "queued": 3, "arrivals": 2}],
-    "arrivals": {"desk": 9}, "counts": {"in": 5}, "refusals": {"limit": 2}, "drops": {"subscriber slow: drop_oldest": 2},
+    "arrivals": {"desk": 9},
+    "counts": {"in": 5}, "refusals": {"limit": 2}, "drops": {"subscriber slow: drop_oldest": 2},
 }  # fmt: skip
 
 
