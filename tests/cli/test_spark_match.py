@@ -5,19 +5,30 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from click.testing import CliRunner
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 
 from palio.cli.main import palio
 from palio.cli.spark import cause_in
-from palio.cli.spark.events import format_of
+from palio.cli.spark.csv_columns import TEXT, exclusions, types_left
+from palio.cli.spark.events import format_of, read_events
+from palio.cli.spark.unlike import Unlike, find_unlike
 from palio.errors import InputError
+from palio.files.csv_text import _infer_types
+from palio.matching.subscription import Subscription
+from palio.spark import match
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"id": "acme", "where": "symbol = 'ACME'"},
         {"id": "never", "where": "prise > 100"},
         {"id": "typo", "where": "price >"},
+        {"id": "unlike", "where": "Symbol > 5"},
     ]
     (folder / "wants.jsonl").write_text("".join(json.dumps(each) + "\n" for each in wants))
     return folder
@@ -51,19 +63,34 @@ def test_matches_are_written_and_summed_up(folder: Path) -> None:
     summary = json.loads(ended.stdout)
     assert summary["events"] == 20
     assert summary["matches"] == 15
-    assert summary["subscriptions"] == 3
-    assert summary["never_matched"] == 1
+    assert summary["subscriptions"] == 4
+    assert summary["never_matched"] == 2
     assert summary["most_matched"] == {"acme": 10, "dear": 5}
     assert summary["least_matched"] == {"dear": 5, "acme": 10}
     assert [each["id"] for each in summary["refused"]] == ["typo"]
     assert summary["absent"] == ["prise"]
+    assert summary["plan"] == "broadcast"
+    [compared] = summary["unlike"]
+    assert compared == {
+        "column": "symbol",
+        "type": "string",
+        "compared_with": "numbers",
+        "subscriptions": ["unlike"],
+    }
     assert ended.stderr.count("left out") == 1
     assert "left out: typo" in ended.stderr
     hits = pyarrow.parquet.read_table(folder / "hits")
     assert hits.column_names == ["id", "price", "symbol", "subscription_id", "subscriber"]
     assert hits.num_rows == 15
     report = (folder / "report.html").read_text(encoding="utf-8")
-    for shown in ("acme: 10", "<li>never</li>", "Matches in each partition", "matching"):
+    for shown in (
+        "symbol is string, and compared with numbers by unlike",
+        "broadcast: one index",
+        "acme: 10",
+        "<li>never</li>",
+        "Matches in each partition",
+        "matching",
+    ):
         assert shown in report
 
 
@@ -72,10 +99,85 @@ def test_strict_refuses_and_the_table_is_for_people(folder: Path) -> None:
     assert ended.returncode == 2
     assert "typo" in ended.stderr
     (folder / "good.jsonl").write_text('{"id": "all", "where": "TRUE"}\n')
-    ended = run("--events", "events.parquet", "--subscriptions", "good.jsonl", "--per-event", folder=folder)
+    asked = ["--events", "events.parquet", "--subscriptions", "good.jsonl", "--per-event", "--plan", "rendezvous"]
+    ended = run(*asked, folder=folder)
     assert ended.returncode == 0, ended.stderr
+    assert "rendezvous: events and subscriptions meet by keys" in ended.stdout
     assert "20 from events.parquet" in ended.stdout
     assert "Matches were only counted" in ended.stdout
+
+
+def test_csv_is_read_as_it_is_read_without_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """A number is one although some cells say NA, and a code keeps its zero; what is a text all the same is said."""
+    cells = "late,zip,note,at,big,quoted\n" + "".join(
+        f"{'NA' if each % 5 == 0 else each},0{each},{'n/a' if each % 2 else each},"
+        f'2024-01-{each + 1:02},{each + 1}{"0" * 20},"a ""{each}"""\n'
+        for each in range(20)
+    )
+    conditions = {
+        "late": "late > 10",
+        "missing": "late IS NULL",
+        "code": "zip = '07'",
+        "no number": "zip = 7",
+        "note": "note > 1",
+        "day": "at >= DATE'2024-01-15'",
+        "big": "big > 1600000000000000000000",
+        "quoted": """quoted = 'a "3"'""",
+    }
+    events, wants = tmp_path / "cells.csv", tmp_path / "csv.jsonl"
+    events.write_text(cells)
+    wants.write_text("".join(json.dumps({"id": id, "where": where}) + "\n" for id, where in conditions.items()))
+    rows = read_events(spark, str(events), None)
+    found = Counter(row.subscription_id for row in match(rows, str(wants)).collect())
+    assert found == {"late": 8, "day": 6, "missing": 4, "big": 4, "code": 1, "quoted": 1}
+    alone = CliRunner().invoke(palio, ["match", str(wants), str(events), "--json"]).stdout.splitlines()
+    assert Counter(json.loads(line)["subscription"] for line in alone) == found
+    subscriptions = [Subscription(id, where) for id, where in conditions.items()]
+    assert find_unlike(rows, subscriptions) == (
+        Unlike("note", "string", "numbers", ("note",)),
+        Unlike("zip", "string", "numbers", ("no number",)),
+    )
+    # Who knows better says so.
+    said = read_events(spark, str(events), None, "late int, zip int, note int")
+    assert Counter(row.subscription_id for row in match(said, str(wants)).collect()) == {
+        "late": 8,
+        "missing": 4,
+        "code": 1,  # a text that is compared with a number is read as one
+        "no number": 1,
+        "note": 9,
+    }
+
+
+CELLS = (
+    """
+    1|-7|007|1.5|1e3|NA||null|true|False|2024-02-29|2023-02-29|2024-02-29 10:00|2024-02-29T10:00:00Z|x| 4 |nan|+5|1D
+    |99999999999999999999
+""".replace("\n    ", "")
+    .strip("\n")
+    .split("|")
+)
+
+
+@given(st.lists(st.lists(st.sampled_from(CELLS), min_size=2, max_size=2), min_size=1, max_size=8))
+def test_columns_of_csv_have_the_types_that_are_found_without_spark(columns: list[list[str]]) -> None:
+    names = [f"c{place}" for place in range(len(columns))]
+    lines = [",".join(names), *map(",".join, zip(*columns, strict=True))]
+    assume("" not in lines)
+    alone = _infer_types("\n".join(lines).encode(), "test")
+    expected = {name: _OF_ARROW.get(str(kind).partition("[")[0], TEXT) for name, kind in alone.items()}
+    cells = [pa.array([cell or None for cell in each], pa.string()) for each in columns]
+    [told] = exclusions(iter([pa.RecordBatch.from_arrays(cells, names)]))
+    assert types_left(names, {(row["place"], row["excluded"]) for row in told.to_pylist()}) == expected
+
+
+_OF_ARROW = {
+    "int64": "bigint",
+    "decimal128(38, 0)": "decimal(38,0)",
+    "double": "double",
+    "bool": "boolean",
+    "date32": "date",
+    "timestamp": "timestamp",
+}
 
 
 def test_events_that_nobody_wants_are_counted(folder: Path) -> None:

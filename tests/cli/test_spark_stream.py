@@ -183,8 +183,11 @@ def test_from_nats_to_nats(nats: NatsServer, schema: str | None) -> None:
     assert (summary["events"], summary["matches"], "most_matched" in summary) == (20, 4, False)
     subscribe("--id", "late", "--where", f"{price} = 3")
     secret = [each.replace("nats://", "nats://ada:secret@") for each in flow]
-    again = invoke("stream", *secret, "--once", "--report", "report.html")
+    nats.run(lambda jetstream: jetstream.publish(f"{name}.in.x", b""))
+    again = invoke("stream", *secret, "--once", "--report", "report.html", "--dead-letters", "dead")
     assert again.exit_code == 0, again.output
+    [empty] = ds.dataset("dead").to_table().to_pylist()
+    assert (empty["message"]["sequence"], "could not be read" in empty["palio_reason"]) == (21, schema is not None)
     assert "secret" not in again.output + Path("report.html").read_text(encoding="utf-8")
     told = json.loads(invoke("backfill", "late", *flow, "--json").stdout)
     assert (told["events"], told["matches"]) == (20, 2)
@@ -276,6 +279,30 @@ def test_what_ends_a_stream_is_said_in_a_line(arguments: list[str], said: str) -
     assert answer.exit_code == 2, answer.output
     assert said in answer.stderr
     assert len(answer.stderr.splitlines()) < 3
+
+
+@pytest.mark.usefixtures("_same_session")
+def test_cells_of_csv_are_of_the_types_that_the_files_show(tmp_path: Path) -> None:
+    """One that says NA is missing, one that does not fit is a dead letter, and so is a line with too few cells."""
+    subscribe("--id", "dear", "--where", "price > 50")
+    subscribe("--id", "none", "--where", "price IS NULL")
+    subscribe("--id", "never", "--where", "symbol > 50")
+    Path("quotes/1.csv").write_text("id,symbol,price\n1,ACME,60\n2,INIT,NA\n3,ACME,40\n")
+    flow = [each for each in FLOW if each != "--schema" and "symbol" not in each]
+    flow[flow.index("--events") + 1] = f"{tmp_path}/quotes/*.csv"
+    first = invoke("stream", *flow, "--once", "--dead-letters", "dead")
+    assert first.exit_code == 0, first.output
+    assert "symbol is string, and compared with numbers by never" in " ".join(first.stderr.split())
+    assert pairs() == {(1, "dear"): 1, (2, "none"): 1}
+    subscribe("--id", "late", "--where", "price = 40")
+    told = json.loads(invoke("backfill", "late", *flow, "--json").stdout)
+    assert (told["events"], told["matches"]) == (3, 1)
+    Path("quotes/2.csv").write_text("id,symbol,price\n4,ACME,70\n5,ACME\n")
+    again = invoke("stream", *flow, "--once", "--dead-letters", "dead")
+    assert again.exit_code == 0, again.output
+    assert pairs() == {(1, "dear"): 1, (2, "none"): 1, (3, "late"): 1, (4, "dear"): 1}
+    [dead] = ds.dataset("dead").to_table().to_pylist()
+    assert (dead["id"], dead["palio_reason"]) == (5, "the record could not be read")
 
 
 @pytest.mark.usefixtures("_same_session")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+
+from palio.errors import PipelineError
+from palio.spark import open_session
+from palio.spark.masters import check_master
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,3 +54,33 @@ def test_it_leaves_nothing_behind_in_the_working_folder(
     spark.createDataFrame(pa.table({"x": [1, 2, 3]})).createOrReplaceTempView("numbers")
     assert spark.sql("SELECT sum(x) AS total FROM numbers WHERE x > 1").toArrow().to_pydict() == {"total": [5]}
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["local", "local[*]", "local[4]", "local[2, 3]", "local-cluster[2,1,1024]", "yarn", "k8s://https://host:6443"],
+)
+def test_a_master_may_be_any_of_sparks(master: str) -> None:
+    check_master(master)
+
+
+@pytest.mark.parametrize("master", ["foo", "local[]", "local[x]", "spakr://host:7077", "host:7077", ""])
+def test_what_is_no_master_is_refused_before_a_jvm_is_started(master: str) -> None:
+    with pytest.raises(PipelineError, match=r"is no master of Spark's; write local\[\*\]"):
+        check_master(master)
+
+
+def test_a_master_that_nobody_is_at_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        check_master(f"spark://127.0.0.1:{port}")
+        check_master(f"sc://127.0.0.1:{port}/;token=x")
+        check_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    for master in (f"spark://127.0.0.1:{port}", f"sc://127.0.0.1:{port}/;token=x"):
+        with pytest.raises(PipelineError, match=rf"no Spark answers at \w+://127.0.0.1:{port}: Connection refused"):
+            check_master(master)
+    with pytest.raises(PipelineError, match="'x' is no port"):
+        open_session("spark://127.0.0.1:x")

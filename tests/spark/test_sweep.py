@@ -81,3 +81,12 @@ def test_what_makes_no_sense_is_refused(spark: SparkSession, tmp_path: Path) -> 
         sweep(spark, lambda a, seed: {"a": 1}, {"a": [1]}, tmp_path)
     with pytest.raises(PipelineError, match="'fail' or 'skip'"):
         sweep(spark, lambda a, seed: {}, {"a": [1]}, tmp_path, on_error="ignore")
+
+
+def test_results_that_make_no_table_and_files_that_are_damaged_are_named(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="the results called 'x' make no column: int and str"):
+        sweep(spark, lambda a, seed: {"x": "t" if a else 1}, {"a": [0, 1]}, tmp_path)
+    [first, _] = sorted((tmp_path / "points").iterdir())
+    first.write_text('[{"a')
+    with pytest.raises(PipelineError, match=rf"{first.name} is damaged .*remove it"):
+        sweep(spark, lambda a, seed: {}, {"a": [0, 1]}, tmp_path)

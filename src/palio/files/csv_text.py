@@ -33,7 +33,9 @@ SAMPLE = 4 << 20
 _BLOCK = 4 << 20
 # Stands for bytes that are not UTF-8; no text has it, because it is not a character.
 _NOT_UTF8 = "\ufdd0"
-_NULLS = ["", "NA", "N/A", "null", "NULL", "\\N"]
+NULLS = ["", "NA", "N/A", "null", "NULL", "\\N"]
+CODE = r"^[+-]?0\d"  # 01234 is a code, of which a number would lose the zero
+DIGITS = r"^-?\d{1,38}$"
 _MISFIT = {
     "int64": "an integer",
     "double": "a number",
@@ -178,7 +180,7 @@ def _cast(column: Any, kind: pa.DataType, damaged: bool) -> Any:
         pass
     # Only now: most columns need no such care, and it takes as long again.
     text = pc.utf8_trim_whitespace(column)
-    text = pc.if_else(pc.is_in(text, pa.array(_NULLS)), None, text)
+    text = pc.if_else(pc.is_in(text, pa.array(NULLS)), None, text)
     try:
         if pa.types.is_timestamp(kind):
             # More digits than microseconds have are read, and cut.
@@ -211,7 +213,7 @@ def _infer_types(sample: bytes, name: str) -> dict[str, pa.DataType]:
         if not whole:
             raise InputError(name, f"its first line is longer than {SAMPLE:,} bytes; is it CSV?", 1)
     try:
-        table = _parse(whole, {}, _NULLS)
+        table = _parse(whole, {}, NULLS)
         names = table.schema.names
         texts = _parse(whole, dict.fromkeys(names, pa.string()), [""])
     except pa.ArrowException as error:
@@ -240,13 +242,13 @@ def _parse(sample: bytes, types: dict[str, pa.DataType], nulls: list[str]) -> An
 
 def _type_of(inferred: pa.DataType, texts: Any) -> pa.DataType:
     """The type an event can hold for what pyarrow found in a column."""
-    if _is_number(inferred) and pc.any(pc.match_substring_regex(texts, r"^[+-]?0\d")).as_py():
-        return pa.string()  # 01234 is a code, of which a number would lose the zero
+    if _is_number(inferred) and pc.any(pc.match_substring_regex(texts, CODE)).as_py():
+        return pa.string()
     if pa.types.is_timestamp(inferred):
         return pa.timestamp("us", "UTC" if inferred.tz else None)
     if pa.types.is_floating(inferred):
         # Integers beyond 64 bits are floats to pyarrow; as decimals they keep their digits.
-        digits = pc.all(pc.match_substring_regex(texts, r"^-?\d{1,38}$")).as_py()
+        digits = pc.all(pc.match_substring_regex(texts, DIGITS)).as_py()
         return pa.decimal128(38, 0) if digits else inferred
     kept = (pa.types.is_int64, pa.types.is_boolean, pa.types.is_date32)
     return inferred if any(test(inferred) for test in kept) else pa.string()

@@ -54,6 +54,12 @@ def advice(condition: Leaf | Residual, values: Mapping[str, Any], timezone: str)
     return f"{said}; write {written}"
 
 
+def never_a_text(values: ValueSet) -> str | None:
+    """What a condition asks about where no text can satisfy it, whatever it says: `numbers`; None where one may."""
+    wanted = [] if values.tests else _kinds_in(values)
+    return None if not wanted or Kind.STRING in wanted else _listed(wanted)
+
+
 def _can_be_read(condition: str, timezone: str) -> bool:
     """Not where it asks about several kinds, of which what is cast is only one."""
     try:

@@ -42,9 +42,14 @@ def gather(
         if plan != "broadcast":
             return from_frame(source, on_error)
     wants = Wants.read(spark, source, on_error=on_error)
-    if plan == "broadcast" or (plan == "auto" and size_of(wants.matcher) <= memory):
-        return wants
-    return from_wants(spark, wants)
+    return wants if plan_for(wants.matcher, plan, memory) == "broadcast" else from_wants(spark, wants)
+
+
+def plan_for(matcher: Matcher, plan: Plan, memory: int) -> Literal["broadcast", "rendezvous"]:
+    """The plan by which subscriptions are matched that are in an index already."""
+    if plan == "broadcast" or (plan == "auto" and size_of(matcher) <= memory):
+        return "broadcast"
+    return "rendezvous"
 
 
 def index_memory(spark: SparkSession, given: int | str | None = None) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from palio.errors import PipelineError
 from palio.spark.java import find_java, without_warning
+from palio.spark.masters import check_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +62,7 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
         raise PipelineError("Spark is not installed; run: pip install 'palio[spark]'") from None
 
     where = master or LOCAL
+    check_master(where)
     builder = SparkSession.builder.appName("palio")
     if where.startswith("sc://"):
         if find_spec("grpc") is None:

@@ -3,6 +3,9 @@
 What a point gave is written by its task, once and whole, under the digest of what it was asked; so a sweep that was
 stopped goes on where it was, one that is widened runs only what is new, and two that run at once do not disturb each
 other. A point that fails leaves nothing behind and is tried again the next time; the others are not stopped by it.
+
+What was asked is the parameters and the seed, not the function: a function that was changed is given a folder of its
+own by whoever changed it. A digest of its code would not see what it calls, and would see what does not matter.
 """
 
 from __future__ import annotations
@@ -63,8 +66,8 @@ def sweep(
     """What `function(**parameters, seed=…)` gives at every point, as a table: parameters, seed and results.
 
     A result is a mapping, or several of them for several rows; all are kept in `path`. Parameters and results are what
-    JSON can say. Points that are known from an earlier run are not computed again. When all others are done, those
-    that failed are raised, or with `on_error="skip"` left out.
+    JSON can say. Points that are known from an earlier run are not computed again, whatever the function is by now.
+    When all others are done, those that failed are raised, or with `on_error="skip"` left out.
     """
     if on_error not in ("fail", "skip"):
         raise PipelineError(f"on_error is 'fail' or 'skip', not {on_error!r}")
@@ -128,23 +131,38 @@ def results(spark: SparkSession, points: Sequence[Point], path: str | Path) -> D
     rows: list[dict[str, Any]] = []
     for name in map(_name, points):
         if name in known:
-            rows += json.loads(place.read(f"{_POINTS}/{name}"))
+            rows += _kept(place, f"{_POINTS}/{name}")
     if not rows:
         raise PipelineError(f"{path}: there is no result yet")
-    return spark.createDataFrame(pa.Table.from_pylist(_aligned(rows)))
+    columns = _aligned(rows)
+    return spark.createDataFrame(pa.table({name: _column(name, values) for name, values in columns.items()}))
 
 
-def _aligned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows that all have the same columns: what a point did not tell is NULL, a number among floats a float."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    floats = {name for name in names if any(type(row.get(name)) is float for row in rows)}
-    return [
-        {
-            name: float(value) if name in floats and type(value) is int else value
-            for name, value in ((name, row.get(name)) for name in names)
-        }
-        for row in rows
-    ]
+def _kept(place: Place, name: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(place.read(name))
+    except ValueError as error:
+        reason = f"is damaged ({error}); remove it, and the point is computed again"
+        raise PipelineError(f"{place.shown(name)} {reason}") from None
+    return list(found)
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        kinds = sorted({type(value).__name__ for value in values if value is not None})
+        reason = " and ".join(kinds) if len(kinds) > 1 else str(error)
+        raise PipelineError(f"the results called {name!r} make no column: {reason}") from None
+
+
+def _aligned(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Columns of the same length: what a point did not tell is NULL, a number among floats a float."""
+    columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+    for name, values in columns.items():
+        if any(type(value) is float for value in values):
+            columns[name] = [float(value) if type(value) is int else value for value in values]
+    return columns
 
 
 def _name(point: Point) -> str:

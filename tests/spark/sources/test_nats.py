@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.errors import AnalysisException
 
+from palio.cli.spark.messages import Messages
 from palio.errors import PipelineError
-from palio.spark import NatsSource, ParquetSink, SubscriptionLog, stream
+from palio.spark import NatsSource, PalioSource, ParquetSink, SubscriptionLog, stream
 from palio.spark.sources.nats import JetStream
 from palio.spark.sources.offsets import NumberedReader, NumberedStreamReader, Piece, Reading
 from tests.spark.nats_server import NatsServer, nats
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSource
 
 __all__ = ["nats"]
 
@@ -138,6 +141,21 @@ def test_a_batch_ends_where_it_is_told() -> None:
 def test_options_that_make_no_sense_are_refused(options: dict[str, str], reason: str) -> None:
     with pytest.raises(PipelineError, match=reason):
         Reading.from_options(options).first({"a": (1, 2)})
+
+
+@pytest.mark.parametrize(
+    ("source", "address"),
+    [(NatsSource, "nats://localhost/NAME?strat=latest"), (PalioSource, "palio://host?strat=latest")],
+)
+def test_options_that_a_source_does_not_have_are_refused(
+    spark: SparkSession, source: type[DataSource], address: str
+) -> None:
+    """A mistyped `where` would read everything."""
+    spark.dataSource.register(source)
+    with pytest.raises(AnalysisException, match="has no option 'strat'; is start meant"):
+        spark.read.format(source.name()).option("strat", "latest").load()
+    with pytest.raises(PipelineError, match="has no option 'strat'; is start meant"):
+        Messages.at(address, {})
 
 
 # A real server

@@ -16,6 +16,7 @@ import pytest
 
 from palio.spark import ParquetSink, SubscriptionLog, progress, stream
 from palio.spark.sinks import Batch
+from palio.spark.streaming.screening import REASON, Screening
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -184,3 +185,53 @@ def test_records_that_spark_cannot_read_are_dead_letters(spark: SparkSession, tm
     assert (row["_corrupt_record"], row["palio_reason"]) == ('{"id": oops', "the record could not be read")
     assert ds.dataset(tmp_path / "hits").to_table().column("id").to_pylist() == [1, 3]
     assert json.loads(json.dumps(row["id"])) is None
+
+
+def test_what_spark_cannot_compute_for_an_event_puts_that_event_aside(spark: SparkSession, tmp_path: Path) -> None:
+    """And does not end the stream, which would meet the same event again at every start."""
+    letters = Letters(tmp_path)
+    (tmp_path / "texts").mkdir()
+    lines = [
+        {"id": 1, "at": "2024-05-01 12:00:00", "price": 5, "size": "2"},
+        {"id": 2, "at": "noon", "price": 5, "size": "2"},
+        {"id": 3, "at": "2024-05-01T12:01:00Z", "price": 0, "size": "2"},
+        {"id": 4, "at": "2024-05-01", "price": 5, "size": "large"},
+        {"id": 5, "at": "2024-05-01", "price": 5, "size": "9"},
+        {"id": 6, "price": 5, "size": "1"},
+        {"id": 7, "at": "2024-05-01", "price": None},
+        {"id": 8, "at": "-5000-01-01 00:00:00", "price": 5, "size": "3"},
+    ]
+    (tmp_path / "texts" / "1.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    events = spark.readStream.schema("id long, at string, price int, size string").json(str(tmp_path / "texts"))
+    stream(
+        events,
+        letters.folder / "log",
+        ParquetSink(tmp_path / "hits"),
+        checkpoint=tmp_path / "checkpoint",
+        event_time="at",
+        lateness=timedelta(minutes=10),
+        # What stands twice in a condition is computed once, and before it: that must not raise either.
+        malformed={
+            "a fraction": "100 / price < 10 OR 100 / price > 1000",
+            "too large": "CAST(size AS INT) + CAST(size AS INT) > 10",
+        },
+        dead_letters=ParquetSink(tmp_path / "dead"),
+        trigger={"availableNow": True},
+    ).awaitTermination()
+    assert letters.dead() == {
+        2: "at is no time",
+        3: "a fraction: this cannot be computed for the event",
+        4: "too large: this cannot be computed for the event",
+        5: "too large",
+        6: "at is missing",
+    }
+    assert set(letters.matched()) == {(id, "all") for id in (1, 7, 8)}
+
+
+def test_a_time_of_long_ago_can_be_the_latest(spark: SparkSession) -> None:
+    """Spark has years that Python has not."""
+    rows = spark.sql("SELECT '-4000-01-01' AS at UNION ALL SELECT '-6000-01-01'")
+    screening = Screening("at", timedelta(days=1))
+    latest = rows.agg(screening.latest()).first()[0]  # type: ignore[index]
+    found = {row["at"]: row[REASON] for row in screening.screened(rows, latest).collect()}
+    assert found == {"-4000-01-01": None, "-6000-01-01": "late: more than 1 day, 0:00:00 behind a year before 1"}

@@ -162,6 +162,32 @@ def test_what_makes_no_sense_is_refused(spark: SparkSession, flow: Flow, options
         stream(rows, **given)
 
 
+@pytest.mark.parametrize("kind", [ParquetSink, DeltaSink])
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("INTERVAL '1' DAY", "interval day"),
+        ("array(make_interval(1))", "array<interval>"),
+        ("TIME'10:00:00'", r"time\(6\)"),
+        ("named_struct('v', parse_json('{}'))", "struct<v:variant>"),
+        ("NULL", "void"),
+    ],
+)
+def test_a_column_that_a_sink_cannot_keep_is_refused_before_the_stream_starts(
+    spark: SparkSession, flow: Flow, kind: type[ParquetSink] | type[DeltaSink], value: str, shown: str
+) -> None:
+    write_log(flow, "price > 6")
+    events, sink = flow.source(spark).selectExpr("*", f"{value} AS odd"), kind(flow.out)
+    reason = rf"Sink\('.*/hits'\) cannot keep the column odd, of type {shown}"
+    with pytest.raises(PipelineError, match=reason):
+        stream(events, flow.log, sink, checkpoint=flow.checkpoint)
+    with pytest.raises(PipelineError, match=reason):
+        stream(events, flow.log, print, checkpoint=flow.checkpoint, columns=["id"], dead_letters=sink)
+    with pytest.raises(PipelineError, match=reason):
+        sink(spark.sql(f"SELECT {value} AS odd"), Batch("test", 0, 1, datetime.now(UTC)))
+    assert not flow.checkpoint.exists()
+
+
 def test_parquet_is_for_disks(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="write it with DeltaSink"):
         ParquetSink("s3a://bucket/hits")

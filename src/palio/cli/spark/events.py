@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from palio.cli.spark.csv_columns import CSV, column_types, typed
 from palio.cli.spark.messages import MESSAGE, PAYLOAD, Messages
 from palio.errors import InputError
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("parquet", "json", "csv", "orc", "delta")
 UNREADABLE: Final = "_corrupt_record"
-_CSV: Final = {"header": True}
 
 
 def format_of(events: str) -> str | None:
@@ -61,13 +61,18 @@ def _format_in(folder: Path) -> str:
     raise InputError(str(folder), f"{told}; say what to read with --format: {', '.join(FORMATS)}")
 
 
-def read_events(spark: SparkSession, events: str, format: str | None) -> DataFrame:
-    """The events of files, by the end of their name, or of a table."""
+def read_events(spark: SparkSession, events: str, format: str | None, columns: str | None = None) -> DataFrame:
+    """The events of files, by the end of their name, or of a table; `columns` as SQL writes them, else as found."""
     found = format or format_of(events)
     if found is None:
+        if columns is not None:
+            raise InputError("--schema", f"the table {events} says itself what columns it has")
         return _load(events, lambda: spark.table(events))
-    options = {**_CSV, "inferSchema": True} if found == "csv" else {}
-    return _load(events, lambda: spark.read.format(found).options(**options).load(events))
+    reader = spark.read.format(found).options(**CSV) if found == "csv" else spark.read.format(found)
+    if columns is not None:
+        reader = reader.schema(_named_columns(spark, columns))
+    rows = _load(events, lambda: reader.load(events))
+    return typed(rows, column_types(rows)) if found == "csv" and columns is None else rows
 
 
 @dataclass(frozen=True)
@@ -112,8 +117,8 @@ class Source:
             return self._payload(spark, self._messages.load(spark, spark.readStream))
         options: dict[str, Any] = {} if self.files_per_batch is None else {"maxFilesPerTrigger": self.files_per_batch}
         schema = self._schema(spark)
-        reader = spark.readStream.format(self._file_format).schema(schema).options(**self._options, **options)
-        return _load(self.address, lambda: reader.load(self.address))
+        reader = spark.readStream.format(self._file_format).options(**self._options, **options)
+        return self._read(schema, lambda written: reader.schema(written).load(self.address))
 
     def before(self, spark: SparkSession, point: Handover) -> DataFrame:
         """The events before a point at which a stream has stood."""
@@ -126,9 +131,16 @@ class Source:
         schema, files = self._schema(spark), point.files()
         if not files:
             return spark.createDataFrame([], schema)
-        return _load(
-            self.address, lambda: spark.read.schema(schema).options(**self._options).load(files, self._file_format)
-        )
+        reader = spark.read.options(**self._options)
+        return self._read(schema, lambda written: reader.schema(written).load(files, self._file_format))
+
+    def _read(self, schema: StructType, load: Callable[[StructType], DataFrame]) -> DataFrame:
+        """Events of files with these columns."""
+        if self._file_format != "csv" or self.columns is not None:
+            return _load(self.address, lambda: load(schema))
+        types = {field.name: field.dataType.simpleString() for field in schema if field.name != UNREADABLE}
+        texts = _load(self.address, lambda: load(_texts(schema)))
+        return typed(texts, types, UNREADABLE if UNREADABLE in schema.names else None)
 
     @property
     def _file_format(self) -> str:
@@ -141,7 +153,7 @@ class Source:
 
     @property
     def _options(self) -> dict[str, Any]:
-        return _CSV if self._file_format == "csv" else {}
+        return CSV if self._file_format == "csv" else {}
 
     def _schema(self, spark: SparkSession) -> StructType:
         """The events' columns: a stream has to know them before the first event."""
@@ -170,7 +182,20 @@ class Source:
         if MESSAGE in schema.names:
             raise InputError("--schema", f"{MESSAGE} is what is said about a message; call that column otherwise")
         event = sql.from_json(PAYLOAD, schema, {"columnNameOfCorruptRecord": UNREADABLE})
-        return messages.select(MESSAGE, event.alias("event")).select(MESSAGE, "event.*")
+        members = [sql.col("event")[name].alias(name) for name in schema.names]
+        if UNREADABLE in schema.names:
+            # A text of nothing is no JSON, and yet Spark does not call it unreadable.
+            blank = sql.when(sql.col("event").isNull(), sql.coalesce(PAYLOAD, sql.lit("")))
+            unreadable = sql.coalesce(sql.col("event")[UNREADABLE], blank).alias(UNREADABLE)
+            members[schema.names.index(UNREADABLE)] = unreadable
+        return messages.select(MESSAGE, PAYLOAD, event.alias("event")).select(MESSAGE, *members)
+
+
+def _texts(schema: StructType) -> StructType:
+    """The same columns, all of them texts."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    return StructType([StructField(name, StringType()) for name in schema.names])
 
 
 def _named_columns(spark: SparkSession, columns: str) -> StructType:

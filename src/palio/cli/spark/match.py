@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,10 +17,16 @@ from palio.cli.spark.output import output_folder
 from palio.cli.spark.ranking import Ranking, print_most_matched
 from palio.cli.spark.sessions import opened_session
 from palio.cli.spark.timing import Times, time_fact
+from palio.cli.spark.unlike import unlike_facts
 
 if TYPE_CHECKING:
     from palio.cli.spark.summary import Figures
     from palio.spark.wants import Wants
+
+_PLANS: Final = {
+    "broadcast": "broadcast: one index, on every executor",
+    "rendezvous": "rendezvous: events and subscriptions meet by keys",
+}
 
 
 @click.command()
@@ -29,6 +35,8 @@ if TYPE_CHECKING:
 @language_option()
 @click.option("--out", metavar="FOLDER", help="Write the matches there, as Parquet.")
 @click.option("--format", type=click.Choice(FORMATS), help="What the events are, where their names do not say.")
+@click.option("--schema", metavar="COLUMNS",
+              help="The events' columns, as SQL writes them: 'id long, price double'; else as found.")  # fmt: skip
 @click.option("--per-event", is_flag=True, help="One row for each event, with the list of those who want it.")
 @click.option("--columns", metavar="NAMES", help="The columns of an event to keep, with commas; by default all.")
 @click.option("--json-column", "json", multiple=True, metavar="NAME", help="A column whose texts hold JSON.")
@@ -46,6 +54,7 @@ def match(
     language: str,
     out: str | None,
     format: str | None,
+    schema: str | None,
     per_event: bool,
     columns: str | None,
     json: tuple[str, ...],
@@ -78,7 +87,7 @@ def match(
         with figures.times.measure("indexing"):
             wants = gather(spark, subscriptions, language, strict=strict)
         kept = columns.split(",") if columns else None
-        rows = read_events(spark, events, format)
+        rows = read_events(spark, events, format, schema)
         match_and_count(spark, rows, wants, folder, figures, per_event=per_event, columns=kept, json=json, plan=plan)
     ranking = Ranking(figures.counts, wants.matcher)
     if report is not None:
@@ -97,8 +106,10 @@ def _as_dict(figures: Figures, wants: Wants, ranking: Ranking, top: int) -> dict
         "events": figures.events,
         "matches": figures.matches,
         "subscriptions": len(wants.matcher),
+        "plan": figures.plan,
         "refused": refused_as_dicts(wants),
         "absent": list(figures.absent),
+        "unlike": [each.as_dict() for each in figures.unlike],
         **ranking.as_dict(top),
         "skew": round(figures.skew, 3),
         "seconds": figures.times.rounded,
@@ -121,7 +132,9 @@ def _facts(
     yield "events", f"{figures.events:,} from {events} in {terminal.duration(matching)}, {speed} a second"
     yield "matches", f"{figures.matches:,}" + (f", in {out}" if out else "")
     yield from ranking.facts(top)
+    yield "plan", _PLANS[figures.plan]
     yield "largest partition", f"{figures.skew:.1f} times the average"
     yield time_fact(figures.times.seconds)
     yield from absent_facts(figures.absent)
+    yield from unlike_facts(figures.unlike)
     yield from refused_facts(wants)

@@ -29,13 +29,18 @@ class Messages:
     def at(cls, address: str, broker: Mapping[str, str]) -> Messages | None:
         """The messages at an address of NATS or of Palio's brokers, for which `broker` has further options."""
         from palio.spark import broker_connection, nats_connection
+        from palio.spark.sources import broker as palio
+        from palio.spark.sources import nats
+        from palio.spark.sources.options import check_options
 
         if address.startswith(nats_connection.SCHEMES):
             options, stream = nats_connection.read_address(address, "a stream of JetStream")
+            check_options("nats", options, nats.OPTIONS)
             about = ("stream", "subject", "sequence", "time", "headers")
             return cls("nats", {"stream": stream, **options}, about, "data")
         if address.startswith(broker_connection.SCHEMES):
             options = {**broker, **broker_connection.read_address(address)}
+            check_options("palio", options, palio.OPTIONS)
             broker_connection.Brokers.from_options(options)  # what is wrong is told here, before Spark starts
             Filter.parse(options.get("where", "true"))
             return cls("palio", options, ("node", "offset", "logged", "id", "source", "time"), "event")

@@ -17,8 +17,10 @@ from palio.cli.spark.options import Flow, duration, flow_options, sink_of_files
 from palio.cli.spark.ranking import Ranking, print_most_matched
 from palio.cli.spark.sessions import opened_session
 from palio.cli.spark.timing import Times, time_fact
+from palio.cli.spark.unlike import find_unlike, unlike_facts
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
     from palio.cli.spark.following import Followed
@@ -101,6 +103,7 @@ def stream(
     with opened_session(flow.master, flow.settings, times) as spark:
         followed.starting = times.seconds["starting"]
         rows = source.follow(spark)
+        _warn_of_unlike(rows, flow.subscriptions)
         kept = flow.columns or [name for name in rows.columns if name != UNREADABLE]
 
         def start() -> StreamingQuery:
@@ -134,6 +137,14 @@ def stream(
         _print(followed, ranking, flow, dead_letters, top)
     if followed.interrupted:
         ctx.exit(_INTERRUPTED)
+
+
+def _warn_of_unlike(events: DataFrame, subscriptions: str) -> None:
+    """Say whose conditions can never match such events, by the version that there is now."""
+    from palio.spark.log import SubscriptionLog
+
+    for told, said in unlike_facts(find_unlike(events, SubscriptionLog(subscriptions).at())):
+        terminal.fault(terminal.messages(), subscriptions, told, None, said)
 
 
 def _rules(malformed: tuple[str, ...]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from palio.cli.spark.counting import skew
 from palio.cli.spark.running import Seen, run
 from palio.cli.spark.timing import Times
+from palio.cli.spark.unlike import Unlike, find_unlike
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,8 +33,13 @@ class Figures:
     """How many matches are in each partition that has any."""
     counts: dict[str, int] = field(default_factory=dict)
     seen: Seen = field(default_factory=Seen)
+    plan: str = ""
+    """By which plan it was matched: `broadcast` or `rendezvous`."""
     absent: tuple[str, ...] = ()
     """What subscriptions look at and no column of the events is: perhaps a name was mistyped."""
+
+    unlike: tuple[Unlike, ...] = ()
+    """Columns of texts that subscriptions compare with what is no text."""
 
     @property
     def skew(self) -> float:
@@ -55,9 +61,12 @@ def match_and_count(
 
     from palio.spark import match
     from palio.spark.matching import needed_for
+    from palio.spark.planning import index_memory, plan_for
 
     _keep_what_is_counted(spark)
     figures.absent = needed_for(events, wants.matcher, options.get("json", ())).absent
+    figures.unlike = find_unlike(events, map(wants.matcher.__getitem__, wants.matcher))
+    figures.plan = plan_for(wants.matcher, options.get("plan", "auto"), index_memory(spark))
     passing = Observation("palio events")
     observed = events.observe(passing, sql.count(sql.lit(1)).alias("events"))
     with figures.times.measure("matching"):

@@ -18,12 +18,13 @@ import pyarrow as pa
 
 from palio.errors import PipelineError
 from palio.spark.places import absolute, inside
-from palio.spark.sinks.parts import Part, write_parts
+from palio.spark.sinks.parts import Part, check_types, write_parts
 from palio.spark.sinks.sink import Batch, Taken
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 class DeltaSink:
@@ -39,7 +40,12 @@ class DeltaSink:
     def __repr__(self) -> str:
         return f"DeltaSink({self.table!r})"
 
+    def check(self, schema: StructType) -> None:
+        """Refuse matches with columns that cannot be kept; a stream asks when it starts."""
+        check_types(schema, self)
+
     def __call__(self, matches: DataFrame, batch: Batch) -> Taken | None:
+        self.check(matches.schema)
         deltalake = _deltalake()
         if deltalake.DeltaTable.is_deltatable(self.table, storage_options=self._options):
             table = deltalake.DeltaTable(self.table, storage_options=self._options)

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 from palio.errors import PipelineError
 from palio.spark.places import absolute, synchronise
-from palio.spark.sinks.parts import Part, write_parts
+from palio.spark.sinks.parts import Part, check_types, write_parts
 from palio.spark.sinks.sink import Batch, Taken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 BATCH_COLUMN: Final = "palio_batch"
 
@@ -46,9 +47,14 @@ class ParquetSink:
     def __repr__(self) -> str:
         return f"ParquetSink({self.path!r})"
 
-    def __call__(self, matches: DataFrame, batch: Batch) -> Taken | None:
-        if BATCH_COLUMN in matches.columns:
+    def check(self, schema: StructType) -> None:
+        """Refuse matches with columns that cannot be kept; a stream asks when it starts."""
+        if BATCH_COLUMN in schema.names:
             raise PipelineError(f"{BATCH_COLUMN} is the name of a column that readers get; rename that of the events")
+        check_types(schema, self)
+
+    def __call__(self, matches: DataFrame, batch: Batch) -> Taken | None:
+        self.check(matches.schema)
         target = self._folder(batch)
         self._remove_drafts(batch)
         if target.exists():

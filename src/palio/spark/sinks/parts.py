@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from palio.errors import PipelineError
+from palio.spark.arrow_types import arrow_schema
 from palio.spark.places import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 _ROWS_IN_GROUP: Final = 1 << 17
 _ANSWER: Final = "name string, rows long, bytes long, schema binary"
@@ -32,6 +35,20 @@ class Part:
     rows: int
     size: int
     schema: pa.Schema
+
+
+def check_types(schema: StructType, sink: object) -> None:
+    """Refuse columns that would not be read back as what they are: intervals as numbers, a VARIANT as a structure."""
+    from pyspark.sql.types import StructType
+
+    for field in schema.fields:
+        try:
+            arrow_schema(StructType([field]))
+        except PipelineError:
+            raise PipelineError(
+                f"{sink} cannot keep the column {field.name}, of type {field.dataType.simpleString()}; CAST it to "
+                "another, or leave it out: columns=[…]"
+            ) from None
 
 
 def write_parts(rows: DataFrame, folder: str) -> list[Part]:

@@ -35,6 +35,9 @@ class Taken:
 
 
 class Sink(Protocol):
-    """Takes the matches of a batch; an answer other than `Taken` means that it does not know how many they were."""
+    """Takes the matches of a batch; an answer other than `Taken` means that it does not know how many they were.
+
+    Where it also has a method `check(schema)`, a stream asks it for its objections before it starts.
+    """
 
     def __call__(self, matches: DataFrame, batch: Batch) -> object: ...

@@ -28,10 +28,12 @@ from palio.spark.arrow_types import arrow_schema
 from palio.spark.broker_connection import Brokers
 from palio.spark.broker_publishing import BrokerStreamWriter, BrokerWriter, Publishing
 from palio.spark.sources.offsets import NumberedReader, NumberedStreamReader, Reading
+from palio.spark.sources.options import READING, check_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
+OPTIONS: Final = ("url", "where", "token", "authority", "patience", "id", "source", *READING)
 SCHEMA: Final = "node long, offset long, logged timestamp, id string, source string, time timestamp, event string"
 _LOOKED_AT: Final = 2_000  # events of a log at a time
 _IDENTITY: Final[dict[str, Callable[[int, LoggedEvent], Any]]] = {
@@ -106,6 +108,10 @@ class PalioSource(DataSource):
     `Reading` has them; `id` and `source` for writing, as `Publishing` has them. A schema of one's own names attributes
     of events as columns; those of the source keep their meaning.
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        check_options(self.name(), options, OPTIONS)
 
     @classmethod
     def name(cls) -> str:

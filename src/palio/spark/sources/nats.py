@@ -18,12 +18,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from palio.errors import PipelineError
 from palio.spark.nats_connection import Connection, nats_settings
 from palio.spark.sources.offsets import NumberedReader, NumberedStreamReader, Reading
+from palio.spark.sources.options import READING, check_options
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.js import JetStreamContext
     from pyspark.sql.types import StructType
 
+OPTIONS: Final = ("servers", "stream", "subject", "user", "password", "token", "credentials", *READING)
 SCHEMA: Final = "stream string, subject string, sequence long, time timestamp, headers map<string, string>, data binary"
 _ARROW: Final = pa.schema(
     [
@@ -124,6 +126,10 @@ class NatsSource(DataSource):
     `token` or `credentials` (a file); `start`, `until`, `maxRowsPerBatch`, `rowsPerPartition` and `onLoss` as `Reading`
     has them.
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        check_options(self.name(), options, OPTIONS)
 
     @classmethod
     def name(cls) -> str:

@@ -118,6 +118,8 @@ def hand_over(journal: Journal, log: SubscriptionLog, ids: Sequence[str]) -> Han
     """The point at which a stream takes over subscriptions; written down when it is first asked for."""
     if isinstance(ids, str) or not ids:
         raise PipelineError(f"name the subscriptions to backfill as a list of ids, not {ids!r}")
+    journal.check_log(log)
+    journal.check_plan()
     version = _version_of(log, ids)
     while True:
         known = journal.records("backfills", Handover)

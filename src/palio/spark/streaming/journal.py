@@ -14,12 +14,13 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from palio.errors import PipelineError
+from palio.errors import PipelineError, VersionNotKept
 from palio.spark.log import SubscriptionLog
 from palio.spark.places import Place, inside
 from palio.spark.streaming.offsets import read_offsets
@@ -36,6 +37,8 @@ class Begun:
     version: int
     digest: str | None
     time: datetime
+    plan: str | None = None
+    """The digest of what Spark wrote down when it planned the batch; None in journals of the past."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +116,15 @@ class Journal:
         return begun
 
     def choose(self, batch: int, log: SubscriptionLog) -> Begun:
-        """The version of a batch: the one it has, or the latest, which it has from now on."""
+        """The version of a batch: the one it has, or the latest, which it has from now on.
+
+        The log is compared before anything is written: a stranger's must leave no trace in the journal of another.
+        """
         begun = self.begun(batch)
+        self._compare(log, begun or (self.begun(batch - 1) if batch else None) or self._latest_mark())
         if begun is None:
             head = log.head(log.version)
-            made = Begun(batch, head.version, head.digest, datetime.now(UTC))
+            made = Begun(batch, head.version, head.digest, datetime.now(UTC), self._plan(batch))
             begun = self.keep(numbered("begun", batch), made)
         if self._mark(begun) and batch % KEPT_BATCHES == 0:
             self._forget_marks(log.oldest)
@@ -151,21 +158,15 @@ class Journal:
         """All of them, by version."""
         return self.records("marks", Mark)
 
+    def _latest_mark(self) -> Mark | None:
+        numbers = self._numbers("marks")
+        return self._find(numbered("marks", numbers[-1]), Mark) if numbers else None
+
     def _mark(self, begun: Begun) -> bool:
         """Note the first batch with a version; whether this is it."""
         name = numbered("marks", begun.version)
-        known = self._find(name, Mark)
-        if known is not None:
-            if known.digest != begun.digest:
-                raise self._another_log(begun.version)
+        if self._place.has(name):
             return False
-        before = self.begun(begun.batch - 1) if begun.batch else None
-        latest = max(self._numbers("marks"), default=0) if before is None else before.version
-        if latest > begun.version:
-            raise PipelineError(
-                f"batch {begun.batch:,} of {self.checkpoint} would go back from version {latest:,} of the log to "
-                f"version {begun.version:,}; is this another log, or one that was brought back from a copy?"
-            )
         mark = Mark(begun.version, begun.batch, self.offsets_before(begun.batch), begun.digest)
         return self._place.create(name, msgspec.json.encode(mark))
 
@@ -177,11 +178,60 @@ class Journal:
         for number in [each for each in self._numbers("marks") if each < oldest][:-1]:
             self._place.remove(numbered("marks", number))
 
+    # Whether what is given belongs to this checkpoint
+
+    def check_log(self, log: SubscriptionLog) -> None:
+        """Refuse a log that is not the one of this stream, as far as the journal and the log can tell."""
+        self._compare(log, self._latest_mark())
+
+    def _compare(self, log: SubscriptionLog, known: Begun | Mark | None) -> None:
+        if known is None:
+            return
+        if log.version < known.version:
+            raise PipelineError(
+                f"{self.checkpoint} has come to version {known.version:,} of its subscription log, and {log.path} ends "
+                f"with version {log.version:,}; is this another log, or one that was brought back from a copy?"
+            )
+        try:
+            digest = log.head(known.version).digest
+        except VersionNotKept:
+            digest = log.at(log.oldest).digest_of(known.version)
+            if digest is None:  # compacted away long ago
+                return
+        if digest != known.digest:
+            raise self._another_log(known.version)
+
     def _another_log(self, version: int) -> PipelineError:
         return PipelineError(
             f"this is not the subscription log that {self.checkpoint} was made with: version {version:,} is another; "
             "name that log, or begin with a new checkpoint"
         )
+
+    def check_plan(self) -> None:
+        """Refuse to go on where Spark's own record of its batches is gone.
+
+        Without it Spark begins to count anew, and numbers that are known here as done would stand for other events.
+        """
+        latest = max(self._numbers("begun"), default=None)
+        begun = None if latest is None else self.begun(latest)
+        planned = self.planned()  # after that: a stream may go on meanwhile, and plans a batch before it is begun
+        if begun is None or (planned is not None and planned >= begun.batch and self._is_plan_of(begun)):
+            return
+        raise PipelineError(
+            f"{self.checkpoint} is damaged: batch {begun.batch:,} was begun, and Spark's own record of it (offsets, "
+            "commits, sources) is gone or another; bring it back from a copy, or begin with a new checkpoint, which "
+            "matches all events again"
+        )
+
+    def _is_plan_of(self, begun: Begun) -> bool:
+        return begun.plan is None or begun.plan == self._plan(begun.batch)
+
+    def _plan(self, batch: int) -> str | None:
+        """The digest of what Spark wrote down when it planned a batch, the moment included: once, never changed."""
+        try:
+            return blake2b(self._root.read(f"offsets/{batch}"), digest_size=16).hexdigest()
+        except FileNotFoundError:
+            return None
 
     def planned(self) -> int | None:
         """The last batch that Spark has planned, which may be under way."""

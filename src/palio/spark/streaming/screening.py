@@ -3,6 +3,9 @@
 Whether an event is late is judged by what was seen in the batches before, not by the clock, and the latest time seen is
 written down with each batch, so that a batch that is run again judges as it did. A time in the future counts as now:
 one wrong clock must not make everybody else late.
+
+What Spark cannot compute for one event, a cast of a text that is no number, say, is a reason to put that event aside,
+never to end the stream: it would end with the same event again at every start.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 REASON: Final = "palio_reason"
 _CORRUPT: Final = "spark.sql.columnNameOfCorruptRecord"
+_HOLDS: Final = b"true"
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,7 @@ class Screening:
         """The latest time among events, in microseconds."""
         from pyspark.sql import functions as sql
 
-        time = sql.lit(None) if self.event_time is None else column(self.event_time)
-        return sql.max(sql.unix_micros(time.cast("timestamp")))
+        return sql.max(sql.lit(None).cast("long") if self.event_time is None else _micros(self.event_time))
 
     def _malformed(self, events: DataFrame) -> list[Column]:
         from pyspark.sql import functions as sql
@@ -67,11 +70,13 @@ class Screening:
         corrupt = str(events.sparkSession.conf.get(_CORRUPT))
         if corrupt in events.columns:  # first: whatever else is missing is missing because of this
             reasons.append(sql.when(column(corrupt).isNotNull(), sql.lit("the record could not be read")))
-        reasons += [
-            sql.when(sql.expr(condition), sql.lit(reason)) for reason, condition in (self.malformed or {}).items()
-        ]
+        for reason, condition in (self.malformed or {}).items():
+            judged = _judged(sql.expr(condition))
+            reasons.append(sql.when(judged == sql.lit(_HOLDS), sql.lit(reason)))
+            reasons.append(sql.when(judged.isNull(), sql.lit(f"{reason}: this cannot be computed for the event")))
         if self.event_time is not None:
             reasons.append(sql.when(column(self.event_time).isNull(), sql.lit(f"{self.event_time} is missing")))
+            reasons.append(sql.when(_micros(self.event_time).isNull(), sql.lit(f"{self.event_time} is no time")))
         return reasons + [_no_json(name) for name in self.json]
 
     def _late(self, latest: int | None) -> list[Column]:
@@ -80,9 +85,32 @@ class Screening:
         if self.event_time is None or self.lateness is None or latest is None:
             return []
         limit = latest - int(self.lateness / timedelta(microseconds=1))
-        behind = datetime.fromtimestamp(latest / 1e6, UTC).isoformat(sep=" ", timespec="seconds")
-        late = sql.unix_micros(column(self.event_time).cast("timestamp")) < sql.lit(limit)
-        return [sql.when(late, sql.lit(f"late: more than {self.lateness} behind {behind}"))]
+        late = _micros(self.event_time) < sql.lit(limit)
+        return [sql.when(late, sql.lit(f"late: more than {self.lateness} behind {_shown(latest)}"))]
+
+
+def _micros(name: str) -> Column:
+    """The time of an event in microseconds; null where there is none, and where a text is no time."""
+    from pyspark.sql import functions as sql
+
+    return sql.unix_micros(column(name).try_cast("timestamp"))
+
+
+def _judged(condition: Column) -> Column:
+    """Whether a condition holds: `_HOLDS`, something else, or null where Spark cannot compute it for an event."""
+    from pyspark.sql import functions as sql
+
+    # Spark has no `try` for any expression, but what `try_to_binary` is given is computed within its own.
+    tried = sql.try_to_binary(sql.when(condition, sql.lit("true")).otherwise(sql.lit("false")), sql.lit("utf-8"))
+    # Spark would compute what a condition says twice before all else, and outside: but not what a CASE may not need.
+    return sql.when(sql.spark_partition_id() >= 0, tried)
+
+
+def _shown(micros: int) -> str:
+    try:
+        return datetime.fromtimestamp(micros / 1e6, UTC).isoformat(sep=" ", timespec="seconds")
+    except ValueError:  # of Python; Spark has years before 1
+        return "a year before 1"
 
 
 def _no_json(name: str) -> Column:

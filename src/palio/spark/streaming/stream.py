@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import PipelineError
-from palio.spark.columns import needed_columns
+from palio.spark.columns import column, needed_columns
 from palio.spark.log import SubscriptionLog
 from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION, match
 from palio.spark.places import absolute
@@ -71,6 +71,8 @@ def stream(
         screening.check(events)
     elif event_time is not None or lateness is not None or malformed:
         raise PipelineError("say where late and malformed events go: dead_letters=ParquetSink(…)")
+    if not is_connect(events.sparkSession):  # else the server looks, with the first batch
+        Journal(absolute(checkpoint)).check_plan()
     job = Job(log.path, absolute(checkpoint), sink, _tuple(columns), tuple(json), screening, dead_letters)
     writer = events.writeStream.foreachBatch(job).option("checkpointLocation", absolute(checkpoint))
     if name is not None:
@@ -106,8 +108,9 @@ class Job:
     @cached_property
     def _at_hand(self) -> tuple[Journal, SubscriptionLog, Indexes]:
         """What is kept from batch to batch."""
-        log = SubscriptionLog(self.subscriptions)
-        return Journal(self.checkpoint), log, Indexes(log)
+        log, journal = SubscriptionLog(self.subscriptions), Journal(self.checkpoint)
+        journal.check_plan()
+        return journal, log, Indexes(log)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_at_hand"}
@@ -234,6 +237,10 @@ def _check(
     unknown = [name for name in kept if name not in events.columns]
     if unknown:
         raise PipelineError(f"there is no column {unknown[0]} to keep; there are {', '.join(events.columns)}")
+    for each, names in ((sink, kept), (dead_letters, events.columns)):
+        check = getattr(each, "check", None)
+        if check is not None:
+            check(events.select(*map(column, names)).schema)
     taken = {name.lower() for name in kept} & {SUBSCRIPTION, SUBSCRIBER}
     if taken:
         raise PipelineError(f"the events have a column {min(taken)} already; rename it, or do not keep it")
