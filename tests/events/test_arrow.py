@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -90,10 +90,18 @@ def test_nanoseconds_are_cut_towards_the_past() -> None:
 
 
 @pytest.mark.parametrize(("unit", "value"), [("s", 2**40), ("s", 2**62), ("us", 2**62), ("ms", -(2**62))])
-def test_timestamps_outside_the_years_1_to_9999_are_refused(unit: str, value: int) -> None:
-    array = pa.array([value], pa.int64()).cast(pa.timestamp(unit))
-    with pytest.raises(EventError, match=rf"x: a value of type timestamp\[{unit}\] cannot be read"):
-        rows(pa.table({"x": array}))
+def test_timestamps_outside_the_years_1_to_9999_are_the_first_or_the_last(unit: str, value: int) -> None:
+    array = pa.array([value, None, 0], pa.int64()).cast(pa.timestamp(unit))
+    nearest = datetime.max if value > 0 else datetime.min.replace(microsecond=0)
+    first, *others = column(array, array.type)
+    assert abs(first - nearest.replace(tzinfo=UTC)) < timedelta(seconds=1)
+    assert others == [None, datetime(1970, 1, 1, tzinfo=UTC)]
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64()])
+def test_dates_outside_the_years_1_to_9999_are_the_first_or_the_last(kind: pa.DataType) -> None:
+    days = pa.array([10_000_000, -1_000_000, None, 0], pa.int32()).cast(pa.date32()).cast(kind)
+    assert column(days, kind) == [date.max, date.min, None, date(1970, 1, 1)]
 
 
 def test_a_struct_is_an_object() -> None:

@@ -184,3 +184,15 @@ def test_columns_named_by_paths_may_hold_objects_that_belong_together() -> None:
     ]
     row, number = matcher.match_columns(pa.record_batch({"a.b": rows, "k": [1, 1, 1]}))
     assert set(zip(row.tolist(), number.tolist(), strict=True)) == {(0, 2), (1, 0), (1, 1), (1, 2)}
+
+
+def test_times_beyond_the_years_of_python_end_no_batch() -> None:
+    late = ["t > TIMESTAMP'2020-01-01 00:00:00'", "d > DATE'2020-01-01'", "year(d) > 2000", "t IS NOT NULL AND x = 0"]
+    early = ["t < TIMESTAMP'1900-01-01 00:00:00'", "d < DATE'1900-01-01'", "year(d) < 2", "t + INTERVAL '1' DAY < u"]
+    known = ["hour(t) = hour(t) AND x >= 0"]
+    matcher = Matcher()
+    matcher.add_many([*late, *early, *known], [*late, *early, *known])
+    moments = pa.array([253_402_318_799_000_000, -62_135_650_800_000_001, None, 0], pa.timestamp("us"))
+    days = pa.array([10_000_000, -1_000_000, None, 0], pa.int32()).cast(pa.date32())
+    table = pa.table({"x": range(4), "t": moments, "d": days, "u": pa.array([0] * 4, pa.timestamp("us"))})
+    assert ids_by_row(matcher.match_batch(table), 4) == [{*late, *known}, {*early, *known}, set(), set(known)]

@@ -6,13 +6,15 @@ what it encodes; an Arrow null is a null. So a row means what the same row means
 has more kinds of value. Types an event cannot hold (time of day, durations, intervals, unions, maps whose
 keys are not strings) are refused by the column's name before any row is read.
 
-Timestamps of all units are read to the microsecond, towards the past; without a zone they are UTC.
+Timestamps of all units are read to the microsecond, towards the past; without a zone they are UTC. Arrow's days and
+moments reach further than those of Python, and one value must not cost a whole batch: what is before the year 1 or
+after 9999 is read as the first or the last that there is, so that it compares with all others as it should.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -26,6 +28,13 @@ from palio.events.names import check_path, quote_segment, shown
 from palio.events.values import LARGEST_INTEGER, Value, to_scalar, type_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_MOMENTS = (
+    (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND,
+    (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND,
+)
+_DAYS = (date.min - _EPOCH.date()).days, (date.max - _EPOCH.date()).days
+_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _types = pa.types
 
 
@@ -192,10 +201,25 @@ def _decimals(array: Any, path: str) -> list[Any]:
 
 
 def _timestamps(array: Any, path: str) -> list[Any]:
-    if array.type.unit == "ns":
-        array = pc.floor_temporal(array.cast(pa.timestamp("ns")), unit="microsecond")
-    micros = array.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
-    return [None if value is None else _EPOCH + timedelta(microseconds=value) for value in micros]
+    unit = array.type.unit
+    if unit == "ns":
+        array = pc.floor_temporal(array.cast(pa.timestamp("ns")), unit="microsecond").cast(pa.timestamp("us"))
+    each = _MICROSECONDS.get(unit, 1)
+    first, last = _MOMENTS
+    # Bounded in its own unit, because a second that is too far away has no microseconds.
+    micros = _bounded(array.cast(pa.int64()), first // each, last // each).to_pylist()
+    return [None if value is None else _EPOCH + timedelta(microseconds=value * each) for value in micros]
+
+
+def _dates(array: Any, path: str) -> list[Any]:
+    days = _bounded(array.cast(pa.date32()).cast(pa.int32()), *_DAYS)
+    return _plain(days.cast(pa.date32()), path)
+
+
+def _bounded(numbers: Any, first: int, last: int) -> Any:
+    """Numbers with those outside of a range at its ends; nulls are null."""
+    at_least = pc.max_element_wise(numbers, pa.scalar(first, numbers.type), skip_nulls=False)
+    return pc.min_element_wise(at_least, pa.scalar(last, numbers.type), skip_nulls=False)
 
 
 def _reader_of(kind: pa.DataType) -> Callable[[Any, str], list[Any]] | None:
@@ -208,7 +232,9 @@ def _reader_of(kind: pa.DataType) -> Callable[[Any, str], list[Any]] | None:
         return _decimals
     if _types.is_timestamp(kind):
         return _timestamps
-    plain = (_types.is_null, _types.is_boolean, _types.is_integer, _types.is_floating, _types.is_date)
+    if _types.is_date(kind):
+        return _dates
+    plain = (_types.is_null, _types.is_boolean, _types.is_integer, _types.is_floating)
     return _plain if _is_text(kind) or _is_binary(kind) or any(test(kind) for test in plain) else None
 
 

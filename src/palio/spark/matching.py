@@ -15,8 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import PipelineError
+from palio.events.names import join_path
 from palio.matching.matcher import Matcher
-from palio.spark.columns import Needed, all_attributes, column, needed_columns
+from palio.spark.columns import Needed, all_paths, column, needed_columns
 from palio.spark.counting import matches_counter
 from palio.spark.planning import Plan, gather, index_memory
 from palio.spark.rendezvous.plan import Sides, check_kept, rendezvous
@@ -25,6 +26,7 @@ from palio.spark.rendezvous.sampling import Rendezvous, choose_for, slots
 from palio.spark.shared_index import SharedIndex
 from palio.spark.wants import OnError, Wants
 from palio.spark.worker import Finder, Output, Task, lists, named, palio_broadcast_lists, palio_broadcast_pairs
+from palio.spark.zones import reading_zone, zones_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -122,8 +124,11 @@ def needed_for(events: DataFrame, wants: Matcher | SubscriptionRows, json: Seque
     """The columns that subscriptions look at."""
     attributes = set(wants.attributes)
     if wants.reads_whole_events:
-        attributes.update(all_attributes(events.schema))
-    return needed_columns(events, attributes, json)
+        columns = [((field.name,), field.dataType) for field in events.schema.fields]
+        attributes.update(map(join_path, all_paths(columns)))
+    session = str(events.sparkSession.conf.get("spark.sql.session.timeZone"))
+    zone = reading_zone(lambda: wants.zones if isinstance(wants, SubscriptionRows) else zones_of(wants), session)
+    return needed_columns(events, attributes, json, zone)
 
 
 def _check_names(events: DataFrame, kept: Sequence[str], added: Sequence[str]) -> None:

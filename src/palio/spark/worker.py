@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +12,16 @@ import pyarrow as pa
 
 from palio.errors import EventError
 from palio.events import DEFAULT_LIMITS, Event
+from palio.events.arrow import read_column
 from palio.events.flatten import flatten
 from palio.events.groups import Group, Grouped
 from palio.events.json import parse_value
-from palio.events.names import quote_segment, split_path
-from palio.spark.columns import NOTHING
+from palio.events.names import split_path
+from palio.spark.attributes import THERE
 from palio.spark.shared_index import SharedIndex
 
 if TYPE_CHECKING:
+    from palio.matching.matcher import Matcher
     from palio.spark.counting import Counter
 
 Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
@@ -35,8 +37,7 @@ class Finder:
 
     def find(self, batch: pa.RecordBatch) -> Found:
         """Rows and numbers of the matches of a batch: columns named by the paths of attributes, then texts of JSON."""
-        matcher = self.index.open()
-        found = matcher.match_events(read_events(batch, self.json)) if self.json else matcher.match_columns(batch)
+        found = matches_in(self.index.open(), batch, self.json)
         if self.counter is not None:
             self.counter.add(len(found[0]))
         return found
@@ -66,15 +67,27 @@ class Output:
         return found if self.subscriber is None else [*found, finder.subscribers().take(at)]
 
 
+def matches_in(matcher: Matcher, batch: pa.RecordBatch, json: tuple[str, ...]) -> Found:
+    """Rows and numbers of the matches of a batch: columns named by the paths of attributes, then texts of JSON."""
+    if json or any(_says_what_is_there(field.type) for field in batch.schema):
+        return matcher.match_events(read_events(batch, json))
+    return matcher.match_columns(batch)
+
+
 def is_flat(batch: pa.RecordBatch, json: tuple[str, ...]) -> bool:
     """Whether every column is an attribute, and none holds objects."""
-    return not json and not any(_holds_objects(field.type) for field in batch.schema)
+    return not json and not any(pa.types.is_struct(_element(field.type)) for field in batch.schema)
 
 
-def _holds_objects(kind: pa.DataType) -> bool:
+def _element(kind: pa.DataType) -> pa.DataType:
     while pa.types.is_list(kind):
         kind = kind.value_type
-    return bool(pa.types.is_struct(kind))
+    return kind
+
+
+def _says_what_is_there(kind: pa.DataType) -> bool:
+    kind = _element(kind)
+    return pa.types.is_struct(kind) and any(each.name == THERE or _says_what_is_there(each.type) for each in kind)
 
 
 def read_events(batch: pa.RecordBatch, json: tuple[str, ...]) -> list[Event]:
@@ -84,12 +97,12 @@ def read_events(batch: pa.RecordBatch, json: tuple[str, ...]) -> list[Event]:
     within = {
         name: split_path(name)
         for name, column in zip(paths, batch.columns, strict=False)
-        if _holds_objects(column.type)
+        if pa.types.is_struct(_element(column.type))
     }
     events = []
-    for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+    for row in zip(*map(read_column, batch.columns), strict=True):
         alone = dict(zip(paths, row[:plain], strict=True))
-        objects = [_flat(path, alone.pop(name)) for name, path in within.items()]
+        objects = [_flat(path, _told(alone.pop(name))) for name, path in within.items()]
         objects += [_flat((name,), _parsed(text)) for name, text in zip(json, row[plain:], strict=True)]
         groups: tuple[Group, ...] = ()
         for each in objects:
@@ -99,6 +112,16 @@ def read_events(batch: pa.RecordBatch, json: tuple[str, ...]) -> list[Event]:
             alone.update(each)
         events.append(Event(Grouped(alone, groups) if groups else alone))
     return events
+
+
+def _told(value: Any) -> Any:
+    """Values with what says of objects that they are there as a value beside each, which is how events say it."""
+    if isinstance(value, list):
+        return [_told(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    members = {name: _told(each) for name, each in value.items() if name != THERE}
+    return [value[THERE], members] if THERE in value else members
 
 
 def _parsed(text: str | None) -> Any:
@@ -132,22 +155,6 @@ def named(function: Any, name: str) -> Any:
 
     run.__name__ = run.__qualname__ = name
     return run
-
-
-def flattened(columns: Sequence[pa.Array], paths: Sequence[str]) -> pa.RecordBatch:
-    """Columns as attributes: a structure is the attributes in it; with no paths, one structure is the event."""
-    found: dict[str, pa.Array] = {}
-    stack = list(zip(paths, columns, strict=True)) if paths else [("", columns[0])]
-    while stack:
-        path, column = stack.pop()
-        if not pa.types.is_struct(column.type):
-            found[path] = column
-            continue
-        names = [quote_segment(column.type.field(place).name) for place in range(column.type.num_fields)]
-        stack += zip([f"{path}.{name}" if path else name for name in names], column.flatten(), strict=True)
-    if not found:  # a row without any column is none
-        found[NOTHING] = pa.nulls(len(columns[0]))
-    return pa.RecordBatch.from_arrays(list(found.values()), list(found))
 
 
 def lists(rows: npt.NDArray[np.int64], values: pa.Array, count: int) -> pa.ListArray:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from palio.spark.rendezvous.indexing import BucketIndex
 from palio.spark.rendezvous.placement import Int64s
-from palio.spark.worker import Found, Output, lists, read_events
+from palio.spark.worker import Found, Output, lists, matches_in
 
 if TYPE_CHECKING:
     from palio.spark.counting import Counter
@@ -52,11 +52,7 @@ class Meeting:
 
     def found(self, index: BucketIndex, batch: pa.RecordBatch) -> Found:
         """Rows and numbers of the matches that this bucket is the first to see."""
-        event = self.columns.event(batch)
-        if self.columns.json:
-            rows, numbers = index.matcher.match_events(read_events(event, self.columns.json))
-        else:
-            rows, numbers = index.matcher.match_columns(event)
+        rows, numbers = matches_in(index.matcher, self.columns.event(batch), self.columns.json)
         new = _first_here(index, batch.column("buckets"), rows, numbers.astype(np.int64))
         if self.counter is not None:
             self.counter.add(len(new))

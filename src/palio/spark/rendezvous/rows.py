@@ -19,6 +19,7 @@ from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
 from palio.spark.wants import OnError, Refused, Wants
+from palio.spark.zones import zone_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +52,8 @@ class SubscriptionRows:
     attributes: frozenset[str]
     reads_whole_events: bool
     has_subscribers: bool
+    zones: frozenset[str]
+    """In which they read times without a zone."""
     refused: tuple[Refused, ...] = ()
     numbered: bool = False
 
@@ -85,6 +88,7 @@ def from_wants(spark: SparkSession, wants: Wants) -> SubscriptionRows:
         matcher.attributes,
         matcher.reads_whole_events,
         bool(wants.subscribers),
+        frozenset(map(zone_of, subscriptions)),
         wants.refused,
         numbered=True,
     )
@@ -112,6 +116,7 @@ def from_frame(rows: DataFrame, on_error: OnError) -> SubscriptionRows:
         frozenset(name for row in found for name in row["attributes"]),
         any(row["reads_whole_events"] for row in found),
         any(row["has_subscribers"] for row in found),
+        frozenset([_session_zone(rows)]),
         tuple(refused),
     )
 
@@ -129,7 +134,6 @@ def normal(rows: DataFrame) -> DataFrame:
             )
     is_json = isinstance(rows.schema["where"].dataType, StructType | MapType | ArrayType)
     where = sql.to_json("where") if is_json else sql.col("where").cast("string")
-    zone = str(rows.sparkSession.conf.get("spark.sql.session.timeZone"))
     return rows.select(
         sql.monotonically_increasing_id().alias("number"),
         sql.col("id").cast("string").alias("id"),
@@ -137,8 +141,12 @@ def normal(rows: DataFrame) -> DataFrame:
         sql.lit(is_json).alias("is_json"),
         (sql.col("language") if "language" in rows.columns else sql.lit("sql")).cast("string").alias("language"),
         (sql.col("subscriber") if "subscriber" in rows.columns else sql.lit(None)).cast("string").alias("subscriber"),
-        sql.lit(zone).alias("timezone"),
+        sql.lit(_session_zone(rows)).alias("timezone"),
     )
+
+
+def _session_zone(rows: DataFrame) -> str:
+    return str(rows.sparkSession.conf.get("spark.sql.session.timeZone"))
 
 
 def read_rows(table: pa.Table | pa.RecordBatch, refused: list[Refused] | None = None) -> Iterator[Subscription]:
@@ -156,9 +164,9 @@ def read_rows(table: pa.Table | pa.RecordBatch, refused: list[Refused] | None = 
 
 
 def _row(number: int, subscription: Subscription) -> Mapping[str, Any]:
-    where, zone = subscription.where, subscription.timezone
+    where = subscription.where
     if isinstance(where, Filter):
-        zone, where = where.timezone, str(where)
+        where = str(where)
     is_json = not isinstance(where, str)
     return {
         "number": number,
@@ -167,7 +175,7 @@ def _row(number: int, subscription: Subscription) -> Mapping[str, Any]:
         "is_json": is_json,
         "language": subscription.language,
         "subscriber": subscription.subscriber,
-        "timezone": zone,
+        "timezone": zone_of(subscription),
     }
 
 
