@@ -19,6 +19,7 @@ DOCUMENTS = [
     if any(read_examples(path).examples())
 ]
 SOURCES = PROJECT / "src"
+_PORTS = re.compile(r"\b1748\d\b")
 
 
 def _is_of_spark(path: Path) -> bool:
@@ -45,7 +46,21 @@ def _starts_a_broker(path: Path) -> bool:
 )
 def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run_examples(path)
+    run_examples(_with_free_ports(path, tmp_path))
+
+
+def _with_free_ports(path: Path, folder: Path) -> Path:
+    """A document whose ports, where it names some of its own, are others at which nothing listens."""
+    text = path.read_text(encoding="utf-8")
+    ports = sorted(set(_PORTS.findall(text)))
+    if not ports:
+        return path
+    for port in ports:
+        with socket.create_server(("127.0.0.1", 0)) as place:
+            text = text.replace(port, str(place.getsockname()[1]))
+    copy = folder / path.name
+    copy.write_text(text, encoding="utf-8")
+    return copy
 
 
 @pytest.mark.xdist_group("brokers at the default port")

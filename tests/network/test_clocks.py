@@ -90,6 +90,23 @@ def test_a_clock_that_is_wrong_at_the_start_lets_go_of_nothing_unless_it_stays_s
     assert life(YEAR, 590.0, 20.0) == [7, 8]  # so long it was away
 
 
+def test_how_long_an_event_waits_does_not_jump(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine()
+    monkeypatch.setattr("palio.network.server.SteadyClock", machine.clock)
+
+    async def test() -> None:
+        async with broker() as server, palio.connect(url(server)) as client:
+            async with client.subscribe("x > 0", durable="desk"):
+                pass
+            await client.publish({"x": 1}, confirm=True)
+            machine.steady += 5.0
+            machine.offset += YEAR
+            await until(lambda: server.status()["queued"] == 1)
+            assert server.status()["durable"][0]["lag"] == near(5.0)
+
+    run(test)
+
+
 @pytest.mark.parametrize("jump", [YEAR, -YEAR])
 def test_a_jump_lets_go_of_nothing_and_stops_nothing(tmp_path: Path, jump: float) -> None:
     machine = Machine()

@@ -55,6 +55,22 @@ def test_a_broker_that_comes_back_is_linked_again_and_told_what_is_wanted() -> N
     run(test)
 
 
+def test_who_comes_again_and_again_is_counted() -> None:
+    async def test() -> None:
+        async with broker() as hub:
+            for _ in range(3):
+                async with palio.connect(url(hub)):
+                    pass
+                async with broker(connect=hub.addresses, data=None) as edge:
+                    await until(lambda: len(up(edge)) == 1)
+                    [neighbour] = edge.status()["neighbours"]
+                    assert neighbour["arrivals"] == 1
+            assert hub.status()["arrivals"] == {"anyone": 3}
+            assert sum(each["arrivals"] for each in hub.status()["neighbours"]) == 3
+
+    run(test)
+
+
 def test_brokers_of_different_networks_refuse_each_other_with_the_reason_at_both_ends() -> None:
     async def test() -> None:
         async with broker() as hub, broker(connect=hub.addresses, propagation="covering") as edge:

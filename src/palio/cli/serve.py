@@ -40,7 +40,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
               help="Push to sinks in this network too, such as 10.1.0.0/16; others must be public.")  # fmt: skip
 @click.option("--tls", nargs=2, type=_FILE, metavar="CERTIFICATE KEY", help="What palio+tls:// listens with.")
 @click.option("--authority", type=_FILE, metavar="FILE", help="Whose certificates to trust, of clients and brokers.")
-@click.option("--token", envvar="PALIO_TOKEN", metavar="TOKEN", help="Says to other brokers who this one is.")
+@click.option(
+    "--token",
+    envvar="PALIO_TOKEN",
+    metavar="TOKEN",
+    help="Says to other brokers who this one is; also read from PALIO_TOKEN.",
+)
 @click.option("--keys", nargs=2, multiple=True, metavar="UDP TLS",
               help="Keys for palio+udp://… are had at palio+tls://….  [default: the same host and port]")  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Listen to strangers without TLS and tokens.")

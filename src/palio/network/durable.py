@@ -70,7 +70,8 @@ def check_places(host: Host, principal: Principal, shares: Shares, name: str, du
     if durable:
         away.discard(name)
     if places.of(principal.name) + len(away) >= most:
-        reason = f"{principal.name} has enough subscriptions, {len(away):,} of them durable and away"
+        reason = f"{principal.name} has enough subscriptions"
+        reason += f", {len(away):,} of them durable and away" if away else ""
         raise LimitReached("subscriptions_per_principal", most, reason)
 
 

@@ -275,6 +275,7 @@ class Neighbours:
                 "node": link.neighbour,
                 "up": link.is_up,
                 "queued": link.waiting,
+                "arrivals": link.arrivals,
                 "reason": "" if link.is_up else self._reason(number, link),
             }
             for number, link in sorted(self._links.items())

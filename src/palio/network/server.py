@@ -76,7 +76,8 @@ class Server:
         if settings.http is not None:
             tls = settings.tls is not None
             check_exposure(settings.http.host, tls=tls, tokens=not self.door.is_open, insecure=settings.insecure)
-        self.store: Store = store or _store(settings)
+        self.clock = SteadyClock()
+        self.store: Store = store or _store(settings, self.clock)
         self.addresses: tuple[Address, ...] = ()
         self.gateway: Gateway | None = None
         self.sessions: set[Session] = set()
@@ -88,6 +89,7 @@ class Server:
         self._session_numbers = count(1)
         self.rates = {"in": 0.0, "out": 0.0}  # events a second, from anybody and to clients
         self._counted: Counter[str] = Counter()
+        self.arrivals: Counter[str] = Counter()  # how often each principal came: one that grows fast comes in a loop
         self._random = Random()
         self._watching: asyncio.Task[None] | None = None
         self.since = time.monotonic()
@@ -166,6 +168,7 @@ class Server:
             publisher,
         )
         self.sessions.add(session)
+        self.arrivals[principal.name] += 1
         log.debug("came", extra={"client": name, "principal": principal.name, "app": app})
         return session
 
@@ -286,7 +289,7 @@ def _read_condition(text: str, language: str, principal: Principal, limits: Limi
     return wanted
 
 
-def _store(settings: Settings) -> Store:
+def _store(settings: Settings, clock: SteadyClock) -> Store:
     if settings.data is None:
-        return MemoryStore(settings.keeping, SteadyClock())
-    return SqliteStore(settings.data, settings.keeping, safety=settings.safety, clock=SteadyClock())
+        return MemoryStore(settings.keeping, clock)
+    return SqliteStore(settings.data, settings.keeping, safety=settings.safety, clock=clock)

@@ -32,7 +32,7 @@ def status_of(server: Server) -> dict[str, Any]:
         },
         "neighbours": server.neighbours.describe(),
         "clients": [_client(server, session) for session in sorted(server.sessions, key=lambda each: each.client)],
-        "durable": [_durable(each) for each in lasting],
+        "durable": [_durable(each, server.clock()) for each in lasting],
         "subscriptions": sum(len(each.numbers) for each in passing) + len(lasting),
         "queued": sum(each.queued for each in passing) + sum(each.waiting.events for each in lasting),
         "dead_letters": server.store.dead_letters.size().events,
@@ -44,10 +44,11 @@ def status_of(server: Server) -> dict[str, Any]:
         "counts": dict(host.counts),
         "drops": dict(host.drops),
         "refusals": dict(server.refusals.counts),
+        "arrivals": dict(server.arrivals),
     }
 
 
-def _durable(durable: Durable) -> dict[str, Any]:
+def _durable(durable: Durable, now: float) -> dict[str, Any]:
     return {
         "name": durable.name,
         "principal": durable.principal,
@@ -55,7 +56,7 @@ def _durable(durable: Durable) -> dict[str, Any]:
         "queued": durable.waiting.events,
         "bytes": durable.waiting.bytes,
         "dropped": durable.waiting.dropped,
-        "lag": 0.0 if durable.since is None else max(0.0, time.time() - durable.since),
+        "lag": 0.0 if durable.since is None else max(0.0, now - durable.since),
     }
 
 

@@ -17,7 +17,8 @@ LINE = re.compile(
 STATUS: dict[str, Any] = {
     "node": 7, "version": "1", "incarnation": 1, "safety": "durable", "uptime": 1.5, "clients": [], "subscriptions": 0,
     "queued": 0, "is_blocked": True, "dead_letters": 0, "durable": [], "unfinished": 0, "inversions": 0,
-    "neighbours": [{"address": 'a"b\\c\nd', "up": True, "queued": 3}],
+    "neighbours": [{"address": 'a"b\\c\nd', "up": True, "queued": 3, "arrivals": 2}],
+    "arrivals": {"desk": 9},
     "counts": {"in": 5}, "refusals": {"limit": 2}, "drops": {"subscriber slow: drop_oldest": 2},
 }  # fmt: skip
 
@@ -27,6 +28,8 @@ def test_names_are_escaped_and_every_line_is_one() -> None:
     assert text.endswith("\n")
     assert [line for line in text.splitlines() if not LINE.fullmatch(line)] == []
     assert r'palio_link_up{address="a\"b\\c\nd"} 1' in text
+    assert r'palio_link_arrivals_total{address="a\"b\\c\nd"} 2' in text
+    assert 'palio_client_arrivals_total{principal="desk"} 9' in text
     assert 'palio_dropped_total{reason="subscriber slow: drop_oldest"} 2' in text
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +16,7 @@ from palio import Filter
 from palio.network import protocol
 from palio.network.addresses import Address
 from palio.network.gateway.settings import HttpSettings
-from palio.network.security.handshakes import POLITELY
+from palio.network.security.handshakes import POLITELY, places
 from palio.network.security.limits import Limits
 from palio.network.security.principals import Principal
 from palio.network.security.tls import ServerTls
@@ -133,3 +135,22 @@ def test_so_many_of_one_principal_may_connect(tmp_path: Path) -> None:
                 await again.__aenter__()
 
     run(test)
+
+
+def test_an_address_that_this_machine_does_not_have_is_left_out_where_there_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        async def found(*arguments: Any, **options: Any) -> list[Any]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in hosts]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found)
+        hosts = ["192.0.2.1", "127.0.0.1"]  # the first is nobody's (RFC 5737)
+        [place] = await places("some", 0)
+        assert place.getsockname()[0] == "127.0.0.1"
+        place.close()
+        hosts = ["192.0.2.1"]
+        with pytest.raises(OSError, match="assign"):
+            await places("some", 0)
+
+    asyncio.run(test())

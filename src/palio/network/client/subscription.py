@@ -104,6 +104,8 @@ class Subscription(Stream):
 
     async def renew(self) -> None:
         """It is wanted for as long again as its filter is valid; one that is not renewed in time ends (`Refused`)."""
+        if self._failure is not None:
+            raise self._failure  # why it has ended
         await self._connection.ask(lambda number: Renew(number, self.name))
 
     async def unsubscribe(self) -> None:

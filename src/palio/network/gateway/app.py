@@ -168,8 +168,8 @@ class Gateway:
 
     async def _stream(self, request: Request, principal: Principal) -> Response:
         limits = self._server.settings.limits
-        durable = request.query_params.get("durable", "")
-        if durable:
+        durable = request.query_params.get("durable")
+        if durable is not None:
             check_subscription_name(durable)
         last = read_last_id(request.headers.get("last-event-id"))
         where = check_condition(request.query_params.get("where", "true"), limits)

@@ -49,6 +49,12 @@ def _lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from _metric("link_queued_messages", "gauge", "Messages that wait for a neighbour.", [
         ({"address": each["address"]}, each["queued"]) for each in status["neighbours"]
     ])  # fmt: skip
+    yield from _metric("link_arrivals_total", "counter", "How often a link to a neighbour came up.", [
+        ({"address": each["address"]}, each["arrivals"]) for each in status["neighbours"]
+    ])  # fmt: skip
+    yield from _metric("client_arrivals_total", "counter", "How often clients of a principal came.", [
+        ({"principal": principal}, number) for principal, number in sorted(status["arrivals"].items())
+    ])  # fmt: skip
     yield from _metric("handled_total", "counter", "What the broker handled, by kind.", [
         ({"kind": kind}, number) for kind, number in sorted(status["counts"].items())
     ])  # fmt: skip

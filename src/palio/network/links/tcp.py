@@ -44,6 +44,7 @@ class TcpLink:
         self.number = number
         self.where = where
         self.neighbour = 0  # its number, once it has said so
+        self.arrivals = 0  # how often it did
         self.channel: Channel | None = None
         self.host = host
         self._greeted = greeted
@@ -117,6 +118,7 @@ class TcpLink:
             channel.close("refused", reason)
             return False
         self.neighbour = hello.node
+        self.arrivals += 1
         return True
 
     def writable(self, channel: Channel) -> None:

@@ -47,6 +47,7 @@ class UdpLink:
         self.number = number
         self.where = where
         self.neighbour = 0
+        self.arrivals = 0  # how often a neighbour greeted
         self.reason = "no answer yet"
         self._said = ""  # the last reason that was logged, since there was a link
         self.place: Place | None = None
@@ -98,8 +99,11 @@ class UdpLink:
 
     def _greeted(self, node: int | None) -> None:
         is_new, self.neighbour = self.neighbour == 0, node or self.neighbour
-        if is_new and self.neighbour and self.place is None:  # who was dialled has said so when it let this one in
-            self._said = ""
+        if not is_new or not self.neighbour:
+            return
+        self.arrivals += 1
+        self._said = ""
+        if self.place is None:  # who was dialled has said so when it let this one in
             log.info("linked", extra={"address": self.where, "neighbour": self.neighbour})
 
     def unheard(self, reason: str) -> None:

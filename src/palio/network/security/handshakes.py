@@ -8,6 +8,7 @@ long.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -18,6 +19,7 @@ from typing import Final
 log = logging.getLogger("palio.server")
 POLITELY: Final = 64  # connections beyond the limit that are told so; all further ones are cut off
 BACKLOG: Final = 4096
+_ABSENT: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _PAUSE: Final = 0.2  # seconds until the next is accepted, where this process may open no more files
 
 
@@ -87,15 +89,19 @@ class TlsListener:
 
 
 async def places(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen, one for each address that a host has."""
+    """Sockets that listen, one for each address that a host has; one that this machine does not have is left out where
+    it has another, as `localhost` mostly means IPv6 too."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     made: list[socket.socket] = []
-    try:
-        for family, _, _, _, address in dict.fromkeys(found):
+    failure: OSError | None = None
+    for family, _, _, _, address in dict.fromkeys(found):
+        try:
             made.append(socket.create_server(address[:2], family=family, backlog=BACKLOG))
-    except OSError:
+        except OSError as error:
+            failure = failure if error.errno in _ABSENT and failure is not None else error
+    if failure is not None and (failure.errno not in _ABSENT or not made):
         for each in made:
             each.close()
-        raise
+        raise failure
     return made
