@@ -180,7 +180,8 @@ def test_from_nats_to_nats(nats: NatsServer, schema: str | None) -> None:
     first = invoke("stream", *flow, "--once", "--json")
     assert first.exit_code == 0, first.output
     summary = json.loads(first.stdout.splitlines()[-1])
-    assert (summary["events"], summary["matches"], "most_matched" in summary) == (20, 4, False)
+    assert (summary["events"], summary["matches"], summary["most_matched"]) == (20, 4, {"dear": 4})
+    assert (summary["never_matched"], summary["skew"]) == (0, 1)
     subscribe("--id", "late", "--where", f"{price} = 3")
     secret = [each.replace("nats://", "nats://ada:secret@") for each in flow]
     nats.run(lambda jetstream: jetstream.publish(f"{name}.in.x", b""))
@@ -190,7 +191,7 @@ def test_from_nats_to_nats(nats: NatsServer, schema: str | None) -> None:
     assert (empty["message"]["sequence"], "could not be read" in empty["palio_reason"]) == (21, schema is not None)
     assert "secret" not in again.output + Path("report.html").read_text(encoding="utf-8")
     told = json.loads(invoke("backfill", "late", *flow, "--json").stdout)
-    assert (told["events"], told["matches"]) == (20, 2)
+    assert (told["events"], told["matches"], told["most_matched"]) == (20, 2, {"late": 2})
     found = nats.messages(f"{name}_OUT")
     assert Counter(subject for subject, _, _ in found) == {f"{name}.out.dear": 4, f"{name}.out.late": 2}
 

@@ -1,4 +1,6 @@
-"""Who was matched how often, by the files that a stream has written: one column of each is read, once."""
+"""Who was matched how often: by the files that a stream has written, of which one column is read, once; where matches
+are sent to a server and leave no files, by the matches themselves, on their way.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,35 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from palio.spark.sinks import Batch, Sink
+
+
+class Counted:
+    """A sink that also counts what it is given, for this process to ask after; through Connect nobody can ask."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._told: dict[str, list[tuple[str, int, int]]] = {}
+
+    def __call__(self, matches: DataFrame, batch: Batch) -> object:
+        from pyspark.sql import functions as sql
+
+        from palio.spark.matching import SUBSCRIPTION
+
+        kept = matches.persist()  # counted after they were sent, they are not matched again
+        try:
+            taken = self._sink(kept, batch)
+            counted = kept.groupBy(SUBSCRIPTION, sql.spark_partition_id().alias("partition")).count().collect()
+        finally:
+            kept.unpersist()
+        self._told[batch.key] = [tuple(row) for row in counted]
+        return taken
+
+    def take(self, batch: Batch) -> list[tuple[str, int, int]] | None:
+        """How often each subscription was matched in each partition of a batch, once; None where it is not known."""
+        return self._told.pop(batch.key, None)
 
 
 @dataclass
@@ -17,10 +47,13 @@ class Counts:
     by_subscription: Counter[str] = field(default_factory=Counter)
     sizes: list[int] = field(default_factory=list)
     is_complete: bool = True
-    """False where matches went to somebody who keeps no files, or to a place that cannot be read from here."""
+    """False where matches went to a place that cannot be read from here, or were counted by another process."""
 
     def take(self, sink: Sink, batch: Batch) -> None:
         """Count a batch that is done."""
+        if isinstance(sink, Counted):
+            self._take(sink.take(batch))
+            return
         files = getattr(sink, "files", None)
         if files is None:
             self.is_complete = False
@@ -30,6 +63,16 @@ class Counts:
                 self._count(address)
         except OSError:
             self.is_complete = False
+
+    def _take(self, counted: list[tuple[str, int, int]] | None) -> None:
+        if counted is None:
+            self.is_complete = False
+            return
+        sizes = Counter[int]()
+        for id, partition, count in counted:
+            self.by_subscription[id] += count
+            sizes[partition] += count
+        self.sizes += sizes.values()
 
     def _count(self, address: str) -> None:
         import pyarrow.parquet as pq

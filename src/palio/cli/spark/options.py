@@ -68,10 +68,12 @@ class Flow:
     @cached_property
     def sink(self) -> Sink:
         """Where matches go."""
-        from palio.spark.sinks import open_sink
+        from palio.cli.spark.counting import Counted
+        from palio.spark.sinks import is_pushed, open_sink
 
         rest = sink_of_files("--undelivered", self.undelivered)
-        return open_sink(self.out, key=self.key or self.source.key, undelivered=rest, broker=self._broker)
+        sink = open_sink(self.out, key=self.key or self.source.key, undelivered=rest, broker=self._broker)
+        return Counted(sink) if is_pushed(self.out) else sink
 
     @property
     def _broker(self) -> dict[str, str]:
