@@ -268,7 +268,7 @@ def test_what_makes_no_sense_is_refused_before_spark_is_started(arguments: list[
         (["--subscriptions", "nowhere"], "error: there is no subscription log at"),
         (["--events", "elsewhere/*.jsonl", "--schema", "id lung"], "Spark cannot read 'id lung'"),
         (["--events", "quotes", "--format", "delta"], "error: quotes: Spark cannot read it"),
-        (["--events", "table"], "not a table"),
+        (["--events", "table"], "a table is no stream"),
         (["--out", "http://127.0.0.1:9/", "--key", "nothing"], "there is no column nothing"),
         (["--columns", "nothing"], "there is no column nothing"),
     ],

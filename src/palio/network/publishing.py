@@ -31,6 +31,7 @@ class Publishing:
         "_ask",
         "_busy",
         "_limits",
+        "_longest",
         "_may_all",
         "_numbers",
         "_principal",
@@ -52,6 +53,7 @@ class Publishing:
     ) -> None:
         self._ask = ask
         self._limits = limits
+        self._longest = limits.event_bytes
         self._shares = shares
         self._window = window
         self._publisher = publisher
@@ -111,9 +113,8 @@ class Publishing:
         if not self._may_all:
             body = self._checked(body)
             check_annotation(self._principal, header)
-        longest = self._limits.event_bytes
-        if len(body) + len(header) > longest:
-            raise LimitReached("event_bytes", longest, f"an event of {len(body) + len(header):,} bytes")
+        if len(body) + len(header) > self._longest:
+            raise LimitReached("event_bytes", self._longest, f"an event of {len(body) + len(header):,} bytes")
         return body
 
     def _checked(self, body: bytes) -> bytes:

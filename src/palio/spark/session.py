@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOCAL: Final = "local[*]"
-# Only what goes wrong is worth reading; without this file Spark greets with a dozen lines at every start.
+# Only what goes wrong is worth reading; without this file Spark greets with a dozen lines at every start. What ends a
+# stream its query tells whoever asks, and who does not ask cannot use a hundred lines of it.
 LOG_SETTINGS: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
+logger.stream.name = org.apache.spark.sql.execution.streaming
+logger.stream.level = off
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR

@@ -169,7 +169,6 @@ def test_what_makes_no_sense_is_refused(spark: SparkSession, flow: Flow, options
     [
         ("INTERVAL '1' DAY", "interval day"),
         ("array(make_interval(1))", "array<interval>"),
-        ("TIME'10:00:00'", r"time\(6\)"),
         ("named_struct('v', parse_json('{}'))", "struct<v:variant>"),
         ("NULL", "void"),
     ],

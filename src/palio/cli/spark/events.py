@@ -147,7 +147,9 @@ class Source:
         found = self.format or format_of(self.address)
         if found is None:
             raise InputError(
-                self.address, "a stream of events is a folder of files, nats://… or palio://…; not a table"
+                self.address,
+                "there is no folder of this name, and a table is no stream; events are a folder of files, "
+                "'events/*.jsonl', nats://… or palio://…",
             )
         return found
 
@@ -157,15 +159,16 @@ class Source:
 
     def _schema(self, spark: SparkSession) -> StructType:
         """The events' columns: a stream has to know them before the first event."""
+        format = self._file_format
         if self.columns is not None:
             schema = _named_columns(spark, self.columns)
         else:
             try:
-                schema = read_events(spark, self.address, self._file_format).schema
+                schema = read_events(spark, self.address, format).schema
             except InputError as error:
                 advice = "or say what columns events have: --schema 'id long, price double'"
                 raise InputError(self.address, f"{error.reason}; {advice}") from None
-        return self._with_unreadable(schema) if self._file_format in ("json", "csv") else schema
+        return self._with_unreadable(schema) if format in ("json", "csv") else schema
 
     def _with_unreadable(self, schema: StructType) -> StructType:
         if not self.keeps_unreadable or UNREADABLE in schema.names:

@@ -193,19 +193,13 @@ class Broker:
                 self.connection.say_event(frame)
             else:
                 await self.connection.tell(frame)
-            self._raise_refused()
+            if self._refused is not None:
+                self._raise_refused()
             return
-        window = self._window
-        assert window is not None
-        await window.acquire()
-        try:
-            answer = await self.connection.begin(lambda number: Publish(number, body))
-        except BaseException:
-            window.release()
-            raise
-        # Its place in the window is free when the broker has answered, also where nobody waits for that any more.
-        answer.add_done_callback(partial(_answered, window))
-        await asyncio.shield(answer)
+        assert self._window is not None
+        await self._window.acquire()
+        # Its place is free when the broker has answered, also where nobody waits for that any more.
+        await self.connection.ask(lambda number: Publish(number, body), self._window.release)
 
     def _raise_refused(self) -> None:
         refused, self._refused = self._refused, None
@@ -330,12 +324,6 @@ class Broker:
     def _failed(self, error: PalioError) -> None:
         for stream in self.streams:
             stream.fail(error)
-
-
-def _answered(window: asyncio.Semaphore, answer: asyncio.Future[None]) -> None:
-    window.release()
-    if not answer.cancelled():
-        answer.exception()  # who waited has it; where nobody did, nobody misses it
 
 
 def _advertise(name: str, offered: Filter, number: int) -> Advertise:

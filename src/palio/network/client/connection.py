@@ -95,25 +95,39 @@ class Connection:
                 await self._room.wait()
         self._give_up(ConnectionFailed(str(self.address), "the connection was closed"))
 
-    async def ask(self, make: Callable[[int], Any]) -> Any:
-        """Send a request that is made of its number, and wait for its answer."""
-        return await (await self.begin(make))
+    async def ask(self, make: Callable[[int], Any], over: Callable[[], None] | None = None) -> Any:
+        """Send a request that is made of its number, and wait for its answer.
 
-    async def begin(self, make: Callable[[int], Any]) -> asyncio.Future[Any]:
-        """Send a request that is made of its number; its answer is to come. Who cancels that wants none, and the
-        request is not sent again."""
-        await self._until_ready()
-        return self._begin(make)
+        `over` is called when the broker owes no answer: when this ends or, where it is cancelled, when that comes.
+        """
+        number, frame = 0, b""
+        try:
+            await self._until_ready()
+            number, frame, future = self._begin(make)
+            return await future
+        except asyncio.CancelledError:
+            if over is not None and number:
+                self._answer_later(number, frame, over)
+                number, over = 0, None
+            raise
+        finally:
+            self._requests.pop(number, None)
+            if over is not None:
+                over()
 
-    def _begin(self, make: Callable[[int], Any]) -> asyncio.Future[Any]:
+    def _begin(self, make: Callable[[int], Any]) -> tuple[int, bytes, asyncio.Future[Any]]:
         self._number += 1
         number = self._number
         frame = self._fitting(_frame(make(number)))
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._requests[number] = frame, future
-        future.add_done_callback(lambda done: self._requests.pop(number, None))
         self.say(frame)
-        return future
+        return number, frame, future
+
+    def _answer_later(self, number: int, frame: bytes, over: Callable[[], None]) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._requests[number] = frame, future
+        self._when_answered(number, future, lambda error: over(), lambda answer: over())
 
     def elsewhere(self, address: Address) -> Connection:
         """A connection to another broker, made as this one is."""
@@ -126,15 +140,25 @@ class Connection:
         done: Callable[[Any], None] = lambda answer: None,
     ) -> None:
         """Send a request now, and wait for nothing; `done` hears the answer, `failed` where it is not carried out."""
+        number, _, future = self._begin(make)
+        self._when_answered(number, future, failed, done)
 
+    def _when_answered(
+        self,
+        number: int,
+        future: asyncio.Future[Any],
+        failed: Callable[[PalioError], None],
+        done: Callable[[Any], None],
+    ) -> None:
         def answered(future: asyncio.Future[Any]) -> None:
+            self._requests.pop(number, None)
             error = None if future.cancelled() else future.exception()
             if isinstance(error, PalioError):
                 failed(error)
             elif not future.cancelled():
                 done(future.result())
 
-        self._begin(make).add_done_callback(answered)
+        future.add_done_callback(answered)
 
     @property
     def has_room(self) -> bool:

@@ -72,7 +72,9 @@ def stream(
     elif event_time is not None or lateness is not None or malformed:
         raise PipelineError("say where late and malformed events go: dead_letters=ParquetSink(…)")
     if not is_connect(events.sparkSession):  # else the server looks, with the first batch
-        Journal(absolute(checkpoint)).check_plan()
+        journal = Journal(absolute(checkpoint))
+        journal.check_log(log)
+        journal.check_plan()
     job = Job(log.path, absolute(checkpoint), sink, _tuple(columns), tuple(json), screening, dead_letters)
     writer = events.writeStream.foreachBatch(job).option("checkpointLocation", absolute(checkpoint))
     if name is not None:
