@@ -41,35 +41,27 @@ class Values(Protocol):
 
     def field(self, name: str) -> Self:
         """Of structures."""
-        ...
 
     def entry(self, key: str) -> Self:
         """Of maps."""
-        ...
 
     def each(self, change: Callable[[Self], Self]) -> Self:
         """Of arrays, with every element changed."""
-        ...
 
     def joined(self) -> Self:
         """Of arrays of arrays, all elements of these; an array that is not there is one that is not there."""
-        ...
 
     def without_nulls(self) -> Self:
         """Of arrays, the elements that are there."""
-        ...
 
     def is_there(self) -> Self:
         """TRUE or NULL."""
-        ...
 
     def structure(self, members: Mapping[str, Self]) -> Self:
         """Structures of these members, NULL where these values are."""
-        ...
 
     def at_zone(self, zone: str) -> Self:
         """Of times without a zone, the moments at which clocks there show them, on the clocks of UTC."""
-        ...
 
 
 V = TypeVar("V", bound=Values)
