@@ -18,6 +18,7 @@ from palio.events.groups import Group, Grouped
 from palio.events.json import parse_value
 from palio.events.names import split_path
 from palio.spark.attributes import THERE
+from palio.spark.readable import readable
 from palio.spark.shared_index import SharedIndex
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Output:
 
 def matches_in(matcher: Matcher, batch: pa.RecordBatch, json: tuple[str, ...]) -> Found:
     """Rows and numbers of the matches of a batch: columns named by the paths of attributes, then texts of JSON."""
+    batch = readable(batch)
     if json or any(_says_what_is_there(field.type) for field in batch.schema):
         return matcher.match_events(read_events(batch, json))
     return matcher.match_columns(batch)

@@ -178,3 +178,16 @@ def test_subscribers_are_told(events: DataFrame) -> None:
     for columns in (None, ["id"]):
         found = match(events, conditions, columns=columns).select("subscription_id", "subscriber").collect()
         assert {tuple(row) for row in found} == {("a", "desk"), ("b", None)}
+
+
+@pytest.mark.parametrize("plan", ["broadcast", "rendezvous"])
+def test_one_value_that_no_event_can_hold_ends_no_job(spark: SparkSession, plan: str) -> None:
+    events = spark.sql(
+        "SELECT 1 AS id, CAST(X'41ff42' AS STRING) AS v, sequence(1, 100001) AS a UNION ALL SELECT 2, 'AB', array(1, 2)"
+    ).coalesce(1)
+    asked = {"like": "v LIKE '%B'", "upper": "upper(v) = 'AB'", "row": "id + 1 > 1 OR v = 'q'"}
+    expected = {(row.id, id) for id, where in asked.items() for row in events.where(where).collect()}
+    expected.add((2, "long"))  # an array that is too long is not there
+    asked["long"] = "array_contains(a, 2)"
+    found = match(events, [{"id": id, "where": where} for id, where in asked.items()], plan=plan, columns=["id"])
+    assert {(row.id, row.subscription_id) for row in found.collect()} == expected

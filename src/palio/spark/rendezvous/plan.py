@@ -20,6 +20,7 @@ from palio.errors import PalioError, PipelineError
 from palio.peers.mappings import alternatives
 from palio.spark.columns import Needed, column
 from palio.spark.counting import matches_counter
+from palio.spark.readable import readable
 from palio.spark.rendezvous.choosing import Choice
 from palio.spark.rendezvous.identity import digest
 from palio.spark.rendezvous.indexing import RANGES
@@ -127,9 +128,9 @@ def _bucket_function(sides: Sides, per_event: bool) -> Any:
         if not made:
             made.append(BatchKeys(mapping))
         count = len(columns[0])
-        batch = pa.RecordBatch.from_arrays(list(columns), [*attributes, *json])
+        batch = readable(pa.RecordBatch.from_arrays(list(columns), [*attributes, *json]))
         if is_flat(batch, json):
-            keyed = made[0].of_columns(dict(zip(attributes, columns, strict=True)), count)
+            keyed = made[0].of_columns(dict(zip(attributes, batch.columns, strict=True)), count)
         else:
             keyed = made[0].of_events(read_events(batch, json))
         rows, found = placement.of_events(keyed, count, all_somewhere=per_event)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from palio.errors import PipelineError
 from palio.spark.columns import Needed
+from palio.spark.readable import readable
 from palio.spark.rendezvous.choosing import Choice, Samples, choose
 from palio.spark.rendezvous.rows import SubscriptionRows
 from palio.spark.shared_index import is_connect
@@ -86,7 +87,7 @@ def sample(events: DataFrame, needed: Needed, subscriptions: SubscriptionRows) -
     heads = looked_at.mapInArrow(palio_rendezvous_sample, looked_at.schema)
     taken = heads.orderBy(sql.rand(seed=1)).limit(_SAMPLED).toArrow()
     whole = [pa.concat_arrays([pa.array([], each.type), *each.chunks]) for each in taken.columns]
-    batch = pa.RecordBatch.from_arrays(whole, [*needed.attributes, *needed.json])
+    batch = readable(pa.RecordBatch.from_arrays(whole, [*needed.attributes, *needed.json]))
     read = None if is_flat(batch, needed.json) else read_events(batch, needed.json)
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     return Samples(subscriptions.sample, columns, batch.num_rows, read)
