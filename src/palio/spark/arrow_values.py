@@ -32,7 +32,7 @@ class ArrowValues:
     def of(cls, array: Any) -> ArrowValues:
         from pyspark.sql.pandas.types import from_arrow_type
 
-        return cls(array, from_arrow_type(array.type))
+        return cls(array, from_arrow_type(array.type, prefer_timestamp_ntz=True))  # as newer Sparks do by themselves
 
     def fields(self) -> dict[str, ArrowValues]:
         """All fields of structures."""
