@@ -65,11 +65,12 @@ def open_session(master: str | None = None, settings: Mapping[str, str] | None =
         raise PipelineError("Spark is not installed; run: pip install 'palio[spark]'") from None
 
     where = master or LOCAL
+    is_connect = where.startswith("sc://")
+    if is_connect and find_spec("grpc") is None:
+        raise PipelineError("Spark Connect needs packages that are not here; run: pip install 'palio[connect]'")
     check_master(where)
     builder = SparkSession.builder.appName("palio")
-    if where.startswith("sc://"):
-        if find_spec("grpc") is None:
-            raise PipelineError("Spark Connect needs packages that are not here; run: pip install 'palio[connect]'")
+    if is_connect:
         builder = builder.remote(where)
     else:
         os.environ.update(environment())
