@@ -154,3 +154,14 @@ def test_an_address_that_this_machine_does_not_have_is_left_out_where_there_is_a
             await places("some", 0)
 
     asyncio.run(test())
+
+
+def test_what_is_accepted_sends_at_once() -> None:
+    async def test() -> None:
+        [place] = await places("127.0.0.1", 0)
+        with place, socket.create_connection(place.getsockname()):
+            accepted, _ = place.accept()
+            with accepted:
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    run(test)

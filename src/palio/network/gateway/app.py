@@ -37,6 +37,7 @@ from palio.network.gateway.tickets import SECONDS
 from palio.network.gateway.websocket import Conversation
 from palio.network.homes import check_home, subscribe_durably
 from palio.network.security.grants import check_operator, check_status
+from palio.network.security.handshakes import listening
 from palio.network.security.limits import check_condition
 from palio.network.security.principals import Principal
 
@@ -89,11 +90,8 @@ class Gateway:
     async def start(self) -> None:
         """Listen, and serve the subscriptions that were made before."""
         try:
-            place = socket.create_server(
-                (self._settings.host, self._settings.port),
-                family=socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET,
-                backlog=2048,
-            )
+            family = socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET
+            place = listening((self._settings.host, self._settings.port), family)
         except OSError as error:
             where = f"{self._settings.host}:{self._settings.port}"
             raise InvalidArgument(f"HTTP cannot listen on {where}: {error.strerror or error}") from None

@@ -88,6 +88,14 @@ class TlsListener:
         self._place.close()
 
 
+def listening(address: tuple[str, int], family: int) -> socket.socket:
+    """A socket that listens. What it accepts sends at once: asyncio asks for that only where it made the socket, and a
+    small message would wait for the answer to the one before, which mostly has none."""
+    place = socket.create_server(address, family=family, backlog=BACKLOG)
+    place.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return place
+
+
 async def places(host: str, port: int) -> list[socket.socket]:
     """Sockets that listen, one for each address that a host has; one that this machine does not have is left out where
     it has another, as `localhost` mostly means IPv6 too."""
@@ -97,7 +105,7 @@ async def places(host: str, port: int) -> list[socket.socket]:
     failure: OSError | None = None
     for family, _, _, _, address in dict.fromkeys(found):
         try:
-            made.append(socket.create_server(address[:2], family=family, backlog=BACKLOG))
+            made.append(listening((str(address[0]), int(address[1])), family))
         except OSError as error:
             failure = failure if error.errno in _ABSENT and failure is not None else error
     if failure is not None and (failure.errno not in _ABSENT or not made):
