@@ -56,9 +56,9 @@ def test_a_link_of_datagrams_outlives_the_broker_at_its_other_end() -> None:
 def test_the_end_that_dials_says_once_whenever_there_is_a_link_or_none(caplog: pytest.LogCaptureFixture) -> None:
     def said() -> list[tuple[str, str]]:
         return [
-            (each.message, getattr(each, "reason", ""))
+            (each.getMessage(), getattr(each, "reason", ""))
             for each in caplog.records
-            if each.message in ("linked", "no link") and each.__dict__["address"] == str(address)
+            if each.getMessage() in ("linked", "no link") and each.__dict__["address"] == str(address)
         ]
 
     async def test() -> None:

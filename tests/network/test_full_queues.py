@@ -61,7 +61,7 @@ def test_what_is_not_written_is_counted_each_time_and_logged_now_and_then(caplog
             for x in range(50):
                 await client.publish({"x": x})
             await until(lambda: server.host.drops["not written"] >= 10)
-        lines = [each for each in caplog.records if each.message == "not written"]
+        lines = [each for each in caplog.records if each.getMessage() == "not written"]
         assert len(lines) == 1
         assert "desk" in lines[0].__dict__["reason"]
 

@@ -88,6 +88,27 @@ def test_events_that_nobody_waits_for_any_more_keep_their_places_in_the_window(t
     run(test)
 
 
+def test_a_place_is_free_where_somebody_gives_up_in_the_turn_in_which_the_answer_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        async with broker(flow=Flow(window=1)) as server, palio.connect(url(server)) as client:
+            with monkeypatch.context() as patch:
+                publishing = asyncio.ensure_future(client.publish({"x": 1}, confirm=True))
+                answer = client.connection._answer
+
+                def answer_and_cancel(*said: Any) -> None:
+                    answer(*said)
+                    publishing.cancel()
+
+                patch.setattr(client.connection, "_answer", answer_and_cancel)
+                with pytest.raises(asyncio.CancelledError):
+                    await publishing
+            await client.publish({"x": 2}, confirm=True)
+
+    run(test)
+
+
 async def publish(server: Server, events: int, failing: bool = False) -> None:
     async with palio.connect(url(server)) as client:
         for x in range(events):

@@ -42,7 +42,7 @@ def test_strangers_and_what_may_not_be_published_are_counted_and_logged(
     assert [each["kind"] for each in lines] == ["not authenticated", "not permitted"]
     assert lines[1]["who"] == "desk"
     assert "guessed" not in str(lines)
-    assert {"came", "left"} <= {each.message for each in caplog.records}
+    assert {"came", "left"} <= {each.getMessage() for each in caplog.records}
 
 
 def test_of_many_refusals_of_one_kind_a_line_says_how_many_there_were(caplog: pytest.LogCaptureFixture) -> None:

@@ -100,13 +100,14 @@ class Connection:
 
         `over` is called when the broker owes no answer: when this ends or, where it is cancelled, when that comes.
         """
-        number, frame = 0, b""
+        number, frame, future = 0, b"", None
         try:
             await self._until_ready()
             number, frame, future = self._begin(make)
             return await future
         except asyncio.CancelledError:
-            if over is not None and number:
+            # Where the answer came in the same turn, the future is no longer cancelled and no other answer comes.
+            if over is not None and future is not None and future.cancelled():
                 self._answer_later(number, frame, over)
                 number, over = 0, None
             raise
