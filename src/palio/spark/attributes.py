@@ -24,6 +24,7 @@ from palio.errors import EventError
 from palio.events.names import join_path
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructType
 
 NOTHING: Final = "palio nothing"  # the attribute that is handed over where no other is
@@ -266,6 +267,11 @@ def _is_known(kind: DataType, name: str) -> bool:
         return True
     say(f"conditions cannot look at the column {name}, {kind.simpleString()}: to them it is NULL")
     return False
+
+
+def is_case_sensitive(session: SparkSession) -> bool:
+    """Whether a session tells names apart that differ in case alone."""
+    return str(session.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
 
 def find_name(schema: StructType, name: str, case_sensitive: bool) -> str | None:

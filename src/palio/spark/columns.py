@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from palio.errors import EventError
 from palio.events.names import split_path
-from palio.spark.attributes import NOTHING, Path, Row, find_name
+from palio.spark.attributes import NOTHING, Path, Row, find_name, is_case_sensitive
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -54,8 +54,7 @@ def needed_columns(
     """
     from pyspark.sql import functions as sql
 
-    conf = events.sparkSession.conf
-    case_sensitive = str(conf.get("spark.sql.caseSensitive")).lower() == "true"
+    case_sensitive = is_case_sensitive(events.sparkSession)
     of_json = {_column_of_json(events.schema, name, case_sensitive) for name in json}
     texts: list[str] = []
     paths: list[Path] = []
@@ -67,7 +66,7 @@ def needed_columns(
     given: dict[Path, ColumnValues] = {
         (field.name,): ColumnValues(column(field.name), field.dataType) for field in events.schema.fields
     }
-    session = str(conf.get("spark.sql.session.timeZone"))
+    session = str(events.sparkSession.conf.get("spark.sql.session.timeZone"))
     found, absent = Row(given, case_sensitive, zone or (lambda _: session)).attributes(paths)
     columns = {name: values.column for name, values in found.items()}
     if not columns and not texts:

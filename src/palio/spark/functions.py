@@ -13,7 +13,7 @@ from palio.errors import PipelineError
 from palio.events.names import split_path
 from palio.matching.matcher import Matcher
 from palio.spark.arrow_values import ArrowValues
-from palio.spark.attributes import NOTHING, Path, Row
+from palio.spark.attributes import NOTHING, Path, Row, is_case_sensitive
 from palio.spark.columns import all_paths
 from palio.spark.shared_index import SharedIndex
 from palio.spark.wants import OnError, Wants
@@ -58,7 +58,7 @@ def matching_function(
     wants = Wants.read(session, subscriptions, on_error=on_error)
     finder = Finder(SharedIndex.publish(session, wants.matcher))
     output = Output("ids")
-    case_sensitive = str(session.conf.get("spark.sql.caseSensitive")).lower() == "true"
+    case_sensitive = is_case_sensitive(session)
     zone = str(session.conf.get("spark.sql.session.timeZone"))
     paths = [split_path(name) for name in names]
     made: list[Reading] = []

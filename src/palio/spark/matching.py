@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from palio.errors import PipelineError
 from palio.events.names import join_path
 from palio.matching.matcher import Matcher
-from palio.spark.attributes import find_name
+from palio.spark.attributes import find_name, is_case_sensitive
 from palio.spark.columns import Needed, all_paths, column, needed_columns
 from palio.spark.counting import matches_counter
 from palio.spark.missing import warn_of
@@ -68,7 +68,7 @@ def match(
     room = index_memory(spark, memory)
     # A stream cannot be sorted; a batch of it can.
     gathered = gather(spark, subscriptions, _plan(events, plan), room, on_error)
-    kept = tuple(events.columns) if columns is None else _kept(events, columns)
+    kept = kept_columns(events, columns)
     name = SUBSCRIPTIONS if per_event else SUBSCRIPTION
     told = gathered.subscribers if isinstance(gathered, Wants) else gathered.has_subscribers
     output = Output(name, numbers, SUBSCRIBER if told and not per_event else None)
@@ -134,9 +134,11 @@ def needed_for(events: DataFrame, wants: Matcher | SubscriptionRows, json: Seque
     return needed_columns(events, attributes, json, zone)
 
 
-def _kept(events: DataFrame, columns: Sequence[str]) -> tuple[str, ...]:
-    """The columns that the session finds by these names."""
-    case_sensitive = str(events.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
+def kept_columns(events: DataFrame, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns that the session finds by these names; all where none are named."""
+    if columns is None:
+        return tuple(events.columns)
+    case_sensitive = is_case_sensitive(events.sparkSession)
     found: list[str] = []
     for each in columns:
         name = find_name(events.schema, each, case_sensitive)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from palio.errors import InvalidSubscription
 from palio.filters.tree import Leaf, leaves
 from palio.filters.unlike_kinds import never_a_text
+from palio.spark.attributes import is_case_sensitive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,7 +34,7 @@ class Unlike(NamedTuple):
 
 def find_unlike(events: DataFrame, subscriptions: Iterable[Subscription]) -> tuple[Unlike, ...]:
     """The columns of texts that some of the first subscriptions compare with numbers, dates and the like."""
-    exact = str(events.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
+    exact = is_case_sensitive(events.sparkSession)
     texts = {
         field.name if exact else field.name.lower(): field
         for field in events.schema.fields

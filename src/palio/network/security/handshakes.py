@@ -14,7 +14,10 @@ import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import Final
+
+from palio.network.sparing import Sparing
 
 log = logging.getLogger("palio.server")
 POLITELY: Final = 64  # connections beyond the limit that are told so; all further ones are cut off
@@ -30,6 +33,7 @@ class Handshakes:
         self._seconds = seconds
         self._most = connections + POLITELY
         self._under_way: set[asyncio.Task[None]] = set()
+        self._unaccepted = Sparing[int | None](monotonic)
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -49,7 +53,9 @@ class Handshakes:
             try:
                 connection, _ = await loop.sock_accept(place)
             except OSError as error:
-                log.error("cannot accept a connection", extra={"reason": error.strerror or str(error)})
+                count = self._unaccepted.note(error.errno)
+                if count:
+                    log.error("cannot accept", extra={"reason": error.strerror or str(error), "count": count})
                 await asyncio.sleep(_PAUSE)
                 continue
             if len(self) + there() >= self._most:

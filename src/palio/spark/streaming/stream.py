@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from palio.errors import PipelineError
 from palio.spark.columns import column, needed_columns
 from palio.spark.log import SubscriptionLog
-from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION, match
+from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION, kept_columns, match
 from palio.spark.places import absolute
 from palio.spark.shared_index import is_connect
 from palio.spark.sinks.sink import Batch, Sink, Taken
@@ -235,10 +235,7 @@ def _check(
             raise PipelineError(f"a sink is called with matches and a batch: ParquetSink(…), say, not {each!r}")
     if not is_connect(events.sparkSession) and not log.exists():
         raise PipelineError(f"there is no subscription log at {log.path}; SubscriptionLog(…).commit() makes one")
-    kept = list(events.columns if columns is None else columns)
-    unknown = [name for name in kept if name not in events.columns]
-    if unknown:
-        raise PipelineError(f"there is no column {unknown[0]} to keep; there are {', '.join(events.columns)}")
+    kept = kept_columns(events, columns)
     for each, names in ((sink, kept), (dead_letters, events.columns)):
         check = getattr(each, "check", None)
         if check is not None:
