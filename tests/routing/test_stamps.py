@@ -12,6 +12,14 @@ from palio.routing.stamps import Stamp, stamp_read, stamp_written, stamps_of
 from palio.simulation import Network
 from tests.simulation.scenarios import FAULTY_LINKS
 
+
+def passed(event: Publish, broker: int, written: float, read: float) -> Publish:
+    """An event that passed a link."""
+    event = stamp_written(event, broker, written)
+    stamp_read(event, read)
+    return event
+
+
 EVENT = Publish(EventId(1, 1, 1), b"", hops=3, publisher=7, kept=Kept(b"i" * 16, 1))
 
 
@@ -19,21 +27,21 @@ EVENT = Publish(EventId(1, 1, 1), b"", hops=3, publisher=7, kept=Kept(b"i" * 16,
 def test_what_is_stamped_is_read_in_the_order_of_the_way(way: list[tuple[int, float, float]]) -> None:
     event = EVENT
     for broker, written, read in way:
-        event = stamp_read(stamp_written(event, broker, written), read)
+        event = passed(event, broker, written, read)
     assert stamps_of(event) == tuple(map(Stamp._make, way))
     assert replace(event, stamps=b"") == EVENT
 
 
 @given(st.binary(max_size=100))
 def test_what_strangers_wrote_there_does_no_harm(written: bytes) -> None:
-    event = stamp_read(stamp_written(Publish(EVENT.id, b"", stamps=written), 1, 2.0), 3.0)
+    event = passed(Publish(EVENT.id, b"", stamps=written), 1, 2.0, 3.0)
     assert all(isinstance(each, Stamp) for each in stamps_of(event))
 
 
 def test_a_long_way_is_stamped_in_part() -> None:
     event = EVENT
     for broker in range(100):
-        event = stamp_read(stamp_written(event, broker, 1.0), 2.0)
+        event = passed(event, broker, 1.0, 2.0)
     assert [each.broker for each in stamps_of(event)] == list(range(64))
 
 

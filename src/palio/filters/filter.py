@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from palio.errors import InvalidArgument
 from palio.filters import merging, relations, tree
+from palio.filters.compiled import SeveralValues, Test, compile_tree
 from palio.filters.explanation import Explanation, explain
 from palio.filters.negation import negation
 from palio.filters.normal_form import covering_conjunction, expand, normal
@@ -117,11 +118,27 @@ class Filter:
 
     def matches(self, event: Event | Mapping[str, Any] | str | bytes) -> bool:
         """Whether the condition is TRUE for an event; costs time in the number of conditions."""
-        return tree.holds(self._holds, _attributes(event))
+        return self.matches_attributes(_attributes(event))
 
     def matches_attributes(self, attributes: Attributes) -> bool:
         """The same for an event's attributes as `Event.attributes` has them, unchecked."""
+        test = self._test or self._compiled()
+        if test is not None and type(attributes) is dict:
+            try:
+                return test(attributes)
+            except SeveralValues:
+                pass
         return tree.holds(self._holds, attributes)
+
+    _test: Test | None = None
+    _is_asked = False
+
+    def _compiled(self) -> Test | None:
+        """The condition as a function, from the second time on: what is asked once is answered without."""
+        if self._is_asked:
+            self._test = compile_tree(self._holds)
+        self._is_asked = True
+        return self._test
 
     def explain(self, event: Event | Mapping[str, Any] | str | bytes) -> Explanation:
         """Which condition held, which failed, for which value: those that were written, negations within them."""

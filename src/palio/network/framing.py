@@ -36,9 +36,9 @@ class FrameReader:
         at, end = 0, len(data)
         while end - at >= 4:
             (length,) = _LENGTH.unpack_from(data, at)
-            if data[at : at + 4] in _HTTP:
-                raise WireError("the other end speaks HTTP, and this is no port for that")
             if not 2 <= length <= self.limit:
+                if data[at : at + 4] in _HTTP:
+                    raise WireError("the other end speaks HTTP, and this is no port for that")
                 raise WireError(f"a frame of {length:,} bytes, where one has from 2 to {self.limit:,}")
             if end - at - 4 < length:
                 self._missing = length - (end - at - 4)

@@ -2,13 +2,16 @@
 
 Effects are carried out in their order, and a crash may come between any two: every prefix of them leaves a state from
 which the protocols recover. What must not happen before something is on disk is not among the effects of the batch
-that asked for it: it comes out when `Persisted` goes in.
+that asked for it: it comes out when `Persisted` goes in. Those of which there is one for each event are structures of
+msgspec, which are made in a quarter of the time of a named tuple.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from palio.filters.filter import Filter
 from palio.routing.clients import Answer, ClientRequest, Refusal
@@ -22,7 +25,7 @@ REMEMBERED: Final = 100_000  # keys of events by which duplicates are known
 # Inputs
 
 
-class Received(NamedTuple):
+class Received(Struct, frozen=True, gc=False):
     """A message came from a neighbour."""
 
     link: int
@@ -30,7 +33,7 @@ class Received(NamedTuple):
     at: float
 
 
-class Requested(NamedTuple):
+class Requested(Struct, frozen=True, gc=False):
     """A client asked for something."""
 
     client: Client
@@ -129,7 +132,7 @@ Input: TypeAlias = (
 # Effects
 
 
-class Send(NamedTuple):
+class Send(Struct, frozen=True, gc=False):
     """One message to several neighbours."""
 
     links: tuple[int, ...]
@@ -143,7 +146,7 @@ class Recipient(NamedTuple):
     names: tuple[str, ...]
 
 
-class Deliver(NamedTuple):
+class Deliver(Struct, frozen=True, gc=False):
     """One event to several clients, each once."""
 
     clients: tuple[Recipient, ...]

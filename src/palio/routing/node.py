@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from palio.errors import PalioError
 from palio.routing import codec
 from palio.routing.broker import Broker
@@ -46,7 +48,7 @@ class Disconnected(NamedTuple):
     link: int
 
 
-class Arrived(NamedTuple):
+class Arrived(Struct, frozen=True, gc=False):
     """Bytes came by a link."""
 
     link: int
@@ -115,7 +117,7 @@ class Node:
         effects = out.effects
         if out.inputs or self.broker.keeping.stirs:
             if self._wall is not None:
-                out.inputs = [_stamped(each, self._wall()) for each in out.inputs]
+                _stamp(out.inputs, self._wall())
             for effect in self.broker.handle_batch(out.inputs, now):
                 if type(effect) is Send:
                     self._send(effect, touched, out, now)
@@ -177,7 +179,7 @@ class Node:
                 session.send(data, lane, out, now)
 
 
-def _stamped(input: Input, time: float) -> Input:
-    if type(input) is Received and type(input.message) is Publish:
-        return input._replace(message=stamp_read(input.message, time))
-    return input
+def _stamp(inputs: Sequence[Input], time: float) -> None:
+    for each in inputs:
+        if type(each) is Received and type(each.message) is Publish:
+            stamp_read(each.message, time)

@@ -8,7 +8,9 @@ TCP does; `datagram.DatagramSession` for all others.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from palio.routing import codec
 from palio.routing.constants import Constants
@@ -35,7 +37,7 @@ from palio.routing.messages import Message, Publish
 WINDOW: Final = 1024  # events that may be under way to one end of a link
 
 
-class Transmit(NamedTuple):
+class Transmit(Struct, frozen=True, gc=False):
     """Put bytes on links; those of the control lane before those of events that still wait there.
 
     `kind` is the tag of the message inside, so that whoever counts need not read it.

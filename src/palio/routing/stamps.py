@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from msgspec.structs import force_setattr
+
 from palio.routing.messages import Publish
 
 _WRITTEN: Final = struct.Struct("<qd")
@@ -29,14 +31,15 @@ def stamp_written(event: Publish, broker: int, time: float) -> Publish:
     """The event as a broker writes it to its links."""
     if len(event.stamps) % _STAMP.size or len(event.stamps) >= _MOST * _STAMP.size:
         return event
-    return _with(event, event.stamps + _WRITTEN.pack(broker, time))
+    id, body, header, kept = event.id, event.body, event.header, event.kept
+    stamps = event.stamps + _WRITTEN.pack(broker, time)
+    return Publish(id, body, header, event.hops, event.useless, event.epoch, event.publisher, stamps, kept)
 
 
-def stamp_read(event: Publish, time: float) -> Publish:
-    """The event as a broker reads it; one that was not stamped when it was written stays as it is."""
-    if len(event.stamps) % _STAMP.size != _WRITTEN.size:
-        return event
-    return _with(event, event.stamps + _READ.pack(time))
+def stamp_read(event: Publish, time: float) -> None:
+    """Complete the stamp of an event that was just read and that nobody else has yet; where there is none, add none."""
+    if len(event.stamps) % _STAMP.size == _WRITTEN.size:
+        force_setattr(event, "stamps", event.stamps + _READ.pack(time))
 
 
 def stamps_of(event: Publish) -> tuple[Stamp, ...]:
@@ -44,8 +47,3 @@ def stamps_of(event: Publish) -> tuple[Stamp, ...]:
     if len(event.stamps) % _STAMP.size:
         return ()
     return tuple(map(Stamp._make, _STAMP.iter_unpack(event.stamps)))
-
-
-def _with(event: Publish, stamps: bytes) -> Publish:
-    id, body, header, kept = event.id, event.body, event.header, event.kept
-    return Publish(id, body, header, event.hops, event.useless, event.epoch, event.publisher, stamps, kept)

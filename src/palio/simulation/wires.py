@@ -47,9 +47,9 @@ class Wires:
 
     def carry(self, host: Host, effect: Transmit) -> None:
         """Put what a host sends on its links."""
-        links, data, lane, kind = effect
+        data, kind = effect.data, effect.kind
         now = self._agenda.now
-        for link in links:
+        for link in effect.links:
             way = host.ways[link - 1]
             edge = way.edge
             self._trace.sent(now, host.number, way.to, kind, data)
@@ -62,7 +62,7 @@ class Wires:
             elif edge.model.bandwidth is None:
                 self._put(way, data, now)
             else:
-                self._queue(way, data, lane == "events")
+                self._queue(way, data, effect.lane == "events")
 
     def _put(self, way: Direction, data: bytes, now: float) -> None:
         times = way.arrivals(now, self._random)

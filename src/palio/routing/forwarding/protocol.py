@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from palio.events import Event
 from palio.filters.filter import Filter
@@ -21,16 +23,13 @@ from palio.routing.messages import Key, Publish
 _UNREAD: Any = object()
 
 
-class Arrival:
+class Arrival(Struct, gc=False, eq=False):
     """An event that came by an interface; its content and its header are read when somebody asks, once."""
 
-    __slots__ = ("_event", "_header", "interface", "message")
-
-    def __init__(self, interface: int, message: Publish) -> None:
-        self.interface = interface
-        self.message = message
-        self._event: Event = _UNREAD
-        self._header: Header | None = _UNREAD
+    interface: int
+    message: Publish
+    _event: Event = _UNREAD
+    _header: Header | None = _UNREAD
 
     @property
     def event(self) -> Event:
@@ -47,7 +46,7 @@ class Arrival:
         return self._header
 
 
-class Route(NamedTuple):
+class Route(Struct, frozen=True, gc=False):
     """Where an event goes: each outgoing header with the links it is for, never the one by which the event came.
 
     `local` are the keys of interface LOCAL that match, where the forwarding happens to know them all; otherwise None.

@@ -1,0 +1,127 @@
+"""A tree of conditions as a function of an event: whoever asks one filter about many events has it read but once.
+
+A condition on one attribute becomes a table from the types of values to functions, and numbers, texts and bytes are
+compared as they are: for these Python's order is that of their kind. An event with several values for an attribute is
+not for such a function to answer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from palio.filters.intervals import Intervals
+from palio.filters.kinds import KIND_OF_TYPE, LAST_FLOAT, MISSING, Kind, cut_after, float_at, position_of
+from palio.filters.tree import And, Leaf, Node, Or, Residual
+from palio.filters.values import ValueSet
+
+Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
+_Member: TypeAlias = Callable[[Any], bool]
+_AS_IT_IS: Final = frozenset((Kind.INTEGER, Kind.STRING, Kind.BYTES))  # kinds whose values are their own positions
+
+
+class SeveralValues(Exception):
+    """Some attribute has several values, and one of them is to be chosen."""
+
+
+def compile_tree(node: Node) -> Test:
+    """Whether a tree holds, as a function of attributes; `SeveralValues` is raised where it depends on a choice."""
+    match node:
+        case Leaf(attribute, values):
+            return _leaf(attribute, {kind: _member(values, kind) for kind in KIND_OF_TYPE} | {tuple: _choose})
+        case And(children):
+            return _every(tuple(map(compile_tree, children)))
+        case Or(children):
+            return _some(tuple(map(compile_tree, children)))
+        case Residual():
+            return _residual(node)
+
+
+def _leaf(attribute: str, members: Mapping[type, _Member]) -> Test:
+    def leaf(event: Mapping[str, Any]) -> bool:
+        value = event.get(attribute, MISSING)
+        return members[value.__class__](value)
+
+    return leaf
+
+
+def _every(tests: tuple[Test, ...]) -> Test:
+    def every(event: Mapping[str, Any]) -> bool:
+        for test in tests:
+            if not test(event):
+                return False
+        return True
+
+    return tests[0] if len(tests) == 1 else every
+
+
+def _some(tests: tuple[Test, ...]) -> Test:
+    def some(event: Mapping[str, Any]) -> bool:
+        for test in tests:
+            if test(event):
+                return True
+        return False
+
+    return tests[0] if len(tests) == 1 else some
+
+
+def _residual(node: Residual) -> Test:
+    def residual(event: Mapping[str, Any]) -> bool:
+        if tuple in map(type, event.values()):
+            raise SeveralValues
+        return node.holds(event, {})
+
+    return residual
+
+
+def _choose(values: Any) -> bool:
+    raise SeveralValues
+
+
+def _member(values: ValueSet, type_: type) -> _Member:
+    """Whether a value of a type is in a set."""
+    kind = KIND_OF_TYPE[type_]
+    own, tests = values.parts[kind], values.tests
+    if tests:
+        return values.contains
+    if not own.cuts:
+        return _always if own.inside else _never
+    if kind in _AS_IT_IS:
+        return _points(kind, own) or _between(own)
+    if kind is Kind.FLOAT:
+        return _floats(own)
+    return lambda value: own.contains(position_of(kind, value))
+
+
+def _always(value: Any) -> bool:
+    return True
+
+
+def _never(value: Any) -> bool:
+    return False
+
+
+def _points(kind: Kind, own: Intervals) -> _Member | None:
+    """Whether a value is one of some; None where the set is not of such."""
+    ends = own.cuts
+    if own.inside or len(ends) % 2 or any(cut_after(kind, ends[at]) != ends[at + 1] for at in range(0, len(ends), 2)):
+        return None
+    return frozenset(ends[::2]).__contains__
+
+
+def _between(own: Intervals) -> _Member:
+    cuts, inside = own.cuts, own.inside
+    if len(cuts) == 1:
+        return cuts[0].__gt__ if inside else cuts[0].__le__  # type: ignore[no-any-return]
+    return lambda value: bool(bisect_right(cuts, value) & 1) is not inside
+
+
+def _floats(own: Intervals) -> _Member:
+    """As floats are ordered, but for NaN, which is the last of all."""
+    ordered = Intervals(own.inside, tuple(float_at(cut) for cut in own.cuts if cut < LAST_FLOAT))
+    is_nan_inside = own.contains(LAST_FLOAT)
+    within = _between(ordered) if ordered.cuts else (_always if ordered.inside else _never)
+    if is_nan_inside == within(float("nan")):
+        return within  # to which it answers rightly by itself
+    return lambda value: within(value) if value == value else is_nan_inside
