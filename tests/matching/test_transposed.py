@@ -137,7 +137,7 @@ class TestTransposed:
         rows: list[dict[str, Any]] = [{"m": 1, "d": Decimal(1), "o": 2**64}, {"m": 1.0}, {"m": True, "b": 1}]
         made = Transposed(rows, {"m", "d", "o"})
         assert [made.column(name) for name in ("m", "d", "o")] == [None, None, None]
-        assert list(made.names) == ["m", "d", "o"]
+        assert list(made.names) == ["d", "m", "o"]
         assert list(made.values("m")) == [(0, 1), (1, 1.0), (2, True)]
 
     def test_thousands_of_attributes_take_no_column_each(self) -> None:

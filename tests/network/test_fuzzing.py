@@ -24,6 +24,7 @@ from palio.routing.frames import Grant, Hello, Packet
 from palio.routing.messages import EventId, Publish, Subscribe
 from tests.network.running import broker, url
 
+OFTEN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 KEY = bytes(16)
 WANTED = Filter.parse("x > 1")
 FROM_CLIENTS = [
@@ -107,7 +108,7 @@ def framed(*frames: bytes) -> bytes:
 
 
 @given(st.binary(max_size=200))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@OFTEN
 def test_bytes_at_random_end_a_connection_and_nothing_else(place: tuple[asyncio.Runner, Server], data: bytes) -> None:
     runner, server = place
     runner.run(said(server, data))
@@ -115,7 +116,7 @@ def test_bytes_at_random_end_a_connection_and_nothing_else(place: tuple[asyncio.
 
 
 @given(FRAMES, st.sampled_from(["client", "broker"]))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@OFTEN
 def test_frames_that_are_almost_right_harm_nobody(
     place: tuple[asyncio.Runner, Server], frames: list[bytes], who: str
 ) -> None:

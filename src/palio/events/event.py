@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 from palio.errors import EventError
 from palio.events.flatten import flatten, unflatten
@@ -66,9 +66,9 @@ class Event:
         source: str | None = None,
         time: datetime | None = None,
         limits: Limits = DEFAULT_LIMITS,
-    ) -> Event:
+    ) -> Self:
         """An event from a mapping, nested or flat; about 2 µs for ten scalars."""
-        event: Event = _new(cls)
+        event: Self = _new(cls)
         event._attributes = flatten(content, limits)
         if id is None and source is None and time is None:
             event._id = event._source = event._time = None

@@ -138,7 +138,7 @@ class Handing:
         found: dict[Outlet, list[int]] = {}
         if len(self._all) == 1:
             [only] = self._all
-            if isinstance(only, Outlet) and (known := [only.numbers[name] for name in names if name in only.numbers]):
+            if isinstance(only, Outlet) and (known := only.numbers_of(names)):
                 found[only] = known
         else:
             for name in names:

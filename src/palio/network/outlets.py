@@ -10,7 +10,7 @@ dropped. Every drop is counted.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from palio.network.protocol import Overflow
@@ -67,6 +67,13 @@ class Outlet:
                     waiting.append(Waiting(event, subscriptions))
                 else:
                     self.dropped += 1
+
+    def numbers_of(self, names: Iterable[str]) -> list[int]:
+        """The numbers of subscriptions; those that are gone have none."""
+        try:
+            return list(map(self.numbers.__getitem__, names))
+        except KeyError:
+            return [self.numbers[name] for name in names if name in self.numbers]
 
     def pass_by(self) -> None:
         """An event leaves that need not wait."""

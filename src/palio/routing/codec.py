@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
@@ -31,6 +31,15 @@ _REMEMBERED_FILTERS: Final = 65_536
 _SHORT_FILTER: Final = 1024
 _REMEMBERED_LONG_FILTERS: Final = 64
 _DECIMAL, _DATE = 1, 2
+_UNREADABLE: Final = (
+    msgspec.DecodeError,
+    RecursionError,
+    UnicodeError,
+    OverflowError,
+    InvalidOperation,
+    ValueError,
+)
+_Event = TypeVar("_Event", bound=Event)
 _WRITTEN_AS_IT_IS: Final = frozenset((str, int, float, bool, type(None), bytes, datetime))
 
 # What traffic is counted by: the kinds of messages by their tags.
@@ -47,30 +56,6 @@ def encode(message: Message | Frame | ClientRequest | Answer) -> bytes:
     return _encoder.encode(message)
 
 
-def decode(data: bytes) -> Message | Frame:
-    """What a neighbour said, or its session; `WireError` for bytes that are neither."""
-    message: Message | Frame = _read(_messages, data)
-    return message
-
-
-def decode_message(data: bytes) -> Message:
-    """What a neighbour's broker said, and nothing of its session."""
-    message: Message = _read(_bare_messages, data)
-    return message
-
-
-def decode_request(data: bytes) -> ClientRequest:
-    """What a client asked for."""
-    request: ClientRequest = _read(_requests, data)
-    return request
-
-
-def decode_answer(data: bytes) -> Answer:
-    """What a broker answered its client."""
-    answer: Answer = _read(_answers, data)
-    return answer
-
-
 def encode_any(message: Struct | tuple[int, ...]) -> bytes:
     """Anything that is said in this form elsewhere, as bytes."""
     return _encoder.encode(message)
@@ -78,8 +63,24 @@ def encode_any(message: Struct | tuple[int, ...]) -> bytes:
 
 def reader(kinds: Any) -> Callable[[bytes], Any]:
     """A function that reads one of some kinds of messages, whoever says them; it raises `WireError` for others."""
-    decoder = msgspec.msgpack.Decoder(kinds, dec_hook=_filter)
-    return lambda data: _read(decoder, data)
+    decode = msgspec.msgpack.Decoder(kinds, dec_hook=_filter, ext_hook=_extension).decode
+
+    def read(data: bytes) -> Any:
+        if len(data) > LONGEST_FRAME:
+            raise WireError(f"{len(data):,} bytes are more than one message may have")
+        try:
+            return decode(data)
+        except (
+            msgspec.DecodeError,
+            RecursionError,
+            UnicodeError,
+            OverflowError,
+            InvalidOperation,
+            ValueError,
+        ) as error:
+            raise WireError(str(error) or type(error).__name__) from None
+
+    return read
 
 
 def kind_of(data: bytes) -> int:
@@ -94,27 +95,21 @@ def encode_event(event: Event) -> bytes:
 
 def decode_event(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Event:
     """An event from its body; `WireError` or `EventError` for bytes that are none."""
-    id, source, time, content = _read(_bodies, body)
-    return Event.from_dict(content, id=id, source=source, time=time, limits=limits)
+    return decode_event_as(Event, body, limits)
 
 
-def _read(decoder: msgspec.msgpack.Decoder[Any], data: bytes) -> Any:
-    if len(data) > LONGEST_FRAME:
-        raise WireError(f"{len(data):,} bytes are more than one message may have")
-    try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, RecursionError, UnicodeError, OverflowError, InvalidOperation, ValueError) as error:
-        raise WireError(str(error) or type(error).__name__) from None
+def decode_event_as(kind: type[_Event], body: bytes, limits: Limits = DEFAULT_LIMITS) -> _Event:
+    """The same as an event of some class."""
+    id, source, time, content = _read_body(body)
+    return kind.from_dict(content, id=id, source=source, time=time, limits=limits)
 
 
 def _content(event: Event) -> Any:
     """What an event says as it is written: most have no objects, arrays, decimals or dates, and stay as they are."""
     attributes = event.attributes
-    if type(attributes) is dict:
-        for name, value in attributes.items():
-            if type(value) not in _WRITTEN_AS_IT_IS or "." in name or "`" in name:
-                break
-        else:
+    if type(attributes) is dict and _WRITTEN_AS_IT_IS.issuperset(map(type, attributes.values())):
+        names = "".join(attributes)
+        if "." not in names and "`" not in names:
             return attributes
     return _portable(event.to_dict())
 
@@ -174,8 +169,9 @@ def _long(zone: str, text: str) -> Filter | PalioError:
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
-_messages: Final = msgspec.msgpack.Decoder(Message | Frame, dec_hook=_filter)
-_bare_messages: Final = msgspec.msgpack.Decoder(Message, dec_hook=_filter)
-_requests: Final = msgspec.msgpack.Decoder(ClientRequest, dec_hook=_filter)
-_answers: Final = msgspec.msgpack.Decoder(Answer)
-_bodies: Final = msgspec.msgpack.Decoder(tuple[str, str | None, datetime | None, dict[str, Any]], ext_hook=_extension)
+_read_body: Final = reader(tuple[str, str | None, datetime | None, dict[str, Any]])
+# What a neighbour said, or its session; what its broker said; what a client asked for; what a broker answered it.
+decode: Final[Callable[[bytes], Message | Frame]] = reader(Message | Frame)
+decode_message: Final[Callable[[bytes], Message]] = reader(Message)
+decode_request: Final[Callable[[bytes], ClientRequest]] = reader(ClientRequest)
+decode_answer: Final[Callable[[bytes], Answer]] = reader(Answer)

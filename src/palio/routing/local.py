@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 from itertools import chain
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Final, NamedTuple
 
 from palio.filters.filter import Filter
 from palio.routing.effects import Client, Recipient
 from palio.routing.messages import Key
 from palio.routing.recurring import Recurring
+from palio.routing.several import Several
+
+_CLIENT: Final = itemgetter(0)  # of a recipient
+_NAMES: Final = itemgetter(1)
 
 
 class Owned(NamedTuple):
@@ -31,7 +36,7 @@ class LocalTable:
         self._of_subscriber = of_subscriber
         self._owned: dict[Client, dict[str, Owned]] = {}
         # Each with itself alone as a recipient: the same object each time, so that others can remember it as well.
-        self._owners: dict[Key, dict[tuple[Client, str], Recipient]] = {}
+        self._owners = Several[Key, Recipient]()
         self._recipients = Recurring[tuple[Key, ...], tuple[Recipient, ...]]()
 
     def get(self, client: Client, name: str) -> Owned | None:
@@ -41,10 +46,8 @@ class LocalTable:
         """Keep a filter under a name that is not there yet; its key, where nobody had that before."""
         key = self._key(client, name, filter)
         self._owned.setdefault(client, {})[name] = Owned(key, filter)
-        owners = self._owners.setdefault(key, {})
-        owners[client, name] = Recipient(client, (name,))
         self._recipients.clear()
-        return key if len(owners) == 1 else None
+        return key if self._owners.add(key, Recipient(client, (name,))) == 1 else None
 
     def remove(self, client: Client, name: str) -> Key | None:
         """Forget a name that is there; its key, where nobody has that any more."""
@@ -53,12 +56,7 @@ class LocalTable:
         key = names.pop(name).key
         if not names:
             del self._owned[client]
-        owners = self._owners[key]
-        del owners[client, name]
-        if owners:
-            return None
-        del self._owners[key]
-        return key
+        return None if self._owners.remove(key, Recipient(client, (name,))) else key
 
     def clients(self) -> list[Client]:
         return list(self._owned)
@@ -74,7 +72,7 @@ class LocalTable:
         return {owned.key: owned.filter for names in self._owned.values() for owned in names.values()}
 
     def owners(self, key: Key) -> Iterable[tuple[Client, str]]:
-        return self._owners.get(key, ())
+        return [(client, name) for client, (name,) in self._owners.at(key)]
 
     def recipients(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
         """The clients behind some keys, each once, with all names that are meant."""
@@ -82,13 +80,13 @@ class LocalTable:
         return self._recipients.put(keys, self._find(keys)) if known is None else known
 
     def _find(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
-        alone = list(chain.from_iterable([self._owners[key].values() for key in keys if key in self._owners]))
-        clients = {client for client, _ in alone}
+        alone = self._owners.all_at(keys)
+        clients = set(map(_CLIENT, alone))
         if len(clients) == len(alone):
             return tuple(sorted(alone))
         if len(clients) == 1:
             [only] = clients
-            return (Recipient(only, tuple(sorted([name for _, (name,) in alone]))),)
+            return (Recipient(only, tuple(sorted(chain.from_iterable(map(_NAMES, alone))))),)
         together: dict[Client, list[Recipient]] = {}
         for each in alone:
             together.setdefault(each.client, []).append(each)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import chain
 from typing import Final, NamedTuple
 
 from palio.events import Event
@@ -13,6 +12,7 @@ from palio.routing.effects import Job
 from palio.routing.forwarding.numbered import NumberedFilters
 from palio.routing.messages import LOCAL, Key
 from palio.routing.recurring import Remembered
+from palio.routing.several import Several
 
 
 class Wanted(NamedTuple):
@@ -32,7 +32,7 @@ class Wants:
         self._filters = NumberedFilters()
         self._number_of: dict[bytes, int] = {}  # by the digest of the filter
         # Who asked, by the number of the filter: the keys of local clients, and of each link.
-        self._local: dict[int, dict[Key, None]] = {}
+        self._local = Several[int, Key]()
         self._links: dict[int, dict[int, dict[Key, None]]] = {}
         self._digests: dict[int, dict[Key, bytes]] = {}
         # The same for the filters that events match together, where some did: few such sets occur, and often.
@@ -46,7 +46,7 @@ class Wants:
             number = self._number_of[digest] = self._filters.add(wanted)
         self._known.clear()
         if interface == LOCAL:
-            self._local.setdefault(number, {})[key] = None
+            self._local.add(number, key)
         else:
             self._links.setdefault(number, {}).setdefault(interface, {})[key] = None
 
@@ -55,10 +55,13 @@ class Wants:
         number = self._number_of[digest]
         self._known.clear()
         if interface == LOCAL:
-            _remove(self._local, number, key)
+            self._local.remove(number, key)
         else:
-            _remove(self._links[number], interface, key)
-            if not self._links[number]:
+            keys_of = self._links[number]
+            del keys_of[interface][key]
+            if not keys_of[interface]:
+                del keys_of[interface]
+            if not keys_of:
                 del self._links[number]
         if number not in self._local and number not in self._links:
             del self._number_of[digest]
@@ -81,12 +84,5 @@ class Wants:
         """Who has any of some filters."""
         matched = array("i", written)
         links = {link for number in matched if number in self._links for link in self._links[number]}
-        local = tuple(chain.from_iterable([self._local[number] for number in matched if number in self._local]))
-        return self._known.put(written, Wanted(tuple(sorted(links)), local), len(matched))
-
-
-def _remove(keys_of: dict[int, dict[Key, None]], at: int, key: Key) -> None:
-    """Take a key out, and its place where it was the last there."""
-    del keys_of[at][key]
-    if not keys_of[at]:
-        del keys_of[at]
+        wanted = Wanted(tuple(sorted(links)), tuple(self._local.all_at(matched)))
+        return self._known.put(written, wanted, len(matched))

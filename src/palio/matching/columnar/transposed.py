@@ -20,11 +20,14 @@ import pyarrow as pa
 
 from palio.events.groups import Grouped
 from palio.events.values import Scalar
+from palio.filters.kinds import MISSING, Missing
 from palio.filters.tree import Attributes
 
 MOST_COLUMNS: Final = 512
 MOST_CHOICES: Final = 32
 """Choices of elements for which an event is laid out as so many events."""
+_FEW_ASKED: Final = 16  # attributes that are looked for in each event; for more, all that an event has is gone through
+_NO_SCALAR: Final = frozenset((tuple, type(None), Missing))
 _TYPES: Final[dict[type, pa.DataType]] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -48,10 +51,35 @@ class Transposed:
         self.rows_of_arrays: list[int] = []
         self.searched: list[tuple[int, tuple[Scalar, ...]]] = []
         """Values that are searched beside those of attributes, with their rows."""
-        self._rows: dict[str, list[int]] = {}
+        self._rows: dict[str, Sequence[int]] = {}
         self._values: dict[str, list[Any]] = {}
         self._nulls: dict[str, list[int]] = {}
         self._columns: dict[str, pa.Array | None] = {}
+        if searched or len(asked) > _FEW_ASKED:
+            self._read(events, asked, searched)
+        else:
+            self._look_up(events, asked)
+
+    def _look_up(self, events: Sequence[Attributes], asked: Collection[str]) -> None:
+        """Look for some attributes in each event."""
+        for name in sorted(asked):
+            values = [attributes.get(name, MISSING) for attributes in events]
+            kinds = set(map(type, values))
+            if kinds.isdisjoint(_NO_SCALAR):
+                self._values[name], self._rows[name] = values, range(self.count)
+                continue
+            if tuple in kinds:
+                several = [(row, value) for row, value in enumerate(values) if type(value) is tuple]
+                self.searched += several
+                self.rows_of_arrays += [row for row, _ in several]
+            if type(None) in kinds:
+                self._nulls[name] = [row for row, value in enumerate(values) if value is None]
+            if kinds != {Missing}:
+                rows = self._rows[name] = [row for row, value in enumerate(values) if type(value) not in _NO_SCALAR]
+                self._values[name] = [values[row] for row in rows]
+
+    def _read(self, events: Sequence[Attributes], asked: Collection[str], searched: bool) -> None:
+        """Go through all attributes of each event."""
         takers: dict[str, tuple[Callable[[Any], None], Callable[[int], None]]] = {}
         for row, attributes in enumerate(events):
             for name, value in attributes.items():
@@ -60,7 +88,8 @@ class Transposed:
                     if not searched and name not in asked:
                         continue
                     values = self._values[name] = []
-                    rows = self._rows[name] = []
+                    rows: list[int] = []
+                    self._rows[name] = rows
                     taker = takers[name] = values.append, rows.append
                 if value.__class__ is tuple:
                     self.searched.append((row, value))
@@ -90,7 +119,7 @@ class Transposed:
         yield from ((row, None) for row in self._nulls.get(name, ()))
 
 
-def _column(values: list[Any], rows: list[int], count: int) -> pa.Array | None:
+def _column(values: list[Any], rows: Sequence[int], count: int) -> pa.Array | None:
     kinds = set(map(type, values))
     if not kinds:
         return pa.nulls(count)

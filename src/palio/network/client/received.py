@@ -33,14 +33,13 @@ def read_received(
     acknowledge: Callable[[int], Awaitable[None]] = nothing_to_tell,
 ) -> ReceivedEvent:
     """An event from its body, or from what another subscription has read already."""
-    event = codec.decode_event(sent) if isinstance(sent, bytes) else sent
-    received: ReceivedEvent = _new(ReceivedEvent)
-    received._attributes = event._attributes
-    received._id, received._source, received._time = event._id, event._source, event._time
+    if isinstance(sent, bytes):
+        received = codec.decode_event_as(ReceivedEvent, sent)
+    else:
+        received = ReceivedEvent.__new__(ReceivedEvent)
+        received._attributes = sent._attributes
+        received._id, received._source, received._time = sent._id, sent._source, sent._time
     received.subscriptions = subscriptions
     received.number = number
     received._acknowledge = acknowledge
     return received
-
-
-_new = object.__new__

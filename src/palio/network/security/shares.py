@@ -21,14 +21,10 @@ class Shares:
         self.subscriptions = Places(
             "subscriptions", _ALL_SUBSCRIPTIONS, limits.subscriptions_per_principal, "subscriptions"
         )
+        self.has_rate = limits.events_per_second != inf  # whether publishing is bounded at all
         self._limits = limits
         self._now = now
         self._rates: dict[str, Rate] = {}
-
-    @property
-    def has_rate(self) -> bool:
-        """Whether publishing is bounded at all."""
-        return self._limits.events_per_second != inf
 
     def left(self, who: str) -> float:
         """How many events somebody may publish at once."""
