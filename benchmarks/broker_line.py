@@ -2,7 +2,7 @@
 
 Events of 740 bytes go in at the first and come out at the third; their age is taken by one clock, from the moment at
 which each was due, so that a sender that falls behind shows. First at a given rate, then as fast as they go, then at
-half of that.
+half of that. Then at the same two rates over three processes that only pass bytes on: what the machine itself adds.
 
     python benchmarks/broker.py line --rate 1000 --seconds 10
 """
@@ -12,11 +12,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from selectors import SelectSelector
 
 from broker_processes import Served, cpu_of, own_cpu, served
+from broker_relays import connected
 
 import palio
 from palio.network.client.broker import Broker
@@ -25,6 +29,7 @@ from palio.routing import codec
 
 BYTES = 740
 WINDOW = 1_000  # events under way while the maximum is measured
+TICK = 0.0005  # seconds for which a sender sleeps at least: to wake costs what a broker takes for an event
 PATIENCE = 10  # seconds that the last of some events may be late
 
 
@@ -65,7 +70,35 @@ async def main_async(rate: int, seconds: float) -> list[Measured]:
                 most = await fastest(publisher, events, brokers, seconds)
                 found.append(most)
                 found.append(await paced(publisher, events, brokers, int(most.rate / 2), seconds, "half of that"))
-    return found
+    rates = int(found[0].rate), int(found[2].rate)
+    return [*found, *[await relayed(rate, seconds, f"relays, {rate:,} a second") for rate in rates]]
+
+
+async def relayed(rate: int, seconds: float, what: str) -> Measured:
+    """The same events by the same clock, over processes that do nothing with them."""
+    count = int(rate * seconds)
+    found: list[float] = []
+    with ExitStack() as stack:
+        send = await connected(3, BYTES, lambda due: found.append(time.perf_counter() - due), stack)
+        client_cpu = own_cpu()
+        began = time.perf_counter()
+        await by_the_clock(rate, count, began, send)
+        async with asyncio.timeout(PATIENCE):
+            while len(found) < count:
+                await asyncio.sleep(0.01)
+        took = time.perf_counter() - began
+    return measured(what, found, took, math.nan, own_cpu() - client_cpu)
+
+
+async def by_the_clock(rate: int, count: int, began: float, send: Callable[[float], object]) -> None:
+    """Send events, each when it is due."""
+    for number in range(count):
+        due = began + number / rate
+        while (wait := due - time.perf_counter()) > 0:
+            await asyncio.sleep(max(wait, TICK))
+        sent = send(due)
+        if isinstance(sent, Awaitable):
+            await sent
 
 
 async def paced(
@@ -76,11 +109,7 @@ async def paced(
     listening = asyncio.create_task(ages(events, count, seconds))
     broker_cpu, client_cpu = cpu_of(brokers), own_cpu()
     began = time.perf_counter()
-    for number in range(count):
-        due = began + number / rate
-        while (wait := due - time.perf_counter()) > 0:
-            await asyncio.sleep(wait)
-        await publisher.publish(event(due))
+    await by_the_clock(rate, count, began, lambda due: publisher.publish(event(due)))
     found = await listening
     took = time.perf_counter() - began
     return measured(what, found, took, cpu_of(brokers) - broker_cpu, own_cpu() - client_cpu)
@@ -137,8 +166,10 @@ def main(arguments: list[str]) -> int:
     if given.json:
         print(json.dumps([asdict(each) for each in found]))
         return 0
-    print(f"{'':20} {'events/s':>9} {'p50 ms':>8} {'p99 ms':>8} {'p99.9':>8} {'worst':>8}  CPU s of brokers, clients")
+    print(f"{'':28} {'events/s':>9} {'p50 ms':>8} {'p99 ms':>8} {'p99.9':>8} {'worst':>8}  CPU s of brokers, clients")
     for each in found:
         numbers = f"{each.rate:9,.0f} {each.p50:8.3f} {each.p99:8.3f} {each.p999:8.3f} {each.worst:8.1f}"
-        print(f"{each.what:20} {numbers}  {each.broker_cpu:.2f}, {each.client_cpu:.2f}")
+        print(f"{each.what:28} {numbers}  {each.broker_cpu:.2f}, {each.client_cpu:.2f}")
+    _, _, half, _, bare = found
+    print(f"at half of the maximum p99 is {half.p99 / bare.p99:.1f} times that of relays that look at nothing")
     return 0

@@ -19,6 +19,17 @@ def test_within_the_window_it_agrees_with_a_set(came: list[EventId]) -> None:
         known.add(each)
 
 
+@given(st.lists(st.tuples(st.integers(-4_000, 4_000), st.integers(1, 3_000)), max_size=8))
+def test_runs_of_numbers_are_known_as_well(runs: list[tuple[int, int]]) -> None:
+    seen, known, highest = Seen(), set[int](), -10_000
+    for first, length in runs:
+        for number in (*range(first, first + length), first, first + length // 2):
+            is_known = number in known and highest - number < 8_192
+            assert seen.add(EventId(1, 1, number)) is not is_known
+            known.add(number)
+            highest = max(highest, number)
+
+
 def test_what_lies_far_back_counts_as_new_and_does_not_disturb() -> None:
     seen = Seen()
     assert seen.add(EventId(1, 1, 5))
