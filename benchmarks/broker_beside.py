@@ -52,6 +52,9 @@ def main(arguments: list[str]) -> int:
         print(json.dumps([spoken(row) for row in rows]))
     else:
         Console(width=max(140, Console().width)).print(table_of(rows))
+        for row in rows:
+            if row.note:
+                print(f"{row.system}, {row.subscriptions:,} subscriptions: {row.note}")
     return 0
 
 
@@ -82,14 +85,13 @@ def table_of(rows: list[Row]) -> Table:
     ):
         table.add_column(name, justify="left" if name == "system" else "right")
     table.add_column("CPU: broker", justify="right")
-    table.add_column("")
     for place, row in enumerate(rows):
         own = [each for each in rows if each.system == "palio" and each.subscriptions == row.subscriptions]
         ratio = row.delivered_per_cpu_second / (own[0].delivered_per_cpu_second or math.nan) if own else math.nan
         figures = (row.events_per_second, row.delivered_per_cpu_second, ratio, row.p50, row.p99, row.p999)
         is_last = place + 1 == len(rows) or rows[place + 1].subscriptions != row.subscriptions
         share = "" if math.isnan(row.broker_cpu_share) else f"{row.broker_cpu_share:.0%}"
-        table.add_row(row.system, f"{row.subscriptions:,}", *map(short, figures), share, row.note, end_section=is_last)
+        table.add_row(row.system, f"{row.subscriptions:,}", *map(short, figures), share, end_section=is_last)
     return table
 
 
