@@ -6,8 +6,6 @@ import asyncio
 
 import palio
 from palio.network.client.broker import Broker
-from palio.network.security.principals import unrestricted
-from palio.routing.stamps import stamps_of
 from tests.network.running import line, run, until, url
 
 EVENTS = 2_000  # more than a client takes unread, and what brokers keep
@@ -89,26 +87,5 @@ def test_brokers_that_block_and_saturate_each_other_go_on() -> None:
             said = [[{"side": side, "x": x} for x in range(EVENTS)] for side in ("l", "r")]
             await asyncio.gather(left.publish_all(said[0], confirm=True), right.publish_all(said[1], confirm=True))
             assert await asyncio.gather(*reading) == [list(range(EVENTS))] * 2
-
-    run(test)
-
-
-def test_events_that_are_kept_are_stamped_at_every_link() -> None:
-    async def test() -> None:
-        async with line(3, stamps=True) as (first, middle, last), palio.connect(url(first)) as publisher:
-            session = last.open_session(unrestricted("desk"))
-            await session.subscribe("all", palio.Filter.everything, confirm="network")
-            await session.subscribe("kept", palio.Filter.everything, durable=True, confirm="network")
-            await publisher.publish({"x": 1}, confirm=True)
-            await until(lambda: first.host.node.broker.keeping.unfinished == 0)
-            seen = await session.next_batch()
-            while len(seen) < 2:
-                seen += await session.next_batch()
-            for each in seen:
-                stamps = stamps_of(each.event)
-                assert [each.broker for each in stamps] == [first.node, middle.node]
-                times = [time for each in stamps for time in (each.written, each.read)]
-                assert times == sorted(times)  # brokers of one machine have one clock
-            last.left(session)
 
     run(test)

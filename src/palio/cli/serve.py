@@ -48,6 +48,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--keys", nargs=2, multiple=True, metavar="UDP TLS",
               help="Keys for palio+udp://… are had at palio+tls://….  [default: the same host and port]")  # fmt: skip
+@click.option("--stamps", is_flag=True, help="Tell subscribers when events passed which links.")
 @click.option("--insecure", is_flag=True, help="Listen to strangers without TLS and tokens.")
 @click.option("--json", "as_json", is_flag=True, help="Log as JSON, on a line each, and say where it listens as JSON.")
 def serve(config: Path | None, as_json: bool, **given: Any) -> None:
@@ -88,7 +89,7 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
         for name in ("listen", "connect", "public", "propagation", "forwarding", "token")
         if given[name]
     }
-    changes |= {name: True for name in ("advertisements", "insecure") if given[name]}
+    changes |= {name: True for name in ("advertisements", "stamps", "insecure") if given[name]}
     if given["relaxed"]:
         changes["safety"] = "relaxed"
     if given["options"]:

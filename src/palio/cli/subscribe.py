@@ -10,8 +10,8 @@ import click
 from palio.cli import terminal
 from palio.cli.connecting import Place, broker_options, run
 from palio.cli.language import language_option
-from palio.events import Event
 from palio.filters.filter import Filter
+from palio.network.client.received import ReceivedEvent
 
 
 @click.command()
@@ -35,7 +35,8 @@ def subscribe(
 ) -> None:
     """Print events that match a condition as they come, each as JSON on a line, until Ctrl-C.
 
-    With --json each line has the event's id, source and time beside its data. An event of a --durable subscription is
+    With --json each line has the event's id, source and time beside its data, and where brokers serve with --stamps
+    when it passed which links. An event of a --durable subscription is
     printed before the broker may forget it.
 
     \b
@@ -70,10 +71,12 @@ def subscribe(
     run(doing())
 
 
-def _envelope(event: Event) -> dict[str, Any]:
+def _envelope(event: ReceivedEvent) -> dict[str, Any]:
     envelope: dict[str, Any] = {"id": event.id}
     if event.source is not None:
         envelope["source"] = event.source
     if event.time is not None:
         envelope["time"] = event.time.isoformat()
+    if event.stamps:
+        envelope["stamps"] = [stamp._asdict() for stamp in event.stamps]
     return {**envelope, "data": terminal.as_json(event)}

@@ -325,7 +325,7 @@ class BinaryClient:
         channel = self._channel
         if channel.is_full or channel.is_closing:
             return False
-        channel.send(protocol.encode(Matched(subscriptions, event.body)))
+        channel.send(protocol.encode(Matched(subscriptions, event.body, event.stamps)))
         return True
 
     def _pump(self) -> None:
@@ -338,9 +338,9 @@ class BinaryClient:
                 is_durable = not subscriptions
                 channel.send(
                     encode(
-                        Delivery(name, event.body, number)
+                        Delivery(name, event.body, number, event.stamps)
                         if is_durable
-                        else Matched(protocol.numbers(subscriptions), event.body)
+                        else Matched(protocol.numbers(subscriptions), event.body, event.stamps)
                     )
                 )
             if len(batch) < _AT_ONCE:

@@ -216,6 +216,7 @@ class Delivery(Struct, frozen=True, array_like=True, tag=100):
     name: str
     body: bytes
     number: int
+    stamps: bytes = b""  # when it passed links, where brokers say so (`routing.stamps`)
 
 
 class Matched(Struct, frozen=True, array_like=True, tag=107):
@@ -224,6 +225,7 @@ class Matched(Struct, frozen=True, array_like=True, tag=107):
 
     subscriptions: Raw
     body: bytes
+    stamps: bytes = b""
 
 
 class Done(Struct, frozen=True, array_like=True, tag=101):

@@ -44,6 +44,9 @@ def stamp_read(event: Publish, time: float) -> None:
 
 def stamps_of(event: Publish) -> tuple[Stamp, ...]:
     """The stamps of an event, in the order of its way; none where they cannot be read."""
-    if len(event.stamps) % _STAMP.size:
-        return ()
-    return tuple(map(Stamp._make, _STAMP.iter_unpack(event.stamps)))
+    return stamps_in(event.stamps)
+
+
+def stamps_in(written: bytes) -> tuple[Stamp, ...]:
+    """The same, as they are written on its envelope."""
+    return () if len(written) % _STAMP.size else tuple(map(Stamp._make, _STAMP.iter_unpack(written)))

@@ -301,7 +301,7 @@ class Broker:
         if stream is None:
             return
         if kind is Delivery:
-            stream.put(said.body, (said.name,), said.number)
+            stream.put(said.body, (said.name,), said.stamps, said.number)
         elif kind is Cancelled:
             stream.cancelled(said.name)
         elif kind is Elsewhere:

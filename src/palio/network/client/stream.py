@@ -33,7 +33,7 @@ class Stream:
         self.dropped = 0
         self._connection = broker.connection
         self._streams = broker.streams
-        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], int]] = deque()
+        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int]] = deque()
         self._taken = 0
         self._acknowledges: Callable[[int], Awaitable[None]] = nothing_to_tell
         self._listeners: list[asyncio.Future[None]] = []
@@ -53,12 +53,13 @@ class Stream:
             if not self._is_entered:
                 raise StopAsyncIteration
             await self._something()
-        sent, subscriptions, number = self._waiting.popleft()
+        sent, subscriptions, stamps, number = self._waiting.popleft()
         self._taken += 1
         if self._taken >= ROOM // 2:
             self._connection.say(protocol.encode(More(self.name, self._taken)))
             self._taken = 0
-        return read_received(sent, subscriptions, number, self._acknowledges if number else nothing_to_tell)
+        acknowledge = self._acknowledges if number else nothing_to_tell
+        return read_received(sent, subscriptions, stamps, number, acknowledge)
 
     async def _something(self) -> None:
         """Wait for an event or for the end; of several that wait, all look."""
@@ -74,8 +75,8 @@ class Stream:
 
     # What the connection does
 
-    def put(self, sent: bytes | Event, subscriptions: tuple[str, ...], number: int = 0) -> None:
-        self._waiting.append((sent, subscriptions, number))
+    def put(self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int = 0) -> None:
+        self._waiting.append((sent, subscriptions, stamps, number))
         if self._listeners:
             self._wake()
 

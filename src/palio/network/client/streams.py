@@ -66,11 +66,11 @@ class Streams:
             meant = self._read(written)
         if len(meant) == 1:
             [(stream, names)] = meant
-            stream.put(said.body, names)
+            stream.put(said.body, names, said.stamps)
             return
         event = decode_event(said.body)  # once for all
         for stream, names in meant:
-            stream.put(event, names)
+            stream.put(event, names, said.stamps)
 
     def _read(self, written: bytes) -> tuple[tuple[Stream, tuple[str, ...]], ...]:
         names: dict[Stream, list[str]] = {}
