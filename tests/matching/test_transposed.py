@@ -44,6 +44,7 @@ PATTERNS: list[dict[str, Any]] = [
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """However few the events are, columns are made of them."""
     monkeypatch.setattr(batches, "FEWEST_TRANSPOSED", 1)
+    monkeypatch.setattr(batches, "_EVENTS_FOR_A_COLUMN", 0)
 
 
 @pytest.fixture(params=["as usual", "few columns", "few choices"])

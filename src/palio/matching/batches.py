@@ -19,7 +19,8 @@ from palio.matching.live import LiveSubscriptions
 from palio.matching.single_events import SingleEvents
 
 _ROWS: Final = 8_192  # rows matched at a time: enough to share the work of a column, few enough to stay in cache
-FEWEST_TRANSPOSED: Final = 128  # events for which it is worth making columns of them
+FEWEST_TRANSPOSED: Final = 16  # events for which it may be worth making columns of them
+_EVENTS_FOR_A_COLUMN: Final = 2  # so many more for each column
 _FEW_OF_ALL: Final = 1_024  # so many ids for every match: making a dictionary of its own then costs a result nothing
 _ASKED: Final = 4_096  # candidates with residual conditions that are asked at a time
 RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
@@ -102,7 +103,7 @@ def match_piece(
         found = None
         if not isinstance(piece, list):
             found = segment.match_batch(piece, paths) or _match_columns(segment, piece, paths)
-        elif len(piece) >= FEWEST_TRANSPOSED:
+        elif transposed or _is_worth_columns(piece, segments):
             transposed = transposed or EventRows(events.all(), segments)
             found = transposed.match(segment, catalogue)
         row, number = match_events(segment, events.all(), catalogue) if found is None else found
@@ -119,6 +120,16 @@ def match_piece(
     number = np.concatenate(numbers) if numbers else np.empty(0, np.int32)
     order = np.argsort(row, kind="stable")
     return row[order], number[order]
+
+
+def _is_worth_columns(events: Sequence[Event], segments: Sequence[Segment]) -> bool:
+    """Whether there are so many events that making columns of what is asked about takes less time than it saves."""
+    if len(events) < FEWEST_TRANSPOSED:
+        return False
+    columns = len(events[0].attributes)
+    if not any(segment.reads_whole_event for segment in segments):
+        columns = min(columns, sum(len(segment.attributes) for segment in segments))
+    return len(events) >= FEWEST_TRANSPOSED + _EVENTS_FOR_A_COLUMN * columns
 
 
 def _match_columns(segment: Segment, batch: pa.RecordBatch, paths: bool) -> tuple[Ints, Numbers] | None:
