@@ -31,14 +31,7 @@ _REMEMBERED_FILTERS: Final = 65_536
 _SHORT_FILTER: Final = 1024
 _REMEMBERED_LONG_FILTERS: Final = 64
 _DECIMAL, _DATE = 1, 2
-_UNREADABLE: Final = (
-    msgspec.DecodeError,
-    RecursionError,
-    UnicodeError,
-    OverflowError,
-    InvalidOperation,
-    ValueError,
-)
+_UNREADABLE: Final = msgspec.DecodeError, RecursionError, UnicodeError, OverflowError, InvalidOperation, ValueError
 _Event = TypeVar("_Event", bound=Event)
 _WRITTEN_AS_IT_IS: Final = frozenset((str, int, float, bool, type(None), bytes, datetime))
 
@@ -70,14 +63,7 @@ def reader(kinds: Any) -> Callable[[bytes], Any]:
             raise WireError(f"{len(data):,} bytes are more than one message may have")
         try:
             return decode(data)
-        except (
-            msgspec.DecodeError,
-            RecursionError,
-            UnicodeError,
-            OverflowError,
-            InvalidOperation,
-            ValueError,
-        ) as error:
+        except _UNREADABLE as error:
             raise WireError(str(error) or type(error).__name__) from None
 
     return read
