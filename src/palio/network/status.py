@@ -44,6 +44,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "counts": dict(host.counts),
         "drops": dict(host.drops),
         "refusals": dict(server.refusals.counts),
+        "failed_handshakes": dict(server.handshakes.failures),
         "arrivals": dict(server.arrivals),
     }
 
