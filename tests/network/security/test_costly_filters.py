@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +74,17 @@ async def round_trip(server: Server, token: str = "") -> None:
         assert (await anext(events)).get("alive")
 
 
+@contextmanager
+def slow_reading(server: Server) -> Iterator[None]:
+    """What is read beside the loop takes until the end of this, however fast the machine is."""
+    end = threading.Event()
+    server.host.beside(end.wait)
+    try:
+        yield
+    finally:
+        end.set()
+
+
 def test_others_are_served_while_a_long_condition_is_read_and_its_own_requests_wait_in_order(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path)
     owner = tokens.add(unrestricted("owner"))
@@ -86,12 +100,13 @@ def test_others_are_served_while_a_long_condition_is_read_and_its_own_requests_w
             assert len(asked) > 9_000
             client = await Raw.to(server, protocol.encode(protocol.ClientHello(protocol.VERSION, "", desk)))
             assert type(await client.hear()) is protocol.Welcome
-            client.say(
-                asked, protocol.encode(protocol.Unsubscribe(2, "a")), protocol.encode(protocol.Unsubscribe(3, "a"))
-            )
-            answers = asyncio.create_task(collect(client, 2))
-            await round_trip(server, owner)
-            assert not answers.done()
+            with slow_reading(server):
+                client.say(
+                    asked, protocol.encode(protocol.Unsubscribe(2, "a")), protocol.encode(protocol.Unsubscribe(3, "a"))
+                )
+                answers = asyncio.create_task(collect(client, 2))
+                await round_trip(server, owner)
+                assert not answers.done()
             said = await answers
             failed = [each for each in said if type(each) is protocol.Failed]
             # Joined with the grant it is too many alternatives, so that there never was what was to end.
@@ -119,9 +134,10 @@ def test_others_are_served_while_a_neighbours_long_condition_is_read() -> None:
             handled = server.host.drops  # of a neighbour that is in no tree yet, each message is counted there
             long, late = (Subscribe(bytes([n]) * 16, Filter.parse(f"late = {n}")) for n in (1, 2))
             written = codec._encoder.encode(costly(30_000))
-            link.say(codec.encode(long).replace(codec._encoder.encode("late = 1"), written), codec.encode(late))
-            await round_trip(server)
-            assert handled["link not in use"] == 0  # nor was what came behind it, which keeps its place
+            with slow_reading(server):
+                link.say(codec.encode(long).replace(codec._encoder.encode("late = 1"), written), codec.encode(late))
+                await round_trip(server)
+                assert handled["link not in use"] == 0  # nor was what came behind it, which keeps its place
             await until(lambda: handled["link not in use"] == 2)
             link.close()
 
@@ -149,10 +165,11 @@ def test_others_are_served_while_long_conditions_of_http_are_read() -> None:
     async def test() -> None:
         async with serving() as (server, client), client_of(server) as other:
             await round_trip(server)
-            asked = asyncio.create_task(client.get("/events", params={"where": costly(7_000)}))
-            assert (await other.get("/health")).status_code == 200
-            await round_trip(server)
-            assert not asked.done()
+            with slow_reading(server):
+                asked = asyncio.create_task(client.get("/events", params={"where": costly(7_000)}))
+                assert (await other.get("/health")).status_code == 200
+                await round_trip(server)
+                assert not asked.done()
             assert (await asked).json()["limit"] == "filter_conjunctions"
 
     run(test)
