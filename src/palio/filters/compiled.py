@@ -31,7 +31,9 @@ def compile_tree(node: Node) -> Test:
         case Leaf(attribute, values):
             return _leaf(attribute, {kind: _member(values, kind) for kind in KIND_OF_TYPE} | {tuple: _choose})
         case And(children):
-            return _every(tuple(map(compile_tree, children)))
+            every = _every(tuple(map(compile_tree, children)))
+            # How many choices there would be is counted over all that an AND has alternatives for, whichever hold.
+            return _single_valued(every) if sum(isinstance(child, Or) for child in children) > 1 else every
         case Or(children):
             return _some(tuple(map(compile_tree, children)))
         case Residual():
@@ -66,13 +68,29 @@ def _some(tests: tuple[Test, ...]) -> Test:
     return tests[0] if len(tests) == 1 else some
 
 
+def _single_valued(every: Test) -> Test:
+    """Leave a yes to others where there are several values for anything: they say no where the choices are too many."""
+
+    def single_valued(event: Mapping[str, Any]) -> bool:
+        if not every(event):
+            return False
+        _refuse_several(event)
+        return True
+
+    return single_valued
+
+
 def _residual(node: Residual) -> Test:
     def residual(event: Mapping[str, Any]) -> bool:
-        if tuple in map(type, event.values()):
-            raise SeveralValues
+        _refuse_several(event)
         return node.holds(event, {})
 
     return residual
+
+
+def _refuse_several(event: Mapping[str, Any]) -> None:
+    if tuple in map(type, event.values()):
+        raise SeveralValues
 
 
 def _choose(values: Any) -> bool:
