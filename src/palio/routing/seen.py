@@ -1,8 +1,8 @@
 """Was this event here before? Of each broker that lets events in, in each of its lives, the last so many are known.
 
 They are numbered, and come almost in order: one bit for each of the last numbers says which came. That is a thousandth
-of what remembering their names would take, and stays where a processor finds it quickly. As long as each follows the one
-before it they are only counted, and the bits are made up for when one does not.
+of what remembering their names would take, and stays where a processor finds it quickly. As long as each follows the
+one before it they are only counted, and the bits are made up for when one does not.
 """
 
 from __future__ import annotations
