@@ -30,12 +30,30 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteSto
     store.open()
     for number in range(30):
         now[0] = START + 60 * number
-        content = {"symbol": "ACME" if number % 2 else "INIT", "price": number, "day": date(2026, 11, 15)}
-        body = codec.encode_event(Event.from_dict(content, id=f"e{number}"))
-        store.write([Logged(Publish(EventId(1, 1, number), body), "exchange"), Finished(EventId(1, 1, number))])
+        write(store, number)
     yield store
     now[0] = START + 3_600 + 630
     store.close()
+
+
+@pytest.fixture
+def oldest(store: SqliteStore) -> int:
+    """The oldest offset of a second log, in `short`, that has let go of some of its events."""
+    short = SqliteStore("short", Keeping(log_bytes=300))
+    short.open()
+    for number in range(10):
+        write(short, number)
+    short.retain()
+    oldest, after = short.log.bounds()
+    short.close()
+    assert 1 < oldest < after
+    return oldest
+
+
+def write(store: SqliteStore, number: int) -> None:
+    content = {"symbol": "ACME" if number % 2 else "INIT", "price": number, "day": date(2026, 11, 15)}
+    body = codec.encode_event(Event.from_dict(content, id=f"e{number}"))
+    store.write([Logged(Publish(EventId(1, 1, number), body), "exchange"), Finished(EventId(1, 1, number))])
 
 
 def log(*arguments: str) -> Result:
@@ -82,11 +100,21 @@ def test_the_log_is_exported_to_a_file() -> None:
     assert [each.name for each in Path().iterdir() if "parquet" in each.name] == ["events.parquet"]
 
 
-def test_what_cannot_be_read_is_said(store: SqliteStore) -> None:
+def test_zero_is_the_oldest_that_is_kept(oldest: int) -> None:
+    assert listed("--from", "0", "--limit", "2") == [1, 2]
+    assert listed("--from", "0", "--until", "0") == []
+    assert listed("--data", "short", "--from", "0") == list(range(oldest, 11))
+    assert log("export", "events.parquet", "--data", "short", "--from", "0").exit_code == 0
+    assert pq.read_table("events.parquet")["price"].to_pylist() == list(range(oldest - 1, 10))
+    for command in ("list", "export"):
+        assert "0 is the oldest that is kept" in " ".join(log(command, "--help").output.split())
+
+
+def test_what_cannot_be_read_is_said(oldest: int) -> None:
     assert "there is no store here" in log("list", "--data", "elsewhere").output
     assert "an offset or a time" in log("list", "--from", "yesterday").output
     Path("events.parquet").write_text("before")
-    wrong = log("export", "events.parquet", "--from", "0")
+    wrong = log("export", "events.parquet", "--data", "short", "--from", "1")
     assert wrong.exit_code == 2
-    assert "let go of offset 0; the oldest that it keeps is 1" in wrong.output
+    assert f"let go of offset 1; the oldest that it keeps is {oldest}" in wrong.output
     assert Path("events.parquet").read_text() == "before"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -105,6 +106,9 @@ def test_a_system_error_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = CliRunner().invoke(main.palio, ["explain", "x = 1", "{}"])
     assert answer.exit_code == 2
     assert answer.stderr == "error: matches.csv: No space left on device\n"
+    told = CliRunner().invoke(main.palio, ["explain", "x = 1", "{}", "--json"])
+    assert told.exit_code == 2
+    assert json.loads(told.stderr) == {"error": "matches.csv: No space left on device", "kind": "OSError"}
 
 
 def test_a_terminal_without_our_letters_gets_other_ones() -> None:

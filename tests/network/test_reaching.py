@@ -50,6 +50,39 @@ def test_what_goes_wrong_is_json_where_everything_is() -> None:
         assert error["kind"] == ("ParseError" if asked[-1] == "x >" else "ConnectionFailed"), error
 
 
+def test_wrong_usage_is_json_where_everything_is_wherever_that_is_said() -> None:
+    for asked, reason in (
+        (("subscribe", "--json"), "Missing argument 'WHERE'"),
+        (("--json", "subscribe", "TRUE"), "No such option"),
+        (("subscribe", "TRUE", "--json", "--nosuch"), "No such option"),
+        (("subscribe", "--json", "--queue", "many", "TRUE"), "'many' is not a valid integer"),
+        (("log", "list", "--limit", "0", "--json"), "0 is not in the range"),
+        (("log", "--json"), "No such option"),
+        (("nosuch", "--json"), "No such command"),
+        (("--nosuch", "--json"), "No such option"),
+    ):
+        wrong = said(*asked)
+        assert (wrong.exit_code, wrong.stdout) == (2, "")
+        error = json.loads(wrong.stderr)
+        assert (set(error), error["kind"], reason in error["error"]) == ({"error", "kind"}, "UsageError", True), error
+
+
+def test_what_a_command_without_a_broker_cannot_read_is_json_too(tmp_path: Path) -> None:
+    for asked, kind in (
+        (("log", "list", "--data", str(tmp_path / "nosuch"), "--json"), "StoreError"),
+        (("explain", "x >", "{}", "--json"), "ParseError"),
+        (("explain", f"@{tmp_path / 'nosuch'}", "{}", "--json"), "InputError"),
+    ):
+        wrong = said(*asked)
+        assert (wrong.exit_code, wrong.stdout) == (2, "")
+        assert json.loads(wrong.stderr)["kind"] == kind
+
+
+def test_wrong_usage_is_text_where_json_is_only_an_argument() -> None:
+    wrong = said("publish", "--nosuch", "--", "--json")
+    assert (wrong.exit_code, wrong.stderr.startswith("Usage: ")) == (2, True)
+
+
 def test_a_port_for_http_is_called_one_and_a_banner_says_how_to_connect() -> None:
     with running(Process("serve", "--listen", "palio://127.0.0.1:0", "--http", "127.0.0.1:0", "--data", "none")) as one:
         lines = [one.line()]

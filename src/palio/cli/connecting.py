@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import wraps
@@ -11,9 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from palio.cli import terminal
-from palio.errors import PalioError
 
 if TYPE_CHECKING:
     from palio.network.client.connecting import Connecting
@@ -45,20 +41,14 @@ class Place:
 def broker_options(command: Callable[..., None]) -> Callable[..., None]:
     """`--connect`, `--token`, `--authority`, `--tls` and `--json`, which every command that talks to a broker has.
 
-    The command gets a `Place` and whether it is to speak JSON; what goes wrong is told as JSON then, too.
+    The command gets a `Place` and whether it is to speak JSON.
     """
 
     @wraps(command)
     def reached(
         url: str, token: str | None, authority: Path | None, tls: tuple[Path, Path] | None, as_json: bool, **others: Any
     ) -> None:
-        try:
-            command(place=Place(url, token, authority, tls), as_json=as_json, **others)
-        except PalioError as error:
-            if not as_json:
-                raise
-            terminal.print_json({"error": str(error), "kind": type(error).__name__}, to=sys.stderr)
-            click.get_current_context().exit(2)
+        command(place=Place(url, token, authority, tls), as_json=as_json, **others)
 
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Everything as JSON, on a line each."),

@@ -6,8 +6,9 @@ import json
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -17,7 +18,8 @@ import click
 from palio.cli import terminal
 from palio.errors import ConnectionFailed, InvalidArgument, Refused
 
-_SECONDS = 60.0
+_SECONDS: Final = 60.0
+_WHERE: Final = "dead letters are asked for over HTTP, and `palio serve` says where it speaks HTTP"
 
 
 def _http_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -27,8 +29,8 @@ def _http_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--token", envvar="PALIO_TOKEN", metavar="TOKEN", help="Says who you are; also read from PALIO_TOKEN."
         ),
-        click.option("--http", "url", default="http://127.0.0.1:7480", show_default=True, metavar="URL",
-                     help="Where the broker speaks HTTP."),
+        click.option("--connect", "--http", "url", default="http://127.0.0.1:7480", show_default=True, metavar="URL",
+                     help="The broker, where it speaks HTTP."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -38,11 +40,13 @@ def _http_options(command: Callable[..., None]) -> Callable[..., None]:
 def letters() -> None:
     """See the events that no sink took (dead letters), send them again, or let them go.
 
+    Events are pushed to sinks over HTTP, so the broker is asked there, at an http:// or https:// URL.
+
     \b
     Examples:
       palio letters list
       palio letters send 12 13
-      palio letters delete 14
+      palio letters delete 14 --connect https://hub:7480
     """
 
 
@@ -89,7 +93,7 @@ def send(numbers: tuple[int, ...], url: str, token: str | None, authority: Path 
 def _ask(method: str, path: str, url: str, token: str | None, authority: Path | None) -> Any:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidArgument(f"a place for HTTP looks like http://127.0.0.1:7480, not {url!r:.80}")
+        raise InvalidArgument(f"{_WHERE}, such as http://127.0.0.1:7480; not {url!r:.80}")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     context = ssl.create_default_context(cafile=authority) if parts.scheme == "https" else None
     try:
@@ -98,10 +102,10 @@ def _ask(method: str, path: str, url: str, token: str | None, authority: Path | 
             return json.loads(answer.read() or b"null")
     except HTTPError as error:
         raise Refused(_reason(error)) from None
-    except (URLError, TimeoutError) as error:
-        raise ConnectionFailed(url, str(getattr(error, "reason", error))) from None
-    except ValueError:
-        raise ConnectionFailed(url, "what answers there is no broker") from None
+    except OSError as error:
+        raise ConnectionFailed(url, f"{error.reason if isinstance(error, URLError) else error}; {_WHERE}") from None
+    except (HTTPException, ValueError):
+        raise ConnectionFailed(url, f"what answers there is no broker that speaks HTTP; {_WHERE}") from None
 
 
 def _reason(error: HTTPError) -> str:

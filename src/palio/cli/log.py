@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 _data = click.option("--data", "directory", type=click.Path(file_okay=False, path_type=Path), default="palio-data",
                      show_default=True, metavar="DIR", help="The broker's data directory.")  # fmt: skip
-_start = click.option("--from", "start", metavar="PLACE",
-                      help="From an offset, or from a time such as 2026-11-15T08:00.")  # fmt: skip
+_start = click.option(
+    "--from",
+    "start",
+    metavar="PLACE",
+    help="From an offset, or from a time such as 2026-11-15T08:00; 0 is the oldest that is kept.",
+)
 _stop = click.option("--until", "stop", metavar="PLACE", help="Up to before an offset or a time.")
 
 
@@ -116,8 +120,9 @@ def _open(directory: Path) -> Iterator[Log]:
 
 
 def _range(log: Log, start: str | None, stop: str | None) -> tuple[int, int]:
-    first, after = log.bounds()
-    return (first if start is None else _offset(log, start)), (after if stop is None else _offset(log, stop))
+    oldest, after = log.bounds()
+    first = oldest if start is None else _offset(log, start) or oldest  # 0, as for a client that reads the log
+    return first, (after if stop is None else _offset(log, stop))
 
 
 def _offset(log: Log, place: str) -> int:

@@ -23,6 +23,8 @@ INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
 TERMINATED: Final = 143  # 128 + SIGTERM
 READER_GONE: Final = 141  # 128 + SIGPIPE
 
+_READS_JSON: Final = "palio.cli.reads_json"  # the name, in what is known of a call, of whether `--json` was said
+
 _COMMANDS: Final = {
     "match": "Find who wants which event: a file of subscriptions against a stream.",
     "check": "Say what is wrong with subscriptions: errors, redundant ones, slow ones.",
@@ -72,14 +74,25 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Notes first whether the caller reads JSON: what is wrong may stand before `--json`, or be it."""
+        options = args[: args.index("--")] if "--" in args else args
+        ctx.meta[_READS_JSON] = "--json" in options
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            _refuse(ctx, error)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             try:
                 answer = super().invoke(ctx)
             finally:  # also where a command ends by its exit code: a reader that is gone must show here
                 sys.stdout.flush()
+        except click.UsageError as error:
+            _refuse(ctx, error)
         except PalioError as error:
-            _fail(ctx, error)
+            _fail(ctx, error, type(error).__name__)
         except KeyboardInterrupt as interrupt:
             click.echo(str(interrupt) or "interrupted", err=True)
             ctx.exit(INTERRUPTED)
@@ -87,14 +100,24 @@ class Commands(click.Group):
             _drop_output()
             ctx.exit(READER_GONE)
         except OSError as error:
-            _fail(ctx, f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            _fail(ctx, message, type(error).__name__)
         return answer
 
 
-def _fail(ctx: click.Context, message: PalioError | str) -> NoReturn:
-    from palio.cli.terminal import error
+def _refuse(ctx: click.Context, error: click.UsageError) -> NoReturn:
+    if not ctx.meta[_READS_JSON]:
+        raise error  # shown with the usage
+    _fail(ctx, error.format_message(), "UsageError")
 
-    error(message)
+
+def _fail(ctx: click.Context, message: PalioError | str, kind: str) -> NoReturn:
+    from palio.cli import terminal
+
+    if ctx.meta[_READS_JSON]:
+        terminal.print_json({"error": str(message), "kind": kind}, to=sys.stderr)
+    else:
+        terminal.error(message)
     ctx.exit(BAD_INPUT)
 
 

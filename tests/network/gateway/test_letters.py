@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from palio.cli.main import palio
 from tests.network.gateway.serving import base, serving
@@ -38,5 +38,26 @@ def test_dead_letters_are_sent_again_or_let_go() -> None:
             assert (missing.exit_code, "there is no dead letter 9" in missing.stderr) == (2, True)
             listed = await asyncio.to_thread(CliRunner().invoke, palio, ["letters", "list", *command[3:]])
             assert (listed.exit_code, "subscription" in listed.output) == (0, True)
+
+    run(test)
+
+
+def test_letters_are_asked_for_where_a_broker_speaks_http_and_a_command_says_so() -> None:
+    async def letters(*options: str) -> Result:
+        return await asyncio.to_thread(CliRunner().invoke, palio, ["letters", "list", *options])
+
+    async def test() -> None:
+        async with serving(HTTP) as (server, _):
+            assert (await letters("--connect", base(server))).exit_code == 0
+            port = server.addresses[0].port
+            for wrong in (str(server.addresses[0]), f"http://127.0.0.1:{port}", "http://127.0.0.1:1", "127.0.0.1:7480"):
+                for option in ("--connect", "--http"):
+                    told = await letters(option, wrong)
+                    assert (told.exit_code, told.stdout, told.stderr[:7]) == (2, "", "error: "), told
+                    assert "`palio serve` says where it speaks HTTP" in told.stderr
+                    assert wrong in told.stderr
+            shown = " ".join((await letters("--help")).output.split())
+            assert "--connect, --http URL" in shown
+            assert "http://127.0.0.1:7480" in shown
 
     run(test)

@@ -19,7 +19,8 @@ STATUS: dict[str, Any] = {
     "queued": 0, "is_blocked": True, "dead_letters": 0, "durable": [], "unfinished": 0, "inversions": 0,
     "neighbours": [{"address": 'a"b\\c\nd', "up": True, "queued": 3, "arrivals": 2}],
     "arrivals": {"desk": 9},
-    "counts": {"in": 5}, "refusals": {"limit": 2}, "drops": {"subscriber slow: drop_oldest": 2},
+    "counts": {"in": 5}, "refusals": {"limit": 2}, "failed_handshakes": {"no TLS": 1},
+    "drops": {"subscriber slow: drop_oldest": 2},
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ import httpx
 import pytest
 
 import palio
-from palio import Filter
+from palio import ConnectionFailed, Filter
 from palio.network import protocol
 from palio.network.addresses import Address
+from palio.network.gateway.metrics import write_metrics
 from palio.network.gateway.settings import HttpSettings
 from palio.network.security.handshakes import POLITELY, places
 from palio.network.security.limits import Limits
 from palio.network.security.principals import Principal
-from palio.network.security.tls import ServerTls
+from palio.network.security.tls import ClientTls, ServerTls
 from palio.network.security.tokens import Tokens
 from palio.network.server import Server
 from tests.network.certificates import Authority
@@ -53,6 +55,56 @@ def test_a_handshake_of_tls_that_does_not_come_is_not_waited_for(tmp_path: Path)
             reader, writer = await connect(server)
             assert await reader.read() == b""
             writer.close()
+
+    run(test)
+
+
+def test_handshakes_of_tls_that_fail_are_counted_by_kind_whatever_is_spoken_behind(tmp_path: Path) -> None:
+    authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
+    hub, forged = authority.sign("hub", ("127.0.0.1",)), stranger.sign("desk")
+    tls = ServerTls(hub.certificate, hub.key, authority.certificate)
+    secure = {"listen": (Address("127.0.0.1", 0, "palio+tls"),), "tls": tls}
+    trusting = ClientTls(authority.certificate).context()
+    distrusting = ClientTls(stranger.certificate).context()
+    forging = ClientTls(authority.certificate, forged.certificate, forged.key).context()
+    narrow = ClientTls(authority.certificate).context()
+    narrow.maximum_version = ssl.TLSVersion.TLSv1_2
+    narrow.set_ciphers("ECDHE-RSA-AES128-GCM-SHA256")  # for which the hub has no key
+
+    def shake(place: tuple[str, int], context: ssl.SSLContext) -> None:
+        """As most programs do, and not as asyncio does, which leaves without saying why."""
+        plain = socket.create_connection(place)
+        secured = context.wrap_socket(plain, server_hostname="127.0.0.1", do_handshake_on_connect=False)
+        with secured, suppress(OSError):
+            secured.do_handshake()
+            secured.recv(1)
+
+    async def test() -> None:
+        async with broker(limits=Limits(handshake_seconds=2), http=HttpSettings(port=0), **secure) as server:
+            assert server.gateway is not None
+            places = ((server.addresses[0].host, server.addresses[0].port), server.gateway.address)
+            silent = [await asyncio.open_connection(*place) for place in places]
+            for place in places:
+                for said in (b"this is no TLS", b"GET / HTTP/1.1\r\n\r\n"):
+                    reader, writer = await asyncio.open_connection(*place)
+                    writer.write(said)
+                    await reader.read()
+                    writer.close()
+                _, gone = await asyncio.open_connection(*place)
+                gone.close()
+                with pytest.raises(ConnectionFailed, match="certificate verify failed"):
+                    await palio.connect(str(Address(*place, "palio+tls")), tls=distrusting, patience=0).__aenter__()
+                for context in (distrusting, forging, narrow):
+                    await asyncio.to_thread(shake, place, context)
+            for reader, writer in silent:
+                assert await reader.read() == b""
+                writer.close()
+            await until(lambda: not len(server.handshakes))
+            async with palio.connect(url(server), tls=trusting) as client:
+                status = await client.status()
+            counts = {"silent": 2, "no TLS": 4, "closed": 4, "certificate": 4, "other": 2}
+            assert status["failed_handshakes"] == counts
+            assert 'palio_failed_handshakes_total{kind="no TLS"} 4\n' in write_metrics(status)
 
     run(test)
 

@@ -64,6 +64,9 @@ def _lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from _metric("refused_total", "counter", "What clients and brokers were refused, by kind.", [
         ({"kind": kind}, number) for kind, number in sorted(status["refusals"].items())
     ])  # fmt: skip
+    yield from _metric("failed_handshakes_total", "counter", "Connections that came to no TLS, by kind.", [
+        ({"kind": kind}, number) for kind, number in sorted(status["failed_handshakes"].items())
+    ])  # fmt: skip
 
 
 def _named(durable: Mapping[str, Any]) -> dict[str, Any]:

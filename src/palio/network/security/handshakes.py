@@ -2,7 +2,7 @@
 
 asyncio tells nobody of a connection before its handshake is done, so that those that never are could be any number.
 Here connections are accepted by hand: each is counted from the first packet on, and ends where its handshake takes too
-long.
+long. Those that fail are counted by what was the matter, of which there are few kinds whoever comes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import errno
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from time import monotonic
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from palio.network.sparing import Sparing
 
@@ -24,6 +24,9 @@ POLITELY: Final = 64  # connections beyond the limit that are told so; all furth
 BACKLOG: Final = 4096
 _ABSENT: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _PAUSE: Final = 0.2  # seconds until the next is accepted, where this process may open no more files
+_PLAIN: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")  # what OpenSSL calls what is no TLS
+
+Failed: TypeAlias = Literal["silent", "no TLS", "certificate", "closed", "other"]
 
 
 class Handshakes:
@@ -34,6 +37,7 @@ class Handshakes:
         self._most = connections + POLITELY
         self._under_way: set[asyncio.Task[None]] = set()
         self._unaccepted = Sparing[int | None](monotonic)
+        self.failures: Counter[Failed] = Counter()
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -69,14 +73,28 @@ class Handshakes:
         self, connection: socket.socket, tls: ssl.SSLContext, made: Callable[[], asyncio.Protocol]
     ) -> None:
         loop = asyncio.get_running_loop()
-        with suppress(OSError):  # whoever does not agree goes
+        try:
             await loop.connect_accepted_socket(made, connection, ssl=tls, ssl_handshake_timeout=self._seconds)
+        except OSError as error:  # whoever does not agree goes
+            self.failures[_failed(error)] += 1
 
     async def stop(self) -> None:
         """End those that are under way."""
         for each in self._under_way:
             each.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
+
+
+def _failed(error: OSError) -> Failed:
+    """What was the matter; a certificate may be one that we do not trust, that we were not shown, or our own."""
+    if isinstance(error, ConnectionAbortedError):  # which asyncio raises where it was too long
+        return "silent"
+    if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError):
+        return "closed"
+    reason = error.reason or ""
+    if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
+        return "certificate"
+    return "no TLS" if reason in _PLAIN else "other"
 
 
 class TlsListener:
