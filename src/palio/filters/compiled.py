@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from palio.filters.intervals import Intervals
@@ -29,7 +30,8 @@ def compile_tree(node: Node) -> Test:
     """Whether a tree holds, as a function of attributes; `SeveralValues` is raised where it depends on a choice."""
     match node:
         case Leaf(attribute, values):
-            return _leaf(attribute, {kind: _member(values, kind) for kind in KIND_OF_TYPE} | {tuple: _choose})
+            is_of_kinds = not values.tests and not any(part.cuts for part in values.parts)
+            return _leaf(attribute, _members_of_kinds(values) if is_of_kinds else _members(values))
         case And(children):
             every = _every(tuple(map(compile_tree, children)))
             # How many choices there would be is counted over all that an AND has alternatives for, whichever hold.
@@ -38,6 +40,14 @@ def compile_tree(node: Node) -> Test:
             return _some(tuple(map(compile_tree, children)))
         case Residual():
             return _residual(node)
+
+
+def _members(values: ValueSet) -> Mapping[type, _Member]:
+    return {kind: _member(values, kind) for kind in KIND_OF_TYPE} | {tuple: _choose}
+
+
+_members_of_kinds: Final = cache(_members)
+"""Whole kinds, as in IS NOT NULL, which most computed conditions have for each attribute: they share one table."""
 
 
 def _leaf(attribute: str, members: Mapping[type, _Member]) -> Test:
