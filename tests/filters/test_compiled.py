@@ -57,3 +57,14 @@ def test_where_a_value_is_to_be_chosen_it_does_not_answer() -> None:
             compile_tree(Filter.parse(condition).tree)({"a": (1, 2), "b": 1})
     assert compile_tree(Filter.parse("a = 1 OR b > 1").tree)({"a": 1, "b": (1, 2)})
     assert not compile_tree(Filter.parse("a = 2 AND b > 1").tree)({"a": 1, "b": (1, 2)})
+
+
+def test_where_choices_are_too_many_it_answers_the_same_however_often_it_is_asked() -> None:
+    """An AND of more alternatives than are multiplied out, each of which holds before it comes to the arrays."""
+    alternatives = (f"((first{at} = 1 AND second{at} = 1) OR x + y + z > {at})" for at in range(9))
+    wanted = Filter.parse(" AND ".join(alternatives))
+    event: dict[str, Any] = {f"{name}{at}": 1 for name in ("first", "second") for at in range(9)}
+    several = tuple(range(30))
+    too_many = event | {"x": several, "y": several, "z": several}
+    assert [wanted.matches_attributes(too_many) for _ in range(3)] == [holds(wanted.tree, too_many)] * 3 == [False] * 3
+    assert [wanted.matches_attributes(event | {"other": several}) for _ in range(3)] == [True] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pyarrow as pa
@@ -87,3 +88,25 @@ def test_only_columns_that_are_asked_are_read() -> None:
     assert ids_by_row(matcher.match_batch(table), 2) == [{"0"}, set()]
     few = pa.table({"k": [0] + [9] * 99, "a": [5] * 100, "b": [1] * 100, "t": pa.array([1] * 100, pa.time32("s"))})
     assert ids_by_row(matcher.match_batch(few), 100) == [{"0"}] + [set()] * 99
+
+
+def test_a_filter_that_is_asked_again_and_again_takes_at_most_two_hundred_times_what_its_text_counts_for() -> None:
+    def asked(first: int) -> tuple[remembered.RememberedFilters, list[Filter]]:
+        kept = remembered.RememberedFilters()
+        filters = [
+            kept.read(n, Subscription(str(n), f"k = {n % 5} AND a > b + {n}")) for n in range(first, first + 500)
+        ]
+        for _ in range(3):
+            for each in filters:
+                each.matches_attributes({"k": 1, "a": 1, "b": 2})
+        return kept, filters
+
+    asked(0)  # what all share is there from now on
+    tracemalloc.start()
+    try:
+        kept, filters = asked(500)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(filters) == 500
+    assert taken < 200 * kept._text

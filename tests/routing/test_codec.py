@@ -107,3 +107,5 @@ def test_extensions_that_no_event_has_are_refused() -> None:
         codec.decode_event(body.replace(b"\x81\xa1x\x01", b"\x81\xa1x\xd4\x63\x00"))
     with pytest.raises(WireError):
         codec.decode_event(body.replace(b"\x81\xa1x\x01", b"\x81\xa1x\xd4\x01\x00"))
+    with pytest.raises(WireError):  # it is no event that is wrong here
+        codec.decode(b"\x93\x02\xc4\x10" + KEY + b"\xd4\x63\x00")

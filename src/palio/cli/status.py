@@ -59,8 +59,7 @@ def _print(console: Console, found: dict[str, Any]) -> None:
     if found["dead_letters"]:
         rows.append(("not delivered", f"{terminal.plural(found['dead_letters'], 'dead letter')}"))
     if found["unfinished"]:
-        away = f", which wait for brokers {', '.join(map(str, found['away']))}" if found["away"] else ""
-        rows.append(("confirmed", f"{terminal.plural(found['unfinished'], 'event')} under way{away}"))
+        rows.append(("confirmed", f"{terminal.plural(found['unfinished'], 'event')} under way{_waited_for(found)}"))
     if found["inversions"]:
         rows.append(("out of order", f"{terminal.plural(found['inversions'], 'event')} of durable subscriptions"))
     dropped = [f"{count:,} ({reason})" for reason, count in sorted(found["drops"].items())]
@@ -78,6 +77,12 @@ def _print(console: Console, found: dict[str, Any]) -> None:
     left_out = sum(max(0, len(found[name]) - _SHOWN) for name in ("clients", "durable"))
     if left_out:
         console.print(f"and {left_out:,} more; --json has all", style="quiet")
+
+
+def _waited_for(found: dict[str, Any]) -> str:
+    away = [f"{broker}, which is away" for broker in found["away"]]
+    full = [f"{broker}, whose disk takes no more" for broker in found["not_writing"]]
+    return "".join(f"; waiting for broker {each}" for each in (*away, *full))
 
 
 def _rates(rates: dict[str, float]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from palio.filters.intervals import Intervals
@@ -29,13 +30,24 @@ def compile_tree(node: Node) -> Test:
     """Whether a tree holds, as a function of attributes; `SeveralValues` is raised where it depends on a choice."""
     match node:
         case Leaf(attribute, values):
-            return _leaf(attribute, {kind: _member(values, kind) for kind in KIND_OF_TYPE} | {tuple: _choose})
+            is_of_kinds = not values.tests and not any(part.cuts for part in values.parts)
+            return _leaf(attribute, _members_of_kinds(values) if is_of_kinds else _members(values))
         case And(children):
-            return _every(tuple(map(compile_tree, children)))
+            every = _every(tuple(map(compile_tree, children)))
+            # How many choices there would be is counted over all that an AND has alternatives for, whichever hold.
+            return _single_valued(every) if sum(isinstance(child, Or) for child in children) > 1 else every
         case Or(children):
             return _some(tuple(map(compile_tree, children)))
         case Residual():
             return _residual(node)
+
+
+def _members(values: ValueSet) -> Mapping[type, _Member]:
+    return {kind: _member(values, kind) for kind in KIND_OF_TYPE} | {tuple: _choose}
+
+
+_members_of_kinds: Final = cache(_members)
+"""Whole kinds, as in IS NOT NULL, which most computed conditions have for each attribute: they share one table."""
 
 
 def _leaf(attribute: str, members: Mapping[type, _Member]) -> Test:
@@ -66,13 +78,29 @@ def _some(tests: tuple[Test, ...]) -> Test:
     return tests[0] if len(tests) == 1 else some
 
 
+def _single_valued(every: Test) -> Test:
+    """Leave a yes to others where there are several values for anything: they say no where the choices are too many."""
+
+    def single_valued(event: Mapping[str, Any]) -> bool:
+        if not every(event):
+            return False
+        _refuse_several(event)
+        return True
+
+    return single_valued
+
+
 def _residual(node: Residual) -> Test:
     def residual(event: Mapping[str, Any]) -> bool:
-        if tuple in map(type, event.values()):
-            raise SeveralValues
+        _refuse_several(event)
         return node.holds(event, {})
 
     return residual
+
+
+def _refuse_several(event: Mapping[str, Any]) -> None:
+    if tuple in map(type, event.values()):
+        raise SeveralValues
 
 
 def _choose(values: Any) -> bool:

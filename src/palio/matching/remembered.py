@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from palio.matching.subscription import Subscription
 
 MOST_TEXT: Final = 1 << 21  # characters of all conditions that are remembered
-_AT_LEAST: Final = 32  # what the shortest condition counts for
+_AT_LEAST: Final = 40  # what the shortest condition counts for
 
 
 class RememberedFilters:

@@ -39,6 +39,7 @@ def status_of(server: Server) -> dict[str, Any]:
         "is_blocked": host.is_blocked,
         "unfinished": host.node.broker.keeping.unfinished,
         "away": host.node.broker.keeping.missing,
+        "not_writing": host.node.broker.keeping.not_writing,
         "inversions": host.node.broker.keeping.queues.inversions,
         "rates": server.rates,
         "counts": dict(host.counts),

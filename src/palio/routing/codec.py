@@ -56,7 +56,11 @@ def encode_any(message: Struct | tuple[int, ...]) -> bytes:
 
 def reader(kinds: Any) -> Callable[[bytes], Any]:
     """A function that reads one of some kinds of messages, whoever says them; it raises `WireError` for others."""
-    decode = msgspec.msgpack.Decoder(kinds, dec_hook=_filter, ext_hook=_extension).decode
+    return _reading(msgspec.msgpack.Decoder(kinds, dec_hook=_filter))
+
+
+def _reading(decoder: msgspec.msgpack.Decoder[Any]) -> Callable[[bytes], Any]:
+    decode = decoder.decode
 
     def read(data: bytes) -> Any:
         if len(data) > LONGEST_FRAME:
@@ -155,7 +159,8 @@ def _long(zone: str, text: str) -> Filter | PalioError:
 
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
-_read_body: Final = reader(tuple[str, str | None, datetime | None, dict[str, Any]])
+_BODY: Final = tuple[str, str | None, datetime | None, dict[str, Any]]
+_read_body: Final = _reading(msgspec.msgpack.Decoder(_BODY, ext_hook=_extension))  # extensions are of events alone
 # What a neighbour said, or its session; what its broker said; what a client asked for; what a broker answered it.
 decode: Final[Callable[[bytes], Message | Frame]] = reader(Message | Frame)
 decode_message: Final[Callable[[bytes], Message]] = reader(Message)

@@ -129,11 +129,13 @@ class Reach(Struct, frozen=True, array_like=True, tag=12):
 
 
 class Acknowledged(Struct, frozen=True, array_like=True):
-    """What became of one attempt to bring an event where it is wanted: not `whole` where it must be made again."""
+    """What became of one attempt to bring an event where it is wanted: not `whole` where it must be made again, and
+    then `unwritten` are the homes whose disks did not take it."""
 
     id: EventId
     attempt: int
     whole: bool = True
+    unwritten: tuple[int, ...] = ()
 
 
 class Acknowledge(Struct, frozen=True, array_like=True, tag=13):

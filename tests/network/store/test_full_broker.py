@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import count
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import palio
 from palio import StoreFull
+from palio.cli.main import palio as main
 from palio.network.client.broker import Broker
 from tests.network.gateway.serving import serving
-from tests.network.running import broker, run, url
+from tests.network.running import broker, run, until, url
 
 
 async def publish_until_refused(client: Broker) -> int:
@@ -74,5 +77,37 @@ def test_whoever_subscribes_durably_is_told_that_the_disk_is_full(tmp_path: Path
             async with client.subscribe("n >= 0") as events:  # which needs no disk
                 await client.publish({"n": 1})
                 assert (await anext(events)).get("n") == 1
+
+    run(test)
+
+
+def test_a_broker_says_whose_full_disk_the_events_wait_for_that_it_let_in(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with (
+            broker(data=tmp_path / "entry") as entry,
+            broker(data=tmp_path / "between", connect=entry.addresses) as between,
+            broker(data=tmp_path / "home", connect=between.addresses, keeping={"disk_bytes": 600_000}) as home,
+            palio.connect(url(between)) as neighbour,
+            palio.connect(url(home)) as desk,
+            palio.connect(url(entry)) as publisher,
+            neighbour.subscribe("n >= 0", durable="near", confirm="network"),
+            desk.subscribe("n >= 0", durable="far", confirm="network") as events,
+        ):
+            for number in range(20):
+                await publisher.publish({"n": number, "note": "x" * 50_000}, confirm=True)
+            await until(lambda: bool(entry.status()["not_writing"]))
+            status = await publisher.status()
+            assert (status["away"], status["not_writing"]) == ([], [home.node])
+            assert 0 < status["unfinished"] < 20
+            shown = await asyncio.to_thread(CliRunner().invoke, main, ["status", "--connect", url(entry)])
+            said = " ".join(shown.stdout.split())
+            assert f"under way; waiting for broker {home.node}, whose disk takes no more" in said
+            received = set()
+            while len(received) < 20:
+                event = await anext(events)
+                received.add(event.get("n"))
+                await event.ack()
+            await until(lambda: entry.status()["unfinished"] == 0)
+            assert entry.status()["not_writing"] == []
 
     run(test)

@@ -22,6 +22,7 @@ class _Attempt:
     waiting: set[int]  # links that have not acknowledged
     is_written: bool  # whether the queues of this broker are
     whole: bool
+    unwritten: tuple[int, ...] = ()  # homes that could not write it
 
 
 class Attempts:
@@ -29,7 +30,7 @@ class Attempts:
 
     __slots__ = ("_answers", "_ended", "_under_way")
 
-    def __init__(self, ended: Callable[[EventId, bool], None]) -> None:
+    def __init__(self, ended: Callable[[Acknowledged], None]) -> None:
         self._ended = ended
         self._under_way: dict[EventId, _Attempt] = {}
         self._answers: dict[int, list[Acknowledged]] = {}
@@ -58,15 +59,23 @@ class Attempts:
             if attempt is not None and attempt.number == each.attempt and link in attempt.waiting:
                 attempt.waiting.remove(link)
                 attempt.whole = attempt.whole and each.whole
+                attempt.unwritten += each.unwritten
                 self._end_if_complete(each.id, attempt)
 
-    def written(self, id: EventId, number: int, whole: bool = True) -> None:
-        """The queues of this broker are on disk; not `whole` where they could not be written."""
+    def written(self, id: EventId, number: int) -> None:
+        """The queues of this broker are on disk."""
         attempt = self._under_way.get(id)
         if attempt is not None and attempt.number == number:
             attempt.is_written = True
-            attempt.whole = attempt.whole and whole
             self._end_if_complete(id, attempt)
+
+    def not_written(self, id: EventId, number: int, home: int) -> None:
+        """The queues of this broker, the `home`, could not be written."""
+        attempt = self._under_way.get(id)
+        if attempt is not None and attempt.number == number:
+            attempt.whole = False
+            attempt.unwritten += (home,)
+            self.written(id, number)
 
     def shrunk(self, link: int) -> None:
         """Less is behind a link than there was when something was sent there."""
@@ -100,10 +109,10 @@ class Attempts:
         if attempt.waiting or not attempt.is_written:
             return
         del self._under_way[id]
-        self._answer(attempt.upstream, Acknowledged(id, attempt.number, attempt.whole))
+        self._answer(attempt.upstream, Acknowledged(id, attempt.number, attempt.whole, attempt.unwritten))
 
     def _answer(self, upstream: int, answer: Acknowledged) -> None:
         if upstream == LOCAL:
-            self._ended(answer.id, answer.whole)
+            self._ended(answer)
         else:
             self._answers.setdefault(upstream, []).append(answer)

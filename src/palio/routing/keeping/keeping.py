@@ -269,7 +269,7 @@ class Keeping:
                 self.awaited.write_again(record)
             elif isinstance(record, Queued):
                 for id, attempt in self.queues.failed(record):
-                    self._attempts.written(id, attempt, whole=False)
+                    self._attempts.not_written(id, attempt, self._node)
         return effects
 
     def fired(self) -> None:
@@ -293,6 +293,11 @@ class Keeping:
     def missing(self) -> list[int]:
         """The brokers with durable subscriptions that are away."""
         return self.awaited.missing(self.reachable)
+
+    @property
+    def not_writing(self) -> list[int]:
+        """The brokers with durable subscriptions that are there, and whose disks do not take what is for these."""
+        return sorted(home for home in self._log.unwritten_by if self.reachable.is_home(home))
 
     @property
     def _is_whole(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from palio.routing.clients import Accepted, Proceed, Refusal, Refused
 from palio.routing.effects import Client, Effect, Finished, Logged, Reply
 from palio.routing.keeping.window import Window
-from palio.routing.messages import EventId, Kept, Key, Publish
+from palio.routing.messages import Acknowledged, EventId, Kept, Key, Publish
 
 
 class Log:
@@ -30,6 +30,7 @@ class Log:
         "_under_way",
         "_unfinished",
         "_unwritten",
+        "_unwritten_by",
         "_window",
     )
 
@@ -43,6 +44,7 @@ class Log:
         self._ready = deque(self._unfinished)  # to be routed
         self._under_way: set[EventId] = set()
         self._held: dict[EventId, None] = {}  # to be routed again
+        self._unwritten_by: dict[EventId, tuple[int, ...]] = {}  # homes that could not write it when it last came
         self._unwritten: list[Logged] = []
         self._finished: list[Finished] = []
         self._confirming: dict[Key, list[tuple[Client, int]]] = {}
@@ -129,14 +131,22 @@ class Log:
                 kept=Kept(identity, self._attempt),
             )
 
-    def ended(self, id: EventId, whole: bool) -> None:
+    def ended(self, attempt: Acknowledged) -> None:
         """An attempt is over."""
-        self._under_way.discard(id)
-        if whole:
-            self._unfinished.pop(id, None)
-            self._finished.append(Finished(id))
+        self._under_way.discard(attempt.id)
+        self._unwritten_by.pop(attempt.id, None)
+        if attempt.whole:
+            self._unfinished.pop(attempt.id, None)
+            self._finished.append(Finished(attempt.id))
         else:
-            self._held[id] = None
+            self._held[attempt.id] = None
+            if attempt.unwritten:
+                self._unwritten_by[attempt.id] = attempt.unwritten
+
+    @property
+    def unwritten_by(self) -> set[int]:
+        """The homes that could not write some of these events when they last came."""
+        return {home for homes in self._unwritten_by.values() for home in homes}
 
     def again(self) -> None:
         """Route again what could not reach everyone, in the order in which it was let in."""
