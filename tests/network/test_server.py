@@ -140,6 +140,7 @@ def test_a_subscriber_that_is_to_be_disconnected_when_slow_is_told_why() -> None
         ):
             for x in range(3000):
                 await client.publish({"x": x})
+            await client.publish({"y": 1}, confirm=True)  # now all of them came, and nobody has taken any
             with pytest.raises(palio.LimitReached, match="too many events wait for 's1-"):
                 async for _ in events:
                     pass

@@ -47,7 +47,7 @@ from palio.routing.session import Transmit
 T = TypeVar("T")
 log = logging.getLogger("palio.host")
 _IDLE: Final = 0.0005  # seconds without work after which nobody waits for more to handle together
-_AT_ONCE: Final = 4_096  # inputs of one batch; the loop looks at its sockets between two
+_AT_ONCE: Final = 64  # inputs of one batch: what is done leaves before more is begun, and others work on it meanwhile
 
 
 class LinkEnd(Protocol):
