@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final, TypeAlias
 
+from palio.errors import PalioError
 from palio.filters.intervals import Intervals
 from palio.filters.kinds import KIND_OF_TYPE, LAST_FLOAT, MISSING, Kind, cut_after, float_at, position_of
 from palio.filters.tree import And, Leaf, Node, Or, Residual
@@ -22,7 +23,7 @@ _Member: TypeAlias = Callable[[Any], bool]
 _AS_IT_IS: Final = frozenset((Kind.INTEGER, Kind.STRING, Kind.BYTES))  # kinds whose values are their own positions
 
 
-class SeveralValues(Exception):
+class SeveralValues(PalioError):
     """Some attribute has several values, and one of them is to be chosen."""
 
 
