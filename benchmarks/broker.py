@@ -1,4 +1,4 @@
-"""What does a broker on the wire cost? One front door to the parts that measure it.
+"""Cost of a broker on the wire: entry point to the parts that measure it.
 
     python benchmarks/broker.py                      which parts there are
     python benchmarks/broker.py line                 three brokers in a line: how old events are when they arrive

@@ -1,4 +1,4 @@
-"""What does content-based delivery cost, beside brokers that know subjects, topics or headers? Python clients for all.
+"""Cost of content-based delivery beside brokers of subjects, topics and headers, with Python clients for all.
 
 Each subscription wants one event in a hundred, and has a connection of its own. Palio's broker finds out who wants
 what. The others deliver more than that, or everything, and a compiled filter at the subscriber throws the rest away.

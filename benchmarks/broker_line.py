@@ -1,4 +1,4 @@
-"""How long does an event take across three brokers in a line, each in a process of its own?
+"""Latency of events across three brokers in a line, each in a process of its own.
 
 Events of 740 bytes go in at the first and come out at the third; their age is taken by one clock, from the moment at
 which each was due, so that a sender that falls behind shows. First at a given rate, then as fast as they go, then at

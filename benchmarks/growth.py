@@ -1,4 +1,4 @@
-"""Does an event cost more when there are a hundred times as many subscriptions that do not want it?
+"""Growth of the cost of an event with the number of subscriptions that do not want it.
 
     python benchmarks/growth.py
 

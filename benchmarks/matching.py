@@ -1,4 +1,4 @@
-"""How fast is matching, beside what one would use instead? Prints one table.
+"""Matching benchmark: Palio beside what one would use instead, in one table.
 
     python benchmarks/matching.py                    everything; takes a while
     python benchmarks/matching.py --sizes 10k 100k --workloads eq

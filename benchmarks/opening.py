@@ -1,4 +1,4 @@
-"""How long does a process wait before it can match? Importing Palio, and opening a saved index.
+"""Start-up time until a process can match: importing Palio, and opening a saved index.
 
     python benchmarks/opening.py                  a million subscriptions
     python benchmarks/opening.py --size 10000

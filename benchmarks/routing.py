@@ -1,11 +1,11 @@
-"""What does routing cost, strategy by strategy? One front door to the parts that measure it.
+"""Entry point of the routing benchmarks, strategy by strategy.
 
-    python benchmarks/routing.py                     which parts there are
-    python benchmarks/routing.py all                 those that the sources make claims about, one after the other
+    python benchmarks/routing.py                     list the parts
+    python benchmarks/routing.py all                 the parts about claims of the sources, one after the other
     python benchmarks/routing.py bloom --sizes 1000 10000
     python benchmarks/routing.py reuse --densities 0.01 0.2
 
-Each part is a file `routing_<part>.py` beside this one, with a `main` of its own; `--help` after its name says more.
+Each part is a file `routing_<part>.py` beside this one, with a `main` of its own; see `--help` after its name.
 """
 
 from __future__ import annotations

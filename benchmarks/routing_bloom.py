@@ -1,9 +1,9 @@
-"""What does an event cost at a broker that knows so many filters, by its content and by its digest?
+"""Cost of an event at one broker, by its content and by its Bloom digest, for growing numbers of filters.
 
     python benchmarks/routing_bloom.py --sizes 1000 10000 100000
 
 Filters and events are those of `harness.hops`. `operations` are what each structure counts itself by: filters asked
-about an event, places of a trie, counters, fingers, predicates found, digests tested.
+about an event, nodes of a trie, counters, fingers, predicates found, digests tested.
 """
 
 from __future__ import annotations
@@ -15,18 +15,12 @@ from itertools import pairwise
 from harness.clock import timed
 from harness.hops import BATCH, PASSES, SLOW, Links, Row, Work, agree, beside_content, drawn, read, routed, row, run
 
-from palio.routing.conjunctive import conjunctive
-from palio.routing.constants import CONJUNCTION_LIMIT
-from palio.routing.forwarding.bloom import BloomForwarding
-from palio.routing.forwarding.bloom.bits import Bits, union
-from palio.routing.forwarding.bloom.counting import CountingSbstree
-from palio.routing.forwarding.bloom.header import BloomHeader
-from palio.routing.forwarding.bloom.sbsposet import Sbsposet
-from palio.routing.forwarding.bloom.sbstree import Sbstree
-from palio.routing.forwarding.bloom.shape import BloomShape, predicate_text
-from palio.routing.forwarding.bloom.skiptree import Skiptree
+from palio.routing.conjunctions import CONJUNCTION_LIMIT, to_conjunctions
+from palio.routing.forwarding.bloom.bloom_forwarding import BloomForwarding
+from palio.routing.forwarding.bloom.classical import CountingSbstree, Sbsposet, Sbstree, Skiptree
+from palio.routing.forwarding.bloom.digest import Bits, BloomHeader, BloomShape, predicate_text, union
 from palio.routing.forwarding.headers import encode
-from palio.routing.forwarding.protocol import Setting
+from palio.routing.forwarding.strategy import ForwardingConfig
 
 HEADER = "digest: batches"
 SKIPTREE_UP_TO = 10_000  # by exclusion, every event begins with all filters
@@ -34,7 +28,7 @@ SKIPTREE_UP_TO = 10_000  # by exclusion, every event begins with all filters
 
 def measure(size: int, events: int, poset_up_to: int) -> list[Row]:
     def by_both(work: Work, wanted: Links) -> list[Row]:
-        forwarding = work.told(BloomForwarding(Setting()))
+        forwarding = work.told(BloomForwarding(ForwardingConfig()))
         rows = by_digest(work, wanted, forwarding)
         return [*rows, *_by_structures(work, forwarding.shape, _digests(work, forwarding), wanted)]
 
@@ -76,7 +70,7 @@ def _by_structures(work: Work, shape: BloomShape, digests: Sequence[Bits], wante
     if len(work.filters) > SKIPTREE_UP_TO:
         del trees["skiptree"]
     for place, each in enumerate(work.filters):
-        for conjunction in conjunctive(each, CONJUNCTION_LIMIT):
+        for conjunction in to_conjunctions(each, CONJUNCTION_LIMIT):
             own = [shape.bits_of(predicate_text(leaf)) for leaf in conjunction]
             for leaf, bits in zip(conjunction, own, strict=True):
                 poset.add(leaf.attribute, leaf.values, bits)

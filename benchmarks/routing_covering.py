@@ -1,4 +1,4 @@
-"""What does it cost to know which filters are covered? Relation graphs on subscriptions that come and go.
+"""Cost of covering: relation graphs on subscriptions that come and go.
 
     python benchmarks/routing_covering.py                           small, all graphs
     python benchmarks/routing_covering.py --operations 10000 --attributes 6 --graphs forest 'G1 k-d tree' 'G1 columnar'
@@ -27,16 +27,11 @@ from harness.report import figure
 from rich.console import Console
 from rich.table import Table
 
-from palio.covering.curve_search import greedy_search
-from palio.covering.dense import DenseGraph
-from palio.covering.flat import FlatGraph, LazyFlatGraph
-from palio.covering.forest import PosetForest
-from palio.covering.graph import RelationGraph
-from palio.covering.indexes.columnar import ColumnarIndex
-from palio.covering.indexes.kdtree import KdTreeIndex
-from palio.covering.indexes.linear import LinearIndex
-from palio.covering.indexes.zcurve import ZCurveIndex
-from palio.covering.poset import SienaPoset
+from palio.covering.classical.kdtree import KdTreeIndex
+from palio.covering.classical.posets import DenseGraph, PosetForest, SienaPoset
+from palio.covering.classical.zcurve import ZCurveIndex, greedy_search
+from palio.covering.covering_index import ColumnarIndex, LinearIndex
+from palio.covering.relation_graph import FlatGraph, LazyFlatGraph, RelationGraph
 from palio.filters.filter import Filter
 from palio.workloads.shen import Shen
 
@@ -57,7 +52,7 @@ GRAPHS: dict[str, Callable[[], RelationGraph]] = {
 CURVE = "G1 Z-curve"
 PARENTS = (1, 2, 3, 5, 10)
 SHARES = (0.0, 0.05, 0.2, 0.5)
-_WARM = 600  # operations that compile the kernels, those of trees too, before anything is measured
+_WARMUP_OPERATIONS = 600  # operations that compile the kernels, those of trees too, before anything is measured
 
 
 @dataclass
@@ -98,7 +93,7 @@ class History:
             hash(each)
 
     def run(self, name: str, make: Callable[[], RelationGraph]) -> tuple[Row, RelationGraph]:
-        self._replay(make(), _WARM)
+        self._replay(make(), _WARMUP_OPERATIONS)
         graph = make()
         with timed() as watch:
             self._replay(graph, len(self.operations))

@@ -1,4 +1,4 @@
-"""What does an event cost at a broker, strategy by strategy, beside matching its content? All in one run.
+"""Cost of an event at one broker, strategy by strategy, beside matching its content; all in one run.
 
     python benchmarks/routing_forwarding.py
     python benchmarks/routing_forwarding.py --sizes 10000 --poset 0
@@ -19,10 +19,10 @@ import routing_bloom
 import routing_prefix
 from harness.hops import BATCH, PASSES, POSET, Links, Row, Work, agree, beside_content, drawn, read, routed, row, run
 
-from palio.routing.forwarding.bloom import BloomForwarding
+from palio.routing.forwarding.bloom.bloom_forwarding import BloomForwarding
 from palio.routing.forwarding.headers import encode
-from palio.routing.forwarding.protocol import Setting
-from palio.routing.forwarding.reuse import ReuseForwarding
+from palio.routing.forwarding.reuse.reuse_forwarding import ReuseForwarding
+from palio.routing.forwarding.strategy import ForwardingConfig
 
 CLAIMED = 100.0
 CLAIMED_AT = 10_000
@@ -36,17 +36,17 @@ def measure(size: int, events: int, poset_up_to: int) -> list[Row]:
 def _by_header(work: Work, wanted: Links) -> list[Row]:
     return [
         *routing_prefix.by_tree(work, wanted),
-        *routing_bloom.by_digest(work, wanted, work.told(BloomForwarding(Setting()))),
+        *routing_bloom.by_digest(work, wanted, work.told(BloomForwarding(ForwardingConfig()))),
         *_by_keys(work, wanted),
     ]
 
 
 def _by_keys(work: Work, wanted: Links) -> list[Row]:
     """Lists that a broker wrote behind one of whose links all filters are, divided among the links of this one."""
-    here = work.told(ReuseForwarding(Setting()))
-    before = work.told(ReuseForwarding(Setting()), one_link=True)
+    here = work.told(ReuseForwarding(ForwardingConfig()))
+    before = work.told(ReuseForwarding(ForwardingConfig()), one_link=True)
     seconds, found = routed(here, lambda: read(work.arrivals()), BATCH)
-    rows = [row(work, "reuse, partial(20): first broker, batches", seconds, here.costs.looks / PASSES / len(found))]
+    rows = [row(work, "reuse, partial(20): first broker, batches", seconds, here.costs.matches / PASSES / len(found))]
     agree(rows[0].way, found, wanted)
     headers = [encode(route.sends[0][0]) for route in before.route(work.arrivals())]
     for way, batch in (("reuse, partial(20): one by one", 1), (_KEYS, BATCH)):

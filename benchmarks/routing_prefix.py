@@ -1,4 +1,4 @@
-"""What does an event cost at a broker that knows so many filters, by its content and by its forwarding tree?
+"""Cost of an event at one broker, by its content and by its forwarding tree, for growing numbers of filters.
 
     python benchmarks/routing_prefix.py --sizes 1000 10000 100000
 
@@ -15,16 +15,14 @@ from typing import Any
 from harness.clock import timed
 from harness.hops import BATCH, Links, Row, Work, agree, beside_content, drawn, read, routed, row, run
 
-from palio.routing.conjunctive import conjunctive
-from palio.routing.constants import CONJUNCTION_LIMIT
+from palio.routing.announcements import ROUTING_TREES_TOPIC
+from palio.routing.conjunctions import CONJUNCTION_LIMIT, to_conjunctions
 from palio.routing.forwarding.headers import encode
-from palio.routing.forwarding.prefix import PrefixForwarding
-from palio.routing.forwarding.prefix.header import PrefixHeader
+from palio.routing.forwarding.prefix.forwarding_tree import PrefixHeader
+from palio.routing.forwarding.prefix.prefix_forwarding import PrefixForwarding
 from palio.routing.forwarding.prefix.routing_tree import RoutingTree
-from palio.routing.forwarding.prefix.tree_codec import encode_tree
-from palio.routing.forwarding.prefix.tree_version import TreeVersion
-from palio.routing.forwarding.protocol import Setting
-from palio.routing.reports import TREES
+from palio.routing.forwarding.prefix.tree_version import TreeVersion, encode_tree
+from palio.routing.forwarding.strategy import ForwardingConfig
 
 HEADER = "prefix: batches"
 _CUT = 2
@@ -58,7 +56,7 @@ def _by_prefix(work: Work, wanted: Links) -> list[Row]:
 
 def _tree(work: Work, count: int) -> tuple[TreeVersion, float]:
     """The tree of the first so many filters, and the seconds that inserting them takes."""
-    conjunctions = [each for wanted in work.filters[:count] for each in conjunctive(wanted, CONJUNCTION_LIMIT)]
+    conjunctions = [each for wanted in work.filters[:count] for each in to_conjunctions(wanted, CONJUNCTION_LIMIT)]
     tree = RoutingTree()
     with timed() as watch:
         for each in conjunctions:
@@ -68,8 +66,10 @@ def _tree(work: Work, count: int) -> tuple[TreeVersion, float]:
 
 def _broker(work: Work, tree: TreeVersion, **options: Any) -> PrefixForwarding:
     """A broker with the optimiser's tree, on which any node may have tags."""
-    forwarding: PrefixForwarding = work.told(PrefixForwarding(Setting(propagation="covering", options=options)))
-    forwarding.announced(TREES, 1, encode_tree(tree))
+    forwarding: PrefixForwarding = work.told(
+        PrefixForwarding(ForwardingConfig(propagation="covering", options=options))
+    )
+    forwarding.announced(ROUTING_TREES_TOPIC, 1, encode_tree(tree))
     return forwarding
 
 

@@ -1,12 +1,12 @@
-"""What do subscriptions cost by each way of spreading them: messages, bytes, and filters that brokers must keep?
+"""Cost of propagation: messages, bytes, and filters that brokers must store, by strategy.
 
     python benchmarks/routing_propagation.py
     python benchmarks/routing_propagation.py --sizes 200 1000 --brokers 15 --attributes 2 --json
 
-Boxes of random sides (Shen §4.5) at random brokers of a tree, then a tenth of them withdrawn, then events. Identical
-filters come from subscribers who want the same: each box is wanted twice on average. Jerzak §2.5.5 claims that covering
-sends no more than identity, and identity no more than simple routing; merging sends fewer filters still. Messages and
-filters are counted, and the same on every machine; seconds are CPU seconds on one core.
+Boxes of random sides (Shen §4.5) are subscribed at random brokers of a tree, then a tenth of them withdrawn, then
+events are published. Each box is subscribed twice on average, so that there are identical filters. Jerzak §2.5.5
+claims that covering sends no more than identity, and identity no more than simple routing; merging sends fewer filters
+still. Messages and filters are counted, and the same on every machine; seconds are CPU seconds on one core.
 """
 
 from __future__ import annotations

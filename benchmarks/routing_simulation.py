@@ -1,11 +1,11 @@
-"""How fast is a simulated network, how small an idle broker, and how large may a network be?
+"""Speed of the simulation, memory of an idle broker, and a network of 10,000 brokers.
 
     python benchmarks/routing_simulation.py
     python benchmarks/routing_simulation.py --brokers 1000 --subscriptions 500 --json
 
 A hop is one message on one link: written, carried, read, handled, counted and hashed. Seconds are CPU seconds on one
 core. Networks are trees; subscriptions have two conditions, one of them an equality, at random brokers; events are
-published at all brokers at once, when all is settled and every index is made. Asked for: 50,000 hops a second, less
+published at all brokers at once, when all is settled and every index is built. Targets: 50,000 hops a second, less
 than 20 KB for an idle broker, and 10,000 brokers.
 """
 
@@ -36,7 +36,7 @@ STRATEGIES = (
 
 @dataclass
 class Speed:
-    """Hops a second of one strategy, when subscriptions spread and when events move."""
+    """Hops a second of one strategy, of subscriptions and of events."""
 
     propagation: str
     forwarding: str
@@ -50,7 +50,7 @@ class Speed:
 
 def speed(propagation: str, forwarding: str, brokers: int, subscriptions: int, events: int) -> Speed:
     random = Random(1)
-    small = Network.line(2, propagation=propagation, forwarding=forwarding)  # loads what is compiled
+    small = Network.line(2, propagation=propagation, forwarding=forwarding)  # loads compiled kernels
     small.subscribe(1, "x > 0 AND y = 0")
     small.publish_all(0, [{"x": 1, "y": 0}] * 64)
     small.run()
@@ -63,7 +63,7 @@ def speed(propagation: str, forwarding: str, brokers: int, subscriptions: int, e
     telling = process_time() - begun
     told = net.hops - told
     contents = [{"x": random.randrange(100), "y": random.randrange(20)} for _ in range(events)]
-    # So that every broker has looked often enough for an index to be worth it, a tree once for each filter, and has it.
+    # Warm-up: each broker builds its index after some matches, and a routing tree after one for each filter.
     enough = subscriptions if forwarding == "prefix" else 10
     for _ in range(2):
         for at in range(brokers):
@@ -81,7 +81,7 @@ def speed(propagation: str, forwarding: str, brokers: int, subscriptions: int, e
 
 
 def bytes_of_an_idle_broker(brokers: int = 2000) -> float:
-    """What a broker of a tree takes whose links are up and who was told nothing."""
+    """Memory of a broker of a tree whose links are up and that has no filters."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     net = Network.tree(brokers)

@@ -1,4 +1,4 @@
-"""How fast are all Sigma rules for Windows over real logs, beside SQL engines that run the rules' SQL? One table.
+"""Sigma benchmark: all rules for Windows over real logs, beside SQL engines that run the rules' SQL.
 
     python benchmarks/sigma.py                       100,000 events; some minutes
     python benchmarks/sigma.py --events 956701       all of them

@@ -201,8 +201,8 @@ def pass_through(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def read_in_python(events: Any, wants: Wants | None) -> Any:
     """The paths of the files are what Spark hands out; tasks read them."""
+    from palio.spark.record_batches import group_into_lists
     from palio.spark.shared_index import SharedIndex
-    from palio.spark.worker import lists
 
     assert wants is not None
     spark = events.sparkSession
@@ -215,7 +215,7 @@ def read_in_python(events: Any, wants: Wants | None) -> Any:
             with pq.ParquetFile(path.removeprefix("file://")) as file:
                 for events in file.iter_batches(10_000, columns=[*looked_at, NUMBER]):
                     rows, numbers = matcher.match_columns(events.select(looked_at))
-                    found = lists(rows, pa.array(numbers), events.num_rows)
+                    found = group_into_lists(rows, pa.array(numbers), events.num_rows)
                     yield pa.RecordBatch.from_arrays([events[NUMBER], found], [NUMBER, "subscription_ids"])
 
     paths = [(path,) for path in events.inputFiles()]

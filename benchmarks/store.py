@@ -1,4 +1,4 @@
-"""How many confirmed events does a store take, and how large are they on disk?
+"""Confirmed events a second of a store, and their size on disk.
 
     python benchmarks/store.py
     python benchmarks/store.py --seconds 5 --directory /var/tmp --json
@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from palio import Event
-from palio.network.running import look_for_garbage_rarely
-from palio.network.store import Acknowledged, SqliteStore
-from palio.network.store.interface import Writable
+from palio.network.server.process import relax_garbage_collection
+from palio.network.store.interface import Acknowledged, Writable
+from palio.network.store.sqlite import SqliteStore
 from palio.routing import codec
 from palio.routing.effects import Finished, Logged, Queued
 from palio.routing.messages import EventId, Publish
@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--directory", type=Path, help="on the disk to be measured")
     options.add_argument("--json", action="store_true")
     given = options.parse_args(arguments)
-    look_for_garbage_rarely()  # as a broker does
+    relax_garbage_collection()  # as a broker does
     sync, found = measure(given.seconds, given.directory)
     if given.json:
         json.dump({"milliseconds_to_sync": sync, "speeds": [asdict(each) for each in found]}, sys.stdout)

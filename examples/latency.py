@@ -1,7 +1,7 @@
-"""How long does an event take across three brokers? The latency application of Jerzak §8, in Palio.
+"""Latency of events across three brokers: the latency application of Jerzak §8.
 
 Three brokers in a chain, on one machine and so by one clock. A publisher at the first advertises `ST > 0` and publishes
-the time, ten times a second; at the third an application subscribes to that, and prints how old each event is.
+the time, ten times a second; at the third an application subscribes to that, and prints the age of each event.
 
     python examples/latency.py --events 20
 """
@@ -14,8 +14,8 @@ import time
 
 import palio
 from palio.network.addresses import Address
-from palio.network.server import Server
-from palio.network.settings import Settings
+from palio.network.server.process import Server
+from palio.network.server.settings import Settings
 
 
 async def publish(url: str, pause: float) -> None:
@@ -28,7 +28,7 @@ async def publish(url: str, pause: float) -> None:
 
 async def listen(url: str, events: int) -> None:
     def cancelled(subscription: object) -> None:
-        """The last publisher is gone; another may come."""
+        """The last publisher has left; another may come."""
 
     async with (
         palio.connect(url, app="latency") as broker,

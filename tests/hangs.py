@@ -1,4 +1,4 @@
-"""What must not hang is interrupted when it has taken far more than it ever should, so that the test says where."""
+"""Time limit for code that must not hang: a slow call is interrupted, so that the test shows where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does what the documentation shows still happen? Runs the examples of a Markdown file, in order.
+"""Runner for the examples of a Markdown file, in order.
 
 A block of `python` is executed; where it is written as a session, with `>>>`, the answers are compared. A
 block of `console` holds commands after `$ ` (continued after `> `), each followed by what it prints; a
@@ -31,7 +31,7 @@ from tests.background_commands import BackgroundCommands
 COMPARISON = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 _SETS_UP_A_MACHINE = re.compile(r"(git|make|pip|python3? -m (pip|venv)|source|cd)\b")
-_SECONDS_TO_END = 120
+_TIMEOUT_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,15 @@ def read_examples(path: Path) -> Document:
     )
 
 
-def run_examples(path: Path) -> None:
-    """Run the examples of a Markdown file in the current folder; the first that fails raises."""
+def run_examples(path: Path) -> int:
+    """Run the examples of a Markdown file in the current folder, and count them; the first that fails raises."""
     document = read_examples(path)
+    count = 0
     with BackgroundCommands() as document.namespace["_background"]:
         for example in document:
             example.evaluate()
+            count += 1
+    return count
 
 
 def console_commands(block: str) -> Iterator[Command]:
@@ -72,7 +75,7 @@ def console_commands(block: str) -> Iterator[Command]:
 
 
 def _run_console(example: Example) -> str | None:
-    """What is wrong with a console block, or None."""
+    """The fault of a console block, or None."""
     for command in console_commands(example.parsed):
         if _SETS_UP_A_MACHINE.match(command.text):
             continue
@@ -82,7 +85,7 @@ def _run_console(example: Example) -> str | None:
 
 
 def _run_command(command: Command, background: BackgroundCommands) -> str | None:
-    """What is wrong with a command, or None."""
+    """The fault of a command, or None."""
     printed, terminal = "", None
     if command.text.endswith("&"):
         terminal = background.start(command.text.removesuffix("&").strip(), _plain_terminal())
@@ -94,16 +97,16 @@ def _run_command(command: Command, background: BackgroundCommands) -> str | None
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=_SECONDS_TO_END,
+            timeout=_TIMEOUT_SECONDS,
             check=False,
         )
         printed = ended.stdout
         if ended.returncode != 0:
             return f"ended with status {ended.returncode}:\n{printed}"
     if command.prints:
-        said = background.hear(lambda said: _same(command.prints, printed + said), terminal)
-        if not _same(command.prints, printed + said):
-            return f"should print:\n{command.prints}\nbut printed:\n{printed + said}"
+        heard = background.hear(lambda heard: _same(command.prints, printed + heard), terminal)
+        if not _same(command.prints, printed + heard):
+            return f"should print:\n{command.prints}\nbut printed:\n{printed + heard}"
     background.forget()
     return None
 

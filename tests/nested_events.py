@@ -1,4 +1,4 @@
-"""Random events with objects in arrays, and all they say one choice at a time."""
+"""Generator of events with arrays of objects, and of all their choices."""
 
 from __future__ import annotations
 

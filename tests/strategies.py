@@ -1,4 +1,4 @@
-"""What random tests are made of: values of every kind, events, conditions over the whole grammar, filters.
+"""Hypothesis strategies: values of every kind, events, conditions over the whole grammar, filters.
 
 Values and literals come mostly from the same small pools of awkward constants, so that events meet the
 conditions about them; a random integer would equal a random literal never. Strategies of attributes give what
@@ -16,11 +16,10 @@ from typing import Any, TypeAlias
 from hypothesis import strategies as st
 
 from palio.errors import ParseError
-from palio.filters.expressions.printing import literal_to_sql
-from palio.filters.expressions.tree import Scalar
+from palio.filters.expressions.ast import Scalar
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING, Kind, Value
-from palio.filters.names import to_sql as name_to_sql
+from palio.filters.sql_writer import literal_to_sql, name_to_sql
 
 Attributes: TypeAlias = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Every example in the documentation runs, and prints what it says it prints."""
+"""Examples of the documentation: each runs, and prints what it shows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _starts_a_broker(path: Path) -> bool:
 )
 def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run_examples(_with_free_ports(path, tmp_path))
+    assert run_examples(_with_free_ports(path, tmp_path)) > 0
 
 
 def _with_free_ports(path: Path, folder: Path) -> Path:
@@ -71,14 +71,14 @@ def test_examples_with_a_broker_run(path: Path, tmp_path: Path, monkeypatch: pyt
             if attempt.connect_ex(("127.0.0.1", port)) == 0:
                 pytest.skip(f"something listens at port {port}, where the examples run a broker of their own")
     monkeypatch.chdir(tmp_path)
-    run_examples(path)
+    assert run_examples(path) > 0
 
 
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if _is_of_spark(path)], ids=_name)
 def test_examples_on_spark_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run_examples(path)
+    assert run_examples(path) > 0
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -144,7 +144,7 @@ def test_an_example_that_is_not_true_fails(
     document = tmp_path / "page.md"
     document.write_text(RIGHT.replace(right, wrong) if right else RIGHT)
     if right == wrong:
-        run_examples(document)
+        assert run_examples(document) == 4
     else:
         with pytest.raises((AssertionError, ValueError)):
             run_examples(document)

@@ -1,13 +1,14 @@
-"""Is everything that Palio raises on purpose a PalioError, and does a wrong argument get a sentence?"""
+"""Errors: their hierarchy, and the class and the message for wrong arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import palio
+import palio.errors
 from palio import Event, Filter, InvalidArgument, Matcher, PalioError, ValueSet
 from palio.events import Limits
 from palio.files.events import read_events
@@ -66,3 +67,19 @@ def test_what_cannot_be_used_is_an_error_of_its_kind(wrong: Callable[[], Any], e
 def test_sets_of_values_say_so_too() -> None:
     with pytest.raises(PalioError, match="object"):
         ValueSet.points([object()])  # type: ignore[list-item]
+
+
+def test_the_module_of_errors_opens_with_its_hierarchy() -> None:
+    assert palio.errors.__doc__ is not None
+    assert "\n".join(hierarchy(PalioError)) in palio.errors.__doc__
+
+
+def hierarchy(error: type, indent: str = "    ") -> Iterator[str]:
+    """The lines of the listing: an error, its bases that are not of Palio, and below it its own subclasses."""
+    classes = [value for value in vars(palio.errors).values() if isinstance(value, type)]
+    foreign = [base.__name__ for base in error.__bases__ if base not in (*classes, Exception)]
+    listed = f" ({', '.join(foreign)})" if foreign else ""
+    yield f"{indent}{error.__name__}{listed}"
+    for each in classes:
+        if error in each.__bases__:
+            yield from hierarchy(each, indent + "  ")

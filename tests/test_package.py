@@ -1,7 +1,8 @@
-"""The package as a whole: what it offers, what importing it costs, and what must not be in the repository."""
+"""The package as a whole: its public names, the cost of importing it, and text that must not be in the repository."""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import os
@@ -13,69 +14,51 @@ from importlib.metadata import entry_points, version
 from pathlib import Path
 from types import ModuleType
 
+import mypy.api
 import pytest
 
 import palio
 import palio.errors
 
-# What a user may rely on. Adding a name here is a decision; removing one breaks somebody.
-PUBLIC_NAMES = {
-    "__version__",
-    "AuthenticationFailed",
-    "Event",
-    "Filter",
-    "Matcher",
-    "LimitReached",
-    "LivesElsewhere",
-    "MissingExtra",
-    "NotAdvertised",
-    "NotPermitted",
-    "ValueSet",
-    "PalioError",
-    "ExpiredOffset",
-    "QueueFull",
-    "StoreError",
-    "StoreFull",
-    "StoreInUse",
-    "BrokenLanguage",
-    "DuplicateSubscription",
-    "EventError",
-    "HomeAway",
-    "IllegalCombination",
-    "IndexFileError",
-    "InputError",
-    "InvalidArgument",
-    "InvalidSubscription",
-    "ParseError",
-    "PipelineError",
-    "Subscription",
-    "SubscriptionError",
-    "UnknownLanguage",
-    "SubscriptionLogError",
-    "UnknownSubscription",
-    "VersionNotKept",
-    "WireError",
-    "ConnectionFailed",
-    "Refused",
-    "connect",
-    "connect_blocking",
-}
+
+def test_public_names_are_listed_once_and_sorted_by_dir() -> None:
+    assert len(palio.__all__) == len(set(palio.__all__))
+    assert dir(palio) == sorted(palio.__all__)
+    assert {"Event", "Filter", "Matcher", "PalioError", "connect", "__version__"} <= set(palio.__all__)
 
 
-def test_the_public_names_are_these_and_no_others() -> None:
-    assert set(palio.__all__) == PUBLIC_NAMES
-    assert len(palio.__all__) == len(PUBLIC_NAMES)
-
-
-@pytest.mark.parametrize("name", sorted(PUBLIC_NAMES))
-def test_a_public_name_is_there_and_listed(name: str) -> None:
+@pytest.mark.parametrize("name", palio.__all__)
+def test_a_public_name_is_there(name: str) -> None:
     assert getattr(palio, name) is not None
-    assert name in dir(palio)
+
+
+def test_what_a_type_checker_sees_is_what_is_imported_at_first_use() -> None:
+    """The imports under TYPE_CHECKING and the table of lazy modules have the same names from the same modules."""
+    [checked] = [
+        node
+        for node in ast.parse(Path(palio.__file__).read_text(encoding="utf-8")).body
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    ]
+    imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
+    # The table is private, and the only other place that names them.
+    assert {alias.asname: node.module for node in imports for alias in node.names} == palio._LAZY_MODULES
+
+
+def test_a_type_checker_knows_the_calls_that_connect(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import palio\nreveal_type(palio.connect())\nreveal_type(palio.connect_blocking())\npalio.Broom\n"
+    )
+    said, _, status = mypy.api.run([str(script), "--cache-dir", str(tmp_path)])
+    assert "palio.network.client.broker.ConnectionContext" in said
+    assert "palio.network.client.blocking.BlockingConnectionContext" in said
+    assert 'no attribute "Broom"' in said
+    assert status == 1
 
 
 def test_a_name_that_is_not_there_is_refused_as_by_any_module() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Broom'"):
-        palio.Broom  # noqa: B018
+        palio.Broom  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_every_error_that_palio_defines_is_a_palio_error() -> None:
@@ -90,7 +73,9 @@ def test_every_error_that_palio_defines_is_a_palio_error() -> None:
 
 
 def test_every_error_of_the_core_is_public() -> None:
-    assert [error for error in errors_defined_in(palio.errors) if error.__name__ not in palio.__all__] == []
+    errors = errors_defined_in(palio.errors)
+    assert palio.errors.PalioError in errors
+    assert [error for error in errors if error.__name__ not in palio.__all__] == []
 
 
 def errors_defined_in(module: ModuleType) -> list[type[BaseException]]:

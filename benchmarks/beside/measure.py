@@ -1,4 +1,4 @@
-"""One system with so many subscriptions: how fast, at what cost, and how old are events when they arrive?
+"""Measurement of one system at one number of subscriptions: rate, cost, and age of events on arrival.
 
 First as fast as events go: so many are under way that the system is busy, and not so many that they pile up for more
 than a fraction of a second. Then at half of that rate, by the clock, where ages are taken from the moment at which an
@@ -124,14 +124,14 @@ def crowd(system: System, url: str, subscriptions: int) -> Iterator[People]:
 
 def _listen(name: str, url: str, numbers: range | None, subscriptions: int, tally: Tally) -> None:
     from beside.systems import SYSTEMS
-    from palio.network.loops import run
+    from palio.network.event_loop import run_event_loop
 
     system = SYSTEMS[name]
     if numbers is not None:
-        run(system.subscribe(url, numbers, tally))
+        run_event_loop(system.subscribe(url, numbers, tally))
     else:
         assert system.dispatch is not None
-        run(system.dispatch(url, subscriptions, tally))
+        run_event_loop(system.dispatch(url, subscriptions, tally))
 
 
 async def _published(system: System, url: str, server: int, people: People, row: Row, seconds: float) -> Row:

@@ -1,4 +1,4 @@
-"""What is a system here? A server to start, a way to subscribe, a way to publish, and what all that needs."""
+"""A measured system: its server, how clients subscribe and publish, and what it needs installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many events arrived, and how old were they? Counted by each process in memory that all of them see."""
+"""Tally of deliveries: counts and ages of events, kept by each process in shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published, who wants it, and how often it has to arrive.
+"""Workload: the events published, the subscriptions, and how often each event must arrive.
 
 A subscription asks for one group in twenty and for a fifth of all prices, so that it gets one event in a hundred. The
 equality is there for brokers that can tell groups apart; the range is why conditions are not subjects.

@@ -1,1 +1,1 @@
-"""How are engines measured on the same work, in the same run, on one core, with their answers compared?"""
+"""Benchmark harness: engines on equal work, in one run, on one core, with their answers compared."""

@@ -1,4 +1,4 @@
-"""What do the benchmarks use of Palio? These calls and no others, in one place."""
+"""Adapter to Palio: every call that the benchmarks make, in one place."""
 
 from __future__ import annotations
 

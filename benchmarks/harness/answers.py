@@ -1,4 +1,4 @@
-"""Did two engines give the same answer? Compare, per event, a checksum over the (event, subscription) pairs.
+"""Comparison of answers: a checksum per event over the (event, subscription) pairs.
 
 The checksum is the one the C++ sketch prints: the sum, modulo 2^64, of a mixed (event << 32 | subscription).
 Kept per event, so that an engine that only got through some of the events is compared on those.

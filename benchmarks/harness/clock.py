@@ -1,4 +1,4 @@
-"""What is a second? CPU time of this process on one core, all its threads included.
+"""Benchmark clock: CPU time of this process on one core, all its threads included.
 
 Wall time on a shared machine measures the neighbours. CPU time of the whole process also counts what an
 engine does in background threads, which would otherwise be free.

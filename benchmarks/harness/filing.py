@@ -1,4 +1,4 @@
-"""How does a relational engine hold subscriptions so that a join finds few candidates?
+"""Relational layout of subscriptions, with which a join finds few candidates.
 
 A row per subscription, its conditions side by side from the most selective to the least: the rarest equality
 first, then the other equalities, then ranges by width. A join on the first condition gives candidates, and a

@@ -1,4 +1,4 @@
-"""What does an event cost at one broker? What the parts of the routing benchmark that ask this have in common.
+"""Cost of an event at one broker: the common ground of the routing benchmarks that measure it.
 
 The filters and events of Jerzak §9.2.1: two to five conditions on names of 20,000, some far more popular than others;
 values normal in [0, 200,000]. As drawn, an event is wanted by nobody, and comes to no broker but the first; so each is
@@ -25,13 +25,13 @@ from rich.table import Table
 
 from harness.clock import pin_to_one_core, timed
 from harness.report import figure, short
-from palio.covering.poset import SienaPoset
-from palio.covering.witnesses import witnesses
+from palio.covering.classical.posets import SienaPoset
+from palio.covering.corner_events import corner_events
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
 from palio.routing.codec import decode_event, encode_event
-from palio.routing.forwarding.protocol import Arrival, Route
+from palio.routing.forwarding.strategy import Arrival, Route
 from palio.routing.messages import EventId, Publish
 from palio.workloads.distributions import Extent, Normal, Pareto
 from palio.workloads.xsiena import Side, XSiena
@@ -103,7 +103,7 @@ def drawn(size: int, events: int) -> Work:
     filters = [Filter.parse(where) for where in made.subscriptions(size)["where"].to_pylist()]
     happened = []
     for each in made.event_dicts(events):
-        corners = witnesses(choice.choice(filters))
+        corners = corner_events(choice.choice(filters))
         assert corners is not None
         happened.append(Event.from_dict({**each, **choice.choice(corners)}))
     return Work(filters, happened)

@@ -1,4 +1,4 @@
-"""How is one engine run over the events of a task, for so long and no longer?"""
+"""Timed run of one engine over the events of a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are the results shown? One table, a section per workload and size."""
+"""Report: one table, a section per workload and size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is reported of an engine on a task? One row of the table."""
+"""Result of one engine on one task: a row of the table."""
 
 from __future__ import annotations
 

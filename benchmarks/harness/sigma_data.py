@@ -14,7 +14,7 @@ import pyarrow as pa
 import yaml
 
 from palio.languages.sigma.logsources import LogSources
-from palio.languages.sigma.rules import RefusedRule, SigmaRule, rule_files, rules_in
+from palio.languages.sigma.rule_files import RefusedRule, SigmaRule, rule_files, rules_in
 
 RULES = "subscriptions/sigma_rules.tar.xz"
 EVENTS = "events/otrf_windows_956701.jsonl.xz"

@@ -1,4 +1,4 @@
-"""The same rules as SQL, written by pySigma and its SQLite backend: nobody here decides what a rule means.
+"""Sigma rules as SQL, written by pySigma and its SQLite backend, so that their meaning is not ours.
 
 Two dialects. SQLite gets the backend's own SQL. DuckDB's differs in a few words: ILIKE, which ignores case, where
 SQLite's LIKE does; `lower(x) = …`, because it knows no collation that does; `regexp_matches`. Columns are numbered,
@@ -20,7 +20,7 @@ from sigma.conditions import ConditionFieldEqualsValueExpression
 from sigma.processing.pipeline import ProcessingItem, ProcessingPipeline
 from sigma.processing.transformations import AddConditionTransformation, FieldMappingTransformation
 
-from palio.languages.sigma.logsources import LogSources, Place
+from palio.languages.sigma.logsources import LogSourceMapping, LogSources
 
 EVERYTHING = "everything"
 """The column that keywords are looked for in: all values of an event, one after the other."""
@@ -70,13 +70,13 @@ def where(
 ) -> str:
     """The condition of a rule, given as its YAML."""
     alternatives: list[str] = []
-    for place in LogSources.read(None).places(logsource):
+    for place in LogSources.read(None).mappings(logsource):
         queries = dialect(columns, _pipeline(place)).convert(SigmaCollection.from_yaml(text))
         alternatives += [query.split(" WHERE ", 1)[1] for query in queries]
     return " OR ".join(f"({each})" for each in alternatives)
 
 
-def _pipeline(place: Place) -> ProcessingPipeline:
+def _pipeline(place: LogSourceMapping) -> ProcessingPipeline:
     names = {field: list(names) for field, names in place.names.items()}
     renaming = [ProcessingItem(FieldMappingTransformation(names))] if names else []
     adding = [ProcessingItem(AddConditionTransformation(dict(each))) for each in place.conditions]

@@ -1,4 +1,4 @@
-"""What is the work? Subscriptions and events of one workload and size, in the forms that engines want."""
+"""Benchmark tasks: subscriptions and events of one workload and size, in the forms that engines take."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from palio.workloads import Workload, eq, mix, padres
-from palio.workloads.conditions import AT_LEAST, AT_MOST, BETWEEN, EQUALS, UNUSED, Conditions
+from palio.workloads.generated import AT_LEAST, AT_MOST, BETWEEN, EQUALS, UNUSED, Conditions
 
 Predicate: TypeAlias = tuple[str, str, Any]
 """(attribute, operator, value); operators are = < <= > >= and between, whose value is a pair."""

@@ -5,142 +5,44 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from palio.errors import *  # noqa: F403  every error is public, and listed by its definition
+
 if TYPE_CHECKING:
-    from palio.errors import (
-        AuthenticationFailed,
-        BrokenLanguage,
-        ConnectionFailed,
-        DuplicateSubscription,
-        EventError,
-        ExpiredOffset,
-        HomeAway,
-        IllegalCombination,
-        IndexFileError,
-        InputError,
-        InvalidArgument,
-        InvalidSubscription,
-        LimitReached,
-        LivesElsewhere,
-        MissingExtra,
-        NotAdvertised,
-        NotPermitted,
-        PalioError,
-        ParseError,
-        PipelineError,
-        QueueFull,
-        Refused,
-        StoreError,
-        StoreFull,
-        StoreInUse,
-        SubscriptionError,
-        SubscriptionLogError,
-        UnknownLanguage,
-        UnknownSubscription,
-        VersionNotKept,
-        WireError,
-    )
-    from palio.events import Event
-    from palio.filters.filter import Filter
-    from palio.filters.values import ValueSet
-    from palio.matching.matcher import Matcher
-    from palio.matching.subscription import Subscription
+    from palio.events import Event as Event
+    from palio.filters.filter import Filter as Filter
+    from palio.filters.value_sets import ValueSet as ValueSet
+    from palio.matching.matcher import Matcher as Matcher
+    from palio.matching.subscription import Subscription as Subscription
+    from palio.network.client.blocking import connect_blocking as connect_blocking
+    from palio.network.client.broker import connect as connect
 
 __version__ = "0.1.0"
 
-# Where each public name lives. Names are imported when first used: a program that only parses conditions should
-# not wait for Arrow and a compiler.
-_HOMES = {
-    "AuthenticationFailed": "palio.errors",
-    "BrokenLanguage": "palio.errors",
-    "DuplicateSubscription": "palio.errors",
+# The modules of the other public names. They are imported at first use: a program that only parses conditions
+# should not wait for Arrow and a compiler. Type checkers follow the imports above; a test compares both.
+_LAZY_MODULES = {
     "Event": "palio.events",
-    "EventError": "palio.errors",
-    "ExpiredOffset": "palio.errors",
     "Filter": "palio.filters.filter",
-    "HomeAway": "palio.errors",
-    "IllegalCombination": "palio.errors",
-    "IndexFileError": "palio.errors",
-    "InputError": "palio.errors",
-    "InvalidArgument": "palio.errors",
-    "InvalidSubscription": "palio.errors",
     "Matcher": "palio.matching.matcher",
-    "LimitReached": "palio.errors",
-    "LivesElsewhere": "palio.errors",
-    "MissingExtra": "palio.errors",
-    "NotAdvertised": "palio.errors",
-    "NotPermitted": "palio.errors",
-    "PalioError": "palio.errors",
-    "ParseError": "palio.errors",
-    "PipelineError": "palio.errors",
-    "QueueFull": "palio.errors",
-    "StoreError": "palio.errors",
-    "StoreFull": "palio.errors",
-    "StoreInUse": "palio.errors",
     "Subscription": "palio.matching.subscription",
-    "SubscriptionError": "palio.errors",
-    "SubscriptionLogError": "palio.errors",
-    "UnknownLanguage": "palio.errors",
-    "UnknownSubscription": "palio.errors",
-    "ValueSet": "palio.filters.values",
-    "VersionNotKept": "palio.errors",
-    "ConnectionFailed": "palio.errors",
-    "Refused": "palio.errors",
-    "connect": "palio.network.client.connecting",
+    "ValueSet": "palio.filters.value_sets",
+    "connect": "palio.network.client.broker",
     "connect_blocking": "palio.network.client.blocking",
-    "WireError": "palio.errors",
 }
 
-__all__ = [
-    "AuthenticationFailed",
-    "BrokenLanguage",
-    "ConnectionFailed",
-    "DuplicateSubscription",
-    "Event",
-    "EventError",
-    "ExpiredOffset",
-    "Filter",
-    "HomeAway",
-    "IllegalCombination",
-    "IndexFileError",
-    "InputError",
-    "InvalidArgument",
-    "InvalidSubscription",
-    "LimitReached",
-    "LivesElsewhere",
-    "Matcher",
-    "MissingExtra",
-    "NotAdvertised",
-    "NotPermitted",
-    "PalioError",
-    "ParseError",
-    "PipelineError",
-    "QueueFull",
-    "Refused",
-    "StoreError",
-    "StoreFull",
-    "StoreInUse",
-    "Subscription",
-    "SubscriptionError",
-    "SubscriptionLogError",
-    "UnknownLanguage",
-    "UnknownSubscription",
-    "ValueSet",
-    "VersionNotKept",
-    "WireError",
-    "__version__",
-    "connect",
-    "connect_blocking",
-]
 
+if not TYPE_CHECKING:  # a type checker has the imports above, and reports a name that is not among them
+    _errors = vars(import_module("palio.errors")).items()
+    _ERROR_NAMES = [name for name, value in _errors if isinstance(value, type)]
+    __all__ = [*_ERROR_NAMES, *_LAZY_MODULES, "__version__"]  # noqa: PLE0604  all of them are strings
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'palio' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        module = _LAZY_MODULES.get(name)
+        if module is None:
+            raise AttributeError(f"module 'palio' has no attribute {name!r}")
+        value = getattr(import_module(module), name)
+        globals()[name] = value
+        return value
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    def __dir__() -> list[str]:
+        return sorted(__all__)

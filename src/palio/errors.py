@@ -1,28 +1,62 @@
-"""Everything that can go wrong, by name.
+"""Every error that Palio raises on purpose, by class.
 
-Every error Palio raises on purpose is a `PalioError`, so that one `except` is enough for a caller who does
-not care which; each failure a caller may want to tell apart has a class of its own with typed fields, and its
-message says what was wrong, where, and what would be right.
+One `except PalioError` catches them all. A failure that a caller may want to tell apart has a class of its own with
+typed fields; its message says what was wrong, where, and what would be right.
+
+    PalioError
+      InvalidArgument (ValueError)
+      ParseError
+      UnknownLanguage
+      BrokenLanguage
+      MissingExtra
+      EventError
+      SubscriptionError
+        DuplicateSubscription
+        UnknownSubscription (KeyError)
+        InvalidSubscription
+        LivesElsewhere
+        HomeAway
+      IndexFileError
+      SubscriptionLogError
+        VersionNotKept
+      InputError
+      PipelineError
+      IllegalCombination (ValueError)
+      NotAdvertised
+      WireError
+      AuthenticationFailed
+      NotPermitted
+      LimitReached
+      StoreError
+        StoreInUse
+        StoreFull
+      QueueFull
+      ExpiredOffset
+      ConnectionFailed (ConnectionError)
+      Refused
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping  # not at run time: `palio` exports every class of this module
 
 
 class PalioError(Exception):
-    """The root of every error Palio raises."""
+    """The root of all errors of Palio."""
 
 
 class InvalidArgument(PalioError, ValueError):
-    """A call that cannot be made so: an argument of the wrong type, or a value that is none of those there are."""
+    """An argument of the wrong type, or a value outside of the permitted ones."""
 
 
 class ParseError(PalioError):
-    """A condition that cannot be read, or that asks for something no subscription may ask.
+    """A condition with a syntax error, or with an expression that no subscription may use.
 
-    `position` counts characters from 0; `reason` says what is wrong there; `hint`, where there is one, the
-    nearest thing that works.
+    `position` counts characters from 0; `reason` says what is wrong there; `hint`, if not None, proposes the
+    nearest expression that works.
     """
 
     def __init__(self, text: str, position: int, reason: str, hint: str | None = None) -> None:
@@ -47,7 +81,7 @@ class ParseError(PalioError):
         return f"{message}\n{self.hint}" if self.hint else message
 
     def _excerpt(self) -> str:
-        """The line at fault with a caret below the place, cut to what fits a terminal."""
+        """The line at fault with a caret below the position, cut to the width of a terminal."""
         start = self.text.rfind("\n", 0, self.position) + 1
         end = self.text.find("\n", self.position)
         line = self.text[start : end if end >= 0 else len(self.text)]
@@ -61,17 +95,17 @@ class ParseError(PalioError):
 
 
 class UnknownLanguage(PalioError):
-    """A condition names a language that nobody registered."""
+    """The name of a condition language that is not registered."""
 
     def __init__(self, language: str, known: list[str]) -> None:
         self.language = language
         self.known = known
-        there_are = f"known are {', '.join(sorted(known))}" if known else "none is known"
-        super().__init__(f"there is no condition language {language!r}; {there_are}")
+        known_ones = f"known are {', '.join(sorted(known))}" if known else "none is known"
+        super().__init__(f"there is no condition language {language!r}; {known_ones}")
 
 
 class BrokenLanguage(PalioError):
-    """A language that a package announces and that cannot be loaded."""
+    """A condition language that a package registers and that cannot be loaded."""
 
     def __init__(self, language: str, reason: str) -> None:
         self.language = language
@@ -80,7 +114,7 @@ class BrokenLanguage(PalioError):
 
 
 class MissingExtra(PalioError):
-    """Something that needs packages which are not installed; `extra` is what brings them."""
+    """A feature whose packages are not installed; `extra` is the optional dependency that has them."""
 
     def __init__(self, what: str, extra: str) -> None:
         self.what = what
@@ -89,7 +123,7 @@ class MissingExtra(PalioError):
 
 
 class EventError(PalioError):
-    """An event that cannot be read; `path` names the attribute at fault where one is known."""
+    """An event that cannot be read; `path` names the attribute at fault, if it is known."""
 
     def __init__(self, reason: str, path: str | None = None) -> None:
         self.reason = reason
@@ -98,7 +132,7 @@ class EventError(PalioError):
 
 
 class SubscriptionError(PalioError):
-    """Something is wrong with one subscription, named by its id."""
+    """A failure that concerns one subscription, named by its id."""
 
     def __init__(self, subscription: str, reason: str) -> None:
         self.subscription = subscription
@@ -107,7 +141,7 @@ class SubscriptionError(PalioError):
 
 
 class DuplicateSubscription(SubscriptionError):
-    """A subscription with this id is there already; `replace` changes it, or what `how` says."""
+    """A subscription with this id exists already; `how` names the call that changes it."""
 
     def __init__(self, subscription: str, how: str = "replace()") -> None:
         super().__init__(subscription, f"there is one with this id already; use {how} to change it")
@@ -124,11 +158,11 @@ class UnknownSubscription(SubscriptionError, KeyError):
 
 
 class InvalidSubscription(SubscriptionError):
-    """A subscription that cannot be used: its condition cannot be read, the cause says why; or it cannot be kept."""
+    """A subscription with an unreadable condition (the cause says why), or one that cannot be stored."""
 
 
 class IndexFileError(PalioError):
-    """A saved matcher that cannot be opened: not one of ours, of another version, cut short or damaged."""
+    """A saved matcher that cannot be opened: another format or version, truncated, or damaged."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -137,7 +171,7 @@ class IndexFileError(PalioError):
 
 
 class SubscriptionLogError(PalioError):
-    """A subscription log that cannot be read or written: damaged, not one, or not to be had any more."""
+    """A subscription log that cannot be read or written: damaged, another format, or no longer available."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -146,7 +180,7 @@ class SubscriptionLogError(PalioError):
 
 
 class VersionNotKept(SubscriptionLogError):
-    """A version of a subscription log that was compacted away, or that is not there yet."""
+    """A version of a subscription log that was compacted away, or that does not exist yet."""
 
     def __init__(self, path: str, version: int, reason: str) -> None:
         self.version = version
@@ -154,7 +188,7 @@ class VersionNotKept(SubscriptionLogError):
 
 
 class InputError(PalioError):
-    """A file that cannot be read as what it should be; names the file, the line and the reason."""
+    """A file that is not in the expected format; names the file, the line and the reason."""
 
     def __init__(self, source: str, reason: str, line: int | None = None) -> None:
         self.source = source
@@ -164,16 +198,16 @@ class InputError(PalioError):
 
     @property
     def place(self) -> str:
-        """The file, and the line where one is known."""
+        """The file, and the line if it is known."""
         return f"{self.source}:{self.line}" if self.line else self.source
 
 
 class PipelineError(PalioError):
-    """A Spark job that cannot be set up as it was asked for."""
+    """A Spark job that cannot be set up as requested."""
 
 
 class IllegalCombination(PalioError, ValueError):
-    """Choices for a broker that do not go together; `reason` says what would go wrong."""
+    """Broker strategies that exclude each other; `reason` says what would go wrong."""
 
     def __init__(self, choice: str, reason: str) -> None:
         self.choice = choice
@@ -182,19 +216,19 @@ class IllegalCombination(PalioError, ValueError):
 
 
 class NotAdvertised(PalioError):
-    """An event that its publisher did not advertise, in a network where subscriptions go only where they are served."""
+    """An event that its publisher did not advertise, in a network that routes by advertisements."""
 
 
 class WireError(PalioError):
-    """Bytes that are no message of this version of Palio."""
+    """Bytes that are not a message of this version of the wire protocol."""
 
 
 class AuthenticationFailed(PalioError):
-    """Nobody known: no token or certificate, an unknown one, or one that has expired. Which it is stays unsaid."""
+    """A missing, unknown or expired token or certificate. Which of these stays unsaid, so that nobody can probe."""
 
 
 class NotPermitted(PalioError):
-    """Something that whoever asked for it may not do; `reason` says what would have to be granted."""
+    """An operation without a grant; `reason` says which grant is needed."""
 
     def __init__(self, who: str, what: str, reason: str) -> None:
         self.who = who
@@ -204,7 +238,7 @@ class NotPermitted(PalioError):
 
 
 class LimitReached(PalioError):
-    """More than a broker takes; `limit` names the limit, `most` is what it admits."""
+    """A limit of a broker was exceeded; `limit` names it, `most` is its value."""
 
     def __init__(self, limit: str, most: float, reason: str) -> None:
         self.limit = limit
@@ -214,7 +248,7 @@ class LimitReached(PalioError):
 
 
 class StoreError(PalioError):
-    """The store of a broker cannot be opened, read or written: damaged, of another version, or not a store."""
+    """A broker's store that cannot be opened, read or written: damaged, another version, or another format."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -223,18 +257,18 @@ class StoreError(PalioError):
 
 
 class StoreInUse(StoreError):
-    """Another broker has this directory open."""
+    """A data directory that another broker has open."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path, "another broker is using this directory; give each its own with --data")
 
 
 class StoreFull(StoreError):
-    """There is no room for what was to be written, and nothing of it was; the store goes on when there is."""
+    """A full disk. Nothing of the batch was written; the store continues when there is space again."""
 
 
 class QueueFull(PalioError):
-    """A durable subscription has as many events waiting as it may; nothing of what was to be written with it was."""
+    """A durable subscription's queue is full. Nothing of the batch was written."""
 
     def __init__(self, client: str, name: str, waiting: int) -> None:
         self.client = client
@@ -244,9 +278,10 @@ class QueueFull(PalioError):
 
 
 class ExpiredOffset(PalioError):
-    """Events of a log that are not kept any more; `oldest` is the first offset that is.
+    """An offset of an event log that retention has removed; `oldest` is the first offset that remains.
 
-    `broker` is whose log it is, where several were asked, and `expired` has the oldest offset of each that has let go.
+    For a replay over several brokers, `broker` is the owner of the log, and `expired` maps each broker whose retention
+    has passed the requested offset to its oldest one.
     """
 
     def __init__(
@@ -258,12 +293,12 @@ class ExpiredOffset(PalioError):
         self.expired = dict(expired or {})
         whose = "the log" if broker is None else f"the log of broker {broker}"
         others = f"; so have those of {', '.join(str(each) for each in self.expired if each != broker)}"
-        said = f"{whose} has let go of offset {offset:,}; the oldest that it keeps is {oldest:,}"
-        super().__init__(said + (others if len(self.expired) > 1 else ""))
+        message = f"{whose} has let go of offset {offset:,}; the oldest that it keeps is {oldest:,}"
+        super().__init__(message + (others if len(self.expired) > 1 else ""))
 
 
 class ConnectionFailed(PalioError, ConnectionError):
-    """No connection to a broker, or none any more; `address` is where it was tried."""
+    """A broker that cannot be reached, or a lost connection; `address` is the broker's."""
 
     def __init__(self, address: str, reason: str) -> None:
         self.address = address
@@ -272,8 +307,8 @@ class ConnectionFailed(PalioError, ConnectionError):
 
 
 class LivesElsewhere(SubscriptionError):
-    """A durable subscription has its events at another broker; `homes` are its number and its address, which is empty
-    where it is not known."""
+    """A durable subscription whose queue is at another broker, its home; `homes` are number and address, which is empty
+    if unknown."""
 
     def __init__(self, subscription: str, homes: tuple[tuple[int, str], ...], reason: str = "") -> None:
         self.homes = homes
@@ -284,7 +319,7 @@ class LivesElsewhere(SubscriptionError):
 
 
 class HomeAway(SubscriptionError):
-    """A durable subscription may live at one of the `brokers` that are away, so that it can be had nowhere now."""
+    """A durable subscription whose home may be one of the unreachable `brokers`, so that no broker can serve it now."""
 
     def __init__(self, subscription: str, brokers: tuple[int, ...]) -> None:
         self.brokers = brokers
@@ -294,4 +329,4 @@ class HomeAway(SubscriptionError):
 
 
 class Refused(PalioError):
-    """Something that a broker did not carry out, and why."""
+    """A request that a broker refused; the message says why."""

@@ -1,4 +1,4 @@
-"""`palio check`: errors with their place, and what is never, always, redundantly or slowly matched."""
+"""`palio check`: errors with their place, and unsatisfiable, always true, redundant and slow conditions."""
 
 from __future__ import annotations
 

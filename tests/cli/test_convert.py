@@ -1,4 +1,4 @@
-"""`palio convert`: subscriptions in, the same subscriptions in another language out."""
+"""`palio convert`: subscriptions rewritten in another language."""
 
 from __future__ import annotations
 

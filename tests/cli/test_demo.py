@@ -1,4 +1,4 @@
-"""`palio demo`: the main job, on real flights, at any width."""
+"""`palio demo`: flights against subscriptions, at any width of the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`palio demo sigma`: which rules fire, where there are rules and logs, and a clear word where there are not."""
+"""`palio demo sigma`: which rules fire, and the message without rules and logs."""
 
 from __future__ import annotations
 

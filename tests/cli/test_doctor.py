@@ -1,4 +1,4 @@
-"""`palio doctor`: what is there is said, what is wrong comes with what would help."""
+"""`palio doctor`: findings about the installation, each with its remedy."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def test_the_table_says_the_same() -> None:
 def test_a_version_that_does_not_work_is_broken(
     monkeypatch: pytest.MonkeyPatch, versions: dict[str, str | None], what: str, remedy: str
 ) -> None:
+    # Private: the versions of installed packages cannot be changed otherwise.
     real = doctor._version_of
     monkeypatch.setattr(doctor, "_version_of", lambda name: versions[name] if name in versions else real(name))
     code, found = findings()
@@ -89,12 +90,12 @@ def test_another_python_on_the_path_is_told_and_is_no_fault(monkeypatch: pytest.
 
 
 def test_no_java_is_told_with_every_place_that_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    from palio.spark import java
+    from palio.spark import session
 
-    def nowhere() -> java.JavaHome:
-        raise java.JavaNotFound(["JAVA_HOME: not set", "PATH: no java"])
+    def nowhere() -> session.JavaHome:
+        raise session.JavaNotFound(["JAVA_HOME: not set", "PATH: no java"])
 
-    monkeypatch.setattr(java, "find_java", nowhere)
+    monkeypatch.setattr(session, "find_java", nowhere)
     code, found = findings()
     assert code == 1
     assert "PATH: no java" in found["Java"]["remedy"]

@@ -1,4 +1,4 @@
-"""The command as a whole: help, version, and what becomes of everything that can go wrong."""
+"""The command as a whole: help, version, errors and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`palio match`: what it finds, reports, writes, and leaves behind when it is stopped."""
+"""`palio match`: matches, reports, output files, and interrupts."""
 
 from __future__ import annotations
 
@@ -395,7 +395,7 @@ def test_ctrl_c_before_the_first_event_leaves_an_old_file_alone(monkeypatch: pyt
         next(lines)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("palio.cli.subscribing.add_usable", interrupted)
+    monkeypatch.setattr("palio.cli.subscription_loader.add_valid_subscriptions", interrupted)
     Path("m.csv").write_text("what was there before\n")
     answer = match("wants.jsonl", "events.jsonl", "--out", "m.csv")
     assert answer.exit_code == 130

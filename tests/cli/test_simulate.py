@@ -1,4 +1,4 @@
-"""`palio simulate`: the table of costs, the picture, the exit code."""
+"""`palio simulate`: the table of costs, the drawing, the exit code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from palio.cli.main import palio
-from palio.cli.simulated_costs import cost_of, print_costs
+from palio.cli.simulation_run import cost_of, print_costs
 from palio.simulation import Network
 
 SMALL = ["--brokers", "6", "--subscriptions", "20", "--events", "100"]

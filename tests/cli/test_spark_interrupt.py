@@ -15,6 +15,8 @@ import pytest
 
 pytestmark = pytest.mark.spark
 
+_HANG_GUARD_SECONDS = 300.0  # for a test that would never end; no test depends on it
+
 
 @contextmanager
 def running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
@@ -39,7 +41,7 @@ def test_a_job_ends_in_a_line_and_leaves_no_half(tmp_path: Path) -> None:
     with running("generate", "eq", "--events", "1000000000", "--out", str(out), "--master", "local[2]") as process:
         wait_for(process, tmp_path, "new/work/events/_draft-*/_temporary/0/_temporary/*/part-*.parquet")
         os.killpg(process.pid, signal.SIGINT)
-        said, faults = process.communicate(timeout=60)
+        said, faults = process.communicate(timeout=_HANG_GUARD_SECONDS)
     assert process.returncode == 130
     assert faults == f"interrupted; nothing was written to {out}/events\n"
     assert said == ""
@@ -53,7 +55,7 @@ def test_nor_does_one_that_is_starting_say_more(tmp_path: Path) -> None:
             assert process.poll() is None, process.communicate()
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)
-        said, faults = process.communicate(timeout=60)
+        said, faults = process.communicate(timeout=_HANG_GUARD_SECONDS)
     assert (process.returncode, said, faults) == (130, "", f"interrupted; nothing was written to {out}/events\n")
     assert not out.exists()
 

@@ -19,11 +19,10 @@ from pyspark.errors import PySparkException
 
 from palio.cli.main import palio
 from palio.cli.spark import cause_in
-from palio.cli.spark.csv_columns import TEXT, exclusions, types_left
-from palio.cli.spark.events import format_of, read_events
-from palio.cli.spark.unlike import Unlike, find_unlike
+from palio.cli.spark.event_source import TEXT, exclusions, format_of, read_events, types_left
+from palio.cli.spark.subscription_checks import TypeMismatch, find_type_mismatches
 from palio.errors import InputError
-from palio.files.csv_text import _infer_types
+from palio.files.csv_reader import _infer_types
 from palio.matching.subscription import Subscription
 from palio.spark import match
 
@@ -133,9 +132,9 @@ def test_csv_is_read_as_it_is_read_without_spark(spark: SparkSession, tmp_path: 
     alone = CliRunner().invoke(palio, ["match", str(wants), str(events), "--json"]).stdout.splitlines()
     assert Counter(json.loads(line)["subscription"] for line in alone) == found
     subscriptions = [Subscription(id, where) for id, where in conditions.items()]
-    assert find_unlike(rows, subscriptions) == (
-        Unlike("note", "string", "numbers", ("note",)),
-        Unlike("zip", "string", "numbers", ("no number",)),
+    assert find_type_mismatches(rows, subscriptions) == (
+        TypeMismatch("note", "string", "numbers", ("note",)),
+        TypeMismatch("zip", "string", "numbers", ("no number",)),
     )
     # Who knows better says so.
     said = read_events(spark, str(events), None, "late int, zip int, note int")

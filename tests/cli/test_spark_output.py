@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from palio.cli.main import palio
-from palio.cli.spark.output import OutputFolder
-from palio.cli.writing import OutputError
+from palio.cli.output_file import OutputError
+from palio.cli.spark.output_folder import OutputFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +67,9 @@ def test_what_others_have_written_stays(folder: Path, out: str) -> None:
 
 
 def test_a_new_folder_beside_what_a_pattern_reads_is_fine(folder: Path) -> None:
-    OutputFolder("hits", "*.parquet", "wants.jsonl")
+    with OutputFolder("hits", "*.parquet", "wants.jsonl") as out:
+        assert out.address == "hits"
+    assert not Path("hits").exists()  # nothing was written
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from palio.cli.spark.running import Seen, run
+from palio.cli.spark.job import JobProgress, run
 from palio.spark import Rendezvous, estimate, generate, match
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def events(spark: SparkSession, tmp_path: Path) -> DataFrame:
 def test_rows_and_matches_are_counted_while_a_job_runs(
     spark: SparkSession, events: DataFrame, options: dict[str, Any]
 ) -> None:
-    seen = Seen()
+    seen = JobProgress()
     run(spark, "Matching", lambda: match(events, WANTS, **options).collect(), seen)
     assert seen.matches == 40
     # The rendezvous plan looks at a sample before.
@@ -54,7 +54,7 @@ def test_rows_and_matches_are_counted_while_a_job_runs(
 
 
 def test_jobs_that_match_nothing_or_inside_are_counted_too(spark: SparkSession, events: DataFrame) -> None:
-    made, estimated = Seen(), Seen()
+    made, estimated = JobProgress(), JobProgress()
     run(spark, "Making events", lambda: generate(spark, "mix", "events", 300).collect(), made)
     assert (made.rows, made.matches) == (300, 0)
     found = run(spark, "Estimating", lambda: estimate(events, "price < 30"), estimated)
@@ -62,7 +62,7 @@ def test_jobs_that_match_nothing_or_inside_are_counted_too(spark: SparkSession, 
 
 
 def test_who_does_not_watch_does_not_count(spark: SparkSession, events: DataFrame) -> None:
-    seen = Seen()
+    seen = JobProgress()
     run(spark, "Nothing", lambda: None, seen)
     match(events, WANTS).collect()
     assert (seen.rows, seen.matches, str(seen)) == (0, 0, "starting")

@@ -1,4 +1,4 @@
-"""Numbers, bars, excerpts: the small things that every command shows."""
+"""Numbers, bars and excerpts as the command line shows them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_bar_is_as_long_as_its_share_and_never_longer_than_its_room(share: flo
     ],
 )
 def test_brackets_around_the_whole_are_left_out(condition: str, bare: str) -> None:
-    assert terminal.bare(condition) == bare
+    assert terminal.strip_parentheses(condition) == bare
 
 
 @given(st.text(max_size=200), st.data(), st.integers(20, 100))

@@ -1,4 +1,4 @@
-"""Does `palio token` make, list, change and remove principals, and say what is wrong?"""
+"""`palio token`: principals made, listed, changed and removed, and errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from palio import AuthenticationFailed
 from palio.cli.main import palio
-from palio.network.security.tokens import Tokens
+from palio.network.security.authentication import Tokens
 
 
 @pytest.fixture(autouse=True)

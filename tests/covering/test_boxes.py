@@ -1,4 +1,4 @@
-"""Boxes that are covered are those that comparing every pair of filters, or of arrays, says are."""
+"""Boxes: the covered ones are those that a comparison of all pairs finds."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.covering import boxes
-from palio.covering.box_kernels import covers
 from palio.covering.boxes import Boxes
-from palio.covering.maximal import widest
+from palio.covering.covering_kernels import covers
+from palio.covering.covering_search import maximal_coverers
 from palio.errors import PalioError
 from palio.filters.filter import Filter
 from palio.matching.subscription import Subscriptions
 from palio.workloads import eq, mix
-from palio.workloads.conditions import AT_LEAST, AT_MOST, UNUSED, Conditions
 from palio.workloads.flights import SUBSCRIPTIONS, generated_subscriptions
+from palio.workloads.generated import AT_LEAST, AT_MOST, UNUSED, Conditions
 from palio.workloads.synthetic import Workload
 from tests.covering.test_redundancy import compared_pairwise, conditions
 from tests.strategies import readable_conditions
@@ -31,7 +31,7 @@ def check(wheres: list[str]) -> Boxes:
     parsed = [Filter.parse(wheres[number]) for number in made.numbers]
     found = made.covered_by()
     assert set(np.flatnonzero(found >= 0).tolist()) == compared_pairwise(parsed, [""] * len(parsed))
-    for row, by in enumerate(widest(found)):
+    for row, by in enumerate(maximal_coverers(found)):
         assert by < 0 or (parsed[by].covers(parsed[row]) and found[by] < 0)
     return made
 
@@ -66,11 +66,11 @@ def is_readable(where: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("first", [1, 7, boxes._FIRST_STRETCH])
+@pytest.mark.parametrize("first", [1, 7, boxes._FIRST_BATCH_BOXES])
 def test_it_agrees_on_real_subscriptions_in_stretches_of_any_length(
     monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:
-    monkeypatch.setattr(boxes, "_FIRST_STRETCH", first)
+    monkeypatch.setattr(boxes, "_FIRST_BATCH_BOXES", first)
     made = check([each.where for each in (*SUBSCRIPTIONS, *generated_subscriptions(300))])
     assert len(made.numbers) > 150
 
@@ -93,7 +93,7 @@ def test_it_agrees_on_a_workload_that_is_compared_as_arrays(workload: Workload, 
     rows = Boxes.read(Subscriptions(made["id"].to_pylist(), made["where"].to_pylist()))
     assert len(rows.numbers) == count
     found = rows.covered_by()
-    by = widest(found)
+    by = maximal_coverers(found)
     asked = workload.subscription_conditions(count)
     for row in np.random.default_rng(1).choice(count, 60, replace=False).tolist():
         above = who_covers(asked, row)

@@ -1,12 +1,12 @@
-"""Relation graphs on the subscriptions of others: what they forward, another search finds to be covered by none."""
+"""Relation graphs on real subscriptions: no other search finds a forwarded filter covered."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from palio.covering.flat import FlatGraph
-from palio.covering.indexes.kdtree import KdTreeIndex
-from palio.covering.maximal import CoveringSearch
+from palio.covering.classical.kdtree import KdTreeIndex
+from palio.covering.covering_search import CoveringSearch
+from palio.covering.relation_graph import FlatGraph
 from palio.filters.filter import Filter
 from palio.workloads.padres import read_subscriptions, to_sql
 

@@ -1,11 +1,11 @@
-"""The search for redundant subscriptions finds what comparing all pairs does, and says where it gave up."""
+"""Redundant subscriptions: the search finds what comparing all pairs finds, and reports where it was cut short."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.covering.redundancy import find_redundant
+from palio.covering.covering_search import find_redundant
 from palio.filters.filter import Filter
 from palio.workloads.flights import SUBSCRIPTIONS, generated_subscriptions
 
@@ -72,7 +72,7 @@ def test_a_popular_value_hides_nothing() -> None:
 def test_a_search_that_is_cut_short_is_counted_and_what_it_found_is_true() -> None:
     # Patterns that nothing tells apart but asking.
     filters = [Filter.parse(f"y LIKE '%{number:03}%'") for number in range(60)]
-    answer = find_redundant(filters, [None] * len(filters), most_pairs=5)
+    answer = find_redundant(filters, [None] * len(filters), max_pairs=5)
     assert answer.found == []
     assert answer.cut_short == 60
 
@@ -80,7 +80,7 @@ def test_a_search_that_is_cut_short_is_counted_and_what_it_found_is_true() -> No
 def test_large_filters_are_not_compared_for_ever() -> None:
     wide = " OR ".join(f"(x{number} = 1 AND y{number} = 2)" for number in range(200))
     filters = [Filter.parse(f"({wide}) AND z = {number}") for number in range(20)]
-    assert find_redundant(filters, [None] * 20, most_pairs=1_000).cut_short <= 20
+    assert find_redundant(filters, [None] * 20, max_pairs=1_000).cut_short <= 20
 
 
 def test_many_alike_cost_far_less_than_all_pairs() -> None:

@@ -1,4 +1,4 @@
-"""How rows of Arrow tables are read, type by type."""
+"""Tests of the Arrow reader, type by type."""
 
 from __future__ import annotations
 

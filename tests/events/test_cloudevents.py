@@ -1,4 +1,4 @@
-"""How CloudEvents are read, in both of their modes."""
+"""Tests of the CloudEvents reader, structured and binary."""
 
 from __future__ import annotations
 

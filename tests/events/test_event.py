@@ -1,18 +1,23 @@
-"""What an event is: its attributes, its identity, and that neither changes."""
+"""Tests of events: the mapping of attributes, identity, immutability, and generated ids."""
 
 from __future__ import annotations
 
 import copy
 import os
 import pickle
+import random
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from uuid import RFC_4122, UUID
 
 import pytest
 
 from palio.errors import EventError, PalioError
 from palio.events import Event, Limits
+from palio.events.event import random_id
 
 
 def test_an_event_has_the_attributes_it_was_made_of() -> None:
@@ -177,3 +182,95 @@ def test_importing_events_brings_no_heavy_library() -> None:
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
     ended = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == ""
+
+
+def test_an_event_is_a_mapping() -> None:
+    content = {"symbol": "ACME", "quote": {"price": 120, "tags": ["a"]}, "note": None}
+    event = Event.from_dict(content)
+    flat = {"symbol": "ACME", "quote.price": 120, "quote.tags": ("a",), "note": None}
+    assert isinstance(event, Mapping)
+    assert dict(event) == flat == {**event}
+    assert list(event) == list(flat)
+    assert (list(event.keys()), list(event.values())) == (list(flat), list(flat.values()))
+    assert list(event.items()) == list(flat.items())
+    assert len(event) == 4
+    assert event["quote.tags"] == ("a",)
+    assert event["note"] is None
+    assert "note" in event
+    assert "quote" not in event
+    assert 5 not in event
+    with pytest.raises(KeyError, match="volume"):
+        event["volume"]
+    match event:
+        case {"symbol": symbol, **rest}:
+            assert (symbol, len(rest)) == ("ACME", 3)
+        case _:
+            pytest.fail("no mapping pattern matched")
+
+
+def test_a_default_stands_for_a_missing_attribute_and_not_for_a_null() -> None:
+    event = Event({"note": None})
+    assert (event.get("note", 1), event.get("volume", 1), event.get("volume")) == (None, 1, None)
+
+
+def test_an_event_cannot_be_changed_as_a_mapping() -> None:
+    event: Any = Event({"x": 1})
+    with pytest.raises(TypeError):
+        event["x"] = 2
+    with pytest.raises(TypeError):
+        del event["x"]
+
+
+def test_an_event_does_not_equal_its_content() -> None:
+    event = Event({"x": 1}, id="1")
+    assert event != {"x": 1}
+    assert not ({"x": 1} == event)  # noqa: SIM201, SIM300 (the reflected comparison)
+    assert dict(event) == {"x": 1}
+    assert event == Event({"x": 2}, id="1")
+    assert len({event, Event({"x": 2}, id="1"), Event({"x": 1}, id="2")}) == 2
+
+
+def test_an_event_without_attributes_is_true() -> None:
+    assert Event({})
+    assert len(Event({})) == 0
+
+
+def test_an_event_is_content_by_its_paths() -> None:
+    event = Event.from_dict({"a": {"b": 1}, "c.d": 2, "items": [{"s": 1, "t": 2}, {"s": 3}]}, id="1")
+    for made in (Event(event), Event.from_dict(event)):
+        assert made.attributes == event.attributes
+        assert made.to_dict() == event.to_dict()
+        assert made != event
+    assert Event.from_dict({"in": event}).to_dict() == {"in": event.to_dict()}
+    assert Event.read(event) is event
+
+
+def test_an_event_of_a_cloudevent_is_read_as_one_again() -> None:
+    content = {"specversion": "1.0", "id": "7", "source": "/shop", "type": "order", "data": {"sum": 12}}
+    event = Event.from_cloudevent(content)
+    again = Event.from_cloudevent(event)
+    assert again == event
+    assert again.attributes == event.attributes
+
+
+def test_it_is_a_uuid_of_version_4() -> None:
+    for _ in range(200):
+        made = UUID(text := random_id())
+        assert (made.version, made.variant, str(made)) == (4, RFC_4122, text)
+
+
+def test_a_program_that_seeds_its_own_chance_gets_others_each_time() -> None:
+    random.seed(1)
+    first = random_id()
+    random.seed(1)
+    assert random_id() != first
+
+
+def test_a_forked_process_makes_others() -> None:
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, random_id().encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(read, 100).decode() != random_id()

@@ -1,4 +1,4 @@
-"""How JSON text is read: the rules, that both readings agree on them, and that no text breaks either."""
+"""Tests of the JSON reader: its rules, agreement of both readers, and arbitrary text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large an event may be, and what is said when it is larger."""
+"""Tests of the limits on the size of an event, and of their messages."""
 
 from __future__ import annotations
 

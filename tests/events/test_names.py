@@ -1,4 +1,4 @@
-"""How attributes are spelled."""
+"""Tests of attribute names and their canonical spelling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from palio.errors import EventError
 from palio.events import Event, Limits, join_path, quote_segment, split_path
-from palio.events.names import KnownNames
+from palio.events.names import PathCache
 
 NAMES = st.text(st.sampled_from("ab.` é") | st.characters(codec="utf-8"), max_size=8)
 
@@ -90,9 +90,9 @@ def test_a_limit_on_names_holds_for_names_met_before() -> None:
 
 
 def test_what_is_remembered_of_names_is_bounded() -> None:
-    names = KnownNames()
-    for i in range(3 * KnownNames.MOST):
+    names = PathCache()
+    for i in range(3 * PathCache.MAX_ENTRIES):
         names.learn(f"n{i}", None, Limits())
-    assert 0 < len(names.inside(None)) <= KnownNames.MOST
-    names.learn("x" * (KnownNames.LONGEST + 1), "place", Limits())
+    assert 0 < len(names.inside(None)) <= PathCache.MAX_ENTRIES
+    names.learn("x" * (PathCache.MAX_PATH_LENGTH + 1), "place", Limits())
     assert names.inside("place") == {}

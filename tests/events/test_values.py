@@ -1,4 +1,4 @@
-"""Which values an event holds, which it makes of others, and which it refuses."""
+"""Tests of scalar values: accepted, converted and rejected types."""
 
 from __future__ import annotations
 

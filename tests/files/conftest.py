@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.making import Make
+from tests.files.sample_files import Make
 
 
 @pytest.fixture

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from palio.errors import InputError
-from palio.files import (
-    csv_text,
-    read_events,
-)
-from tests.files.making import Make, all_events, csv, zstd
+from palio.files import csv_reader, read_events
+from tests.files.sample_files import Make, all_events, csv, zstd
 
 
 def columns_of(text: str, make: Make) -> dict[str, list[Any]]:
@@ -96,7 +93,7 @@ def test_rows_of_another_length_are_reported_and_left_out(make: Make) -> None:
 def test_values_unlike_the_first_ones_are_reported_and_their_rows_left_out(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_text, "SAMPLE", 100)
+    monkeypatch.setattr(csv_reader, "SAMPLE_BYTES", 100)
     good = [{"i": i, "f": i / 2, "b": True, "d": "2026-01-01", "s": "x"} for i in range(50)]
     rows = csv(good).decode().splitlines()
     rows[30] = "oops,1.5,true,2026-01-01,x"

@@ -9,12 +9,8 @@ from pathlib import Path
 import pytest
 
 from palio.errors import InputError
-from palio.files import (
-    csv_text,
-    read_events,
-    read_subscriptions,
-)
-from tests.files.making import COMPRESS, ROWS, Make, all_events, csv, jsonl, parquet
+from palio.files import csv_reader, read_events, read_subscriptions
+from tests.files.sample_files import COMPRESS, ROWS, Make, all_events, csv, jsonl, parquet
 
 
 def test_a_missing_file_is_named_with_one_like_it(make: Make) -> None:
@@ -45,7 +41,7 @@ def test_a_file_without_permission_is_explained(monkeypatch: pytest.MonkeyPatch,
         raise PermissionError(13, "Permission denied")
 
     path = make("a.csv", b"x\n1\n")
-    monkeypatch.setattr("palio.files.sources.open", refuse, raising=False)
+    monkeypatch.setattr("palio.files.input_file.open", refuse, raising=False)
     with pytest.raises(InputError, match="you are not allowed to read it; see its permissions with ls -l"):
         read_events(path)
 
@@ -74,8 +70,8 @@ def test_a_compressed_file_that_is_cut_short_gives_what_there_was_then_says_so(c
 def test_a_csv_that_is_cut_short_gives_what_there_was_then_says_so(
     compression: str, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_text, "SAMPLE", 1_000)
-    monkeypatch.setattr(csv_text, "_BLOCK", 1_000)
+    monkeypatch.setattr(csv_reader, "SAMPLE_BYTES", 1_000)
+    monkeypatch.setattr(csv_reader, "_BLOCK_BYTES", 1_000)
     data = COMPRESS[compression](csv([{"x": i, "text": noise(20, i)} for i in range(20_000)]))
     batches = iter(read_events(make(f"a.csv{compression}", data[: len(data) * 2 // 3])))
     seen: list[int] = []

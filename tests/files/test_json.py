@@ -15,12 +15,8 @@ from hypothesis import strategies as st
 
 from palio.errors import InputError
 from palio.events import Limits
-from palio.files import (
-    json_text,
-    read_events,
-    read_subscriptions,
-)
-from tests.files.making import Make, all_events, read_with_faults
+from palio.files import json_reader, read_events, read_subscriptions
+from tests.files.sample_files import Make, all_events, read_with_faults
 
 
 def test_bad_lines_are_reported_and_left_out(make: Make) -> None:
@@ -156,7 +152,7 @@ def test_documents_are_cut_right_wherever_chunks_end(
             buffer[: len(piece)] = piece
             return len(piece)
 
-    found = list(json_text.read_values(io.BufferedReader(Trickle()), "a", 1 << 20, lambda *_: None))
+    found = list(json_reader.read_values(io.BufferedReader(Trickle()), "a", 1 << 20, lambda *_: None))
     assert [json.loads(piece) for texts in found for _, piece in texts] == values
     lines = [line for texts in found for line, _ in texts]
     assert lines == sorted(lines)

@@ -15,7 +15,7 @@ from palio.events import Event
 from palio.files import (
     read_events,
 )
-from tests.files.making import COMPRESS, CONTENTS, ROWS, Make
+from tests.files.sample_files import COMPRESS, CONTENTS, ROWS, Make
 
 
 class Pipe:

@@ -1,4 +1,4 @@
-"""Does an explanation agree with the match, condition by condition?"""
+"""Tests of explanations: they agree with the match, condition by condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a filter a value: compared, hashed, pickled, combined, the same in every process?"""
+"""Tests of filters as values: comparison, hash, pickling, combination, equality across processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every kind have one total order, and do positions and cuts stand for it faithfully?"""
+"""Tests of value kinds: one total order per kind, faithfully represented by positions and cuts."""
 
 from __future__ import annotations
 

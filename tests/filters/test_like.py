@@ -1,4 +1,4 @@
-"""LIKE patterns: what they accept, when they are equal, and that they never take long."""
+"""Tests of LIKE patterns: accepted texts, equality, and bounded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is a filter's tree canonical: the same for conditions that say the same, and true to what was written?"""
+"""Tests of the normal form: one tree per meaning, and the meaning of the written condition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.filters.filter import Filter
-from palio.filters.normal_form import MOST_CONJUNCTIONS, covering_conjunction, expand, normal, simplify
+from palio.filters.normal_form import MAX_CONJUNCTIONS, covering_conjunction, expand, normal, simplify
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual, holds
 from tests.strategies import attributes, conditions, conjunctions, filters, is_readable, readable_conditions
 
@@ -193,6 +193,6 @@ class TestExpansion:
         small = parse(" AND ".join(f"(a{i} = 1 OR b{i} = 2)" for i in range(4)))
         large = parse(" AND ".join(f"(a{i} = 1 OR b{i} = 2)" for i in range(5)))
         assert isinstance(small.tree, Or)
-        assert len(small.tree.children) == MOST_CONJUNCTIONS
+        assert len(small.tree.children) == MAX_CONJUNCTIONS
         assert isinstance(large.tree, And)
         assert not any(isinstance(child, Residual) for child in large.tree.children)

@@ -1,4 +1,4 @@
-"""RLIKE: what is accepted finds what Java finds, what is not is refused, and nothing takes long."""
+"""Tests of RLIKE: Java's results for supported expressions, rejection of others, and bounded time."""
 
 from __future__ import annotations
 

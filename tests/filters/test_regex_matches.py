@@ -1,4 +1,4 @@
-"""What matches, and what groups took in: what is accepted finds what Java finds, and nothing takes long."""
+"""Tests of regexp_extract and regexp_replace: Java's matches and groups, and bounded time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palio.filters.regex_matches import MOST_WORK, Matches, TooMuchWork
+from palio.filters.regex import MAX_MATCH_WORK, Matches, TooMuchWork
 from tests.filters.test_regex import compiled_by_both, random_text
 from tests.hangs import no_hang
 
@@ -82,7 +82,7 @@ def test_many_matches_are_found_in_linear_time(pattern: str, text: str) -> None:
 @pytest.mark.parametrize("pattern", ["a(.*b)?", "a(.*[0-9]$)?", "(?:a+b|a)", "a|(?:a{2,}|b){2}"])
 def test_what_would_look_to_the_end_at_every_match_is_given_up(pattern: str) -> None:
     with no_hang(), pytest.raises(TooMuchWork):
-        list(Matches.compile(pattern).find("a" * (MOST_WORK // 500)))
+        list(Matches.compile(pattern).find("a" * (MAX_MATCH_WORK // 500)))
 
 
 def compare_with_java(spark: SparkSession, seed: int, count: int) -> None:

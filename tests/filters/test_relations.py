@@ -1,4 +1,4 @@
-"""Do covers and overlaps tell the truth? Jerzak's tables, the laws, and exhaustive small domains."""
+"""Tests of covers and overlaps: Jerzak's tables, algebraic laws, and exhaustive small domains."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.errors import InvalidArgument
-from palio.filters.expressions.evaluate import compile_expression
-from palio.filters.expressions.twins import is_blind_to_twins
+from palio.filters.expressions.special_forms import compile_expression
+from palio.filters.expressions.static_analysis import preserves_equality
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING
 from palio.languages.sql.parser import parse_condition
@@ -370,7 +370,7 @@ class TestLaws:
     @given(readable_conditions(["a"]), decimal_twins())
     def test_what_is_blind_to_twins_cannot_tell_them_apart(self, condition: str, twins: tuple[Any, Any]) -> None:
         expression = parse_condition(condition)
-        if is_blind_to_twins(expression):
+        if preserves_equality(expression):
             first, second = (compile_expression(expression)({"a": twin}, {}) for twin in twins)
             assert first == second
 

@@ -1,4 +1,4 @@
-"""Does an event with arrays match exactly when some choice of one element each does?"""
+"""Tests of array semantics on trees: an event matches exactly when some choice of elements does."""
 
 from __future__ import annotations
 

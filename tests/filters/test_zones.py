@@ -1,4 +1,4 @@
-"""Do filters of several time zones keep their meaning when they are combined, printed, saved and merged?"""
+"""Tests of filters with several time zones: combined, printed, saved and merged."""
 
 from __future__ import annotations
 

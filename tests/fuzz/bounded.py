@@ -1,4 +1,4 @@
-"""Runs a module in a process of its own that may neither hang nor fill the memory of the machine.
+"""Runner of a module in a process with limits on time and memory.
 
 The time is there to notice a hang, not to judge speed: it is far above what anything here needs.
 """

@@ -1,4 +1,4 @@
-"""Conditions and events made to exhaust time, memory or the stack; each is a function that must just return.
+"""Conditions and events made to exhaust time, memory or the stack; each case is a function that must return.
 
 Run as `python -m tests.fuzz.heavy_cases NAME`, in a process of its own under limits (`bounded.py`). A case passes if
 everything in it is answered or refused with a `PalioError`.

@@ -1,4 +1,4 @@
-"""`palio check` says something sensible about any file: exit code 0, 1 or 2, never a traceback."""
+"""Fuzz tests of `palio check`: exit code 0, 1 or 2 for any file, never a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any text is a condition or a ParseError that says where and why; what is a condition survives its own printing."""
+"""Fuzz tests of conditions: any text is a condition or a ParseError; a condition survives its own printing."""
 
 from __future__ import annotations
 

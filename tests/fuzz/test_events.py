@@ -1,4 +1,4 @@
-"""Any bytes are an event or an EventError; any event is matched or not, and never breaks a filter."""
+"""Fuzz tests of events: any bytes are an event or an EventError; no event breaks a filter."""
 
 from __future__ import annotations
 

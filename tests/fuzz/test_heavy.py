@@ -1,4 +1,4 @@
-"""A megabyte of condition, ten thousand brackets, a catastrophic pattern: an answer or a PalioError, in bounds."""
+"""Tests of heavy input: a megabyte of condition, deep nesting, catastrophic patterns, all within bounds."""
 
 from __future__ import annotations
 

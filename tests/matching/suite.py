@@ -1,4 +1,4 @@
-"""What every matcher must do, whatever it is made of: errors, sorts of filter, agreement with brute force.
+"""Suite for every matcher: errors, sorts of filter, agreement with brute force.
 
 A matcher is right if it answers as its filters do when they are asked one by one. `MATCHERS` has every
 structure behind the protocol, and Palio's own several times over: event by event, as batches of rows and of
@@ -14,23 +14,44 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palio.covering.matchers import ForestMatcher, PosetMatcher
+from palio.covering.classical.posets import ForestMatcher, PosetMatcher
 from palio.errors import DuplicateSubscription, EventError, InvalidSubscription, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.matching.brute_force import BruteForceMatcher
-from palio.matching.counting import CountingMatcher
-from palio.matching.kdtree import KdTreeMatcher
+from palio.matching.classical.brute_force import BruteForceMatcher
+from palio.matching.classical.counting import CountingMatcher
+from palio.matching.classical.kdtree import KdTreeMatcher
 from palio.matching.matcher import Matcher
-from palio.matching.protocol import MatcherProtocol
 from tests.strategies import attributes, readable_conditions
+
+
+class MatcherProtocol(Protocol):
+    """Holds subscriptions; tells which of them want an event."""
+
+    def add(self, id: str, where: Any, *, language: str = "sql") -> None:
+        """Add a subscription; `DuplicateSubscription` where the id is known."""
+
+    def remove(self, id: str) -> None:
+        """Take a subscription out; `UnknownSubscription` where the id is not known."""
+
+    def replace(self, id: str, where: Any, *, language: str = "sql") -> None:
+        """Change the condition of a subscription; `UnknownSubscription` where the id is not known."""
+
+    def match(self, event: Event | Mapping[str, Any] | str | bytes) -> set[str]:
+        """The ids of all subscriptions that want an event."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __contains__(self, id: object) -> bool: ...
+
 
 Make = Callable[[], MatcherProtocol]
 
@@ -129,6 +150,11 @@ def ids_by_row(matches: pa.Table, count: int) -> list[set[str]]:
         found[row].append(id)
     assert all(len(ids) == len(set(ids)) for ids in found)
     return [set(ids) for ids in found]
+
+
+def wait_for_merges(matcher: Matcher) -> None:
+    """Wait until nothing is merged in the background. Not public: only tests need a moment without merges."""
+    matcher._segments.join_merger()
 
 
 def filled(make: Make, wheres: Mapping[str, Any]) -> MatcherProtocol:

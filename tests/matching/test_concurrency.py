@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from palio.matching import holdings
-from palio.matching.catalogue import Run
+from palio.matching import segments
+from palio.matching.catalogue import IdHashRun
 from palio.matching.columnar.segment import Segment
 from palio.matching.matcher import Matcher
-from tests.matching.suite import ids_by_row
+from tests.matching.suite import ids_by_row, wait_for_merges
 
 
 def in_threads(*works: Callable[[], None]) -> None:
@@ -103,9 +103,9 @@ def test_many_threads_may_match_with_one_index() -> None:
 
 
 def test_a_merge_that_another_one_overtakes_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdings, "_MERGE_FACTOR", 2)
+    monkeypatch.setattr(segments, "_MERGE_FACTOR", 2)
     begun, may_end = threading.Event(), threading.Event()
-    merged = holdings._merged
+    merged = segments._merged
 
     def slowly(*given: Any) -> Segment:
         found = merged(*given)
@@ -114,20 +114,20 @@ def test_a_merge_that_another_one_overtakes_is_dropped(monkeypatch: pytest.Monke
             assert may_end.wait(60)
         return found
 
-    monkeypatch.setattr(holdings, "_merged", slowly)
+    monkeypatch.setattr(segments, "_merged", slowly)
     matcher = Matcher()
     matcher.add_many(["a1", "a2"], ["x = 1", "x = 2"])
     matcher.add_many(["a3", "a4"], ["x = 3", "x = 4"])
     assert begun.wait(60)
     matcher.merge()
     may_end.set()
-    matcher._held.wait()
+    wait_for_merges(matcher)
     assert matcher.statistics().segments == 1
     assert matcher.match_batch([{"x": 3}]).column("subscription").to_pylist() == ["a3"]
 
 
 def test_nobody_is_told_twice_while_one_thread_merges_and_others_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdings, "_MERGE_FACTOR", 3)
+    monkeypatch.setattr(segments, "_MERGE_FACTOR", 3)
     matcher = Matcher()
     matcher.add("stays", "x = 1")
     done = threading.Event()
@@ -160,12 +160,12 @@ def test_nobody_is_told_twice_while_one_thread_merges_and_others_add(monkeypatch
 def test_an_id_is_found_while_the_tables_of_ids_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = Matcher()
     matcher.add_many(["a", "b"], ["x = 1", "x = 2"])
-    merge, seen = Run.merge, []
+    merge, seen = IdHashRun.merge, []
 
-    def watched(run: Run, other: Run) -> Run:
+    def watched(run: IdHashRun, other: IdHashRun) -> IdHashRun:
         seen.append("a" in matcher)
         return merge(run, other)
 
-    monkeypatch.setattr(Run, "merge", watched)
+    monkeypatch.setattr(IdHashRun, "merge", watched)
     matcher.add_many(["c", "d"], ["x = 3", "x = 4"])
     assert seen == [True]

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import palio
-from palio.matching import storage
-from palio.matching.catalogue import BLOCK, Block
+from palio.matching import index_file
+from palio.matching.catalogue import BLOCK_SUBSCRIPTIONS, Block
 from palio.matching.matcher import Matcher
 
 
@@ -95,7 +95,7 @@ class TestLooking:
         monkeypatch.setattr(Block, "unpack", lambda block: unpacked.append(len(block.ids)) or unpack(block))
         assert thousands["subscription 3210"].where == "x = 3210"
         assert len(unpacked) == 1
-        assert unpacked[0] <= BLOCK <= 512
+        assert unpacked[0] <= BLOCK_SUBSCRIPTIONS <= 512
 
     def test_it_says_what_it_is(self) -> None:
         matcher = Matcher()
@@ -157,7 +157,7 @@ class TestSaving:
         def fail(*_: Any) -> None:
             raise MemoryError
 
-        monkeypatch.setattr(storage, "_write_catalogue", fail)
+        monkeypatch.setattr(index_file, "_write_catalogue", fail)
         with pytest.raises(MemoryError):
             matcher.save(tmp_path / "wants.palio")
         assert list(tmp_path.iterdir()) == []

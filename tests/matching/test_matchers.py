@@ -1,4 +1,4 @@
-"""Does every matcher answer as brute force does?"""
+"""Agreement of every matcher with brute force."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import palio
 from palio.errors import DuplicateSubscription, EventError, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.matching import holdings, live
-from palio.matching.counting import CountingMatcher
-from palio.matching.kdtree import KdTreeMatcher
+from palio.matching import live_segment, segments
+from palio.matching.classical.counting import CountingMatcher
+from palio.matching.classical.interval_tree import IntervalIndex
+from palio.matching.classical.kdtree import KdTreeMatcher
 from palio.matching.matcher import Matcher
-from palio.matching.stabbing import Stabbing
 from palio.matching.subscription import Subscription
-from tests.filters.value_sets import intervals
+from tests.filters.set_strategies import intervals
 from tests.matching.suite import (
     EVENTS,
     MATCHERS,
@@ -121,7 +121,7 @@ class TestStabbing:
 
         @given(st.lists(intervals(kind), max_size=60), st.sets(st.integers(0, 59)), OF_KIND[kind])
         def run(sets: list[Any], gone: set[int], other: Any) -> None:
-            index = Stabbing(kind)
+            index = IntervalIndex(kind)
             places = [position_of(kind, value) for value in (*POOLS[kind], other)]
             for number, part in enumerate(sets):
                 index.add(number, part)
@@ -228,9 +228,9 @@ class TestBatches:
 class TestManyThreads:
     def test_matching_goes_on_while_others_add_and_remove(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """What stays is always matched, what is gone never again, whatever is merged meanwhile."""
-        monkeypatch.setattr(live, "_MOST", 16)
-        for name, value in (("_FEW_LIVE", 2), ("_QUIET_MATCHES", 4), ("_MERGE_FACTOR", 3)):
-            monkeypatch.setattr(holdings, name, value)
+        monkeypatch.setattr(live_segment, "_MAX_SUBSCRIPTIONS", 16)
+        for name, value in (("_MAX_LIVE_WHEN_QUIET", 2), ("_QUIET_MATCHES", 4), ("_MERGE_FACTOR", 3)):
+            monkeypatch.setattr(segments, name, value)
         matcher = Matcher()
         staying = {f"stays {number}" for number in range(50)}
         for id in staying:
@@ -273,7 +273,7 @@ class TestManyThreads:
         assert len(matcher) == 50 + 120
 
     def test_what_is_replaced_is_never_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(live, "_MOST", 16)
+        monkeypatch.setattr(live_segment, "_MAX_SUBSCRIPTIONS", 16)
         matcher = filled(Matcher, {"x": "a = 1", **{f"o{number}": "b + c > 5 AND a = 1" for number in range(40)}})
         stop = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Does every matcher answer as the filters do, for events with objects in arrays?"""
+"""Agreement of every matcher with the filters, for events with objects in arrays."""
 
 from __future__ import annotations
 

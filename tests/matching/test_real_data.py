@@ -1,4 +1,4 @@
-"""Do all matchers agree on data and subscriptions that nobody here made up?
+"""Agreement of all matchers on data and subscriptions from public sources.
 
 PADRES's own subscriptions meet its quotes; logs of Wikipedia, Zeek, CloudTrail and Windows meet conditions
 written after looking at them. CI looks at a sample of each; the deep run at much more.
@@ -18,8 +18,8 @@ import pytest
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.matching.counting import CountingMatcher
-from palio.matching.kdtree import KdTreeMatcher
+from palio.matching.classical.counting import CountingMatcher
+from palio.matching.classical.kdtree import KdTreeMatcher
 from palio.matching.matcher import Matcher
 from palio.workloads.padres import quotes_batch, read_quotes, read_subscriptions, to_sql
 from tests.matching.suite import as_table, ids_by_row

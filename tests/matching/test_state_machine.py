@@ -1,4 +1,4 @@
-"""Does the matcher stay right whatever is done to it, in whatever order?
+"""Model-based test: the matcher stays right under any sequence of operations.
 
 A model of plain filters goes through the same additions, removals and replacements. The sizes at which the
 matcher seals and merges are made small, so that a few steps reach every state of its segments.
@@ -18,13 +18,13 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from palio.errors import DuplicateSubscription, UnknownSubscription
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.matching import holdings, live
+from palio.matching import live_segment, segments
 from palio.matching.matcher import Matcher
-from tests.matching.suite import SORTS, as_table, ids_by_row
+from tests.matching.suite import SORTS, as_table, ids_by_row, wait_for_merges
 from tests.strategies import attributes, readable_conditions, scalar_attributes
 
 _conditions = st.sampled_from(list(SORTS.values())) | readable_conditions(depth=2)
-_SMALL = {"_FEW_LIVE": 1, "_QUIET_MATCHES": 2, "_MERGE_FACTOR": 2}
+_SMALL = {"_MAX_LIVE_WHEN_QUIET": 1, "_QUIET_MATCHES": 2, "_MERGE_FACTOR": 2}
 
 
 class MatcherMachine(RuleBasedStateMachine):
@@ -43,12 +43,12 @@ class MatcherMachine(RuleBasedStateMachine):
     @initialize(small=st.booleans())
     def choose_sizes(self, small: bool) -> None:
         if small:
-            self._patch.setattr(live, "_MOST", 6)
+            self._patch.setattr(live_segment, "_MAX_SUBSCRIPTIONS", 6)
             for name, value in _SMALL.items():
-                self._patch.setattr(holdings, name, value)
+                self._patch.setattr(segments, name, value)
 
     def teardown(self) -> None:
-        self.matcher._held.wait()
+        wait_for_merges(self.matcher)
         self._patch.undo()
         self._folder.cleanup()
 

@@ -1,4 +1,4 @@
-"""How much memory does a process hold, as the kernel counts it?"""
+"""Resident memory of a process, as the kernel counts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is an address read as it is written, and a wrong one refused with what is wrong?"""
+"""Parsing of addresses, and the errors of malformed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do brokers on real sockets deliver what simulated ones do?"""
+"""Agreement of brokers on real sockets with simulated ones."""
 
 from __future__ import annotations
 

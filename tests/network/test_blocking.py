@@ -1,4 +1,4 @@
-"""Does a subscriber that blocks hold back a publisher at the other end of the network, without losing anything?"""
+"""Backpressure: a blocking subscriber holds back a publisher at the other end of the network."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def test_a_subscriber_that_blocks_holds_back_a_confirmed_publisher_brokers_away(
             numbers = ({"x": x} for x in range(EVENTS))
             publishing = asyncio.ensure_future(publisher.publish_all(numbers, confirm=True))
             await until(lambda: last.host.is_blocked)
-            await until(lambda: first.host.node.broker.keeping.unfinished > OPTIONS["spill"] // 2)
+            await until(lambda: first.host.node.broker.delivery.unfinished > OPTIONS["spill"] // 2)
             assert not publishing.done()
             found = [(await anext(events)).get("x") for _ in range(EVENTS)]
             assert await publishing == EVENTS
             assert (found, events.dropped) == (list(range(EVENTS)), 0)
-            await until(lambda: first.host.node.broker.keeping.unfinished == 0)
+            await until(lambda: first.host.node.broker.delivery.unfinished == 0)
 
     run(test)
 
@@ -48,8 +48,8 @@ def test_a_durable_queue_that_blocks_holds_back_a_confirmed_publisher_brokers_aw
                 pass
             numbers = ({"x": x} for x in range(500))
             publishing = asyncio.ensure_future(publisher.publish_all(numbers, confirm=True))
-            await until(lambda: first.host.node.broker.keeping.missing == [last.node])
-            await until(lambda: first.host.node.broker.keeping.unfinished > OPTIONS["spill"] // 2)
+            await until(lambda: first.host.node.broker.delivery.missing == [last.node])
+            await until(lambda: first.host.node.broker.delivery.unfinished > OPTIONS["spill"] // 2)
             assert not publishing.done()
             async with palio.connect(url(last)) as client, client.subscribe("x >= 0", durable="desk") as events:
                 found = []

@@ -1,4 +1,4 @@
-"""Do the commands of the command line work together, in processes of their own?"""
+"""The commands of the command line, in processes of their own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 
 import palio
 from palio.cli.main import palio as main
-from tests.network.processes import Broker, Process, command, running, served
+from tests.network.processes import PATIENCE, Broker, Process, command, running, served
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +28,7 @@ def test_events_go_from_publish_to_subscribe_and_status_tells(broker: Broker, tm
     lines = tmp_path / "quotes.jsonl"
     lines.write_text('{"price": 150}\n\n{"price": 7}\n', encoding="utf-8")
     at = ("--connect", broker.url)
-    with running(Process("subscribe", "price > 100", "--count", "3", "--json", *at)) as subscriber:
-        until_subscribed(broker.url)
+    with subscribed(broker.url, "price > 100", "--count", "3", "--json") as subscriber:
         assert command("publish", '{"symbol": "ACME", "price": 120}', *at)[0] == 0
         assert command("publish", str(lines), *at, "--unconfirmed")[0] == 0
         code, out, _ = command("publish", "--json", *at, given='{"price": 101}\n{"price": 1}\n')
@@ -48,8 +48,7 @@ def test_what_stands_before_a_line_that_cannot_be_read_is_published(broker: Brok
     lines = tmp_path / "some.jsonl"
     lines.write_text('{"x": 1}\n{"x": 2}\nnot JSON\n{"x": 3}\n', encoding="utf-8")
     at = ("--connect", broker.url)
-    with running(Process("subscribe", "x > 0", "--count", "2", *at)) as subscriber:
-        until_subscribed(broker.url)
+    with subscribed(broker.url, "x > 0", "--count", "2") as subscriber:
         code, _, said = command("publish", str(lines), *how, *at)
         assert code == 2
         assert "published 2 events, and then no more" in said
@@ -58,13 +57,11 @@ def test_what_stands_before_a_line_that_cannot_be_read_is_published(broker: Brok
 
 
 def test_an_interrupt_ends_a_subscriber_and_its_subscription(broker: Broker) -> None:
-    with running(Process("subscribe", "TRUE", "--connect", broker.url)) as subscriber:
-        until_subscribed(broker.url)
+    with subscribed(broker.url, "TRUE") as subscriber:
         subscriber.send(signal.SIGINT)
         code, _, said = subscriber.end()
         assert (code, said) == (130, "interrupted\n")
-        with palio.connect_blocking(broker.url) as client:
-            assert client.status()["subscriptions"] == 0
+        until_subscriptions(broker.url, 0)
 
 
 def test_what_nobody_advertised_is_refused_until_it_is() -> None:
@@ -116,7 +113,19 @@ def test_settings_come_from_a_file(tmp_path: Path) -> None:
     assert (done.exit_code, "did you mean propagation?" in done.stderr) == (2, True)
 
 
-def until_subscribed(url: str) -> None:
+@contextmanager
+def subscribed(url: str, *arguments: str) -> Iterator[Process]:
+    """A subscriber that the broker knows. Others must be gone first: the broker notices their end only after a while,
+    and a signal sent too early would meet a process that is still starting."""
+    until_subscriptions(url, 0)
+    with running(Process("subscribe", *arguments, "--connect", url)) as subscriber:
+        until_subscriptions(url, 1)
+        yield subscriber
+
+
+def until_subscriptions(url: str, count: int) -> None:
+    deadline = time.monotonic() + PATIENCE
     with palio.connect_blocking(url) as broker:
-        while broker.status()["subscriptions"] == 0:
+        while (found := broker.status()["subscriptions"]) != count:
+            assert time.monotonic() < deadline, found
             time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Do the examples run?"""
+"""The examples run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever bytes come, does the broker live on, and the connection end with a reason?"""
+"""Random and malformed bytes: the connection ends with a reason, the broker goes on."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 import palio
 from palio.filters.filter import Filter
 from palio.network import protocol
-from palio.network.framing import FrameReader, length_of
-from palio.network.greeting import FIRST_FRAME
+from palio.network.channel import FrameReader, frame_header
 from palio.network.protocol import Goodbye
-from palio.network.server import Server
+from palio.network.server.handshake import MAX_FIRST_FRAME_BYTES
+from palio.network.server.process import Server
 from palio.routing import codec
-from palio.routing.codec import LONGEST_FRAME
-from palio.routing.constants import Constants
-from palio.routing.frames import Grant, Hello, Packet
-from palio.routing.messages import EventId, Publish, Subscribe
+from palio.routing.codec import MAX_FRAME_BYTES
+from palio.routing.link_sessions import NetworkConstants
+from palio.routing.messages import EventId, Grant, Hello, Packet, Publish, Subscribe
 from tests.network.running import broker, url
 
 OFTEN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -67,7 +66,7 @@ FRAMES = st.lists(st.one_of(mutated(), ENCODED, st.binary(min_size=2, max_size=6
 
 
 def hello(server: Server) -> bytes:
-    constants = Constants.of(server.settings.combination)
+    constants = NetworkConstants.of(server.settings.combination)
     return codec.encode(Hello(4_000_000_000, 1, constants.values, 1024))
 
 
@@ -104,7 +103,7 @@ async def lives(server: Server) -> None:
 
 
 def framed(*frames: bytes) -> bytes:
-    return b"".join(length_of(len(frame)) + frame for frame in frames)
+    return b"".join(frame_header(len(frame)) + frame for frame in frames)
 
 
 @given(st.binary(max_size=200))
@@ -130,12 +129,12 @@ def test_frames_that_are_almost_right_harm_nobody(
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (struct.pack(">I", 2**31), f"where one has from 2 to {FIRST_FRAME:,}"),
+        (struct.pack(">I", 2**31), f"where one has from 2 to {MAX_FIRST_FRAME_BYTES:,}"),
         (framed(codec.encode_any(protocol.ClientHello(99))), "version 99 is spoken there and 1 here"),
         (framed(b"\x91\x05"), ""),
         (framed(codec.encode_any(protocol.ClientHello(1)), b"\x92\xcc\xff\x00"), ""),
         (
-            framed(codec.encode_any(protocol.ClientHello(1))) + struct.pack(">I", LONGEST_FRAME + 1),
+            framed(codec.encode_any(protocol.ClientHello(1))) + struct.pack(">I", MAX_FRAME_BYTES + 1),
             "where one has from 2 to",
         ),
     ],
@@ -155,10 +154,10 @@ def test_nothing_is_left_of_those_who_spoke_wrongly(place: tuple[asyncio.Runner,
 
     async def settled() -> None:
         async with asyncio.timeout(20):
-            while server.sessions or server.unknown or server.host.clients or server.host.node.broker.links:
+            while server.sessions or server.unauthenticated or server.host.clients or server.host.node.broker.links:
                 await asyncio.sleep(0.01)
 
     runner.run(settled())
-    wants = server.host.node.broker.tables.wants
+    wants = server.host.node.broker.tables.subscriptions
     owners = [client for key in wants.keys() for client, _ in wants.owners(key)]  # noqa: SIM118
     assert [client for client in owners if not client.startswith("durable ")] == []

@@ -1,4 +1,4 @@
-"""Do brokers on machines of their own deliver what simulated ones do? Namespaces of the kernel are the machines."""
+"""Brokers in network namespaces of the kernel, as on machines of their own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import palio
-from palio.network.security.principals import unrestricted
-from palio.network.security.tokens import Tokens
+from palio.network.security.authentication import Tokens
+from palio.network.security.authorization import unrestricted
 from tests.network.certificates import Authority
 from tests.network.namespaces import Machines, machines
 from tests.network.processes import served

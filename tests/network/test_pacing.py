@@ -1,9 +1,9 @@
-"""Do many events go no faster than the broker takes them, so that none is refused?"""
+"""Pacing of a publisher to the broker's rate limit, so that no event is refused."""
 
 from __future__ import annotations
 
 import palio
-from palio.network.security.limits import Limits
+from palio.network.security.quotas import Limits
 from tests.network.running import broker, run, url
 
 LIMITS = Limits(events_per_second=400, burst_events=100)

@@ -1,4 +1,4 @@
-"""Does `palio subscribe` print every event that there is, for people and for programs?"""
+"""Output of `palio subscribe`: every event, for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do commands reach a broker as they are told to, and say what is wrong where they do not?"""
+"""Options by which commands reach a broker, and their errors."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from click.testing import CliRunner
 
 from palio.cli.main import palio
-from palio.network.security.principals import unrestricted
-from palio.network.security.tokens import Tokens
+from palio.network.security.authentication import Tokens
+from palio.network.security.authorization import unrestricted
 from tests.network.certificates import Authority
 from tests.network.processes import Process, running, served
 

@@ -1,4 +1,4 @@
-"""Do subscribers hear when events passed which links, where brokers say so?"""
+"""Time stamps of the links that an event passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a broker tell of durable subscriptions whose clients are away, and can they be ended from elsewhere?"""
+"""Durable subscriptions without a client: shown in the status, and ended from elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a condition can be for a row, as an oracle says it."""
+"""Outcomes of a condition for a row, as an oracle reports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random choices among values of one type."""
+"""Generator of choices among values of one type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Palio's answers beside an oracle's: every way Palio has to answer, on every row, and what differs."""
+"""Comparison of Palio's answers with an oracle's, on every row and by every evaluation path."""
 
 from __future__ import annotations
 

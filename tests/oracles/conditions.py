@@ -1,4 +1,4 @@
-"""Random conditions: comparisons, predicates and logic, over values that Spark and Palio compare alike."""
+"""Generator of conditions: comparisons, predicates and logic over values that Spark and Palio compare alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DuckDB says of conditions: TRUE, FALSE or NULL for every row, or that it raises there."""
+"""DuckDB as an oracle: TRUE, FALSE, NULL or an error for every row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random conditions over the whole grammar of docs/language.md, with the type of every part known.
+"""Generator of conditions over the whole grammar of docs/language.md, with known types.
 
 `Generator(seed).condition()` gives the same condition for the same seed, always. Brackets are left out at random
 where precedence makes them superfluous, keywords come in any case, constants in every notation.

@@ -1,4 +1,4 @@
-"""Every way to write a constant in a condition, chosen at random."""
+"""Generator of literals in every notation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers: arithmetic, casts, bits, parts of dates."""
+"""Generator of numeric expressions: arithmetic, casts, bits, parts of dates."""
 
 from __future__ import annotations
 

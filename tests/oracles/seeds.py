@@ -1,4 +1,4 @@
-"""Which random tables and conditions a run looks at, and how to look at one of them again."""
+"""Seeds of random tables and conditions, and the replay of one seed."""
 
 from __future__ import annotations
 

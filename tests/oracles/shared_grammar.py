@@ -1,4 +1,4 @@
-"""Random conditions that DuckDB and Spark both accept and mean alike: what needs no JVM to be checked.
+"""Generator of conditions that DuckDB and Spark both accept and mean alike, testable without a JVM.
 
 Integers, doubles, strings, booleans and dates; no decimals beside integers, no backslash in LIKE, no text that is
 cast to a number, no letters whose other case is a matter of opinion, no division by what may be zero (DuckDB has

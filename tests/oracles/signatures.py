@@ -1,4 +1,4 @@
-"""Every function a condition may call, with arguments of the sorts it takes and the type it gives.
+"""Signatures of every function a condition may call: sorts of arguments and result type.
 
 Written from Spark's documentation and not from Palio's own table, so that one can be held against the other
 (`test_generate.py` does). An argument is named by its sort, see `Generator.argument`.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from palio.filters.expressions.own import OWN
+from palio.filters.expressions.extension_functions import EXTENSION_FUNCTIONS
 from tests.oracles.sql_types import (
     BIGINT,
     BINARY,
@@ -199,4 +199,4 @@ ELSEWHERE = frozenset(
 )
 """What the grammar of `generate.py` writes by itself, as an operator or construct or with arguments of one type."""
 
-LEFT_OUT = OWN | {"typeof"}
+LEFT_OUT = EXTENSION_FUNCTIONS | {"typeof"}

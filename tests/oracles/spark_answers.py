@@ -1,4 +1,4 @@
-"""What Spark SQL says of conditions: TRUE, FALSE or NULL for every row, or that it raises there.
+"""Spark SQL as an oracle: TRUE, FALSE, NULL or an error for every row.
 
 Spark ends a query at the first error, so one bad row hides all others. Rather than one query per row and
 condition, each condition is wrapped in Catalyst's `TryEval`, the expression that Spark's own `try_add` and its

@@ -1,4 +1,4 @@
-"""The SQL types that random conditions are made of, and what Spark makes of two of them.
+"""SQL types of generated conditions, and Spark's common type of two of them.
 
 The generator knows the declared type of all it writes, which Palio does not. So what Palio means differently *on
 purpose*, because events have no declared types, is never generated, instead of being forgiven afterwards.

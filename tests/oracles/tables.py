@@ -1,4 +1,4 @@
-"""Random tables of every type an event can have, made mostly of values at which an engine goes wrong."""
+"""Generator of tables of every type an event can have, mostly of edge cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Palio means something else than Spark on purpose, and that it is still so on both sides.
+"""Tests of the intended differences from Spark, on both sides.
 
 Each is a condition, an event, what Spark says of it and what Palio says. They are what `generate.py` never writes:
 if one of them disappears, the generator may write it. docs/language.md says why each is as it is.

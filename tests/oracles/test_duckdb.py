@@ -1,4 +1,4 @@
-"""Matches equal DuckDB's answers where DuckDB and Spark mean the same; no JVM, so more of them."""
+"""Tests against DuckDB where DuckDB and Spark agree; no JVM is needed."""
 
 from __future__ import annotations
 

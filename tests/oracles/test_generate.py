@@ -1,11 +1,11 @@
-"""The generator of conditions is repeatable, and writes everything that a condition may say."""
+"""Tests of the condition generator: repeatable, and complete over the grammar."""
 
 from __future__ import annotations
 
 from random import Random
 
 from palio.filters.expressions.functions import FUNCTIONS
-from palio.languages.sql.aliases import ALIASES, CASTS
+from palio.languages.sql.functions import ALIASES, CASTS
 from tests.oracles.generate import Generator
 from tests.oracles.signatures import ELSEWHERE, LEFT_OUT, SIGNATURES
 from tests.oracles.sql_types import SCALARS

@@ -1,4 +1,4 @@
-"""Matches equal what Spark SQL's own WHERE returns, on every row where Spark does not raise.
+"""Tests against Spark SQL: matches equal its WHERE on every row where Spark does not raise.
 
 Each seed makes one table and many conditions, NOT of each included. A failure names the seed and shows every
 condition that differs, narrowed down to its smallest part that differs too.

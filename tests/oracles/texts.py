@@ -1,4 +1,4 @@
-"""Random texts: functions, constructs, patterns, regular expressions."""
+"""Generator of text expressions: functions, constructs, patterns, regular expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random dates, moments and intervals, and arithmetic with them; and bytes."""
+"""Generator of dates, timestamps, intervals and bytes, and arithmetic with them."""
 
 from __future__ import annotations
 

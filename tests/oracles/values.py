@@ -1,4 +1,4 @@
-"""Random values: of which type, from which production, with which arguments."""
+"""Generator of values: types, productions and arguments."""
 
 from __future__ import annotations
 

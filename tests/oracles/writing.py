@@ -1,4 +1,4 @@
-"""How a random piece of SQL is written: its text, its type, how tightly it binds, what it is made of."""
+"""Generated SQL: its text, type, binding and constituents."""
 
 from __future__ import annotations
 

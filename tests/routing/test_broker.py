@@ -1,4 +1,4 @@
-"""What does one broker want done? Batches in, effects out."""
+"""One broker: batches in, effects out."""
 
 from __future__ import annotations
 
@@ -8,17 +8,6 @@ from msgspec.structs import replace
 
 from palio import Event, Filter
 from palio.routing.broker import Broker
-from palio.routing.clients import (
-    AdvertiseClient,
-    AnnounceClient,
-    Cancelled,
-    Confirmed,
-    PublishClient,
-    Refused,
-    SubscribeClient,
-    UnadvertiseClient,
-    UnsubscribeClient,
-)
 from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import (
@@ -44,15 +33,24 @@ from palio.routing.effects import (
 )
 from palio.routing.messages import (
     Advertise,
+    AdvertiseClient,
     Announce,
+    AnnounceClient,
     Begin,
+    Cancelled,
+    Confirmed,
     EventId,
     Publish,
+    PublishClient,
+    Refused,
     Settle,
     Settled,
     Subscribe,
+    SubscribeClient,
     Unadvertise,
+    UnadvertiseClient,
     Unsubscribe,
+    UnsubscribeClient,
 )
 
 
@@ -348,4 +346,4 @@ def test_a_client_that_leaves_takes_back_what_is_still_being_written() -> None:
     ]
     [taken_back] = [each for each in effects if isinstance(each, Persist)]
     broker.handle_batch([Persisted(taken_back.token)], 0.0)
-    assert broker.tables.wants.clients() == []
+    assert broker.tables.subscriptions.clients() == []

@@ -1,4 +1,4 @@
-"""Is exactly what the table allows allowed, and does every refusal say why?"""
+"""Legal combinations, exactly those of the table, and the reasons of refusals."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from palio import IllegalCombination, InvalidArgument
-from palio.routing.combinations import FORWARDINGS, PROPAGATIONS, Combination, legal_combinations
-from palio.routing.options import KINDS_OF_OPTIONS
+from palio.routing.combinations import FORWARDINGS, OPTION_KINDS, PROPAGATIONS, Combination, legal_combinations
 
 OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "content": ("content", {}),
@@ -76,7 +75,7 @@ def test_every_option_is_documented(project_folder: Path) -> None:
     page = (project_folder / "docs" / "routing.md").read_text()
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     documented = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
-    assert set(KINDS_OF_OPTIONS) == documented - {"flooding", "simple", "identity", "covering", "merging"}
+    assert set(OPTION_KINDS) == documented - {"flooding", "simple", "identity", "covering", "merging"}
 
 
 @pytest.mark.parametrize(

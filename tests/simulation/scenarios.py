@@ -1,4 +1,4 @@
-"""A random life of a network, decided by one seed: who is linked to whom, what is asked for, what breaks."""
+"""Random scenario of a network, decided by one seed: links, requests and faults."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from typing import Any
 
 from palio import NotAdvertised
 from palio.simulation import Network, Topology, topologies
+from palio.simulation.hosts import Host
 
 WORDS = ["ab", "ba", "abc", "b", ""]
+
+
+def hosts(net: Network) -> list[Host]:
+    """The hosts of a network, for tests that look into their brokers or disturb them."""
+    # Private on purpose: the interface of a network does not show the state of its brokers.
+    return net._engine.hosts
 
 
 def condition(random: Random, depth: int = 2) -> str:

@@ -1,4 +1,4 @@
-"""Headers written ahead, in whole networks: believed, completed or refused, every event arrives as by flooding."""
+"""Headers written ahead, in whole networks: believed, completed or refused, every event arrives."""
 
 from __future__ import annotations
 

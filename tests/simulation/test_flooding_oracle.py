@@ -1,4 +1,4 @@
-"""Does every legal combination deliver what flooding would? A failure is one seed, which replays it."""
+"""Every legal combination against the flooding oracle. A failure is one seed, which replays it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from palio.routing.combinations import Combination, legal_combinations
-from palio.routing.forwarding.known import known_forwardings
+from palio.routing.forwarding.strategy import forwarding_names
 from tests.simulation.scenarios import FAULTY_LINKS, Scenario
 
-COMBINATIONS = [each for each in legal_combinations() if each.forwarding in known_forwardings()]
+COMBINATIONS = [each for each in legal_combinations() if each.forwarding in forwarding_names()]
 every_combination = pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
 
 

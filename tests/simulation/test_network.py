@@ -1,4 +1,4 @@
-"""What does a user of the simulation get?"""
+"""Simulated network, as a user sees it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from palio import Event, IllegalCombination, InvalidArgument, NotAdvertised
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
 from palio.simulation import Network, Topology
-from tests.simulation.scenarios import FAULTY_LINKS, Scenario, condition, topology
+from tests.simulation.scenarios import FAULTY_LINKS, Scenario, condition, hosts, topology
 
 
 def received(net: Network) -> list[tuple[int, str]]:
@@ -211,9 +211,10 @@ def test_a_crash_between_any_two_effects_is_recovered_from(after: int) -> None:
 
 def test_a_neighbour_of_another_network_is_refused() -> None:
     net = Network.line(2)
-    host = net._world.hosts[1]
+    host = hosts(net)[1]
     other = Network.line(2, propagation="covering")
-    net._world.constants = other._world.constants
+    # Private: no public way leads to a broker with other constants.
+    net._engine.constants = other._engine.constants
     net.crash(1)
     net.restart(1)
     net.run()

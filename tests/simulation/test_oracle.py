@@ -1,4 +1,4 @@
-"""Does the oracle see what is wrong? A judge that always says right would pass every other test."""
+"""The oracle itself: a judge that always says right would pass every other test."""
 
 from __future__ import annotations
 

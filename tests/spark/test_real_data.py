@@ -13,7 +13,7 @@ import pytest
 from palio.errors import PalioError
 from palio.filters.filter import Filter
 from palio.spark import Rendezvous, match
-from palio.spark.planning import Plan
+from palio.spark.physical_plan import Plan
 from palio.workloads.padres import read_quotes, read_subscriptions, to_sql
 from tests.matching.test_real_data import LOGS, every, lines
 
@@ -78,7 +78,7 @@ def test_padres(spark: SparkSession, data_folder: Path, tmp_path: Path, plan: Pl
 @pytest.mark.parametrize("plan", PLANS, ids=["broadcast", "rendezvous"])
 def test_sigma_over_recorded_attacks(spark: SparkSession, data_folder: Path, tmp_path: Path, plan: Plan) -> None:
     pytest.importorskip("sigma")
-    from palio.languages.sigma.rules import rule_files
+    from palio.languages.sigma.rule_files import rule_files
 
     file = data_folder / "events" / "otrf_windows_956701.jsonl.xz"
     events = [json.loads(line) for line in islice(lines(file), 0, 40_000, 80)]

@@ -12,7 +12,7 @@ import pytest
 
 from palio.errors import PipelineError
 from palio.spark import open_session
-from palio.spark.masters import check_master
+from palio.spark.session import check_master
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import pytest
 
 from palio import Matcher
 from palio.spark import Wants, match
-from palio.spark.shared_index import SharedIndex, remove_left_behind
+from palio.spark.shared_index import SharedIndex, remove_orphaned_folders
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,5 +95,5 @@ def test_what_killed_processes_left_behind_is_removed(tmp_path: Path) -> None:
             os.utime(folder / "lock", (0, 0) if name != "new" else None)
     with (tmp_path / "palio-spark-alive" / "lock").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        remove_left_behind(tmp_path)
+        remove_orphaned_folders(tmp_path)
     assert {each.name for each in tmp_path.iterdir()} == {f"palio-spark-{name}" for name in ("alive", "new", "other")}

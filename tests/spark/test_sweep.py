@@ -9,7 +9,7 @@ import pytest
 
 from palio.errors import InvalidArgument, PipelineError
 from palio.spark import sweep
-from palio.spark.sweeping import points_of
+from palio.spark.experiment_jobs import grid_points
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +74,7 @@ def test_a_point_may_have_many_rows_and_none(spark: SparkSession, tmp_path: Path
 
 def test_what_makes_no_sense_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="no parameter `seed`"):
-        points_of({"seed": [1]})
+        grid_points({"seed": [1]})
     with pytest.raises(InvalidArgument, match="what JSON can say"):
         sweep(spark, lambda a, seed: {}, {"a": [object()]}, tmp_path)
     with pytest.raises(PipelineError, match="name of the parameter 'a'"):

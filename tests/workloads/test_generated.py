@@ -14,8 +14,7 @@ from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
 from palio.workloads import WorkloadError
 from palio.workloads.baldoni import Baldoni
-from palio.workloads.counters import Numbers, mixed
-from palio.workloads.distributions import Extent, Normal, Pareto, Uniform, distinct
+from palio.workloads.distributions import Extent, Normal, Numbers, Pareto, Uniform, distinct, mix_bits
 from palio.workloads.generated import Generated, workload
 from palio.workloads.shen import Letters, Shen
 from palio.workloads.xsiena import OPERATORS, Side, XSiena
@@ -99,7 +98,7 @@ def test_numbers_depend_on_where_they_stand_alone() -> None:
 
 def test_no_two_words_become_one() -> None:
     words = np.arange(100_000, dtype=np.uint64)
-    assert len(np.unique(mixed(words))) == 100_000
+    assert len(np.unique(mix_bits(words))) == 100_000
 
 
 def is_like(observed: Counter[int], expected: dict[int, float]) -> bool:

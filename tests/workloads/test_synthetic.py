@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from palio.workloads import BLOCK, Workload, WorkloadError, eq, mix
-from palio.workloads.conditions import AT_LEAST, AT_MOST, BETWEEN, EQUALS, UNUSED
+from palio.workloads.generated import AT_LEAST, AT_MOST, BETWEEN, EQUALS, UNUSED
 
 PROFILES = [eq, mix]
 

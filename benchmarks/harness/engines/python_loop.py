@@ -1,4 +1,4 @@
-"""What one writes first: a compiled Python function per subscription, and a loop over all of them."""
+"""Plain Python loop: a compiled function per subscription, and a loop over all of them."""
 
 from __future__ import annotations
 

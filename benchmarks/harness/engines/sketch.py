@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from harness.answers import Answers
 from harness.results import Row
 from harness.tasks import Task
-from palio.workloads.notation import Notation
+from palio.workloads.generated import Notation
 
 SOURCE = Path(__file__).resolve().parents[2] / "sketch.cpp"
 NAME = "C++ sketch"

@@ -1,4 +1,4 @@
-"""The plans with which Spark's own means match: subscriptions as a table, as expressions, as functions in Python."""
+"""Spark SQL plans that match: subscriptions as a table, as expressions, as functions in Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from palio.workloads import Workload
-from palio.workloads.conditions import EQUALS, UNUSED, Conditions
+from palio.workloads.generated import EQUALS, UNUSED, Conditions
 
 NUMBER = "number"
 

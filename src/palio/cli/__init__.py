@@ -1,1 +1,1 @@
-"""The command `palio`: one file per subcommand, `reading` and `writing` for files, `terminal` for looks."""
+"""The command `palio`: its subcommands, their options and output, and how they look in a terminal."""

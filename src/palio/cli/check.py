@@ -1,7 +1,7 @@
-"""`palio check`: what is wrong with subscriptions, before they meet an event.
+"""`palio check`: faults of subscriptions, before they meet an event.
 
-Five things are told apart: errors, conditions that can never match, those that always do, those that another
-one of the same subscriber makes redundant, and those that are slow. Only errors fail the check.
+Five kinds are told apart: errors, conditions that never match, those that always do, those that another one of the same
+subscriber makes redundant, and those that are slow. Only errors fail the check.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.language import language_option
+from palio.cli.common_options import language_option, timezone_option
+from palio.cli.main import INTERRUPTED
 from palio.errors import InputError, PalioError, ParseError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from palio.covering.redundancy import Redundancies
+    from palio.covering.covering_search import Redundancies
     from palio.files import SubscriptionLine
     from palio.filters.filter import Filter
 
-_ERRORS_FOUND: Final = 1
-_INTERRUPTED: Final = 130
-_MOST_SHOWN: Final = 10
-_LONGEST: Final = 100
-# What is told apart, in the order of the summary: the word before a finding, and what it means.
+_EXIT_ERRORS: Final = 1
+_MAX_SHOWN_PER_KIND: Final = 10
+_MAX_CONDITION_WIDTH: Final = 100
+# The kinds of findings in the order of the summary, with their meaning.
 _KINDS: Final = {
     "error": "cannot be read, or asks for what no subscription may",
     "never": "no event can match them",
@@ -43,7 +43,7 @@ _LABELS: Final = {**{kind: kind for kind in _KINDS}, "never": "never matches", "
 
 @dataclass(frozen=True, slots=True)
 class _Finding:
-    """One thing to say about one subscription."""
+    """One finding about one subscription."""
 
     kind: str
     message: PalioError | str
@@ -63,7 +63,7 @@ class _Finding:
 
 @dataclass(slots=True)
 class _Entry:
-    """One subscription of the file, and what was found out about it."""
+    """One subscription of the file, and the findings about it."""
 
     line: int
     place: str
@@ -75,26 +75,25 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Report:
-    """What was found out about all of them, whether to the end or not."""
+    """The findings about all subscriptions, or those until an interrupt."""
 
     entries: list[_Entry] = field(default_factory=list)
     cut_short: int = 0
     interrupted: bool = False
 
     def count(self) -> Counter[str]:
-        """How many subscriptions there are with each kind of finding."""
+        """The number of subscriptions with each kind of finding."""
         return Counter(kind for entry in self.entries for kind in {each.kind for each in entry.findings})
 
 
 @click.command()
 @click.argument("subscriptions", metavar="SUBSCRIPTIONS")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each subscription, on a line each.")
-@click.option("--normal-form", is_flag=True, help="Also show each condition as a matcher works with it.")
-@click.option("--all", "show_all", is_flag=True, help=f"Show all findings, not {_MOST_SHOWN} of each kind.")
-@click.option("--format", help="What SUBSCRIPTIONS is, where its name does not say: jsonl, csv.gz, …")
+@click.option("--normal-form", is_flag=True, help="Also show each condition in its normal form.")
+@click.option("--all", "show_all", is_flag=True, help=f"Show all findings, not {_MAX_SHOWN_PER_KIND} of each kind.")
+@click.option("--format", help="The format of SUBSCRIPTIONS, if its name does not say: jsonl, csv.gz, …")
 @language_option()
-@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
-              help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
+@timezone_option
 @click.pass_context
 def check(
     ctx: click.Context,
@@ -106,8 +105,8 @@ def check(
     language: str,
     timezone: str,
 ) -> None:
-    """Say what is wrong with subscriptions: what cannot be read and where, what can never match, what is
-    redundant, what is slow and why.
+    """Check subscriptions: errors with their place, conditions that never match, redundant and slow ones with
+    the reason.
 
     SUBSCRIPTIONS is a file of .jsonl, .json, .csv or .parquet, also .gz, .xz or .zst; - is standard input.
     Each has an id and a condition, `where`, and may have a language and a subscriber. It may also be a folder
@@ -129,10 +128,10 @@ def check(
             terminal.print_json(_as_dict(entry, normal_form))
     else:
         name = "standard input" if subscriptions == "-" else subscriptions
-        _print(name, report, normal_form, None if show_all else _MOST_SHOWN)
+        _print(name, report, normal_form, None if show_all else _MAX_SHOWN_PER_KIND)
     if report.interrupted:
-        ctx.exit(_INTERRUPTED)
-    ctx.exit(_ERRORS_FOUND if report.count()["error"] else 0)
+        ctx.exit(INTERRUPTED)
+    ctx.exit(_EXIT_ERRORS if report.count()["error"] else 0)
 
 
 def _examine(path: str, format: str | None, language: str, timezone: str) -> _Report:
@@ -173,8 +172,7 @@ def _parse_all(lines: Iterable[SubscriptionLine], language: str, timezone: str, 
 
 
 def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) -> None:
-    from palio.cli.never import why_never
-    from palio.cli.slowness import why_slow
+    from palio.cli.condition_diagnostics import why_slow, why_unsatisfiable
     from palio.filters.filter import Filter
 
     try:
@@ -184,16 +182,16 @@ def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) 
         return
     entry.filter = found
     if found == Filter.nothing:
-        reason = why_never(found, line.where, line.language or language)
-        entry.findings.append(_Finding("never", terminal.shorten(str(line.where), _LONGEST), hint=reason))
+        reason = why_unsatisfiable(found, line.where, line.language or language)
+        entry.findings.append(_Finding("never", terminal.shorten(str(line.where), _MAX_CONDITION_WIDTH), hint=reason))
     elif found == Filter.everything:
-        entry.findings.append(_Finding("always", terminal.shorten(str(line.where), _LONGEST)))
+        entry.findings.append(_Finding("always", terminal.shorten(str(line.where), _MAX_CONDITION_WIDTH)))
     else:
         entry.findings += [_Finding("slow", reason) for reason in why_slow(found)]
 
 
 def _compare_all(report: _Report) -> None:
-    from palio.covering.redundancy import find_redundant
+    from palio.covering.covering_search import find_redundant
 
     entries = [entry for entry in report.entries if entry.filter is not None]
     filters = [entry.filter for entry in entries if entry.filter is not None]
@@ -224,8 +222,8 @@ def _print(name: str, report: _Report, normal_form: bool, most: int | None) -> N
     for entry in report.entries:
         place = entry.place
         if normal_form and entry.filter is not None:
-            who = (f"{entry.id}: ", "name")
-            console.print(Text.assemble((f"{place}: ", "quiet"), who, str(entry.filter)), soft_wrap=True)
+            subject = (f"{entry.id}: ", "name")
+            console.print(Text.assemble((f"{place}: ", "quiet"), subject, str(entry.filter)), soft_wrap=True)
         for finding in entry.findings:
             shown[finding.kind] += 1
             if most is None or shown[finding.kind] <= most:

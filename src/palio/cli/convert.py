@@ -1,4 +1,4 @@
-"""`palio convert`: the same subscriptions in another language."""
+"""`palio convert`: subscriptions rewritten in another language."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.language import language_option
+from palio.cli.common_options import language_option
+from palio.cli.main import INTERRUPTED
 from palio.errors import InputError, PalioError
 
 if TYPE_CHECKING:
     from palio.files import SubscriptionLine
 
-_REFUSED: Final = 1
-_INTERRUPTED: Final = 130
-_MOST_SHOWN: Final = 10
+_EXIT_REFUSED: Final = 1
+_MAX_SHOWN_FAULTS: Final = 10
 
 
 @click.command()
@@ -26,7 +26,7 @@ _MOST_SHOWN: Final = 10
               help="The language to write.")  # fmt: skip
 @click.option("--out", metavar="FILE", help="Write to FILE: .jsonl, also .gz, .xz or .zst.")
 @click.option("--strict", is_flag=True, help="Fail where something cannot be written, after writing the rest.")
-@click.option("--format", help="What SUBSCRIPTIONS is, where its name does not say: jsonl, csv.gz, …")
+@click.option("--format", help="The format of SUBSCRIPTIONS, if its name does not say: jsonl, csv.gz, …")
 @click.pass_context
 def convert(
     ctx: click.Context,
@@ -37,7 +37,7 @@ def convert(
     strict: bool,
     format: str | None,
 ) -> None:
-    """Write subscriptions in another language, as many of them as can be said in it.
+    """Write subscriptions in another language, as many of them as it can express.
 
     SUBSCRIPTIONS is a file of .jsonl, .json, .csv or .parquet, also .gz, .xz or .zst; - is standard input. It
     may also be a folder of files that are a condition each: .sql, .yml (Sigma), and .json or .txt in the
@@ -53,8 +53,8 @@ def convert(
     has, such as any_value_ilike(); the summary says how many. Exit code 0: done; 1: --strict, and something
     could not be written; 2: a file that cannot be read.
     """
-    from palio.cli.writing import refuse_inputs
-    from palio.cli.writing.lines import open_lines
+    from palio.cli.match_writer import refuse_inputs
+    from palio.cli.output_file import open_json_lines
 
     refuse_inputs(out, subscriptions)
     from palio.files import read_subscriptions
@@ -62,7 +62,7 @@ def convert(
     faults: list[tuple[str, str | None, PalioError | str]] = []
     own = written = 0
     interrupted = False
-    with open_lines(out) as write:
+    with open_json_lines(out) as write:
         lines = read_subscriptions(
             subscriptions,
             format or ("jsonl" if subscriptions == "-" else None),
@@ -70,7 +70,7 @@ def convert(
             language=language,
         )
         try:
-            for record, needs_palio in _converted(lines, language, faults):
+            for record, needs_palio in _convert_all(lines, language, faults):
                 write(record)
                 written += 1
                 own += needs_palio
@@ -80,14 +80,14 @@ def convert(
     if not written and not faults:
         raise InputError(subscriptions, "there is no subscription in it")
     if interrupted:
-        ctx.exit(_INTERRUPTED)
-    ctx.exit(_REFUSED if strict and faults else 0)
+        ctx.exit(INTERRUPTED)
+    ctx.exit(_EXIT_REFUSED if strict and faults else 0)
 
 
-def _converted(
+def _convert_all(
     lines: Iterable[SubscriptionLine], language: str, faults: list[tuple[str, str | None, PalioError | str]]
 ) -> Iterable[tuple[dict[str, Any], bool]]:
-    """The subscriptions that can be written, each with whether only Palio knows a function it needs."""
+    """The converted subscriptions, each with whether it uses a function that only Palio has."""
     from palio.filters.filter import Filter
 
     first: dict[str, str] = {}
@@ -117,10 +117,10 @@ def _report(faults: list[tuple[str, str | None, PalioError | str]], written: int
     from rich.text import Text
 
     console = terminal.messages()
-    for place, who, reason in faults[:_MOST_SHOWN]:
-        terminal.fault(console, place, "not written", who, reason)
-    if len(faults) > _MOST_SHOWN:
-        console.print(Text(f"… and {len(faults) - _MOST_SHOWN:,} more", style="quiet"), soft_wrap=True)
+    for place, id, reason in faults[:_MAX_SHOWN_FAULTS]:
+        terminal.fault(console, place, "not written", id, reason)
+    if len(faults) > _MAX_SHOWN_FAULTS:
+        console.print(Text(f"… and {len(faults) - _MAX_SHOWN_FAULTS:,} more", style="quiet"), soft_wrap=True)
     summary = f"{terminal.plural(written, 'subscription')} written{f' to {out}' if out else ''}"
     summary += f", {len(faults):,} not" if faults else ""
     summary += f"; {own:,} with functions that only Palio has" if own else ""

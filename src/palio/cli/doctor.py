@@ -1,4 +1,4 @@
-"""`palio doctor`: can Palio, and Spark under it, run on this machine, and if not, what would help?"""
+"""`palio doctor`: checks of the installation, of Spark and Java, each with a remedy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import click
 
 from palio.cli import terminal
 
-_BROKEN: Final = 1
+_EXIT_BROKEN: Final = 1
 State = Literal["fine", "absent", "broken"]
 _STYLES: Final[dict[State, str]] = {"fine": "good", "absent": "quiet", "broken": "bad"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was looked at, how it is, and what to do where it is not fine."""
+    """The result of one check, and a remedy if it is not fine."""
 
     what: str
     state: State
@@ -36,7 +36,7 @@ class Finding:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each finding, on a line each.")
 @click.pass_context
 def doctor(ctx: click.Context, start: bool, as_json: bool) -> None:
-    """Say whether Palio, and Spark under it, can run here, and what to do where they cannot.
+    """Check the installation of Palio and Spark, with a remedy for each fault.
 
     \b
     Examples:
@@ -46,8 +46,8 @@ def doctor(ctx: click.Context, start: bool, as_json: bool) -> None:
     Exit code 0: all that is installed works; 1: something does not.
     """
     findings: list[Finding] = []
-    for look in [*_LOOKS, *([_started_spark] if start else [])]:
-        for finding in look():
+    for check in [*_CHECKS, *([_spark_job] if start else [])]:
+        for finding in check():
             findings.append(finding)
             if as_json:
                 terminal.print_json(
@@ -55,7 +55,7 @@ def doctor(ctx: click.Context, start: bool, as_json: bool) -> None:
                 )
     if not as_json:
         _print(findings)
-    ctx.exit(_BROKEN if any(each.state == "broken" for each in findings) else 0)
+    ctx.exit(_EXIT_BROKEN if any(each.state == "broken" for each in findings) else 0)
 
 
 def _print(findings: list[Finding]) -> None:
@@ -79,7 +79,7 @@ def _python() -> Iterator[Finding]:
 
 
 def _engine() -> Iterator[Finding]:
-    """Whether the kernels compile and give an answer."""
+    """The kernels compile and give the right answer."""
     from palio.matching.matcher import Matcher
 
     started = time.perf_counter()
@@ -96,12 +96,12 @@ def _engine() -> Iterator[Finding]:
 
 
 def _cache_remedy() -> str:
-    """Where compiled kernels cannot be kept, every process compiles them again."""
+    """Without a cache for compiled kernels, every process compiles them again."""
     from numba.core.caching import NullCache
 
-    from palio.matching.columnar import kernels
+    from palio.matching.columnar import match_kernels
 
-    kept = not isinstance(getattr(kernels.match_rows, "_cache", NullCache()), NullCache)
+    kept = not isinstance(getattr(match_kernels.match_rows, "_cache", NullCache()), NullCache)
     return "" if kept else "compiled code can be kept nowhere; set NUMBA_CACHE_DIR to a folder that can be written to"
 
 
@@ -110,7 +110,7 @@ def _spark() -> Iterator[Finding]:
     if found is None:
         yield Finding("Spark", "absent", "not installed", "pip install 'palio[spark]' brings it")
         return
-    supported = (4, 1) <= _numbers(found) < (5, 0)
+    supported = (4, 1) <= _version_numbers(found) < (5, 0)
     yield Finding(
         "Spark",
         "fine" if supported else "broken",
@@ -118,7 +118,7 @@ def _spark() -> Iterator[Finding]:
         "" if supported else "Palio needs pyspark>=4.1,<5: pip install 'pyspark>=4.1,<5'",
     )
     pandas = _version_of("pandas")
-    if pandas is None or _numbers(pandas) >= (3, 0):
+    if pandas is None or _version_numbers(pandas) >= (3, 0):
         seen = "not installed" if pandas is None else f"pandas {pandas}"
         yield Finding("pandas", "broken", seen, "Spark needs pandas>=2.2,<3: pip install 'pandas>=2.2,<3'")
     yield from _java()
@@ -126,7 +126,7 @@ def _spark() -> Iterator[Finding]:
 
 
 def _java() -> Iterator[Finding]:
-    from palio.spark.java import JavaNotFound, find_java
+    from palio.spark.session import JavaNotFound, find_java
 
     try:
         java = find_java()
@@ -138,13 +138,13 @@ def _java() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    """What is set on this machine and would lead Spark astray; Palio's own commands set it right."""
+    """Environment variables that mislead Spark; Palio's own commands correct them."""
     python = os.environ.get("PYSPARK_PYTHON")
     if python and os.path.realpath(python) != os.path.realpath(sys.executable):
         yield Finding(
             "PYSPARK_PYTHON", "broken", python, f"workers would miss what is installed here: set it to {sys.executable}"
         )
-    elif not python and (found := shutil.which("python3")) is not None and not _is_beside_us(found):
+    elif not python and (found := shutil.which("python3")) is not None and not _is_same_environment(found):
         advice = f"scripts that make a session of their own need PYSPARK_PYTHON={sys.executable}"
         yield Finding("Python of Spark's workers", "absent", f"{found} is not the one that runs this", advice)
     home = os.environ.get("SPARK_HOME")
@@ -155,8 +155,8 @@ def _settings() -> Iterator[Finding]:
             yield Finding("SPARK_HOME", "broken", home, "another Spark would be started than pyspark's: unset it")
 
 
-def _is_beside_us(python: str) -> bool:
-    """Whether this is the Python of the same environment; the programs of several may be one file."""
+def _is_same_environment(python: str) -> bool:
+    """Whether this Python is of the same environment. Programs of several environments may be one file."""
     return os.path.dirname(os.path.abspath(python)) == os.path.dirname(os.path.abspath(sys.executable))
 
 
@@ -168,8 +168,8 @@ def _sigma() -> Iterator[Finding]:
         yield Finding("Sigma rules", "fine", f"pySigma {found}")
 
 
-def _around_streams() -> Iterator[Finding]:
-    """What a stream may read from, write to and keep its subscriptions in; each an extra of its own."""
+def _stream_extras() -> Iterator[Finding]:
+    """Extras for the sources, sinks and subscription logs of streams."""
     for package, extra, what in (
         ("deltalake", "delta", "Delta tables"),
         ("nats-py", "nats", "NATS JetStream"),
@@ -183,7 +183,7 @@ def _around_streams() -> Iterator[Finding]:
             yield Finding(what, "fine", f"{package} {found}")
 
 
-def _started_spark() -> Iterator[Finding]:
+def _spark_job() -> Iterator[Finding]:
     from palio.errors import PalioError
     from palio.spark.session import open_session
 
@@ -209,8 +209,8 @@ def _version_of(package: str) -> str | None:
         return None
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _version_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
 
 
-_LOOKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (_python, _engine, _spark, _around_streams, _sigma)
+_CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (_python, _engine, _spark, _stream_extras, _sigma)

@@ -1,4 +1,4 @@
-"""`palio explain`: which condition held, which failed, for which value."""
+"""`palio explain`: which conditions hold for an event, which fail, and for which value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.language import language_option
+from palio.cli.common_options import language_option, timezone_option
 from palio.errors import EventError, InputError
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from palio.events import Event
     from palio.filters.explanation import Explanation
 
-_NOT_MATCHED: Final = 1
-_MOST_BLAMED: Final = 3  # conditions that the verdict names
-_VALUE_WIDTH: Final = 60
+_EXIT_NOT_MATCHED: Final = 1
+_MAX_BLAMED: Final = 3  # failed conditions that the verdict names
+_MAX_VALUE_WIDTH: Final = 60
 
 
 @click.command()
@@ -31,11 +31,10 @@ _VALUE_WIDTH: Final = 60
 @click.argument("event_text", metavar="EVENT")
 @language_option(help="The language FILTER is written in.")
 @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
-@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
-              help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
+@timezone_option
 @click.pass_context
 def explain(ctx: click.Context, condition: str, event_text: str, language: str, timezone: str, as_json: bool) -> None:
-    """Say why a condition matches an event, or which part of it fails.
+    """Explain why a condition matches an event, or which part of it fails.
 
     FILTER is a condition, or @FILE that holds one. EVENT is a JSON object, @FILE that holds one, or - for
     standard input.
@@ -49,20 +48,20 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
     Each condition is shown in its place, with NOT drawn into it. Exit code 0: it matches; 1: it does not; 2:
     the condition or the event cannot be read.
     """
-    from palio.cli.never import why_never
+    from palio.cli.condition_diagnostics import why_unsatisfiable
     from palio.events import Event
     from palio.filters.filter import Filter
 
-    text = _given(condition).strip()
+    text = _read_argument(condition).strip()
     wanted = Filter.parse(text, language=language, timezone=timezone)
     try:
-        event = Event.from_json(_given(event_text, or_stdin=True))
+        event = Event.from_json(_read_argument(event_text, or_stdin=True))
     except EventError as error:
         raise InputError("EVENT", str(error)) from None
     answer = wanted.explain(event)
     verdict = _verdict(answer)
     if wanted == Filter.nothing:
-        reason = why_never(wanted, text, language)
+        reason = why_unsatisfiable(wanted, text, language)
         verdict = f"Not matched: no event can satisfy this condition{f': {reason}' if reason else ''}."
     if as_json:
         terminal.print_json(
@@ -75,11 +74,11 @@ def explain(ctx: click.Context, condition: str, event_text: str, language: str, 
         )
     else:
         _print(answer, verdict, list(_suggestions(answer, event)))
-    ctx.exit(0 if answer.matched else _NOT_MATCHED)
+    ctx.exit(0 if answer.matched else _EXIT_NOT_MATCHED)
 
 
-def _given(text: str, or_stdin: bool = False) -> str:
-    """An argument as it is meant: itself, the file it names, or standard input."""
+def _read_argument(text: str, or_stdin: bool = False) -> str:
+    """The text of an argument: itself, the content of @FILE, or standard input."""
     if or_stdin and text == "-":
         content = sys.stdin.buffer.read()
         source = "standard input"
@@ -98,7 +97,7 @@ def _given(text: str, or_stdin: bool = False) -> str:
 
 
 def _verdict(answer: Explanation) -> str:
-    """One line: matched, or which condition is to blame."""
+    """One line: matched, or which conditions failed."""
     conditions = sum(1 for _ in _leaves(answer))
     if answer.matched:
         if conditions == 1:
@@ -110,21 +109,21 @@ def _verdict(answer: Explanation) -> str:
     blamed = answer.failed()
     if not blamed:
         return "Not matched: each condition holds for some element of an array, but no one choice holds for all."
-    named = "; ".join(_because(leaf) for leaf in blamed[:_MOST_BLAMED])
-    more = f"; and {len(blamed) - _MOST_BLAMED} more" if len(blamed) > _MOST_BLAMED else ""
+    named = "; ".join(_because(leaf) for leaf in blamed[:_MAX_BLAMED])
+    more = f"; and {len(blamed) - _MAX_BLAMED} more" if len(blamed) > _MAX_BLAMED else ""
     if answer.operator == "OR":
         return f"Not matched, none of the alternatives holds: {named}{more}."
     return f"Not matched because of {named}{more}."
 
 
 def _because(leaf: Explanation) -> str:
-    condition = terminal.shorten(terminal.bare(leaf.condition), _VALUE_WIDTH)
+    condition = terminal.shorten(terminal.strip_parentheses(leaf.condition), _MAX_VALUE_WIDTH)
     seen = _seen(leaf)
     return f"{condition} ({seen})" if seen else condition
 
 
 def _seen(leaf: Explanation) -> str:
-    return ", ".join(f"{name} is {terminal.shorten(value, _VALUE_WIDTH)}" for name, value in leaf.seen().items())
+    return ", ".join(f"{name} is {terminal.shorten(value, _MAX_VALUE_WIDTH)}" for name, value in leaf.seen().items())
 
 
 def _leaves(answer: Explanation) -> Iterator[Explanation]:
@@ -135,7 +134,7 @@ def _leaves(answer: Explanation) -> Iterator[Explanation]:
 
 
 def _suggestions(answer: Explanation, event: Event) -> Iterator[str]:
-    """What to write for values of unlike kinds; for each missing attribute, a name that may have been meant."""
+    """Hints for values of other kinds, and for each missing attribute the most similar name of the event."""
     for hint in dict.fromkeys(leaf.hint for leaf in answer.failed()):
         if hint:
             yield f"{hint}."
@@ -155,7 +154,10 @@ def _print(answer: Explanation, verdict: str, suggestions: list[str]) -> None:
     from rich.tree import Tree
 
     console = terminal.results()
-    widest = max((len(terminal.bare(leaf.condition)) + 4 * depth for leaf, depth in _with_depth(answer, 0)), default=0)
+    widest = max(
+        (len(terminal.strip_parentheses(leaf.condition)) + 4 * depth for leaf, depth in _with_depth(answer, 0)),
+        default=0,
+    )
     tree = Tree(_label(answer, 0, min(widest, console.width // 2)), guide_style="quiet")
     _grow(tree, answer, 1, min(widest, console.width // 2))
     console.print(tree)
@@ -184,6 +186,6 @@ def _label(answer: Explanation, depth: int, width: int) -> Text:
     if answer.operator is not None:
         return Text.assemble(mark, ("all of" if answer.operator == "AND" else "some of", "quiet"))
     seen = _seen(answer)
-    condition = terminal.bare(answer.condition)
+    condition = terminal.strip_parentheses(answer.condition)
     padded = condition.ljust(width - 4 * depth) if seen else condition
     return Text.assemble(mark, padded, (f"   {seen}" if seen else "", "quiet"))

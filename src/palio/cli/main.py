@@ -1,4 +1,4 @@
-"""The command `palio`: finds the subcommand, and turns whatever goes wrong into one line and an exit code.
+"""Entry point of the command `palio`: dispatch to subcommands, errors as one line, exit codes.
 
 Subcommands are imported when they are called, so that `palio --help` answers at once.
 """
@@ -23,32 +23,42 @@ INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell reports it
 TERMINATED: Final = 143  # 128 + SIGTERM
 READER_GONE: Final = 141  # 128 + SIGPIPE
 
-_READS_JSON: Final = "palio.cli.reads_json"  # the name, in what is known of a call, of whether `--json` was said
+_READS_JSON: Final = "palio.cli.reads_json"  # key in `ctx.meta`: `--json` was given
 
 _COMMANDS: Final = {
-    "match": "Find who wants which event: a file of subscriptions against a stream.",
-    "check": "Say what is wrong with subscriptions: errors, redundant ones, slow ones.",
-    "explain": "Say why a condition matches an event, or which part of it fails.",
+    "match": "Match a stream of events against a file of subscriptions.",
+    "check": "Check subscriptions: errors, redundant ones, slow ones.",
+    "explain": "Explain why a condition matches an event, or which part of it fails.",
     "convert": "Write subscriptions in another language.",
     "serve": "Run a broker: subscriptions and events over the network.",
-    "subscribe": "Print events that match a condition as they come.",
-    "unsubscribe": "End a durable subscription, with all events that wait for it.",
+    "subscribe": "Print the events that match a condition, as they come.",
+    "unsubscribe": "End a durable subscription, and discard its queue.",
     "publish": "Send events to a broker.",
-    "advertise": "Say what is going to be published, where a network wants that.",
-    "status": "Say how a broker is: neighbours, clients, queues.",
-    "letters": "See the events that no sink took, send them again, or let them go.",
+    "advertise": "Advertise what is going to be published, in networks that route by advertisements.",
+    "status": "Show the state of a broker: neighbours, clients, queues.",
+    "letters": "List dead letters (events that no sink took), send them again, or delete them.",
     "forget": "Give up a broker that is not coming back.",
-    "simulate": "Simulate a network of brokers: what subscriptions and events cost, by each strategy.",
-    "log": "See which events a broker let in, and write them to a file for Spark.",
-    "token": "Say who may talk to a broker, and what they may hear and say.",
-    "spark": "The same on Spark: on all cores of this machine, or on a cluster.",
-    "doctor": "Say whether Palio, and Spark under it, can run here, and what would help.",
+    "simulate": "Simulate a network of brokers: the costs of subscriptions and events, by strategy.",
+    "log": "List the events of a broker's event log, or export them for Spark.",
+    "token": "Manage principals of a broker: tokens, and grants to subscribe and publish.",
+    "spark": "Match on Spark: on all cores of this machine, or on a cluster.",
+    "doctor": "Check the installation of Palio and Spark, with a remedy for each fault.",
     "demo": "See it work: real flights against thousands of subscriptions.",
 }
 
 
+# Subcommands that live in a module of another name: of their opposite, or of the field's word for them.
+_MODULES: Final = {
+    "unsubscribe": "subscribe",
+    "advertise": "publish",
+    "forget": "status",
+    "letters": "dead_letters",
+    "log": "event_log",
+}
+
+
 class Commands(click.Group):
-    """The subcommands by name, each in the module of its name."""
+    """The subcommands by name, imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -56,7 +66,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"palio.cli.{cmd_name}"), cmd_name)
+        module = import_module(f"palio.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, cmd_name)
         return command
 
     def resolve_command(
@@ -75,7 +86,7 @@ class Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Notes first whether the caller reads JSON: what is wrong may stand before `--json`, or be it."""
+        """Record first whether `--json` was given: a wrong option may stand before it."""
         options = args[: args.index("--")] if "--" in args else args
         ctx.meta[_READS_JSON] = "--json" in options
         try:
@@ -87,7 +98,7 @@ class Commands(click.Group):
         try:
             try:
                 answer = super().invoke(ctx)
-            finally:  # also where a command ends by its exit code: a reader that is gone must show here
+            finally:  # also on an exit code: a closed pipe must show up here, not at interpreter exit
                 sys.stdout.flush()
         except click.UsageError as error:
             _refuse(ctx, error)
@@ -146,11 +157,11 @@ def main() -> None:
     """The entry point of the command."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # An output that has no ✓ shows a question mark; that is no reason to fail.
+            # An encoding without ✓ shows a question mark instead of failing.
             stream.reconfigure(errors="replace")
     if os.environ.get("NO_COLOR"):
         os.environ.pop("FORCE_COLOR", None)
-    terminated = _end_as_by_interrupt()
+    terminated = _handle_sigterm_as_interrupt()
     try:
         palio()
     except SystemExit as ended:
@@ -159,24 +170,24 @@ def main() -> None:
         raise
 
 
-def _end_as_by_interrupt() -> list[int]:
-    """Let SIGTERM end a command as Ctrl-C does, with what was done until then; answers whether it came."""
-    came: list[int] = []
+def _handle_sigterm_as_interrupt() -> list[int]:
+    """Handle SIGTERM as Ctrl-C, which keeps partial results; the list gets the signal's number when it comes."""
+    received: list[int] = []
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        handle = signal.getsignal(signal.SIGINT)  # which may hold it back until a piece is written
+        received.append(number)
+        handle = signal.getsignal(signal.SIGINT)  # a handler may defer it until a piece is written
         if callable(handle):
             handle(signal.SIGINT, frame)
         else:
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, terminate)
-    return came
+    return received
 
 
 def _drop_output() -> None:
-    """After a closed pipe: let what is still buffered go nowhere, so that the interpreter ends in peace."""
+    """After a closed pipe: redirect buffered output to nowhere, so that the interpreter exits without an error."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`palio match`: who wants which event, a file of subscriptions against a stream of events."""
+"""`palio match`: a file of subscriptions against a stream of events."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.language import language_option
-from palio.cli.tally import Tally
+from palio.cli.common_options import language_option, timezone_option
+from palio.cli.main import INTERRUPTED
+from palio.cli.match_statistics import MatchStatistics
 from palio.errors import EventError, InputError, PalioError
 
 if TYPE_CHECKING:
@@ -24,23 +25,22 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from palio.cli.subscribing import Fault
-    from palio.cli.writing import MatchWriter
+    from palio.cli.match_writer import MatchWriter
+    from palio.cli.subscription_loader import Fault
     from palio.events import Event
     from palio.files import EventReader, SubscriptionLine
     from palio.matching.matcher import Matcher
     from palio.matching.subscription import Subscription
 
-_REFUSED: Final = 1
-_INTERRUPTED: Final = 130
-_MOST_FAULTS: Final = 5  # of events, and of subscriptions, that are shown
-_MOST_NAMED: Final = 5  # attributes that no event has
-_ENOUGH_TO_MEASURE: Final = 1_000  # events; with fewer, starting takes most of the time
+_EXIT_REFUSED: Final = 1
+_MAX_SHOWN_FAULTS: Final = 5  # of events, and of subscriptions
+_MAX_NAMED_ATTRIBUTES: Final = 5
+_MIN_MEASURED_EVENTS: Final = 1_000  # with fewer, starting takes most of the time
 _COLUMNS: Final = ("event", "subscription", "subscriber")
 
 
 class _Refused(PalioError):
-    """With --strict: something cannot be read, and was reported."""
+    """An unreadable event or subscription with --strict; it was reported."""
 
 
 @click.command()
@@ -48,13 +48,12 @@ class _Refused(PalioError):
 @click.argument("events", metavar="EVENTS")
 @click.option("--json", "as_json", is_flag=True, help="Print each match as a JSON object, on a line each.")
 @click.option("--out", metavar="FILE", help="Write the matches to FILE: .jsonl .json .csv .parquet, also .gz …")
-@click.option("--content", is_flag=True, help="Give the event itself with each match.")
-@click.option("--strict", is_flag=True, help="Refuse what cannot be read instead of skipping it.")
-@click.option("--format", help="What EVENTS is, where its name does not say: jsonl, csv, parquet.gz, …")
-@click.option("--subscriptions-format", metavar="TEXT", help="The same of SUBSCRIPTIONS.")
+@click.option("--content", is_flag=True, help="Add the event itself to each match.")
+@click.option("--strict", is_flag=True, help="Refuse unreadable lines instead of skipping them.")
+@click.option("--format", help="The format of EVENTS, if its name does not say: jsonl, csv, parquet.gz, …")
+@click.option("--subscriptions-format", metavar="TEXT", help="The format of SUBSCRIPTIONS, likewise.")
 @language_option()
-@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
-              help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
+@timezone_option
 @click.option(
     "--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
     help="How many of the most matched subscriptions the summary shows.",
@@ -74,7 +73,7 @@ def match(
     timezone: str,
     top: int,
 ) -> None:
-    """Find who wants which event: a file of subscriptions against a stream.
+    """Match a stream of events against a file of subscriptions.
 
     SUBSCRIPTIONS and EVENTS are files of .jsonl, .json, .csv or .parquet, also .gz, .xz or .zst; - is
     standard input. A subscription has an id and a condition, `where`, and may have a language and a
@@ -89,7 +88,7 @@ def match(
       tail -f events.jsonl | palio match wants.jsonl - --json
 
     A match is the number of an event, counted from 1, with a subscription and its subscriber. Without --json
-    and --out matches are only counted. What cannot be read is reported and skipped.
+    and --out matches are only counted. Unreadable lines are reported and skipped.
 
     \b
     Exit codes:
@@ -100,7 +99,7 @@ def match(
     """
     if subscriptions == events == "-":
         raise click.UsageError("SUBSCRIPTIONS and EVENTS cannot both be standard input.")
-    from palio.cli.writing import refuse_inputs
+    from palio.cli.match_writer import refuse_inputs
     from palio.files import read_events
 
     if out == "-":
@@ -111,33 +110,33 @@ def match(
     faults = _Faults(console, strict)
     columns = (*_COLUMNS, "content") if content else _COLUMNS
     try:
-        # Whatever can be refused is refused before a million subscriptions are read.
+        # The files are opened first: whatever can be refused is refused before a million subscriptions are read.
         with (
             read_events(events, format or ("jsonl" if events == "-" else None), on_error=faults.event) as reader,
             _writers(as_json, out, strict, columns) as writers,
         ):
-            matcher, tally = _index(console, subscriptions, subscriptions_format, language, timezone, strict)
-            tally.unseen = set(matcher.attributes)
+            matcher, statistics = _index(console, subscriptions, subscriptions_format, language, timezone, strict)
+            statistics.unseen = set(matcher.attributes)
             _compile(matcher)
             bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
             with terminal.progress(console, "Matching", reader.size, bar_is_seen) as progress:
-                _run(matcher, reader, _Matches(tally, writers, columns), faults, progress)
+                _run(matcher, reader, _MatchOutput(statistics, writers, columns), faults, progress)
     except _Refused:
         terminal.error("refused, as --strict asks; nothing was written")
-        ctx.exit(_REFUSED)
+        ctx.exit(_EXIT_REFUSED)
     faults.conclude("--strict stops at the first")
     if as_json:
-        _print_line(tally)
+        _print_line(statistics)
     else:
-        _print_summary(tally, events, out, top)
-    if tally.interrupted:
-        ctx.exit(_INTERRUPTED)
+        _print_summary(statistics, events, out, top)
+    if statistics.interrupted:
+        ctx.exit(INTERRUPTED)
 
 
 def _index(
     console: Console, path: str, format: str | None, language: str, timezone: str, strict: bool
-) -> tuple[Matcher, Tally]:
-    """The matcher of all subscriptions that can be used; the others are reported."""
+) -> tuple[Matcher, MatchStatistics]:
+    """A matcher of the valid subscriptions; the others are reported."""
     from palio.files import read_subscriptions
 
     format = format or ("jsonl" if path == "-" else None)
@@ -154,7 +153,7 @@ def _index(
         matcher, usable = _add_all(console, lines, language, timezone, found)
     except KeyboardInterrupt:
         console.print("interrupted before the first event")
-        raise click.exceptions.Exit(_INTERRUPTED) from None
+        raise click.exceptions.Exit(INTERRUPTED) from None
     faults = _Faults(console, strict)
     for _, place, id, reason in sorted(found, key=lambda fault: fault[0]):
         faults.report(place, id, reason)
@@ -163,13 +162,13 @@ def _index(
         raise _Refused
     if not usable:
         raise InputError(name, "there is no subscription in it that can be used")
-    return matcher, Tally(usable, faults.count)
+    return matcher, MatchStatistics(usable, faults.count)
 
 
 def _add_all(
     console: Console, lines: Iterator[SubscriptionLine], language: str, timezone: str, faults: list[Fault]
 ) -> tuple[Matcher, list[Subscription]]:
-    from palio.cli.subscribing import add_usable
+    from palio.cli.subscription_loader import add_valid_subscriptions
     from palio.matching.matcher import Matcher
 
     matcher = Matcher()
@@ -179,11 +178,11 @@ def _add_all(
         def show(many: int) -> None:
             progress.update(task, done=terminal.plural(many, "subscription"))
 
-        return matcher, add_usable(matcher, lines, language, timezone, faults, show)
+        return matcher, add_valid_subscriptions(matcher, lines, language, timezone, faults, show)
 
 
 def _compile(matcher: Matcher) -> None:
-    """Have the engine compiled, once on a machine and in some seconds, before anybody waits for a match."""
+    """Compile the kernels, which takes seconds once per machine, before the first match."""
     import pyarrow as pa
 
     with terminal.status("Compiling for this machine"):
@@ -192,10 +191,10 @@ def _compile(matcher: Matcher) -> None:
 
 
 def _check_name(path: str, format: str | None) -> None:
-    """Here --format is about events, so that another option helps with the name of this file."""
-    from palio.files import is_of_conditions, kind_of
+    """InputError for an unknown file name that names the right option: --format is for events here."""
+    from palio.files import is_condition_path, kind_of
 
-    if format is not None or is_of_conditions(path):
+    if format is not None or is_condition_path(path):
         return
     try:
         kind_of(path, None)
@@ -204,32 +203,32 @@ def _check_name(path: str, format: str | None) -> None:
         raise InputError(path, f"its name does not say what it holds; let it end in {known}") from None
 
 
-def _run(matcher: Matcher, reader: EventReader, matches: _Matches, faults: _Faults, progress: Progress) -> None:
-    """Match all events, or those until Ctrl-C; the tally says how far it came."""
-    from palio.cli.writing.target import undisturbed
+def _run(matcher: Matcher, reader: EventReader, matches: _MatchOutput, faults: _Faults, progress: Progress) -> None:
+    """Match all events, or those until Ctrl-C; the statistics have the number."""
+    from palio.cli.output_file import defer_interrupt
 
-    tally = matches.tally
+    statistics = matches.statistics
     task = progress.add_task("", total=reader.size, done="0 events")
     started = time.perf_counter()
     try:
         for batch in reader:
             found = _match(matcher, batch, reader, faults)
-            with undisturbed():
+            with defer_interrupt():
                 matches.take(batch, reader.numbers, found)
-            tally.elapsed = time.perf_counter() - started
-            speed = f"{terminal.rate(tally.events, tally.elapsed)}/s"
-            hits = terminal.plural(tally.matches, "match", "matches")
-            progress.update(task, completed=reader.position, done=f"{tally.events:,} events  {speed}  {hits}")
+            statistics.elapsed = time.perf_counter() - started
+            speed = f"{terminal.rate(statistics.events, statistics.elapsed)}/s"
+            hits = terminal.plural(statistics.matches, "match", "matches")
+            progress.update(task, completed=reader.position, done=f"{statistics.events:,} events  {speed}  {hits}")
     except KeyboardInterrupt:
-        tally.interrupted = True
-    tally.faulty_events = faults.count
+        statistics.interrupted = True
+    statistics.faulty_events = faults.count
 
 
 @dataclass(frozen=True, slots=True)
-class _Matches:
-    """Where matches go: they are counted, and written wherever somebody asked for."""
+class _MatchOutput:
+    """The destination of matches: counters, and the requested files."""
 
-    tally: Tally
+    statistics: MatchStatistics
     writers: list[MatchWriter]
     columns: tuple[str, ...]
 
@@ -237,13 +236,13 @@ class _Matches:
         """Take the matches of one batch."""
         import numpy as np
 
-        from palio.cli.seeing import names_in
+        from palio.cli.match_statistics import attribute_names
 
         rows = found["row"].to_numpy()
         subscriptions = found["subscription"].combine_chunks()
-        self.tally.add(len(batch), rows, subscriptions)
-        if self.tally.unseen:
-            self.tally.unseen.difference_update(names_in(batch))
+        self.statistics.add(len(batch), rows, subscriptions)
+        if self.statistics.unseen:
+            self.statistics.unseen.difference_update(attribute_names(batch))
         if not self.writers or not len(rows):
             return
         content = None
@@ -251,22 +250,22 @@ class _Matches:
             events = _events(batch)
             content = [events[row] for row in rows.tolist()]
         of_events = np.asarray(numbers, np.int64)[rows]
-        subscribers = self.tally.subscribers_of(subscriptions)
+        subscribers = self.statistics.subscribers_of(subscriptions)
         for writer in self.writers:
             writer.write(of_events, subscriptions, subscribers, content)
 
 
 @contextmanager
 def _writers(as_json: bool, out: str | None, strict: bool, columns: tuple[str, ...]) -> Iterator[list[MatchWriter]]:
-    """Where matches go: nowhere, to a file, to standard output, or to both."""
-    from palio.cli.writing import open_writer
+    """The writers of matches: none, a file, standard output, or both."""
+    from palio.cli.match_writer import open_writer
 
     with ExitStack() as stack:
         writers: list[MatchWriter] = []
         if as_json and strict:
-            # Standard output cannot be taken back, so it has to wait for the end.
+            # Standard output cannot be taken back, so matches wait in a file for the end.
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="palio-")))
-            stack.enter_context(_copied_to_output(folder / "matches.jsonl"))
+            stack.enter_context(_copy_to_output_at_end(folder / "matches.jsonl"))
             writers.append(stack.enter_context(open_writer(folder / "matches.jsonl", columns=columns)))
         elif as_json:
             writers.append(stack.enter_context(open_writer(None, columns=columns)))
@@ -276,7 +275,7 @@ def _writers(as_json: bool, out: str | None, strict: bool, columns: tuple[str, .
 
 
 @contextmanager
-def _copied_to_output(path: Path) -> Iterator[None]:
+def _copy_to_output_at_end(path: Path) -> Iterator[None]:
     """Copy a file to standard output once it is complete."""
     try:
         yield
@@ -287,7 +286,7 @@ def _copied_to_output(path: Path) -> Iterator[None]:
 
 
 def _match(matcher: Matcher, batch: Any, reader: EventReader, faults: _Faults) -> pa.Table:
-    """The matches of a batch; an event that cannot be matched costs only itself."""
+    """The matches of a batch; an event that cannot be matched is reported and left out."""
     try:
         return matcher.match_batch(batch)
     except EventError:
@@ -315,7 +314,7 @@ def _events(batch: Any) -> list[Event]:
 
 
 class _Faults:
-    """Shows the first things that cannot be read, and counts them all."""
+    """Reports the first faults, and counts all."""
 
     def __init__(self, console: Console, strict: bool) -> None:
         self.count = 0
@@ -323,45 +322,45 @@ class _Faults:
         self._strict = strict
 
     def event(self, error: InputError) -> None:
-        """Report an event; with --strict it is the last thing that happens."""
+        """Report an event; with --strict this ends the run."""
         self.report(error.place, None, error.reason)
         if self._strict:
             raise _Refused
 
-    def report(self, place: str, who: str | None, reason: PalioError | str) -> None:
+    def report(self, place: str, id: str | None, reason: PalioError | str) -> None:
         self.count += 1
-        if self.count <= _MOST_FAULTS:
-            terminal.fault(self._console, place, "error" if self._strict else "skipped", who, reason)
+        if self.count <= _MAX_SHOWN_FAULTS:
+            terminal.fault(self._console, place, "error" if self._strict else "skipped", id, reason)
 
     def conclude(self, advice: str) -> None:
-        """Say how many more there are, and how to see them."""
-        if self.count > _MOST_FAULTS:
-            more = f"… and {self.count - _MOST_FAULTS:,} more; {advice}"
+        """Report the number of faults that were not shown, and how to see them."""
+        if self.count > _MAX_SHOWN_FAULTS:
+            more = f"… and {self.count - _MAX_SHOWN_FAULTS:,} more; {advice}"
             self._console.print(more, soft_wrap=True, style="quiet")
 
 
-def _skipped(tally: Tally) -> str:
-    faulty = [(tally.faulty_events, "event"), (tally.faulty_subscriptions, "subscription")]
+def _skipped_text(statistics: MatchStatistics) -> str:
+    faulty = [(statistics.faulty_events, "event"), (statistics.faulty_subscriptions, "subscription")]
     return " and ".join(terminal.plural(count, noun) for count, noun in faulty if count)
 
 
-def _print_line(tally: Tally) -> None:
-    """One line on standard error, where somebody sees it or should."""
-    skipped = _skipped(tally)
-    if sys.stderr.isatty() or skipped or tally.interrupted:
-        matches = terminal.plural(tally.matches, "match", "matches")
-        said = f"{terminal.plural(tally.events, 'event')}, {matches} in {terminal.duration(tally.elapsed)}"
-        said += f", {skipped} skipped" if skipped else ""
-        said += ", ended by Ctrl-C" if tally.interrupted else ""
-        terminal.messages().print(said, soft_wrap=True, style="quiet")
+def _print_line(statistics: MatchStatistics) -> None:
+    """One line on standard error: on a terminal, and always after skipped lines or an interrupt."""
+    skipped = _skipped_text(statistics)
+    if sys.stderr.isatty() or skipped or statistics.interrupted:
+        matches = terminal.plural(statistics.matches, "match", "matches")
+        summary = f"{terminal.plural(statistics.events, 'event')}, {matches} in {terminal.duration(statistics.elapsed)}"
+        summary += f", {skipped} skipped" if skipped else ""
+        summary += ", ended by Ctrl-C" if statistics.interrupted else ""
+        terminal.messages().print(summary, soft_wrap=True, style="quiet")
 
 
-def _print_summary(tally: Tally, events: str, out: str | None, top: int) -> None:
+def _print_summary(statistics: MatchStatistics, events: str, out: str | None, top: int) -> None:
     from rich.table import Column
     from rich.text import Text
 
     console = terminal.results()
-    most = tally.most_matched(top)
+    most = statistics.most_matched(top)
     if most:
         room = 24 if console.width >= terminal.WIDE else 12
         table = terminal.table(
@@ -376,27 +375,31 @@ def _print_summary(tally: Tally, events: str, out: str | None, top: int) -> None
             )
         console.print(table)
         console.print()
-    console.print(terminal.facts(_facts(tally, events, out)))
-    if out is None and tally.matches:
+    console.print(terminal.facts(_facts(statistics, events, out)))
+    if out is None and statistics.matches:
         console.print("\nMatches were only counted: --out FILE keeps them, --json prints them.", style="quiet")
 
 
-def _facts(tally: Tally, events: str, out: str | None) -> Iterator[tuple[str, str]]:
+def _facts(statistics: MatchStatistics, events: str, out: str | None) -> Iterator[tuple[str, str]]:
     name = "standard input" if events == "-" else events
-    taken = f"in {terminal.duration(tally.elapsed)}"
-    if tally.events >= _ENOUGH_TO_MEASURE:
-        taken += f", {terminal.rate(tally.events, tally.elapsed)} a second"
-    yield "events", f"{tally.events:,} from {name} {taken}"
-    share = f", for {tally.wanted_events:,} of the events" if tally.matches else ""
-    yield "matches", f"{tally.matches:,}{share}" + (f", in {out}" if out else "")
-    silent = tally.never_matched()
+    taken = f"in {terminal.duration(statistics.elapsed)}"
+    if statistics.events >= _MIN_MEASURED_EVENTS:
+        taken += f", {terminal.rate(statistics.events, statistics.elapsed)} a second"
+    yield "events", f"{statistics.events:,} from {name} {taken}"
+    share = f", for {statistics.wanted_events:,} of the events" if statistics.matches else ""
+    yield "matches", f"{statistics.matches:,}{share}" + (f", in {out}" if out else "")
+    silent = statistics.never_matched()
     listed = f": {', '.join(silent)}" if 0 < len(silent) <= 5 else ""
-    yield "subscriptions", f"{tally.subscriptions:,}, of which {len(silent):,} never matched{listed}"
-    if tally.unseen and tally.events:
-        few = sorted(tally.unseen)[:_MOST_NAMED]
-        more = f" and {len(tally.unseen) - _MOST_NAMED:,} more" if len(tally.unseen) > _MOST_NAMED else ""
+    yield "subscriptions", f"{statistics.subscriptions:,}, of which {len(silent):,} never matched{listed}"
+    if statistics.unseen and statistics.events:
+        few = sorted(statistics.unseen)[:_MAX_NAMED_ATTRIBUTES]
+        more = (
+            f" and {len(statistics.unseen) - _MAX_NAMED_ATTRIBUTES:,} more"
+            if len(statistics.unseen) > _MAX_NAMED_ATTRIBUTES
+            else ""
+        )
         yield "in no event", f"{', '.join(few)}{more}, which subscriptions ask about"
-    if skipped := _skipped(tally):
+    if skipped := _skipped_text(statistics):
         yield "skipped", skipped
-    if tally.interrupted:
+    if statistics.interrupted:
         yield "ended", "by Ctrl-C; this is what was done until then"

@@ -1,4 +1,4 @@
-"""`palio publish`: send events to a broker."""
+"""`palio publish` and `palio advertise`: send events to a broker; announce what will be published."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from typing import IO, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.connecting import Place, broker_options, run
+from palio.cli.common_options import BrokerLocation, broker_options, language_option
 from palio.errors import EventError, InputError, InvalidArgument
 from palio.events import Event
+from palio.filters.filter import Filter
 
-_SHOWN_EVERY: Final = 1_000
-_LONGEST_LINE: Final = 16 * 1024 * 1024
+_EVENTS_PER_PROGRESS_UPDATE: Final = 1_000
+_MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 _STDIN: Final = "standard input"
 
 
 @click.command()
 @click.argument("event", required=False, metavar="[EVENT | FILE | -]")
-@click.option("--advertise", metavar="WHERE", help="Advertise this first, where the network wants that.")
-@click.option("--unconfirmed", is_flag=True, help="Do not wait until the broker has written each event down; faster.")
+@click.option("--advertise", metavar="WHERE", help="Advertise this first, in networks that route by advertisements.")
+@click.option("--unconfirmed", is_flag=True, help="Do not wait until the broker confirms the events; faster.")
 @broker_options
 def publish(
     event: str | None,
     advertise: str | None,
     unconfirmed: bool,
-    place: Place,
+    place: BrokerLocation,
     as_json: bool,
 ) -> None:
     """Publish an event, or a file of them.
@@ -50,7 +51,7 @@ def publish(
         raise click.UsageError("give an event, a file of events, or pipe events in")
     events = _events(event)
 
-    async def doing() -> None:
+    async def publish_all() -> None:
         count, began, is_whole = 0, time.perf_counter(), False
         async with place.connect() as broker:
             if advertise is not None:
@@ -58,26 +59,26 @@ def publish(
             console = terminal.messages()
             if console.is_terminal and broker.events_per_second != inf:
                 console.print(f"the broker takes {broker.events_per_second:g} events a second from you", style="quiet")
-            with terminal.progress(console, "publishing", None, event is None or not _is_text(event)) as progress:
+            with terminal.progress(console, "publishing", None, event is None or not _is_json(event)) as progress:
                 task = progress.add_task("", done="")
 
                 def show(done: int) -> None:
                     nonlocal count
                     count = done
-                    if done % _SHOWN_EVERY == 0:
+                    if done % _EVENTS_PER_PROGRESS_UPDATE == 0:
                         progress.update(task, done=terminal.plural(done, "event"))
 
                 try:
                     await broker.publish_all(events, confirm=not unconfirmed, show=show)
                     is_whole = True
                 finally:
-                    _tell(count, time.perf_counter() - began, is_whole, as_json)
+                    _report(count, time.perf_counter() - began, is_whole, as_json)
 
-    run(doing())
+    asyncio.run(publish_all())
 
 
-def _tell(count: int, seconds: float, is_whole: bool, as_json: bool) -> None:
-    """How many were published: to people who look on, and to everyone where it is not all."""
+def _report(count: int, seconds: float, is_whole: bool, as_json: bool) -> None:
+    """Report the number of published events: on a terminal, as JSON, and always if some are missing."""
     if as_json:
         terminal.print_json({"published": count, "whole": is_whole, "seconds": round(seconds, 6)})
     elif not is_whole:
@@ -87,43 +88,75 @@ def _tell(count: int, seconds: float, is_whole: bool, as_json: bool) -> None:
         terminal.messages().print(f"published {terminal.plural(count, 'event')}{rate}", style="good")
 
 
-def _is_text(event: str) -> bool:
+def _is_json(event: str) -> bool:
     return event.lstrip().startswith("{")
 
 
 def _events(event: str | None) -> Iterable[Event] | AsyncIterable[Event]:
     if event is None or event == "-":
         stream = sys.stdin.buffer
-        return _lines(stream, _STDIN) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else _piped(stream)
-    if _is_text(event):
+        return _read_lines(stream, _STDIN) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else _read_pipe(stream)
+    if _is_json(event):
         return [Event.from_json(event)]
     path = Path(event)
     if not path.is_file():
         raise InvalidArgument(f"{event!r} is no JSON object, and no file of them")
-    return _lines(path.open("rb"), event)
+    return _read_lines(path.open("rb"), event)
 
 
-def _lines(stream: IO[bytes], source: str) -> Iterator[Event]:
+def _read_lines(stream: IO[bytes], source: str) -> Iterator[Event]:
     with stream:
         for number, line in enumerate(stream, 1):
             if line.strip():
-                yield _read(line, source, number)
+                yield _parse(line, source, number)
 
 
-async def _piped(stream: IO[bytes]) -> AsyncIterator[Event]:
-    """Lines of a pipe, which may be long in coming: nobody is to wait for them but this."""
-    reader = asyncio.StreamReader(limit=_LONGEST_LINE)
+async def _read_pipe(stream: IO[bytes]) -> AsyncIterator[Event]:
+    """Events of a pipe, read without blocking the event loop: lines may be long in coming."""
+    reader = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), stream)
     number = 0
     async for line in reader:
         number += 1
         if line.strip():
-            yield _read(line, _STDIN, number)
+            yield _parse(line, _STDIN, number)
 
 
-def _read(line: bytes, source: str, number: int) -> Event:
+def _parse(line: bytes, source: str, number: int) -> Event:
     try:
         return Event.from_json(line)
     except EventError as error:
         raise InputError(source, str(error), number) from None
+
+
+@click.command()
+@click.argument("where", metavar="WHERE")
+@language_option(help="The language of the condition.")
+@broker_options
+def advertise(where: str, language: str, place: BrokerLocation, as_json: bool) -> None:
+    """Advertise what is going to be published, until Ctrl-C.
+
+    In a network with advertisements, subscriptions are routed towards overlapping advertisements only, and events that
+    were not advertised are refused: `palio publish --advertise` does both. When this ends, subscribers without another
+    publisher are notified.
+
+    \b
+    Example:
+      palio advertise "symbol = 'ACME'"
+    """
+    offered = Filter.parse(where, language)
+
+    async def advertise_until_cancelled() -> None:
+        async with place.connect() as broker:
+            await broker.advertise(offered)
+            if as_json:
+                terminal.print_json({"advertised": str(offered)}, at_once=True)
+            else:
+                terminal.messages().print(f"advertised at {broker.address}; Ctrl-C withdraws it", style="good")
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                await broker.unadvertise(offered)
+
+    asyncio.run(advertise_until_cancelled())

@@ -1,4 +1,4 @@
-"""`palio simulate`: what do subscriptions and events cost in a network of brokers, by each strategy?"""
+"""`palio simulate`: the costs of subscriptions and events in a network of brokers, by strategy."""
 
 from __future__ import annotations
 
@@ -11,28 +11,27 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.simulated import ARRIVALS, QUIET, Performance, Script
-from palio.cli.simulated_costs import Cost, cost_of, print_costs
+from palio.cli.common_options import parse_option
+from palio.cli.simulation_run import ARRIVALS, QUIET, Cost, Scenario, ScenarioRun, cost_of, print_costs
 from palio.errors import IllegalCombination, InvalidArgument
 from palio.routing.combinations import FORWARDINGS, PROPAGATIONS
-from palio.workloads.feeds import flights_feed, generated_feed, padres_feed
 from palio.workloads.generated import WORKLOADS
-from palio.workloads.placement import PLACEMENTS
+from palio.workloads.network_workload import PLACEMENTS, flights_feed, generated_feed, padres_feed
 
 if TYPE_CHECKING:
     from palio.simulation import Network, Topology
 
-_SHAPES: Final = ("line", "star", "tree", "random", "mesh", "transit-stub")
+_TOPOLOGIES: Final = ("line", "star", "tree", "random", "mesh", "transit-stub")
 _FLIGHTS: Final = "flights"
-_WRONG: Final = 1
+_EXIT_WRONG: Final = 1
 
 
 @click.command()
 @click.option("--topology", default="tree", show_default=True, metavar="SHAPE",
-              help=f"How brokers are linked: {', '.join(_SHAPES)}, or a file: JSON with `nodes` and `edges`, or a "
+              help=f"How brokers are linked: {', '.join(_TOPOLOGIES)}, or a file: JSON with `nodes` and `edges`, or a "
                    "matrix of round-trip times in milliseconds.")  # fmt: skip
 @click.option("--brokers", type=click.IntRange(1), default=27, show_default=True, metavar="N",
-              help="How many brokers; of a matrix, the first so many hosts instead of all.")  # fmt: skip
+              help="Number of brokers; of a matrix, only its first hosts.")  # fmt: skip
 @click.option("--propagation", "propagations", multiple=True, type=click.Choice([*PROPAGATIONS, "all"]),
               default=("identity",), show_default=True, help="How subscriptions spread; may be repeated.")  # fmt: skip
 @click.option("--forwarding", "forwardings", multiple=True, type=click.Choice([*FORWARDINGS, "all"]),
@@ -44,7 +43,7 @@ _WRONG: Final = 1
 @click.option("--workload", type=click.Choice([_FLIGHTS, *WORKLOADS]), default=_FLIGHTS, show_default=True,
               help="What is published and subscribed to: real flights, or something generated.")  # fmt: skip
 @click.option("--placement", type=click.Choice(list(PLACEMENTS)), default="uniform", show_default=True,
-              help="Where subscribers live: anywhere, most at few brokers, or near who wants the same.")  # fmt: skip
+              help="Placement of subscribers: uniform, most at few brokers, or near similar interests.")  # fmt: skip
 @click.option("--arrivals", type=click.Choice(ARRIVALS), default=QUIET, show_default=True,
               help="When events are published: a hundred at once whenever all is quiet, by a process, or as they "
                    "happened.")  # fmt: skip
@@ -57,7 +56,7 @@ _WRONG: Final = 1
               help="Publish PADRES's stock quotes instead of flights, each symbol with its advertisement, and take "
                    "their subscriptions.")  # fmt: skip
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="What chance decides; the same seed, the same run."
+    "--seed", type=int, default=0, show_default=True, help="Seed of the random choices; a seed determines the run."
 )
 @click.option("--option", "options", multiple=True, metavar="NAME=VALUE",
               help="loss=0.1, delay=0.02, mode=always, slack=0.2, …; may be repeated.")  # fmt: skip
@@ -87,13 +86,13 @@ def simulate(
     no_draw: bool,
     as_json: bool,
 ) -> None:
-    """Simulate a network of brokers: what subscriptions and events cost, by each strategy.
+    """Simulate a network of brokers: the costs of subscriptions and events, by strategy.
 
     Real flights are published, each airline's at a broker of its own; subscriptions to them are made at random
     brokers. Every run is compared with what flooding would deliver.
 
-    For each strategy: the messages with which brokers told each other what is wanted, those with events, the events
-    that came to a broker in vain, the filters that brokers keep for their neighbours, and what was delivered.
+    For each strategy: the messages with subscriptions between brokers, those with events, the events that reached a
+    broker in vain, the filters in routing tables, and the deliveries.
 
     \b
     Examples:
@@ -120,13 +119,13 @@ def simulate(
         feed = flights_feed(subscriptions, events, seed)
     else:
         feed = generated_feed(workload, subscriptions, events, seed)
-    script = Script(feed, placement, arrivals, rate, stay, seed)
-    given = dict(_option(each) for each in options)
+    scenario = Scenario(feed, placement, arrivals, rate, stay, seed)
+    given = dict(map(parse_option, options))
     combinations = list(_combinations(propagations, forwardings, advertisements, given))
     costs = []
     network: Network | None = None
     for propagation, forwarding in combinations:
-        network, cost = _run(shape, propagation, forwarding, advertisements, script, given)
+        network, cost = _run(shape, propagation, forwarding, advertisements, scenario, given)
         costs.append(cost)
         if as_json:
             terminal.print_json(asdict(cost), at_once=True)
@@ -135,14 +134,14 @@ def simulate(
     if network is not None and not no_draw:
         network.draw(draw)
         terminal.messages().print(f"The network of the last line is drawn in {draw}.", soft_wrap=True)
-    ctx.exit(0 if all(cost.verdict.startswith("right") for cost in costs) else _WRONG)
+    ctx.exit(0 if all(cost.verdict.startswith("right") for cost in costs) else _EXIT_WRONG)
 
 
 def _topology(name: str, brokers: int, hosts: int | None, seed: int) -> Topology:
     from random import Random
 
     from palio.simulation import topologies
-    from palio.simulation.measured import from_file
+    from palio.simulation.topologies import from_file
 
     random = Random(seed)
     match name:
@@ -160,26 +159,14 @@ def _topology(name: str, brokers: int, hosts: int | None, seed: int) -> Topology
             return topologies.transit_stub(max(1, brokers // 10), 3, 3, random)
     path = Path(name)
     if not path.is_file():
-        raise InvalidArgument(f"there is no topology {name!r}; known are {', '.join(_SHAPES)} and files")
+        raise InvalidArgument(f"there is no topology {name!r}; known are {', '.join(_TOPOLOGIES)} and files")
     return from_file(path, hosts)
-
-
-def _option(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise InvalidArgument(f"an option is NAME=VALUE, not {text!r}")
-    for kind in (int, float):
-        try:
-            return name, kind(value)
-        except ValueError:
-            continue
-    return name, {"true": True, "false": False}.get(value, value)
 
 
 def _combinations(
     propagations: tuple[str, ...], forwardings: tuple[str, ...], advertisements: bool, options: dict[str, Any]
 ) -> Iterator[tuple[str, str]]:
-    """Those that are asked for and legal; an illegal one is an error where it is the only one."""
+    """The requested combinations that are legal; an illegal one is an error if it is the only one."""
     from palio.routing.combinations import Combination
 
     asked = [
@@ -199,7 +186,12 @@ def _combinations(
 
 
 def _run(
-    shape: Topology, propagation: str, forwarding: str, advertisements: bool, script: Script, options: dict[str, Any]
+    shape: Topology,
+    propagation: str,
+    forwarding: str,
+    advertisements: bool,
+    scenario: Scenario,
+    options: dict[str, Any],
 ) -> tuple[Network, Cost]:
     from palio.simulation import Network
 
@@ -209,13 +201,13 @@ def _run(
         propagation=propagation,
         forwarding=forwarding,
         advertisements=advertisements,
-        seed=script.seed,
+        seed=scenario.seed,
         options=options,
     )
-    events = len(script.feed.events)
+    events = len(scenario.feed.events)
     with terminal.progress(terminal.messages(), f"{propagation}, {forwarding}", events) as progress:
         task = progress.add_task("", total=events, done="")
-        Performance(net, script).perform(
+        ScenarioRun(net, scenario).run(
             lambda done: progress.update(task, completed=done, done=terminal.plural(done, "event"))
         )
     return net, cost_of(net, time.perf_counter() - begun)

@@ -1,7 +1,8 @@
-"""`palio status`: how is a broker? Neighbours, subscriptions, rates, queues, lag."""
+"""`palio status` and `palio forget`: the state of a broker; giving up a broker that is not coming back."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from palio.cli import terminal
-from palio.cli.connecting import Place, broker_options, run
+from palio.cli.common_options import BrokerLocation, broker_options
 
-_SHOWN = 20
-_SURVIVE = {  # what a confirmed event survives, by the safety of the store
+_MAX_ROWS = 20
+_SAFETY_MEANING = {  # which failures a confirmed event survives
     "durable": "survive a loss of power",
     "relaxed": "survive a kill; a loss of power may take the last",
     "memory": "last as long as the broker",
@@ -23,8 +24,8 @@ _SURVIVE = {  # what a confirmed event survives, by the safety of the store
 
 @click.command()
 @broker_options
-def status(place: Place, as_json: bool) -> None:
-    """Say how a broker is: its neighbours, its clients, what waits for them, what was dropped.
+def status(place: BrokerLocation, as_json: bool) -> None:
+    """Show the state of a broker: its neighbours, its clients, their queues, and dropped events.
 
     \b
     Examples:
@@ -32,7 +33,7 @@ def status(place: Place, as_json: bool) -> None:
       palio status --connect palio://hub:7420 --json
     """
 
-    async def doing() -> None:
+    async def print_status() -> None:
         async with place.connect(patience=0) as broker:
             found = await broker.status()
         if as_json:
@@ -40,7 +41,7 @@ def status(place: Place, as_json: bool) -> None:
         else:
             _print(terminal.results(), found)
 
-    run(doing())
+    asyncio.run(print_status())
 
 
 def _print(console: Console, found: dict[str, Any]) -> None:
@@ -51,7 +52,7 @@ def _print(console: Console, found: dict[str, Any]) -> None:
         ("listens at", ", ".join(found["addresses"])),
         ("runs for", f"{terminal.duration(found['uptime'])}, in its life number {found['incarnation']:,}"),
         ("network", f"{network['propagation']} propagation, {network['forwarding']} forwarding{advertised}"),
-        ("confirmed events", _SURVIVE[found["safety"]]),
+        ("confirmed events", _SAFETY_MEANING[found["safety"]]),
         ("subscriptions", f"{found['subscriptions']:,}"),
         ("events", _rates(found["rates"])),
         ("waiting", f"{terminal.plural(found['queued'], 'event')}{', publishers wait' if found['is_blocked'] else ''}"),
@@ -74,7 +75,7 @@ def _print(console: Console, found: dict[str, Any]) -> None:
             console.print()
             console.print(title, style="title")
             console.print(table)
-    left_out = sum(max(0, len(found[name]) - _SHOWN) for name in ("clients", "durable"))
+    left_out = sum(max(0, len(found[name]) - _MAX_ROWS) for name in ("clients", "durable"))
     if left_out:
         console.print(f"and {left_out:,} more; --json has all", style="quiet")
 
@@ -101,7 +102,7 @@ def _clients(found: dict[str, Any]) -> Table:
     table = terminal.table(
         "client", "principal", "address", *map(terminal.numbers, ("subscriptions", "waiting", "dropped", "published"))
     )
-    for each in found["clients"][:_SHOWN]:
+    for each in found["clients"][:_MAX_ROWS]:
         table.add_row(
             each["app"] or each["client"],
             each["principal"],
@@ -115,9 +116,9 @@ def _clients(found: dict[str, Any]) -> Table:
 
 
 def _durable(found: dict[str, Any]) -> Table:
-    """Those that wait longest first."""
+    """Durable subscriptions, the largest lag first."""
     table = terminal.table("name", "principal", *map(terminal.numbers, ("waiting", "dropped", "lag")), "")
-    for each in sorted(found["durable"], key=lambda each: -each["lag"])[:_SHOWN]:
+    for each in sorted(found["durable"], key=lambda each: -each["lag"])[:_MAX_ROWS]:
         state = Text("connected", style="good") if each["connected"] else Text("away", style="warning")
         lag = terminal.duration(each["lag"]) if each["queued"] else ""
         table.add_row(each["name"], each["principal"], f"{each['queued']:,}", f"{each['dropped']:,}", lag, state)
@@ -126,3 +127,29 @@ def _durable(found: dict[str, Any]) -> Table:
 
 def _sum(subscriptions: Iterable[dict[str, Any]], what: str) -> str:
     return f"{sum(each[what] for each in subscriptions):,}"
+
+
+@click.command()
+@click.argument("broker", type=int)
+@broker_options
+def forget(broker: int, place: BrokerLocation, as_json: bool) -> None:
+    """Give up a BROKER that is away for ever: confirmed events no longer wait for its durable subscriptions.
+
+    `palio status` lists the brokers that events wait for. All brokers learn of it, now or when they return. Events for
+    subscribers of that broker only are lost; if it returns after all, events wait for it again.
+
+    \b
+    Examples:
+      palio forget 2716057
+      palio forget 2716057 --connect palio://hub:7420 --token admin.secret
+    """
+
+    async def forget_broker() -> None:
+        async with place.connect(patience=0) as connected:
+            await connected.forget(broker)
+        if as_json:
+            terminal.print_json({"forgotten": broker})
+        else:
+            terminal.results().print(f"No event waits for broker {broker} any more.")
+
+    asyncio.run(forget_broker())

@@ -1,26 +1,30 @@
-"""`palio subscribe`: print events as they come."""
+"""`palio subscribe` and `palio unsubscribe`: print matching events; end a durable subscription."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import click
 
 from palio.cli import terminal
-from palio.cli.connecting import Place, broker_options, run
-from palio.cli.language import language_option
+from palio.cli.common_options import BrokerLocation, broker_options, language_option
 from palio.filters.filter import Filter
-from palio.network.client.received import ReceivedEvent
+from palio.network.client.event_stream import ReceivedEvent
 
 
 @click.command()
 @click.argument("where", metavar="WHERE")
-@click.option("--durable", metavar="NAME", help="A subscription of this name, whose events wait while nobody listens.")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="End after so many events.")
-@click.option("--queue", type=click.IntRange(1), metavar="N", help="How many events may wait at the broker.")
+@click.option(
+    "--durable",
+    metavar="NAME",
+    help="A durable subscription of this name: its events wait while no client is connected.",
+)
+@click.option("--count", type=click.IntRange(1), metavar="N", help="End after N events.")
+@click.option("--queue", type=click.IntRange(1), metavar="N", help="Size of the delivery queue at the broker.")
 @click.option("--overflow", type=click.Choice(["block", "drop_oldest", "drop_newest", "disconnect"]),
-              help="What happens to more.")  # fmt: skip
+              help="Overflow policy of the delivery queue.")  # fmt: skip
 @language_option(help="The language of the condition.")
 @broker_options
 def subscribe(
@@ -30,14 +34,13 @@ def subscribe(
     queue: int | None,
     overflow: Any,
     language: str,
-    place: Place,
+    place: BrokerLocation,
     as_json: bool,
 ) -> None:
-    """Print events that match a condition as they come, each as JSON on a line, until Ctrl-C.
+    """Print the events that match a condition as they come, each as JSON on a line, until Ctrl-C.
 
-    With --json each line has the event's id, source and time beside its data, and where brokers serve with --stamps
-    when it passed which links. An event of a --durable subscription is
-    printed before the broker may forget it.
+    With --json each line has the event's id, source and time beside its data and, if brokers run with --stamps, the
+    links that it passed. An event of a --durable subscription is acknowledged after it is printed.
 
     \b
     Examples:
@@ -47,7 +50,7 @@ def subscribe(
     """
     wanted = Filter.parse(where, language)
 
-    async def doing() -> None:
+    async def print_events() -> None:
         seen, began = 0, time.perf_counter()
         console = terminal.messages()
         async with place.connect() as broker:
@@ -68,7 +71,7 @@ def subscribe(
                     took = terminal.duration(time.perf_counter() - began)
                     console.print(f"{terminal.plural(seen, 'event')} in {took}{dropped}", style="quiet")
 
-    run(doing())
+    asyncio.run(print_events())
 
 
 def _envelope(event: ReceivedEvent) -> dict[str, Any]:
@@ -80,3 +83,27 @@ def _envelope(event: ReceivedEvent) -> dict[str, Any]:
     if event.stamps:
         envelope["stamps"] = [stamp._asdict() for stamp in event.stamps]
     return {**envelope, "data": terminal.as_json(event)}
+
+
+@click.command()
+@click.argument("name")
+@broker_options
+def unsubscribe(name: str, place: BrokerLocation, as_json: bool) -> None:
+    """End the durable subscription NAME, and discard its queue.
+
+    `palio status` lists the durable subscriptions.
+
+    \b
+    Example:
+      palio unsubscribe desk-7
+    """
+
+    async def end_subscription() -> None:
+        async with place.connect(patience=0) as broker:
+            await broker.unsubscribe(name)
+        if as_json:
+            terminal.print_json({"unsubscribed": name})
+        else:
+            terminal.results().print(f"No event waits for {name} any more.")
+
+    asyncio.run(end_subscription())

@@ -1,8 +1,10 @@
-"""How does the command line look? One console, one kind of table, numbers as people read them.
+"""Terminal output: consoles, tables, numbers, progress, and escaping of control characters.
 
-Results go to standard output and messages to standard error, so that a pipe carries only results. Colours and
-progress appear where somebody can see them: Rich leaves colours out when the output is a file or `NO_COLOR`
-is set, and progress is drawn only on a terminal that can draw over itself.
+Results go to standard output and messages to standard error, so that a pipe carries only results. Colours and progress
+appear only for people: Rich leaves colours out when the output is a file or `NO_COLOR` is set, and progress is drawn
+only on a terminal that can draw over itself.
+
+Events, names and conditions come from others. Control characters in them, which a terminal would obey, are escaped.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.theme import Theme
 
-from palio.cli.visible import visible, visible_json
 from palio.errors import PalioError, ParseError
 from palio.events.json import write_json
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from palio.events import Event
+
 
 _THEME: Final = Theme(
     {
@@ -41,74 +43,75 @@ _THEME: Final = Theme(
         "progress.elapsed": "dim",
     }
 )
-WIDE: Final = 120  # columns from which a layout may put side by side what it stacks otherwise
-_PADDING: Final = re.compile(r"[ ]+$", re.MULTILINE)
-_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+WIDE: Final = 120  # columns; from here on a layout has columns side by side instead of stacked
+_TRAILING_BLANKS: Final = re.compile(r"[ ]+$", re.MULTILINE)
+_NOT_PRINTABLE_ASCII: Final = re.compile(r"[^ -~]")
+_EIGHTH_BLOCKS: Final = " ▏▎▍▌▋▊▉"
 
 
 class _Unpadded:
-    """A stream that leaves out the blanks with which Rich fills the lines of a table; for what is no terminal."""
+    """A stream without the trailing blanks with which Rich pads tables; for files and pipes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        return self._stream.write(_PADDING.sub("", text))
+        return self._stream.write(_TRAILING_BLANKS.sub("", text))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
 class _Console(Console):
-    """A console that lets the caller decide what a closed pipe means; Rich would end the program."""
+    """A console that escapes control characters, and raises BrokenPipeError where Rich would end the program."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*map(visible, objects), **options)
+        super().print(*map(escape_control, objects), **options)
 
 
 class _Table(Table):
-    """A table of what anybody may have said."""
+    """A table whose cells are escaped."""
 
     def add_row(self, *cells: Any, **options: Any) -> None:
-        super().add_row(*map(visible, cells), **options)
+        super().add_row(*map(escape_control, cells), **options)
 
 
 def results() -> Console:
-    """Where answers go: standard output."""
+    """The console of results: standard output."""
     stream: Any = sys.stdout if sys.stdout.isatty() else _Unpadded(sys.stdout)
     return _Console(file=stream, theme=_THEME, highlight=False, emoji=False, markup=False)
 
 
 def messages() -> Console:
-    """Where everything else goes: standard error."""
+    """The console of messages: standard error."""
     return _Console(theme=_THEME, highlight=False, emoji=False, markup=False, stderr=True)
 
 
 def can_animate(console: Console) -> bool:
-    """Whether somebody watches: a pipe that is told to be colourful is still a pipe."""
+    """Whether progress can be drawn: FORCE_COLOR does not make a pipe a terminal."""
     return console.is_terminal and not console.is_dumb_terminal and sys.stderr.isatty()
 
 
 def error(message: PalioError | str) -> None:
-    """Say what went wrong, on standard error."""
-    _say(messages(), Text("error: ", style="bad"), message)
+    """Print an error on standard error."""
+    _print_reason(messages(), Text("error: ", style="bad"), message)
 
 
 def fault(
-    console: Console, place: str, kind: str, who: str | None, reason: PalioError | str, hint: str | None = None
+    console: Console, place: str, kind: str, name: str | None, reason: PalioError | str, hint: str | None = None
 ) -> None:
-    """One thing that is wrong: its place, where editors look for it, the reason, and the text it is about."""
+    """Print one fault: its place in the format that editors follow, the reason, and an excerpt of the text."""
     style = "bad" if kind == "error" else "warning"
-    name = f"{shorten(who, 60)}: " if who else ""
-    _say(console, Text.assemble((f"{place}: ", "quiet"), (f"{kind}: ", style), (name, "name")), reason)
+    subject = f"{shorten(name, 60)}: " if name else ""
+    _print_reason(console, Text.assemble((f"{place}: ", "quiet"), (f"{kind}: ", style), (subject, "name")), reason)
     if hint:
         console.print(Text(f"    {hint}", style="quiet"), soft_wrap=True)
 
 
-def _say(console: Console, start: Text, reason: PalioError | str) -> None:
+def _print_reason(console: Console, start: Text, reason: PalioError | str) -> None:
     if not isinstance(reason, ParseError):
         console.print(start, str(reason), sep="", soft_wrap=True)
         return
@@ -121,7 +124,7 @@ def _say(console: Console, start: Text, reason: PalioError | str) -> None:
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
-    """A spinner where somebody watches."""
+    """A spinner, if the console is a terminal."""
     console = messages()
     if not can_animate(console):
         yield
@@ -131,10 +134,10 @@ def status(text: str) -> Iterator[None]:
 
 
 def print_json(value: Any, *, at_once: bool = False, to: TextIO | None = None) -> None:
-    """A value as one line of JSON on standard output, or `to` another, in ASCII where that has no other letters.
+    """Print a value as one line of JSON on standard output, or on `to`; in ASCII if that encodes nothing else.
 
-    It may hold all that events do, and what `as_json` made of them. What a terminal would obey is escaped. A line of
-    which the reader is not to wait for the next goes out at once, through a pipe too.
+    The value may hold values of events, and results of `as_json`. Control characters are escaped. With `at_once` the
+    line is flushed, so that a pipe does not delay it.
     """
     import msgspec
 
@@ -143,20 +146,20 @@ def print_json(value: Any, *, at_once: bool = False, to: TextIO | None = None) -
     except UnicodeEncodeError:  # half a surrogate pair, in the name of something in a file
         line = json.dumps(value)
     stream = to or sys.stdout
-    stream.write(visible_json(line, ascii_only=_is_ascii()) + "\n")
+    stream.write(escape_json(line, ascii_only=_is_ascii()) + "\n")
     if at_once:
         stream.flush()
 
 
 def as_json(event: Event) -> Any:
-    """An event as a part of what `print_json` prints: the same text that `Event.to_json` makes."""
+    """An event as a value for `print_json`, with the text of `Event.to_json`."""
     import msgspec
 
     return msgspec.Raw(event.to_json().encode())
 
 
 def table(*columns: str | Column, title: str | None = None) -> Table:
-    """A table without lines, but for one below its head; numbers go into columns made by `numbers`."""
+    """A table without lines but one below its header; use `numbers` for numeric columns."""
     from rich.box import Box
 
     line = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
@@ -176,12 +179,12 @@ def table(*columns: str | Column, title: str | None = None) -> Table:
 
 
 def numbers(header: str) -> Column:
-    """A column of numbers."""
+    """A right-aligned column."""
     return Column(header, justify="right", no_wrap=True)
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> Table:
-    """Names and what there is to say of each, in two columns."""
+    """Names and values in two columns."""
     grid = _Table.grid(Column(justify="right", no_wrap=True, style="quiet"), Column(), padding=(0, 2, 0, 0))
     for name, value in rows:
         grid.add_row(name, value)
@@ -189,11 +192,11 @@ def facts(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 def bar(share: float, width: int) -> Text:
-    """A bar over a share of a width; what is more than nothing shows."""
+    """A bar over a share of a width; any share above 0 is visible."""
     eighths = 0 if share <= 0 else max(1, round(min(share, 1.0) * width * 8))
     if _is_ascii():
         return Text("#" * max(eighths > 0, eighths // 8), style="bar")
-    return Text("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip(), style="bar")
+    return Text("█" * (eighths // 8) + _EIGHTH_BLOCKS[eighths % 8].strip(), style="bar")
 
 
 def _is_ascii() -> bool:
@@ -202,7 +205,7 @@ def _is_ascii() -> bool:
 
 
 def excerpt(text: str, position: int, width: int) -> str:
-    """The line of a text around a position, with a caret below the place, in at most so many columns."""
+    """The line of a text around a position with a caret below it, in at most `width` columns."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
     line = "".join(c if c.isprintable() else " " for c in text[start : end if end >= 0 else len(text)])
@@ -228,12 +231,12 @@ def _last_cells(text: str, room: int) -> str:
 
 
 def shorten(text: str, room: int) -> str:
-    """A text in at most so many columns, on one line."""
+    """A text on one line, in at most `room` columns."""
     return _first_cells("".join(c if c.isprintable() else " " for c in text), room)
 
 
-def bare(condition: str) -> str:
-    """A condition without the brackets around the whole of it."""
+def strip_parentheses(condition: str) -> str:
+    """A condition without parentheses around the whole of it."""
     depth = 0
     quote = ""
     for at, character in enumerate(condition):
@@ -254,7 +257,7 @@ def plural(count: int, noun: str, nouns: str | None = None) -> str:
 
 
 def rate(count: float, seconds: float) -> str:
-    """How many a second, to three digits: more would change from run to run."""
+    """A rate per second, to three digits: more would change from run to run."""
     each = count / max(seconds, 1e-9)
     if each < 1000:
         return f"{each:.3g}"
@@ -268,7 +271,7 @@ def percent(share: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time as one says it."""
+    """A duration with its unit."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} µs"
     if seconds < 1:
@@ -279,7 +282,7 @@ def duration(seconds: float) -> str:
 
 
 def progress(console: Console, description: str, total: float | None, shown: bool = True) -> Progress:
-    """Progress on a console of messages, gone when done; its tasks have a field `done`, a text beside it."""
+    """Transient progress on a console; each task has a field `done`, the text beside the bar."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     return Progress(
@@ -294,3 +297,27 @@ def progress(console: Console, description: str, total: float | None, shown: boo
         redirect_stderr=False,
         refresh_per_second=8,
     )
+
+
+def escape_control(shown: Any) -> Any:
+    """The value itself, with control characters escaped if it is text."""
+    text = shown.plain if isinstance(shown, Text) else shown
+    if not isinstance(text, str) or text.isprintable():
+        return shown
+    written = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    if written == text:
+        return shown
+    return Text(written, style=shown.style) if isinstance(shown, Text) else written
+
+
+def escape_json(line: str, *, ascii_only: bool) -> str:
+    """A line of JSON with unprintable characters escaped; its value is unchanged."""
+    if ascii_only or not line.isprintable():
+        return _NOT_PRINTABLE_ASCII.sub(lambda found: _escape(found.group(), ascii_only), line)
+    return line
+
+
+def _escape(character: str, ascii_only: bool) -> str:
+    if character.isprintable() and not ascii_only:
+        return character
+    return json.dumps(character)[1:-1] if not character.isascii() else f"\\u{ord(character):04x}"

@@ -1,4 +1,4 @@
-"""`palio token`: who may talk to a broker, and what may they hear and say?"""
+"""`palio token`: principals of a broker, their tokens and their grants."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import click
 from palio.cli import terminal
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
-from palio.network.security.directory import DEFAULT
-from palio.network.security.principals import ROLES, Principal, Role, unrestricted
-from palio.network.security.tokens import Tokens
+from palio.network.data_directory import DEFAULT_PATH
+from palio.network.security.authentication import Tokens
+from palio.network.security.authorization import ROLES, Principal, Role, unrestricted
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_SECONDS_OF_UNIT: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _directory(command: _Command) -> _Command:
-    return click.option("--data", "directory", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT,
+def _directory_option(command: _Command) -> _Command:
+    return click.option("--data", "directory", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_PATH,
                         show_default=True, metavar="DIR", help="The broker's data directory.")(command)  # fmt: skip
 
 
-def _grants(command: _Command) -> _Command:
+def _grant_options(command: _Command) -> _Command:
     for option in (
         click.option("--source", "sources", multiple=True,
                      help="What its events may name as their source, with all below; `*` is any; may be repeated. "
@@ -35,8 +35,8 @@ def _grants(command: _Command) -> _Command:
         click.option("--may-see-status", is_flag=True, default=None,
                      help="May read status, metrics, dead letters and what others subscribe to."),
         click.option("--may-annotate", is_flag=True, default=None, help="May say itself where its events go."),
-        click.option("--may-publish", metavar="CONDITION", help="What it may say; `true` is everything."),
-        click.option("--may-subscribe", metavar="CONDITION", help="What it may hear; `true` is everything."),
+        click.option("--may-publish", metavar="CONDITION", help="Events it may publish; `true` is all."),
+        click.option("--may-subscribe", metavar="CONDITION", help="Events it may subscribe to; `true` is all."),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -44,10 +44,10 @@ def _grants(command: _Command) -> _Command:
 
 @click.group()
 def token() -> None:
-    """Say who may talk to a broker, and what they may hear and say.
+    """Manage principals of a broker: tokens, and grants to subscribe and publish.
 
-    A principal is a name with grants; a token proves that somebody is it. A broker notices changes within seconds, and
-    takes back what was granted before: subscriptions, events that wait, and replays.
+    A principal is a name with grants; a token authenticates it. A broker applies changes within seconds, also to
+    existing subscriptions, waiting events and replays.
 
     \b
     Examples:
@@ -63,11 +63,11 @@ def token() -> None:
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), default="client", show_default=True,
               help="A broker's grants are what leaves for it and what it brings; an admin may do all.")  # fmt: skip
-@_grants
+@_grant_options
 @click.option("--certificate", "certificates", multiple=True, metavar="NAME",
               help="A name in a client's certificate that stands for it too; may be repeated.")  # fmt: skip
 @click.option("--expires", metavar="IN", help="When the token ends: 90d, 12h, 30m.")
-@_directory
+@_directory_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def add(
     name: str,
@@ -84,8 +84,8 @@ def add(
 ) -> None:
     """Make a principal and print its token. It is shown this once; the broker keeps a hash."""
     start = unrestricted(name) if role == "admin" else Principal(name, role)
-    granted = _granted(start, may_subscribe, may_publish, may_annotate, may_see_status, sources)
-    made = Tokens(directory).add(granted, certificates=certificates, expires=_moment(expires))
+    granted = _with_grants(start, may_subscribe, may_publish, may_annotate, may_see_status, sources)
+    made = Tokens(directory).add(granted, certificates=certificates, expires=_parse_expiry(expires))
     if as_json:
         terminal.print_json({"name": name, "token": made})
     else:
@@ -94,8 +94,8 @@ def add(
 
 @token.command()
 @click.argument("name")
-@_grants
-@_directory
+@_grant_options
+@_directory_option
 def change(
     name: str,
     may_subscribe: str | None,
@@ -105,58 +105,67 @@ def change(
     sources: tuple[str, ...],
     directory: Path,
 ) -> None:
-    """Change what a principal may do; what is not named stays, and so does its token."""
+    """Change grants of a principal; other grants and its token stay."""
     tokens = Tokens(directory)
     before = next((each.principal for each in tokens if each.principal.name == name), None)
     if before is None:
         raise InvalidArgument(f"there is no principal {name!r}")
-    tokens.change(_granted(before, may_subscribe, may_publish, may_annotate, may_see_status, sources))
+    tokens.change(_with_grants(before, may_subscribe, may_publish, may_annotate, may_see_status, sources))
 
 
 @token.command(name="list")
-@_directory
+@_directory_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each principal, on a line each.")
 def list_principals(directory: Path, as_json: bool) -> None:
-    """List principals and their grants. Tokens cannot be listed: nobody has them but their owners."""
+    """List principals and their grants. Tokens cannot be listed: the broker keeps hashes only."""
     now = datetime.now(UTC)
     table = terminal.table("name", "role", "may subscribe", "may publish", "may also", "expires")
     for each in Tokens(directory):
-        who = each.principal
-        also = [what for what, may in (("annotate", who.may_annotate), ("see status", who.may_see_status)) if may] + [
-            f"be {source}" for source in who.sources
-        ]
+        principal = each.principal
+        also = [
+            what
+            for what, may in (("annotate", principal.may_annotate), ("see status", principal.may_see_status))
+            if may
+        ] + [f"be {source}" for source in principal.sources]
         ends = (
             "" if each.expires is None else f"{each.expires:%Y-%m-%d %H:%M}Z{'' if each.is_valid(now) else ' (over)'}"
         )
         if as_json:
             terminal.print_json(
                 {
-                    "name": who.name,
-                    "role": who.role,
-                    "may_subscribe": str(who.may_subscribe),
-                    "may_publish": str(who.may_publish),
-                    "may_annotate": who.may_annotate,
-                    "may_see_status": who.may_see_status,
-                    "sources": list(who.sources),
+                    "name": principal.name,
+                    "role": principal.role,
+                    "may_subscribe": str(principal.may_subscribe),
+                    "may_publish": str(principal.may_publish),
+                    "may_annotate": principal.may_annotate,
+                    "may_see_status": principal.may_see_status,
+                    "sources": list(principal.sources),
                     "certificates": list(each.certificates),
                     "expires": None if each.expires is None else each.expires.isoformat(),
                 }
             )
         else:
-            table.add_row(who.name, who.role, str(who.may_subscribe), str(who.may_publish), ", ".join(also), ends)
+            table.add_row(
+                principal.name,
+                principal.role,
+                str(principal.may_subscribe),
+                str(principal.may_publish),
+                ", ".join(also),
+                ends,
+            )
     if not as_json:
         terminal.results().print(table)
 
 
 @token.command()
 @click.argument("name")
-@_directory
+@_directory_option
 def remove(name: str, directory: Path) -> None:
-    """Forget a principal. Whoever uses its token is disconnected, and what waits for it is thrown away."""
+    """Remove a principal. Its connections are closed, and its waiting events are discarded."""
     Tokens(directory).remove(name)
 
 
-def _granted(
+def _with_grants(
     start: Principal,
     may_subscribe: str | None,
     may_publish: str | None,
@@ -164,7 +173,7 @@ def _granted(
     may_see_status: bool | None,
     sources: tuple[str, ...],
 ) -> Principal:
-    """A principal with what was named changed."""
+    """A principal with the given grants changed."""
     named = {
         "may_subscribe": None if may_subscribe is None else Filter.parse(may_subscribe),
         "may_publish": None if may_publish is None else Filter.parse(may_publish),
@@ -175,10 +184,10 @@ def _granted(
     return dataclasses.replace(start, **{name: value for name, value in named.items() if value is not None})  # type: ignore[arg-type]
 
 
-def _moment(text: str | None) -> datetime | None:
+def _parse_expiry(text: str | None) -> datetime | None:
     if text is None:
         return None
     found = re.fullmatch(r"(\d{1,6})([smhd])", text)
     if found is None:
         raise InvalidArgument(f"a time from now is a number and one of s, m, h and d, such as 90d, not {text!r:.40}")
-    return datetime.now(UTC) + timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+    return datetime.now(UTC) + timedelta(seconds=int(found[1]) * _SECONDS_OF_UNIT[found[2]])

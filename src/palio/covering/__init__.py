@@ -1,1 +1,1 @@
-"""Whose want is already served, because somebody else wants at least as much?"""
+"""Covering: which filters are made redundant by wider ones. What only tests and benchmarks use is in `classical`."""

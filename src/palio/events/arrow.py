@@ -1,14 +1,14 @@
-"""How is an event read from a row of an Arrow table?
+"""Reader of events from Arrow tables, one event per row.
 
-Columns are turned into Python lists one at a time, by type, and the lists are then read across. A struct is
-an object, a list an array, a map an object by its keys, and a dictionary-encoded or run-end-encoded column
-what it encodes; an Arrow null is a null. So a row means what the same row means as JSON, except that Arrow
-has more kinds of value. Types an event cannot hold (time of day, durations, intervals, unions, maps whose
-keys are not strings) are refused by the column's name before any row is read.
+Columns are turned into Python lists one at a time, by type, and the lists are then read across. A struct is an object,
+a list an array, a map an object by its keys, and a dictionary-encoded or run-end-encoded column the values it encodes;
+an Arrow null is a null. So a row means what it means as JSON, except that Arrow has more kinds of value. Types an
+event cannot hold (time of day, durations, intervals, unions, maps whose keys are not strings) are rejected by the
+column's name before any row is read.
 
-Timestamps of all units are read to the microsecond, towards the past; without a zone they are UTC. Arrow's days and
-moments reach further than those of Python, and one value must not cost a whole batch: what is before the year 1 or
-after 9999 is read as the first or the last that there is, so that it compares with all others as it should.
+Timestamps of all units are read to the microsecond, towards the past; without a zone they are UTC. Arrow's dates and
+timestamps have a larger range than Python's, and one value must not cost a whole batch: a value before the year 1 or
+after 9999 is clamped, which keeps its order with all others.
 """
 
 from __future__ import annotations
@@ -22,24 +22,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from palio.errors import EventError
-from palio.events.flatten import flatten
-from palio.events.limits import Limits
-from palio.events.names import check_path, quote_segment, shown
-from palio.events.values import LARGEST_INTEGER, Value, to_scalar, type_name
+from palio.events.names import abbreviate, check_path, quote_segment
+from palio.events.nested_content import flatten
+from palio.events.values import LARGEST_INTEGER, Limits, Value, to_scalar, type_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_MOMENTS = (
+_MICROS_RANGE = (
     (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND,
     (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND,
 )
-_DAYS = (date.min - _EPOCH.date()).days, (date.max - _EPOCH.date()).days
-_MICROSECONDS = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_DAYS_RANGE = (date.min - _EPOCH.date()).days, (date.max - _EPOCH.date()).days
+_MICROS_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _types = pa.types
 
 
 def read_rows(data: Any, limits: Limits) -> Iterator[dict[str, Value]]:
-    """The attributes of each row; the schema is checked before the first is asked for."""
+    """The attributes of each row; the schema is checked before the first row is read."""
     schema, batches = _open(data)
     names = schema.names
     if len(names) > limits.attributes:
@@ -47,14 +46,14 @@ def read_rows(data: Any, limits: Limits) -> Iterator[dict[str, Value]]:
     for name in names:
         check_path(quote_segment(name), limits)
         if names.count(name) > 1:
-            raise EventError("two columns have this name", shown(quote_segment(name)))
+            raise EventError("two columns have this name", abbreviate(quote_segment(name)))
     for field in schema:
         _check_type(field.type, quote_segment(field.name))
     return _rows(schema, batches, limits)
 
 
 def read_column(column: Any, name: str = "") -> list[Any]:
-    """The values of one Array or ChunkedArray as an event has them; a nested one gives dicts and lists."""
+    """The values of one Array or ChunkedArray; a nested one gives dicts and lists."""
     path = quote_segment(name)
     _check_type(column.type, path)
     if isinstance(column, pa.ChunkedArray):
@@ -99,7 +98,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 
 def _check_type(kind: pa.DataType, path: str) -> None:
-    """Refuse a type that no event can hold, wherever in a column's type it stands."""
+    """Reject a type that no event can hold, also within a column's type."""
     if isinstance(kind, pa.BaseExtensionType):
         _check_type(kind.storage_type, path)
     elif _types.is_dictionary(kind) or _types.is_run_end_encoded(kind) or _is_list(kind):
@@ -109,14 +108,14 @@ def _check_type(kind: pa.DataType, path: str) -> None:
         for i, name in enumerate(names):
             inner = f"{path}.{quote_segment(name)}"
             if names.count(name) > 1:
-                raise EventError("two fields of a struct have this name", shown(inner))
+                raise EventError("two fields of a struct have this name", abbreviate(inner))
             _check_type(kind.field(i).type, inner)
     elif _types.is_map(kind):
         if _reader_of(kind.key_type) is not _plain or not _is_text(kind.key_type):
-            raise EventError(f"the keys of a map must be strings, not {kind.key_type}", shown(path))
+            raise EventError(f"the keys of a map must be strings, not {kind.key_type}", abbreviate(path))
         _check_type(kind.item_type, path)
     elif _reader_of(kind) is None:
-        raise EventError(f"an event cannot hold the Arrow type {kind}", shown(path))
+        raise EventError(f"an event cannot hold the Arrow type {kind}", abbreviate(path))
 
 
 def _values(array: Any, path: str) -> list[Any]:
@@ -141,7 +140,7 @@ def _values(array: Any, path: str) -> list[Any]:
         return read(array, path)
     except (pa.ArrowException, ValueError, OverflowError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise EventError(f"a value of type {kind} cannot be read: {reason}", shown(path)) from None
+        raise EventError(f"a value of type {kind} cannot be read: {reason}", abbreviate(path)) from None
 
 
 def _objects(array: Any, path: str) -> list[Any]:
@@ -164,13 +163,13 @@ def _maps(array: Any, path: str) -> list[Any]:
     for row in _arrays(entries, pairs):
         made = None if row is None else dict(row)
         if made is not None and len(made) != len(row):
-            raise EventError("a key occurs twice in one map", shown(path))
+            raise EventError("a key occurs twice in one map", abbreviate(path))
         objects.append(made)
     return objects
 
 
 def _arrays(array: Any, elements: list[Any]) -> list[Any]:
-    """The rows of a list column, cut from the elements of all rows together."""
+    """The rows of a list column, sliced from the elements of all rows."""
     rows: list[Any] = []
     start = 0
     for length in pc.list_value_length(array).to_pylist():
@@ -204,26 +203,26 @@ def _timestamps(array: Any, path: str) -> list[Any]:
     unit = array.type.unit
     if unit == "ns":
         array = pc.floor_temporal(array.cast(pa.timestamp("ns")), unit="microsecond").cast(pa.timestamp("us"))
-    each = _MICROSECONDS.get(unit, 1)
-    first, last = _MOMENTS
-    # Bounded in its own unit, because a second that is too far away has no microseconds.
-    micros = _bounded(array.cast(pa.int64()), first // each, last // each).to_pylist()
+    each = _MICROS_PER_UNIT.get(unit, 1)
+    first, last = _MICROS_RANGE
+    # Clamped in its own unit, because the microseconds of a distant second would overflow.
+    micros = _clamped(array.cast(pa.int64()), first // each, last // each).to_pylist()
     return [None if value is None else _EPOCH + timedelta(microseconds=value * each) for value in micros]
 
 
 def _dates(array: Any, path: str) -> list[Any]:
-    days = _bounded(array.cast(pa.date32()).cast(pa.int32()), *_DAYS)
+    days = _clamped(array.cast(pa.date32()).cast(pa.int32()), *_DAYS_RANGE)
     return _plain(days.cast(pa.date32()), path)
 
 
-def _bounded(numbers: Any, first: int, last: int) -> Any:
-    """Numbers with those outside of a range at its ends; nulls are null."""
+def _clamped(numbers: Any, first: int, last: int) -> Any:
+    """Numbers clamped to a range; nulls stay null."""
     at_least = pc.max_element_wise(numbers, pa.scalar(first, numbers.type), skip_nulls=False)
     return pc.min_element_wise(at_least, pa.scalar(last, numbers.type), skip_nulls=False)
 
 
 def _reader_of(kind: pa.DataType) -> Callable[[Any, str], list[Any]] | None:
-    """How the values of a type that is not nested are read; None where an event cannot hold them."""
+    """The reader of a type that is not nested; None where an event cannot hold its values."""
     if _types.is_uint64(kind):
         return _unsigned
     if _types.is_float16(kind):

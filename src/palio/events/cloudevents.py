@@ -1,14 +1,13 @@
-"""How is an event read from a CloudEvent?
+"""Reader of CloudEvents 1.0, structured and binary.
 
-Both ways CloudEvents 1.0 knows: *structured*, one JSON object with the context attributes and `data` in it,
-and *binary*, an HTTP message whose `ce-` headers are the context and whose body is the data. Either way the
-event's attributes are the context attributes under their own names, `time` as a timestamp and Binary as its
-Base64 text, and the data under `data`: JSON data is nested there (`data.order.id`), text is a string, anything
-else bytes. A null context attribute is unset, as the JSON format demands; a null inside the data is a null.
+A *structured* CloudEvent is one JSON object with the context attributes and `data`; a *binary* one is an HTTP message
+whose `ce-` headers are the context and whose body is the data. Either way the event's attributes are the context
+attributes under their own names, `time` as a timestamp and Binary as its Base64 text, and the data under `data`: JSON
+data is nested there (`data.order.id`), text is a string, anything else bytes. A null context attribute is unset, as
+the JSON format demands; a null inside the data is a null.
 
-What the specification forbids is refused: a missing or empty `id`, `source` or `type`, another
-`specversion`, a name that is not of lower-case letters and digits, a context attribute that is an object,
-an array or a fraction.
+What the specification forbids is rejected: a missing or empty `id`, `source` or `type`, another `specversion`, a name
+that is not of lower-case letters and digits, a context attribute that is an object, an array or a fraction.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from urllib.parse import unquote_to_bytes
 
 from palio.errors import EventError
 from palio.events.json import parse_object, parse_value
-from palio.events.limits import Limits
-from palio.events.names import shown
-from palio.events.values import type_name
+from palio.events.names import abbreviate
+from palio.events.nested_content import nested
+from palio.events.values import Limits, type_name
 
 _REQUIRED = ("specversion", "id", "source", "type")
 _TEXTS = frozenset({*_REQUIRED, "datacontenttype", "dataschema", "subject"})
@@ -39,9 +38,9 @@ def read_cloudevent(
     headers: Mapping[str, str] | None,
     limits: Limits,
 ) -> tuple[dict[str, Any], datetime | None]:
-    """The content of a CloudEvent, context attributes beside `data`, and when it happened."""
+    """The content of a CloudEvent, context attributes beside `data`, and its time."""
     if headers is None:
-        content = event if isinstance(event, Mapping) else parse_object(event, limits)
+        content = nested(event) if isinstance(event, Mapping) else parse_object(event, limits)
         return _read_structured(content)
     lowered = _lower(headers)
     media = _media_type(lowered.get("content-type", ""))
@@ -55,7 +54,7 @@ def read_cloudevent(
 
 
 def with_base64(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of an event as the JSON format of CloudEvents §3.1.1 has it: binary data of one are `data_base64`."""
+    """The content in the JSON format of CloudEvents §3.1.1: binary data become `data_base64`."""
     if isinstance(content.get("data"), bytes) and content.get("specversion") == "1.0":
         content["data_base64"] = b64encode(content.pop("data")).decode()
     return content
@@ -105,7 +104,7 @@ def _read_context(context: Mapping[Any, Any]) -> tuple[dict[str, Any], datetime 
     content: dict[str, Any] = {}
     for name, value in context.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            place = shown(ascii(name))
+            place = abbreviate(ascii(name))
             raise EventError("the name of a CloudEvents attribute is of lower-case letters and digits", place)
         if name in _TEXTS and not isinstance(value, str):
             raise EventError(f"must be a string, not {type_name(value)}", name)
@@ -115,7 +114,7 @@ def _read_context(context: Mapping[Any, Any]) -> tuple[dict[str, Any], datetime 
             )
         content[name] = b64encode(value).decode() if isinstance(value, bytes | bytearray | memoryview) else value
     if content["specversion"] != "1.0":
-        raise EventError(f"CloudEvents 1.0 can be read, not {shown(content['specversion'])!r}", "specversion")
+        raise EventError(f"CloudEvents 1.0 can be read, not {abbreviate(content['specversion'])!r}", "specversion")
     if "time" not in content:
         return content, None
     moment = content["time"]
@@ -156,20 +155,20 @@ def _lower(headers: Mapping[Any, Any]) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(value, str):
             raise EventError(f"headers are strings, not {type_name(name)} and {type_name(value)}")
         if name.lower() in lowered:
-            raise EventError(f"the header {shown(name)!r} occurs twice")
+            raise EventError(f"the header {abbreviate(name)!r} occurs twice")
         lowered[name.lower()] = value
     return lowered
 
 
 def _read_header(value: str, name: str) -> str:
-    """The text of a header: double quotes taken off, then percent signs decoded once."""
+    """The text of a header: unquoted, then percent-decoded once."""
     value = value.strip(" \t")
     if len(value) >= 2 and value.startswith('"') and value.endswith('"'):
         value = re.sub(r"\\(.)", r"\1", value[1:-1])
     try:
         return unquote_to_bytes(value).decode()
     except UnicodeError:
-        raise EventError("the header is not UTF-8 after percent-decoding", shown(name)) from None
+        raise EventError("the header is not UTF-8 after percent-decoding", abbreviate(name)) from None
 
 
 def _read_body(data: bytes, content_type: str, limits: Limits) -> Any:
@@ -186,9 +185,9 @@ def _read_body(data: bytes, content_type: str, limits: Limits) -> Any:
     match = re.search(r";\s*charset\s*=\s*\"?([^\s;\"]+)", content_type, re.IGNORECASE)
     charset = match.group(1).lower() if match else "utf-8"
     if not is_text and match is None and not _is_utf8(data):
-        return data  # XML that says inside in which encoding it is (RFC 7303 §3)
+        return data  # XML that declares its encoding inside (RFC 7303 §3)
     if charset not in _CHARSETS:
-        raise EventError(f"text in the charset {shown(charset)!r} cannot be read; utf-8 can", "data")
+        raise EventError(f"text in the charset {abbreviate(charset)!r} cannot be read; utf-8 can", "data")
     try:
         return data.decode(_CHARSETS[charset])
     except UnicodeDecodeError as error:

@@ -1,15 +1,15 @@
-r"""How is an event read from JSON text?
+r"""JSON reader and writer of events.
 
-The rules are stricter than any one parser's: the text is RFC 8259 in UTF-8; a key occurs once in its object;
-there is no NaN and no Infinity, and no number too large for a double; an integer keeps all its digits; every
-string is Unicode, without lone surrogates. The standard library can be told all of them by hooks, and that
-reading (`_read_carefully`) is the specification. It is also slow, and nothing faster has such hooks, so most
-texts are read by msgspec and then asked whether the careful reading could differ. msgspec refuses what is not
-JSON and keeps the digits of integers (orjson makes them floats); the one thing it does not report is a key
-that occurs twice. That can be counted: a text has a colon for every key and for every colon in a string,
-unless that is written as \u003a, so if the value that was read, written again, has as many colons as the
-text, no key was lost on the way. Any doubt and any error sends the text to the careful reading, so that
-messages come from one place. An event of ten scalars takes a quarter of the time of the careful reading.
+The rules are stricter than those of any one parser: the text is RFC 8259 in UTF-8; a key occurs once in its object;
+there is no NaN, no Infinity, and no number too large for a double; an integer keeps all its digits; every string is
+Unicode, without lone surrogates. The standard library can enforce all of them by hooks, and that reader
+(`_read_carefully`) is the specification. It is slow, and no faster parser has such hooks, so most texts are read by
+msgspec and then checked for whether the careful reader could differ. msgspec rejects what is not JSON and keeps the
+digits of integers (orjson makes them floats); the one thing it does not report is a duplicate key. That can be
+counted: a text has a colon for every key and for every colon in a string, unless that is written as \u003a, so if the
+value that was read, written again, has as many colons as the text, no key was lost. Any doubt and any error sends the
+text to the careful reader, so that messages come from one place. An event of ten scalars takes a quarter of the time
+of the careful reader.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from math import isfinite
 from typing import Any
 
 from palio.errors import EventError
-from palio.events.limits import Limits
 from palio.events.names import join_path
-from palio.events.values import DIGITS, check_text
+from palio.events.values import DIGITS, Limits, check_text
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -52,7 +51,7 @@ def parse_value(text: str | bytes | bytearray | memoryview, limits: Limits) -> A
 
 
 def _has_escaped_colon(data: bytes) -> bool:
-    # Most texts have no backslash at all, and are searched for one character much faster than for five.
+    # Most texts have no backslash at all, and a search for one character is much faster than for five.
     return b"\\" in data and b"\\u003" in data and re.search(rb"\\u003[aA]", data) is not None
 
 
@@ -74,7 +73,7 @@ def _to_bytes(text: str | bytes | bytearray | memoryview) -> bytes:
 
 
 class _Unusable:
-    """Stands in the parsed content for what is wrong there, until its path is known."""
+    """Placeholder for an invalid value in the parsed content, until its path is known."""
 
     __slots__ = ("reason",)
 
@@ -83,7 +82,7 @@ class _Unusable:
 
 
 def _read_carefully(data: bytes) -> Any:
-    """The value of a text by the letter of the rules, or the EventError that says what is wrong where."""
+    """The value of a text, strictly by the rules, or an EventError with the path and the reason."""
     import json
 
     if data.startswith(_BYTE_ORDER_MARK):
@@ -135,8 +134,8 @@ def _read_float(digits: str) -> Any:
 
 
 def _check(value: Any) -> None:
-    """Raise for the first thing that is wrong, now that its path can be told."""
-    # Places are kept as links to the place outside: joined paths of hostile names would add up to gigabytes.
+    """Raise for the first invalid value, now that its path is known."""
+    # Paths are kept as linked lists: joined paths of hostile names would add up to gigabytes.
     stack: list[tuple[Any, Any]] = [((), value)]
     while stack:
         place, value = stack.pop()
@@ -155,7 +154,7 @@ def _check(value: Any) -> None:
 
 
 def _path_of(place: Any) -> str:
-    """The path to a place, cut to what a message can show."""
+    """The path of a linked list of names, shortened for a message."""
     names: list[str] = []
     while place:
         place, name = place
@@ -165,7 +164,7 @@ def _path_of(place: Any) -> str:
 
 
 def write_json(content: Any) -> str:
-    """JSON text of content made of the kinds of value an event has, or of one value."""
+    """JSON text of the content of an event, or of one value."""
     return _encoder()(_without_nonfinite(content)).decode()
 
 

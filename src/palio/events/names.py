@@ -1,10 +1,9 @@
-"""What is an attribute called?
+"""Attribute names: dotted paths in one canonical spelling.
 
-An attribute's name is the path to it: the names of the objects around it and its own, joined by dots. A
-segment that itself contains a dot or a back-quote is written in back-quotes, with back-quotes inside it
-doubled, so that `{"a": {"b": 1}}` and `{"a.b": 1}` stay two different attributes and every name can be
-written in SQL. A segment may be empty. Each path has exactly one spelling: two names are the same attribute
-iff they are equal strings.
+The name of an attribute is the path to it: the names of the enclosing objects and its own, joined by dots. A segment
+that contains a dot or a back-quote is written in back-quotes, with back-quotes inside it doubled, so that `{"a": {"b":
+1}}` and `{"a.b": 1}` stay two different attributes and every name can be written in SQL. A segment may be empty. Each
+path has exactly one spelling: two names denote the same attribute iff they are equal strings.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ import re
 from collections.abc import Iterable
 
 from palio.errors import EventError
-from palio.events.limits import Limits
-from palio.events.values import check_text, type_name
+from palio.events.values import Limits, check_text, type_name
 
 _SEGMENT = re.compile(r"`((?:[^`]|``)*)`|([^.`]*)")
 
 
 def quote_segment(name: str) -> str:
-    """The spelling of one name as a segment of a path.
+    """One name as a segment of a path.
 
     >>> quote_segment("price"), quote_segment("id.orig_h"), quote_segment("a`b")
     ('price', '`id.orig_h`', '`a``b`')
@@ -31,7 +29,7 @@ def quote_segment(name: str) -> str:
 
 
 def join_path(segments: Iterable[str]) -> str:
-    """The attribute reached by these names, outermost first.
+    """The path of these names, outermost first.
 
     >>> join_path(["user", "e.mail"])
     'user.`e.mail`'
@@ -40,7 +38,7 @@ def join_path(segments: Iterable[str]) -> str:
 
 
 def split_path(path: str) -> tuple[str, ...]:
-    """The names an attribute's path consists of; the inverse of `join_path`.
+    """The names of a path, outermost first; the inverse of `join_path`.
 
     >>> split_path("user.`e.mail`")
     ('user', 'e.mail')
@@ -61,7 +59,7 @@ def split_path(path: str) -> tuple[str, ...]:
 
 
 def check_path(path: object, limits: Limits) -> str:
-    """The same path, if it is an attribute's name in its one canonical spelling."""
+    """Check that a path is a valid attribute name in canonical spelling, and return it."""
     if not isinstance(path, str):
         raise EventError(f"an attribute's name must be a string, not {type_name(path)}")
     path = str.__str__(path)
@@ -74,17 +72,16 @@ def check_path(path: object, limits: Limits) -> str:
     return path
 
 
-class KnownNames:
-    """The paths of attributes met before, by the object they are in and their name there.
+class PathCache:
+    """Cache of attribute paths, by enclosing object and name.
 
-    Names repeat from event to event, and finding one in a dictionary is much cheaper than checking, quoting
-    and joining it again; it also makes the same attribute the same string object in all events. Names are
-    given by strangers, so what is remembered is bounded in number and in length, and starts anew when it is
-    full.
+    Names repeat from event to event, and a dictionary lookup is much cheaper than checking, quoting and joining a name
+    again; it also makes an attribute the same string object in all events. Names come from strangers, so the cache is
+    bounded in entries and in length, and is emptied when it is full.
     """
 
-    MOST = 20_000
-    LONGEST = 100
+    MAX_ENTRIES = 20_000
+    MAX_PATH_LENGTH = 100
 
     __slots__ = ("_count", "_inside")
 
@@ -93,11 +90,11 @@ class KnownNames:
         self._count = 0
 
     def inside(self, place: str | None) -> dict[str, str]:
-        """Path by name for the object at `place`; None is the event itself."""
+        """Paths by name for the object at `place`; None is the event itself."""
         return self._inside.get(place) or {}
 
     def learn(self, name: object, place: str | None, limits: Limits) -> str:
-        """The path of an attribute by its name in an object, checked, and remembered for next time."""
+        """Check a name, and cache and return its path."""
         if not isinstance(name, str):
             raise EventError(f"a name in an event must be a string, not {type_name(name)}", place)
         name = str.__str__(name)
@@ -105,8 +102,9 @@ class KnownNames:
         path = quote_segment(name) if place is None else f"{place}.{quote_segment(name)}"
         if len(path) > limits.name_length:
             raise _too_long(path, limits)
-        if len(path) <= self.LONGEST:
-            if self._count >= self.MOST:
+        if len(path) <= self.MAX_PATH_LENGTH:
+            # Emptied as a whole: lookups stay plain dictionary reads, without the bookkeeping of an LRU cache.
+            if self._count >= self.MAX_ENTRIES:
                 self._inside = {}
                 self._count = 0
             self._count += 1
@@ -115,9 +113,9 @@ class KnownNames:
 
 
 def _too_long(path: str, limits: Limits) -> EventError:
-    return EventError(f"an attribute's name of more than {limits.name_length:,} characters", shown(path))
+    return EventError(f"an attribute's name of more than {limits.name_length:,} characters", abbreviate(path))
 
 
-def shown(path: str) -> str:
-    """A path cut to what a message can show."""
+def abbreviate(path: str) -> str:
+    """A path shortened for a message."""
     return path if len(path) <= 80 else path[:77] + "..."

@@ -1,35 +1,39 @@
-"""What values may an attribute have?
+"""What an event may hold: the nine kinds of scalar values, and the limits on its size.
 
-Nine kinds, each one exact Python type: None, bool, int of 64 bits, Decimal of at most 38 digits, float, str,
-date, datetime in UTC, bytes. Everything else a caller may hold is turned into one of these where its
-meaning is plain (an IntEnum, a NumPy scalar, a naive datetime, which is taken as UTC), and otherwise
-refused by its type's name. Exact types, because code that reads events decides by type and must not meet a
-subclass with ideas of its own.
+A scalar has one exact Python type: None, bool, int of 64 bits, Decimal of at most 38 digits, float, str, date,
+datetime in UTC, bytes. Any other value is converted to one of these where its meaning is clear (an IntEnum, a NumPy
+scalar, a naive datetime, which is taken as UTC), and otherwise rejected by the name of its type. Types are exact
+because code that reads events dispatches on type and must not meet a subclass with behaviour of its own.
+
+Input from outside is hostile until it is read, so `Limits` bounds every dimension in which an event can grow; limits
+are checked while an event is read, not afterwards. The defaults are far above what brokers carry (Kafka stops at 1 MB,
+SNS at 256 KB) and far below what hurts: the largest event within them costs some hundred megabytes.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from types import NoneType
 from typing import Any, TypeAlias
 
-from palio.errors import EventError
+from palio.errors import EventError, InvalidArgument
 
 Scalar: TypeAlias = bool | int | Decimal | float | str | date | datetime | bytes | None
 Value: TypeAlias = Scalar | tuple[Scalar, ...]
 
 SMALLEST_INTEGER = -(2**63)
 LARGEST_INTEGER = 2**63 - 1
-DIGITS = 38
-_TOO_LARGE = 10**DIGITS
+DIGITS = 38  # of the widest decimal
+_DECIMAL_BOUND = 10**DIGITS
 
-# These types have no value that is not allowed.
+# Types of which every value is allowed.
 UNCHECKED: frozenset[type] = frozenset({bool, float, NoneType})
 
-# Decimal arithmetic rounds to the caller's thread context unless told otherwise; here nothing may be rounded.
+# Decimal arithmetic uses the context of the caller's thread unless one is given; here nothing may be rounded.
 _EXACT = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
@@ -56,13 +60,13 @@ def check_text(text: str, path: str | None, what: str = "text") -> None:
 
 
 def is_numpy(value: object) -> bool:
-    """Whether this is a NumPy scalar or array; if it is, somebody has imported NumPy already."""
+    """Whether this is a NumPy scalar or array; only if NumPy is imported already can it be one."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray))
 
 
 def from_numpy(value: Any, path: str) -> Any:
-    """A NumPy scalar or array as Python values; its types that Python has no equal for are refused."""
+    """A NumPy scalar or array as Python values; types without a Python equivalent are rejected."""
     numpy = sys.modules["numpy"]
     kind = value.dtype.kind
     if kind == "M" and value.dtype != "datetime64[D]":
@@ -86,7 +90,7 @@ def _integer(value: int, path: str) -> Scalar:
     value = int.__int__(value)
     if SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
         return value
-    if -_TOO_LARGE < value < _TOO_LARGE:
+    if -_DECIMAL_BOUND < value < _DECIMAL_BOUND:
         return Decimal(value)
     # Not printed: turning a long integer into digits takes quadratic time.
     raise EventError(f"an integer of more than {DIGITS} digits", path)
@@ -160,7 +164,7 @@ def _bytes(value: bytes | bytearray | memoryview, path: str) -> Scalar:
         raise EventError(f"bytes that cannot be read: {error}", path) from None
 
 
-# By exact type. NumPy's and other subclasses are found by their bases, below.
+# By exact type. Subclasses, NumPy's among them, are found by their bases, below.
 CONVERT: dict[type, Callable[[Any, str], Scalar]] = {
     NoneType: _unchecked,
     bool: _unchecked,
@@ -175,7 +179,7 @@ CONVERT: dict[type, Callable[[Any, str], Scalar]] = {
     memoryview: _bytes,
 }
 
-# For subclasses; a datetime is a date, so it is asked first.
+# For subclasses; datetime before date, because a datetime is a date.
 _BASES: tuple[tuple[type, Callable[[Any, str], Scalar]], ...] = (
     (str, _text),
     (int, _integer),
@@ -189,13 +193,13 @@ _BASES: tuple[tuple[type, Callable[[Any, str], Scalar]], ...] = (
 
 
 def type_name(value: object) -> str:
-    """A type as a message should name it: `uuid.UUID`, but `set` without its module."""
+    """The name of a type for messages: `uuid.UUID`, but `set` without its module."""
     kind = type(value)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _hint(value: object) -> str:
-    """What to write instead, for the types people try."""
+    """A suggestion for types that people try."""
     if isinstance(value, set | frozenset):
         return "; give a list"
     if type(value).__name__ in ("UUID", "IPv4Address", "IPv6Address", "PosixPath", "WindowsPath", "time"):
@@ -203,3 +207,36 @@ def _hint(value: object) -> str:
     if type(value).__name__ == "timedelta":
         return "; give its total_seconds()"
     return ""
+
+
+# Reading nested content takes two Python frames a level, of the thousand that it shares with its callers.
+MAX_DEPTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits on the size of an event; each is the largest value that is accepted."""
+
+    json_bytes: int = 16 * 1024 * 1024
+    """Bytes of JSON text of one event, in UTF-8."""
+    depth: int = 100
+    """Levels of objects and arrays; a flat event has one. Never more than 200."""
+    attributes: int = 10_000
+    """Attributes of one event."""
+    name_length: int = 1_000
+    """Characters of an attribute's whole name, `a.b.c`."""
+    array_length: int = 100_000
+    """Values of one attribute."""
+    containers: int = 100_000
+    """Objects and arrays inside one event, empty ones included."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not int or value < 1:
+                raise InvalidArgument(f"{field.name} must be a positive integer, not {value!r}")
+        if self.depth > MAX_DEPTH:
+            raise InvalidArgument(f"depth must be at most {MAX_DEPTH}, not {self.depth}")
+
+
+DEFAULT_LIMITS = Limits()

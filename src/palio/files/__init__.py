@@ -5,18 +5,16 @@ can open by its address (`s3://…`, `gs://…`), and from standard input as `-`
 """
 
 from palio.files.events import EventReader, OnError, read_events
-from palio.files.folders import is_of_conditions
-from palio.files.line import SubscriptionLine
-from palio.files.sources import STANDARD_INPUT, Kind, kind_of
-from palio.files.subscriptions import read_subscriptions
+from palio.files.input_file import STANDARD_INPUT, FileKind, kind_of
+from palio.files.subscriptions import SubscriptionLine, is_condition_path, read_subscriptions
 
 __all__ = [
     "STANDARD_INPUT",
     "EventReader",
-    "Kind",
+    "FileKind",
     "OnError",
     "SubscriptionLine",
-    "is_of_conditions",
+    "is_condition_path",
     "kind_of",
     "read_events",
     "read_subscriptions",

@@ -1,4 +1,4 @@
-"""Events from a file, a batch at a time.
+"""Event reader: batches of events from a file.
 
 Columnar files (CSV, Parquet) give record batches, which the matcher takes as they are; JSON gives lists of
 `Event`, because its objects need not be alike. An event's number is its place among all events of the file,
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from palio.errors import EventError, InputError, InvalidArgument
 from palio.events import DEFAULT_LIMITS, Event, Limits
-from palio.files.json_text import read_lines, read_values
-from palio.files.sources import Kind, Source, kind_of
+from palio.files.input_file import FileKind, InputFile, kind_of
+from palio.files.json_reader import read_lines, read_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,9 @@ def read_events(
 class EventReader:
     """Iterates over the batches of a file, once; closes it at the end, or at the end of a `with`."""
 
-    def __init__(self, path: str | Path, kind: Kind, batch_size: int, on_error: OnError | None, limits: Limits) -> None:
+    def __init__(
+        self, path: str | Path, kind: FileKind, batch_size: int, on_error: OnError | None, limits: Limits
+    ) -> None:
         if batch_size < 1:
             raise InvalidArgument(f"batch_size must be positive, not {batch_size}")
         self.format = kind.format
@@ -55,7 +57,7 @@ class EventReader:
         self._limits = limits
         self._finished = False
         self._share: Callable[[], int | None] = lambda: None
-        self._source = Source(path, kind.compression)
+        self._source = InputFile(path, kind.compression)
 
     @property
     def name(self) -> str:
@@ -133,7 +135,7 @@ class EventReader:
             yield events
 
     def _csv(self) -> Iterator[pa.RecordBatch]:
-        from palio.files.csv_text import read_typed
+        from palio.files.csv_reader import read_typed
 
         for numbers, batch in read_typed(self._source.stream, self.name, self._report):
             for start in range(0, batch.num_rows, self._batch_size):
@@ -141,7 +143,7 @@ class EventReader:
                 yield batch.slice(start, self._batch_size)
 
     def _parquet(self) -> Iterator[pa.RecordBatch]:
-        from palio.files.parquet import ParquetRows
+        from palio.files.parquet_reader import ParquetRows
 
         rows = ParquetRows(self._source, self._path, self._compression, self._batch_size)
         self._share = lambda: rows.position

@@ -1,56 +1,77 @@
-"""What `attribute op literal` means: the values for which it is TRUE, and those for which it is FALSE.
+"""Comparisons with literals as sets of values, and sets of values as comparisons.
 
-For every other value it is NULL. Both sets are needed because NOT exchanges them. The rules are Spark's:
+`compare` gives the values for which `attribute op literal` is TRUE and those for which it is FALSE; for every other
+value it is NULL. Both sets are needed because NOT exchanges them. The rules are Spark's:
 
 - a number literal is compared exactly with integers and decimals, and as a binary64 with floats; a float literal
   is compared as binary64 with all three;
-- a string literal is compared with strings, and, where it reads as one, as a whole number with integers, as a
+- a string literal is compared with strings, and, where it reads as one, as an integer with integers, as a
   float with decimals and floats, as a boolean, a date or a timestamp with those; where Spark's conversion would
   fail, the comparison is NULL;
-- a date meets a timestamp at midnight in the zone of the condition;
+- a date is compared with a timestamp at its midnight in the zone of the condition;
 - any other pair of kinds is NULL.
+
+`comparison_terms` is the inverse: each interval of a set as one or two comparisons, the form in which a person writes
+it and from which an index is built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 from math import isinf, isnan
-from typing import Final
+from typing import Final, TypeAlias
 
 from palio.events.values import Scalar
-from palio.filters.expressions.casting import (
-    BLANKS,
-    WORDS,
-    to_boolean,
-    to_date,
-    to_double,
-    to_integer,
-    to_timestamp,
-)
-from palio.filters.expressions.values import kinds_of, local, widen, widest, zone_named
-from palio.filters.intervals import EMPTY, FULL, Intervals, span, union_all
+from palio.filters.expressions.coercion import kinds_of, local, widen, widest, zone_named
+from palio.filters.expressions.text_cast import BLANKS, WORDS, to_boolean, to_date, to_double, to_integer, to_timestamp
 from palio.filters.kinds import (
+    HIGHEST_CUT,
     KIND_OF_TYPE,
     KINDS,
+    LOWEST_CUT,
+    NUMBERS,
     Kind,
     Position,
     cut_after,
     date_position,
     exact_number,
+    float_at,
     float_position,
     integer_cut,
     kind_of,
     position_of,
     rounding_cuts,
+    timestamp_at,
 )
-from palio.filters.values import NO_VALUE, ValueSet
+from palio.filters.value_sets import (
+    ANY_VALUE,
+    EMPTY,
+    FULL,
+    NO_VALUE,
+    Intervals,
+    ValueSet,
+    decimal_of,
+    intersection_of,
+    span,
+    union_all,
+    union_of,
+)
 
 OPERATORS: Final = ("=", "<>", "<", "<=", ">", ">=")
-MIRRORED: Final[Mapping[str, str]] = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+Term: TypeAlias = list[tuple[str, Scalar]]  # comparisons that must all hold: one, or a lower and an upper bound
+_MICROS_PER_SECOND = 1_000_000
+
+# The cuts of a literal among the values of a kind: below and above the values that equal it. They may be one cut (no
+# date is 10:00), or the sentinels _ABOVE and _BELOW for a literal beyond all values (an infinity among integers).
+Cuts = dict[Kind, tuple[Position, Position]]
+_ABOVE: Final = object()
+_BELOW: Final = object()
+_EXACT_FLOAT_LIMIT: Final = 2**53  # every integer below is a float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +90,7 @@ def compare(operator: str, literal: Scalar, timezone: str = "UTC") -> Truth:
     """The meaning of `attribute operator literal`."""
     if literal is None:
         return Truth(NO_VALUE, NO_VALUE)
-    return _truth({kind: _part(kind, operator, *place) for kind, place in places_of(literal, timezone).items()})
+    return _truth({kind: _interval(kind, operator, *place) for kind, place in equality_cuts(literal, timezone).items()})
 
 
 def _truth(true: Mapping[Kind, Intervals]) -> Truth:
@@ -83,44 +104,44 @@ def _truth(true: Mapping[Kind, Intervals]) -> Truth:
 def equal_to_any(literals: Sequence[Scalar], timezone: str = "UTC") -> Truth:
     """The meaning of `attribute IN (literals)`; a NULL among them keeps it from ever being FALSE.
 
-    Not quite one `=` after the other: Spark brings the attribute and the whole list to one kind first, so that
-    beside a float even two integers meet as floats.
+    This is not a disjunction of `=`: Spark widens the attribute and the whole list to one kind first, so that in the
+    presence of a float even two integers are compared as floats.
     """
-    alone = [places_of(literal, timezone) for literal in literals if literal is not None]
+    unwidened = [equality_cuts(literal, timezone) for literal in literals if literal is not None]
     kinds = kinds_of(literals)
-    if len(kinds) == 1 and len(alone) == len(literals):
-        return _equal_to_any_alike(alone)
+    if len(kinds) == 1 and len(unwidened) == len(literals):
+        return _equal_to_any_alike(unwidened)
     true: dict[Kind, Intervals] = {}
     false: dict[Kind, Intervals] = {}
     for type_, kind in KIND_OF_TYPE.items():
-        places = alone
+        cuts = unwidened
         if len(kinds) > 1 and kind > Kind.NULL:
-            together = _brought_together(type_, kinds, literals, timezone)
+            together = _widened_literals(type_, kinds, literals, timezone)
             if together is not None:
-                places = [places_of(each, timezone) for each in together if each is not None]
-        comparable = [each[kind] for each in places if kind in each]
-        true[kind] = union_all(_part(kind, "=", *each) for each in comparable)
+                cuts = [equality_cuts(each, timezone) for each in together if each is not None]
+        comparable = [each[kind] for each in cuts if kind in each]
+        true[kind] = union_all(_interval(kind, "=", *each) for each in comparable)
         if len(comparable) == len(literals):
             false[kind] = true[kind].complement()
     return Truth(ValueSet.of(true), ValueSet.of(false))
 
 
-def _equal_to_any_alike(places: Sequence[Places]) -> Truth:
-    """The same for literals of one kind, which are nearly all lists."""
+def _equal_to_any_alike(places: Sequence[Cuts]) -> Truth:
+    """`equal_to_any` for literals of one kind, the common case."""
     parts: dict[Kind, list[Intervals]] = {}
     for each in places:
         for kind, place in each.items():
-            parts.setdefault(kind, []).append(_part(kind, "=", *place))
+            parts.setdefault(kind, []).append(_interval(kind, "=", *place))
     found = _truth({kind: union_all(each) for kind, each in parts.items()})
     if all(len(each) == len(places) for each in parts.values()):
         return found
-    # A kind that some literal cannot be read as is never certain not to be in the list.
+    # Where a literal cannot be read as a kind, IN is NULL rather than FALSE for values of that kind.
     sure = {kind: found.false.parts[kind] for kind, each in parts.items() if len(each) == len(places)}
     return Truth(found.true, ValueSet.of(sure))
 
 
-def is_only_text(literal: str, timezone: str = "UTC") -> bool:
-    """Whether a string literal is compared with strings alone, because it reads as nothing else."""
+def reads_only_as_text(literal: str, timezone: str = "UTC") -> bool:
+    """Whether a string literal is compared with strings only, because it reads as no other kind."""
     if _is_word(literal):
         return True
     readings = (to_double, to_integer, to_boolean, to_date)
@@ -128,32 +149,24 @@ def is_only_text(literal: str, timezone: str = "UTC") -> bool:
 
 
 def _is_word(literal: str) -> bool:
-    """Whether a literal begins with a letter, as no number, date or time does, and is none of the few words."""
+    """Whether a literal begins with a letter, as no number or date does, and is no word such as `true` or `nan`."""
     bare = literal.strip(BLANKS)
     return bare[:1].isalpha() and bare.isascii() and bare.lower() not in WORDS
 
 
-def _brought_together(
+def _widened_literals(
     type_: type, kinds: frozenset[type], literals: Sequence[Scalar], timezone: str
 ) -> list[Scalar] | None:
-    """The literals as the kind in which values of a type meet them; None where each may stay what it is."""
+    """The literals widened to the kind in which values of a type are compared; None where they are unchanged."""
     if type_ is str:
         return None
     wide = widest(kinds | {type_})
-    if wide is None:  # unlike kinds: no string is read as anything else
+    if wide is None:  # incompatible kinds: no string literal is converted
         return [None if isinstance(each, str) else each for each in literals]
     return None if wide is type_ else [widen(each, wide, timezone) for each in literals]  # type: ignore[misc]
 
 
-# Where a literal stands among the values of a kind: the cut below and the cut above what equals it. They may be
-# the same cut (no date is 10:00), or None/None for "above all" (an infinity among integers), said as _ABOVE.
-Places = dict[Kind, tuple[Position, Position]]
-_ABOVE: Final = object()
-_BELOW: Final = object()
-_SHORT: Final = 2**53  # below, every integer is a float
-
-
-def _part(kind: Kind, operator: str, below: Position, above: Position) -> Intervals:
+def _interval(kind: Kind, operator: str, below: Position, above: Position) -> Intervals:
     if below is _ABOVE:
         return FULL if operator in ("<>", "<", "<=") else EMPTY
     if below is _BELOW:
@@ -174,12 +187,13 @@ def _part(kind: Kind, operator: str, below: Position, above: Position) -> Interv
     raise ValueError(f"no comparison {operator!r}")
 
 
-def places_of(literal: Scalar, timezone: str) -> Places:
-    """The cuts below and above what equals a literal, for every kind it is compared with."""
+def equality_cuts(literal: Scalar, timezone: str) -> Cuts:
+    """The cuts below and above the values that equal a literal, for every kind it is compared with."""
     match literal:
         case bool() | bytes():
             return {kind_of(literal): _around(kind_of(literal), literal)}
-        case int() if -_SHORT < literal < _SHORT:
+        # The common case, without fractions: a short integer is its own float.
+        case int() if -_EXACT_FLOAT_LIMIT < literal < _EXACT_FLOAT_LIMIT:
             place = float_position(literal)
             return {
                 Kind.INTEGER: (literal, literal + 1),
@@ -208,12 +222,12 @@ def _around(kind: Kind, value: Scalar) -> tuple[Position, Position]:
     return position, cut_after(kind, position)
 
 
-def _exact(below: Position, above: Position) -> Places:
+def _exact(below: Position, above: Position) -> Cuts:
     return {Kind.INTEGER: (integer_cut(below), integer_cut(above)), Kind.DECIMAL: (below, above)}
 
 
-def _as_rounded(literal: float) -> Places:
-    """Where a float stands among exact numbers, each rounded to binary64 first."""
+def _as_rounded(literal: float) -> Cuts:
+    """The cuts of a float among exact numbers, which are rounded to binary64 before the comparison."""
     if isnan(literal) or isinf(literal):
         side = _BELOW if literal < 0 else _ABOVE
         return {Kind.INTEGER: (side, side), Kind.DECIMAL: (side, side)}
@@ -227,8 +241,8 @@ def _to_float(number: int | Decimal) -> float:
         return float("inf") if number > 0 else float("-inf")
 
 
-def _instant(literal: datetime, timezone: str) -> Places:
-    """A timestamp among timestamps, and among dates, each taken at its midnight."""
+def _instant(literal: datetime, timezone: str) -> Cuts:
+    """The cuts of a timestamp among timestamps, and among dates, each at its midnight."""
     return {Kind.TIMESTAMP: _around(Kind.TIMESTAMP, literal), Kind.DATE: _among_days(literal, timezone)}
 
 
@@ -248,7 +262,7 @@ def _among_days(literal: datetime, timezone: str) -> tuple[Position, Position]:
 
 
 def day_beginning(moment: datetime, timezone: str) -> date | None:
-    """The day whose midnight in a zone a moment is, where it is one."""
+    """The day that begins at a moment in a zone; None where none does."""
     try:
         day = local(moment, timezone).date()
         return day if _midnight(day, timezone) == moment else None
@@ -261,11 +275,12 @@ def _midnight(day: date, timezone: str) -> datetime:
     return datetime.combine(day, time(), tzinfo=zone_named(timezone))
 
 
-def _converted(literal: str, timezone: str) -> Places:
-    """Where a string literal stands among the kinds it can be read as."""
-    places: Places = {}
+def _converted(literal: str, timezone: str) -> Cuts:
+    """The cuts of a string literal among the kinds it can be read as."""
+    places: Cuts = {}
     if _is_word(literal):
         return places
+    # Spark converts a string to double for decimals too, but to integer, not double, for integers.
     number = to_double(literal)
     if number is not None:
         places[Kind.FLOAT] = _around(Kind.FLOAT, number)
@@ -283,3 +298,113 @@ def _converted(literal: str, timezone: str) -> Places:
     if instant is not None:
         places[Kind.TIMESTAMP] = _around(Kind.TIMESTAMP, instant)
     return places
+
+
+def comparison_terms(kind: Kind, part: Intervals) -> Iterator[Term]:
+    """Each interval of a part as one or two comparisons; a single value as an equality."""
+    for low, high in part.spans():
+        first = LOWEST_CUT.get(kind) if low is None else low
+        last = HIGHEST_CUT.get(kind) if high is None else high
+        if first is not None and last is not None and _is_point(kind, first, last):
+            yield [("=", _single(kind, first))]
+            continue
+        term: Term = []
+        if low is not None:
+            above, literal = _literal(kind, low)
+            term.append((">" if above else ">=", literal))
+        if high is not None:
+            above, literal = _literal(kind, high)
+            term.append(("<=" if above else "<", literal))
+        yield term
+
+
+def values_satisfying(alternatives: Iterable[Term], timezone: str = "UTC") -> ValueSet:
+    """The values of all kinds that satisfy a disjunction of terms."""
+    sets = []
+    for term in alternatives:
+        accepted = [compare(operator, literal, timezone).true for operator, literal in term]
+        sets.append(intersection_of(accepted) if accepted else ANY_VALUE)
+    return union_of(sets) or NO_VALUE
+
+
+def number_terms(values: ValueSet) -> list[Term] | None:
+    """Terms that express a set for integers, decimals and floats alike; None where there are none."""
+    # Terms with exact literals first; where they do not express the floats, terms with float literals may.
+    for kind in (Kind.DECIMAL, Kind.FLOAT):
+        found = [term for term in comparison_terms(kind, values.parts[kind]) if term]
+        meant = values_satisfying(found)
+        if found and all(meant.parts[each] == values.parts[each] for each in NUMBERS):
+            return found
+    return None
+
+
+def excluded_values(kind: Kind, part: Intervals) -> list[Scalar] | None:
+    """The values that a part excludes, where it is all values of its kind but some points."""
+    rest = part.complement()
+    if rest.inside or len(rest.cuts) % 2 or not rest.cuts:
+        return None
+    left_out = list(comparison_terms(kind, rest))
+    if any(len(term) != 1 or term[0][0] != "=" for term in left_out):
+        return None
+    return [term[0][1] for term in left_out]
+
+
+def _is_point(kind: Kind, low: Position, high: Position) -> bool:
+    if kind is Kind.DECIMAL and not _is_written_exactly(low[0]):
+        return bool(rounding_cuts(_nearest(low))[1] == high)
+    return bool(cut_after(kind, low) == high)
+
+
+def _single(kind: Kind, position: Position) -> Scalar:
+    """The literal of one value; as a cut, '\\0' would be written as the one above the empty string."""
+    match kind:
+        case Kind.STRING | Kind.BYTES:
+            return position  # type: ignore[no-any-return]
+        case Kind.TIMESTAMP:
+            return timestamp_at(position)
+        case Kind.FLOAT:
+            return float_at(position)
+    return _literal(kind, position)[1]
+
+
+def _literal(kind: Kind, cut: Position) -> tuple[bool, Scalar]:
+    """The literal at a cut, and whether the cut lies above it."""
+    match kind:
+        case Kind.DECIMAL:
+            number, above = cut
+            if _is_written_exactly(number):
+                return bool(above), number if isinstance(number, int) else decimal_of(number)
+            nearest = _nearest(cut)
+            return rounding_cuts(nearest)[1] == cut, nearest
+        case Kind.FLOAT:
+            # "above 0.1" rather than "from the next float on", whichever is shorter to write
+            here, below = float_at(cut), float_at(cut - 1)
+            return (True, below) if len(repr(below)) < len(repr(here)) else (False, here)
+        case Kind.STRING if cut.endswith("\0"):
+            return True, cut[:-1]
+        case Kind.BYTES if cut.endswith(b"\0"):
+            return True, cut[:-1]
+        case Kind.DATE:
+            return False, date.fromordinal(cut)
+        case Kind.TIMESTAMP:
+            above = cut % _MICROS_PER_SECOND == 1  # "after twelve" rather than "from a microsecond past twelve"
+            return above, timestamp_at(cut - above)
+        case Kind.BOOLEAN:
+            return False, bool(cut)
+    return False, cut
+
+
+def _is_written_exactly(number: int | Fraction) -> bool:
+    """Whether a number has a decimal literal; midpoints between two floats mostly do not."""
+    if isinstance(number, int):
+        return len(str(abs(number))) <= 38
+    return len(decimal_of(number).as_tuple().digits) <= 38 and -decimal_of(number).as_tuple().exponent <= 38  # type: ignore[operator]
+
+
+def _nearest(cut: Position) -> float:
+    """The float whose rounding a cut bounds, from above or from below."""
+    place = float_position(float(cut[0]))
+    for candidate in (place, place - 1, place + 1):
+        if cut in rounding_cuts(float_at(candidate)):
+            return float_at(candidate)
+    raise ValueError(f"no literal stands at {cut[0]}")

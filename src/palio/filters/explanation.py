@@ -1,32 +1,39 @@
-"""Why an event matched, or did not: the conditions that were written, with the verdict and the value beside each.
+"""Explanations: why an event matched or did not, with the outcome and the values of each condition.
 
-The tree that is judged is the one from before it was made canonical, so that every condition is there once and in its
-place. Only what nobody wrote is taken out of it: that the attributes of a computed condition must be present.
+The explained tree is the one before normalisation, so that every condition appears once and in its place. Only the
+presence of the attributes of a computed condition, which nobody wrote, is left out.
+
+**Type mismatch hints.** Values of different kinds do not compare, where Spark would cast one of them: events have no
+schema from which the intended type could be known. A condition that fails for this reason (`x > 5` where x is '10')
+gets a hint with the CAST that would help.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from palio.errors import ParseError
 from palio.events.json import write_json
-from palio.filters.kinds import MISSING
+from palio.filters.expressions import text_cast
+from palio.filters.kinds import KIND_OF_TYPE, MISSING, NUMBERS, Kind, kind_of
 from palio.filters.normal_form import conjoin, disjoin, simplify
-from palio.filters.printing import to_sql
-from palio.filters.tree import And, Attributes, Leaf, Node, Or, Residual, holds, names_of, value_of
-from palio.filters.unlike_kinds import advice
-from palio.filters.values import PRESENT
+from palio.filters.registry import parser_for
+from palio.filters.sql_writer import name_to_sql, to_sql, values_to_sql
+from palio.filters.tree import And, Attributes, Leaf, Node, Or, Residual, holds, names_of
+from palio.filters.value_sets import PRESENT, ValueSet
+from palio.filters.value_tests import Computed
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One node of the answer: its condition, whether it held, the values it saw, and its parts.
+    """One node of an explanation: its condition, its outcome, the values it read, and its parts.
 
     A condition under OR may fail though the whole matched. Where attributes have several values, each condition
-    is judged for itself, and the whole asks one choice of values to satisfy all. `hint` says what to write where a
-    condition fails because a value is of another kind than it asks about.
+    is evaluated by itself, while the whole requires one choice of values to satisfy all. `hint` suggests a rewrite
+    where a condition fails because a value is of another kind.
     """
 
     condition: str
@@ -37,7 +44,7 @@ class Explanation:
     hint: str | None = None
 
     def failed(self) -> list[Explanation]:
-        """The conditions to blame: those that failed and whose failure made the whole fail."""
+        """The conditions that caused the failure of the whole."""
         if self.matched:
             return []
         if not self.parts:
@@ -45,7 +52,7 @@ class Explanation:
         return [leaf for part in self.parts if not part.matched for leaf in part.failed()]
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as JSON has it, for programs; attributes that the event lacks are listed as missing."""
+        """The explanation as JSON content; attributes that the event lacks are listed as missing."""
         answer: dict[str, Any] = {"condition": self.condition, "matched": self.matched}
         if self.operator:
             answer["operator"] = self.operator
@@ -59,7 +66,7 @@ class Explanation:
         return answer
 
     def seen(self) -> dict[str, str]:
-        """The values as a person reads them."""
+        """The values as text for people."""
         return {name: _shown(value) for name, value in self.values.items()}
 
     def __bool__(self) -> bool:
@@ -80,25 +87,25 @@ class Explanation:
 
 
 def explain(node: Node, event: Attributes, timezone: str = "UTC") -> Explanation:
-    """Judge every condition of a tree, as it was written, against an event."""
-    return _judge(as_written(node), event, timezone)
+    """Evaluate every condition of a tree, as it was written, on an event."""
+    return _explain(as_written(node), event, timezone)
 
 
-def _judge(node: Node, event: Attributes, timezone: str) -> Explanation:
+def _explain(node: Node, event: Attributes, timezone: str) -> Explanation:
     matched = holds(node, event)
     if isinstance(node, And | Or) and node.children:
-        parts = tuple(_judge(child, event, timezone) for child in node.children)
+        parts = tuple(_explain(child, event, timezone) for child in node.children)
         operator = "AND" if isinstance(node, And) else "OR"
         return Explanation(to_sql(node, timezone), matched, {}, operator, parts)
     if isinstance(node, And | Or):
         return Explanation(to_sql(node, timezone), matched, {})
-    values = {name: value_of(event, name) for name in sorted(names_of(node))}
-    hint = None if matched else advice(node, values, timezone)
+    values = {name: event.get(name, MISSING) for name in sorted(names_of(node))}
+    hint = None if matched else mismatch_hint(node, values, timezone)
     return Explanation(to_sql(node, timezone), matched, values, hint=hint)
 
 
 def as_written(node: Node) -> Node:
-    """A tree in which each condition that was written is one node."""
+    """A tree with one node for each condition that was written."""
     if not isinstance(node, And | Or):
         return node
     kind = type(node)
@@ -115,7 +122,7 @@ def as_written(node: Node) -> Node:
 
 
 def _without_presence(node: And | Or) -> Iterator[Node]:
-    """The children of a node but for the presence of attributes that a computed condition beside it needs anyway."""
+    """The children of a node without the presence tests that a computed condition implies."""
     residuals = [child for child in node.children if isinstance(child, Residual)]
     needed = residuals[0].attributes if isinstance(node, And) and len(residuals) == 1 else frozenset()
     is_made = all(
@@ -127,7 +134,7 @@ def _without_presence(node: And | Or) -> Iterator[Node]:
 
 
 def _on_one_attribute(kind: type[And | Or], children: list[Node]) -> Node | None:
-    """Conditions that are one: BETWEEN, which is two comparisons, and alternatives of one attribute."""
+    """The one condition that several leaves express: BETWEEN, or alternatives on one attribute."""
     leaves = [child for child in children if isinstance(child, Leaf)]
     if len(leaves) != len(children) or len({leaf.attribute for leaf in leaves}) != 1:
         return None
@@ -151,3 +158,113 @@ def _shown(value: Any) -> str:
     if isinstance(value, str):
         return repr(value)
     return "missing" if value is MISSING else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_KIND_NAMES: Final = {
+    Kind.BOOLEAN: "a boolean",
+    Kind.INTEGER: "an integer",
+    Kind.DECIMAL: "a decimal",
+    Kind.FLOAT: "a float",
+    Kind.STRING: "a string",
+    Kind.DATE: "a date",
+    Kind.TIMESTAMP: "a timestamp",
+    Kind.BYTES: "binary",
+}
+_CASTS: Final = {Kind.STRING: "STRING", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP", Kind.BOOLEAN: "BOOLEAN"}
+_MAX_HINT_LENGTH: Final = 80
+
+
+def mismatch_hint(condition: Leaf | Residual, values: Mapping[str, Any], timezone: str) -> str | None:
+    """Why values of these kinds cannot satisfy a condition, and a rewrite; None if the kind is not the reason."""
+    if isinstance(condition, Residual):
+        return _of_two(condition, values)
+    value = _single(values[condition.attribute])
+    if value is None or any(isinstance(test.pattern, Computed) for test in condition.values.tests):
+        return None
+    kind, wanted = kind_of(value), _kinds_in(condition.values)
+    if kind in wanted or not wanted:
+        return None
+    said = f"{condition.attribute} is {_KIND_NAMES[kind]}, and the condition asks about {_listed(wanted)}"
+    target = _cast(value, wanted)
+    if target is None:
+        return said
+    written = values_to_sql(f"CAST({name_to_sql(condition.attribute)} AS {target})", condition.values, timezone)[0]
+    if "typeof(" in written or len(written) > _MAX_HINT_LENGTH or not _is_valid_sql(written, timezone):
+        return said
+    return f"{said}; write {written}"
+
+
+def excludes_text(values: ValueSet) -> str | None:
+    """The kinds that a set names, such as `numbers`, where no string is in it; None where a string may be."""
+    wanted = [] if values.tests else _kinds_in(values)
+    return None if not wanted or Kind.STRING in wanted else _listed(wanted)
+
+
+def _is_valid_sql(condition: str, timezone: str) -> bool:
+    """Whether a rewrite parses: it does not where it compares one cast value with literals of several kinds."""
+    try:
+        parser_for("sql")(condition, timezone=timezone)
+    except ParseError:
+        return False
+    return True
+
+
+def _of_two(condition: Residual, values: Mapping[str, Any]) -> str | None:
+    """The hint for a comparison of two attributes."""
+    if condition.compared is None:
+        return None
+    _, left, right = condition.compared
+    first, second = _single(values[left]), _single(values[right])
+    if first is None or second is None:
+        return None
+    kinds = {kind_of(first), kind_of(second)}
+    if len(kinds) == 1 or kinds <= set(NUMBERS) or kinds == {Kind.DATE, Kind.TIMESTAMP}:
+        return None
+    left_kind, right_kind = _KIND_NAMES[kind_of(first)], _KIND_NAMES[kind_of(second)]
+    return f"{left} is {left_kind} and {right} is {right_kind}; CAST brings one to the other"
+
+
+def _single(value: Any) -> Any:
+    """The value, or one of several values of one kind; None otherwise."""
+    several = value if isinstance(value, tuple) else (value,)
+    kinds = {type(each) for each in several}
+    if len(kinds) != 1 or several[0] is MISSING or type(several[0]) not in KIND_OF_TYPE:
+        return None
+    return several[0]
+
+
+def _kinds_in(values: ValueSet) -> list[Kind]:
+    """The kinds of a set's values; none where null or missing is in it."""
+    if not (values.parts[Kind.NULL].is_empty and values.parts[Kind.MISSING].is_empty):
+        return []
+    return [kind for kind in _KIND_NAMES if not values.parts[kind].is_empty]
+
+
+def _listed(kinds: list[Kind]) -> str:
+    names = ["numbers"] if set(NUMBERS) & set(kinds) else []
+    names += [
+        f"{_KIND_NAMES[kind].removeprefix('a ')}s" for kind in kinds if kind not in NUMBERS and kind is not Kind.BYTES
+    ]
+    names += ["binary values"] if Kind.BYTES in kinds else []
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _cast(value: Any, wanted: list[Kind]) -> str | None:
+    """The SQL type that converts a value to one of the wanted kinds."""
+    if set(NUMBERS) & set(wanted):
+        if isinstance(value, bool):
+            return "INT"
+        if not isinstance(value, str):
+            return None
+        whole = text_cast.to_integer(value)
+        if whole is not None and text_cast.to_double(value) == whole:
+            return "INT" if -(2**31) <= whole < 2**31 else "BIGINT"
+        return "DOUBLE" if text_cast.to_double(value) is not None else None
+    if isinstance(value, str):
+        readings = {
+            Kind.DATE: text_cast.to_date(value),
+            Kind.TIMESTAMP: text_cast.to_timestamp(value, "UTC"),
+            Kind.BOOLEAN: text_cast.to_boolean(value),
+        }
+        return next((_CASTS[kind] for kind in wanted if readings.get(kind) is not None), None)
+    return "STRING" if Kind.STRING in wanted and not isinstance(value, bytes) else None

@@ -1,11 +1,11 @@
-"""What someone wants to hear: the one normal form of interest that everything else in Palio works with.
+"""Filter: a condition on the content of events, in the one normal form that all of Palio works with.
 
-Whatever a subscriber writes becomes a `Filter`, and matching, routing, covering, access control and partitioning
-use only its operations. Two filters are equal when their canonical trees are, which for conjunctions of
-enumerable conditions is when they match the same events.
+Whatever language a subscriber uses, the condition becomes a `Filter`, and matching, routing, covering, access control
+and partitioning use only its operations. Two filters are equal when their canonical trees are, which for conjunctions
+of enumerable conditions is when they match the same events.
 
-SQL's NOT is not set complement: `NOT (x > 5)` also needs an `x`. A filter therefore knows two trees, where its
-condition is TRUE and where it is FALSE; the second is made only when asked for.
+SQL's NOT is not set complement: `NOT (x > 5)` also needs an `x`. A filter therefore has two trees, where its condition
+is TRUE and where it is FALSE; the second is built on demand.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from palio.errors import InvalidArgument
-from palio.filters import merging, relations, tree
-from palio.filters.compiled import SeveralValues, Test, compile_tree
+from palio.filters import algebra, relations, tree
+from palio.filters.algebra import negation
 from palio.filters.explanation import Explanation, explain
-from palio.filters.negation import negation
 from palio.filters.normal_form import covering_conjunction, expand, normal
-from palio.filters.printing import to_sql
+from palio.filters.predicate_compiler import MultipleValues, Test, compile_tree
 from palio.filters.registry import parser_for
+from palio.filters.sql_writer import to_sql
 from palio.filters.tree import EVERYTHING, NOTHING, And, Attributes, Node, Or
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Filter:
     everything: ClassVar[Filter]
 
     validity: float | None = None
-    """For how many seconds a subscription or advertisement of it stands unless it is renewed; None is without end."""
+    """Lease of a subscription or advertisement of this filter, in seconds; None is unlimited."""
 
     def __init__(self, holds: Node, fails: Node | Callable[[], Node]) -> None:
         """A filter from the trees where it is TRUE and FALSE; `Filter.parse` is the way in for conditions."""
@@ -58,7 +58,7 @@ class Filter:
 
     @classmethod
     def of_canonical(cls, holds: Node, fails: Node | Callable[[], Node], written: Node | Callable[[], Node]) -> Filter:
-        """A filter from a tree that is canonical already; for those who make many, and know that it is."""
+        """A filter from a tree that is known to be canonical, without normalising it."""
         made = cls.__new__(cls)
         made._holds, made._fails, made._written = holds, fails, written
         return made
@@ -69,7 +69,7 @@ class Filter:
         if not isinstance(language, str):
             raise InvalidArgument(f"a condition language is named by text such as 'sql', not {type(language).__name__}")
         if options.get("timezone") == "UTC":
-            del options["timezone"]  # what every language starts from, so that those without times need not know it
+            del options["timezone"]  # the default; languages without times do not have the option
         return parser_for(language)(condition, **options)
 
     @property
@@ -79,7 +79,7 @@ class Filter:
 
     @property
     def written(self) -> Node:
-        """The tree as it was made of what was written, negation inside its conditions, before it became canonical."""
+        """The tree before normalisation, in the structure of the text, negation inside its conditions."""
         if callable(self._written):
             self._written = self._written()
         return self._written
@@ -91,22 +91,22 @@ class Filter:
 
     @cached_property
     def reads_whole_event(self) -> bool:
-        """Whether the filter looks at attributes that it does not name."""
+        """Whether the filter reads attributes that it does not name."""
         return tree.reads_all(self._holds)
 
     @property
     def is_plain_sql(self) -> bool:
-        """Whether its text means the same to others: it uses no function that only Palio has, or has its own way."""
+        """Whether its text means the same in Spark: it uses no function of Palio's own."""
         return tree.is_plain_sql(self._holds) and "typeof(" not in str(self)
 
     @cached_property
     def timezone(self) -> str:
-        """The zone in which the filter's text is to be read.
+        """The time zone in which the filter's text must be parsed.
 
-        That is the zone of its computations where they share one. Where filters of several zones were combined, it
-        is UTC, and the text names the zone of each computation.
+        It is the zone of its computations where they share one. Where filters of several zones were combined, it is
+        UTC, and the text names the zone of each computation.
         """
-        zones = tree.zones_in(self._holds)
+        zones = tree.timezones_in(self._holds)
         return next(iter(zones)) if len(zones) == 1 else "UTC"
 
     @property
@@ -121,27 +121,27 @@ class Filter:
         return self.matches_attributes(_attributes(event))
 
     def matches_attributes(self, attributes: Attributes) -> bool:
-        """The same for an event's attributes as `Event.attributes` has them, unchecked."""
+        """`matches` for checked attributes, as `Event.attributes` has them."""
         test = self._test or self._compiled()
         if test is not None and type(attributes) is dict:
             try:
                 return test(attributes)
-            except SeveralValues:
+            except MultipleValues:
                 pass
         return tree.holds(self._holds, attributes)
 
     _test: Test | None = None
-    _is_asked = False
+    _was_evaluated = False
 
     def _compiled(self) -> Test | None:
-        """The condition as a function, from the second time on: what is asked once is answered without."""
-        if self._is_asked:
+        """The compiled condition, from the second evaluation on: compiling costs more than one evaluation."""
+        if self._was_evaluated:
             self._test = compile_tree(self._holds)
-        self._is_asked = True
+        self._was_evaluated = True
         return self._test
 
     def explain(self, event: Event | Mapping[str, Any] | str | bytes) -> Explanation:
-        """Which condition held, which failed, for which value: those that were written, negations within them."""
+        """Which of the written conditions held and which failed, for which values."""
         return explain(self.written, _attributes(event), self.timezone)
 
     def covers(self, other: Filter) -> bool:
@@ -150,7 +150,7 @@ class Filter:
         Exact for conjunctions of enumerable conditions; otherwise a no means "not known to". Costs time in the
         product of the two filters' sizes.
         """
-        return relations.covers(self._holds, _filter(other)._holds)
+        return relations.covers(self._holds, _checked(other)._holds)
 
     def overlaps(self, other: Filter, mode: Overlap = "open", *, single_valued: bool = True) -> bool:
         """Whether some event may match both.
@@ -163,7 +163,7 @@ class Filter:
         publishers send only what they advertise, at least one attribute must be common. `thesis`: the rule as
         Jerzak §2.5.6 prints it, one overlapping pair of conditions, which loses events; kept to reproduce it.
         """
-        return relations.overlaps(self._holds, _filter(other)._holds, mode, single_valued)
+        return relations.overlaps(self._holds, _checked(other)._holds, mode, single_valued)
 
     def merge(self, other: Filter, slack: float = 0.0) -> Filter:
         """One conjunction that matches at least what either filter does; exactly that where it can be.
@@ -172,15 +172,15 @@ class Filter:
         """
         if not 0 <= slack <= 1:
             raise InvalidArgument(f"slack is a share from 0 to 1, not {slack!r}")
-        return _from_tree(merging.merge(self._holds, _filter(other)._holds, slack))
+        return _from_tree(algebra.merge(self._holds, _checked(other)._holds, slack))
 
     def merge_perfect(self, other: Filter) -> Filter | None:
         """The one filter that matches exactly what either does, or None where no single conjunction can."""
-        found = merging.merge_perfect(self._holds, _filter(other)._holds)
+        found = algebra.merge_perfect(self._holds, _checked(other)._holds)
         return None if found is None else _from_tree(found)
 
     def conjunctions(self, limit: int = 64) -> list[Filter]:
-        """Conjunctions that together match what this filter does; where they are more than `limit`, one wider."""
+        """Conjunctions whose union is this filter; where there are more than `limit`, one that covers it."""
         alternatives = expand(self._holds, limit)
         if alternatives is None:
             wider = covering_conjunction(self._holds)
@@ -191,13 +191,13 @@ class Filter:
         if not isinstance(other, Filter):
             return NotImplemented
         both = Filter(And((self._holds, other._holds)), lambda: Or(((~self)._holds, (~other)._holds)))
-        return _as_valid(both, self, other)
+        return _with_shortest_lease(both, self, other)
 
     def __or__(self, other: Filter) -> Filter:
         if not isinstance(other, Filter):
             return NotImplemented
         either = Filter(Or((self._holds, other._holds)), lambda: And(((~self)._holds, (~other)._holds)))
-        return _as_valid(either, self, other)
+        return _with_shortest_lease(either, self, other)
 
     def __invert__(self) -> Filter:
         if callable(self._fails):
@@ -205,9 +205,10 @@ class Filter:
         return Filter(self._fails, self._holds)
 
     def valid_for(self, seconds: float) -> Filter:
-        """The same condition, wanted only for so long after a broker hears of it.
+        """This filter with a lease, which begins when a broker receives it.
 
-        It is no part of the condition: filters that differ in it alone are equal, and what is made of several has none.
+        The lease is no part of the condition: filters that differ only in it are equal. A combination of filters has
+        the shortest of their leases.
         """
         if type(seconds) not in (int, float) or not 0 < seconds < inf:
             raise InvalidArgument(f"a filter is valid for a number of seconds above 0, not {seconds!r}")
@@ -220,7 +221,7 @@ class Filter:
 
     @cached_property
     def digest(self) -> bytes:
-        """Sixteen bytes that equal filters share and others do not, the same in every process."""
+        """A hash of sixteen bytes that is the same in every process."""
         text = str(self) if self.timezone == "UTC" else f"{self.timezone}: {self}"
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
@@ -243,21 +244,21 @@ class Filter:
         return Filter, (self._holds, (~self)._holds), kept
 
 
-def _as_valid(made: Filter, *of: Filter) -> Filter:
-    """What is made of filters stands as long as the shortest of them."""
-    spans = [each.validity for each in of if each.validity is not None]
-    if spans:
-        made.validity = min(spans)
+def _with_shortest_lease(made: Filter, *of: Filter) -> Filter:
+    """A combination of filters with the shortest of their leases."""
+    leases = [each.validity for each in of if each.validity is not None]
+    if leases:
+        made.validity = min(leases)
     return made
 
 
 def _from_tree(node: Node) -> Filter:
-    """A filter made of a tree alone, whose NOT is read off the tree."""
+    """A filter from a tree only, whose NOT is derived from the tree."""
     return Filter(node, lambda: negation(node))
 
 
-def _filter(given: Any) -> Filter:
-    """What a filter is compared or combined with."""
+def _checked(given: Any) -> Filter:
+    """Check the operand of a comparison or combination."""
     if not isinstance(given, Filter):
         raise InvalidArgument(f"a filter is needed here, not {type(given).__name__}; Filter.parse reads a condition")
     return given

@@ -1,12 +1,12 @@
-"""What a value is, and where it stands in the order of its kind.
+"""Value kinds, and the total order of the values of each kind.
 
 A value has one *kind*, and each kind has one total order (Jerzak §2.3.2 leaves both open). Integers, decimals and
 floats are kept apart, because SQL compares each of them differently with a literal: an integer or decimal is
 rounded to binary64 before it meets a float, and not before it meets an exact number. Being missing and being
 null are kinds of their own, so that "is absent" is a set of values like any other.
 
-Inside a kind a value is represented by its *position*, a Python object whose `<` is the kind's order. A *cut* is
-a place between two neighbouring values, and is written as the position of the first value above it. That makes
+Within a kind a value is represented by its *position*, a Python object whose `<` is the kind's order. A *cut* is
+a boundary between two adjacent values, represented by the position of the first value above it. That makes
 "greater than 5" and "at least 6" the same set of integers, and likewise for booleans, dates, timestamps, floats
 and strings (the string after `s` is `s` + NUL). Only decimals are dense: there a cut is a pair (number, 0 or 1),
 before or after the number, and a number's position is the cut before it.
@@ -42,7 +42,8 @@ class Kind(IntEnum):
     BYTES = 9
 
 
-KINDS: Final = tuple(Kind)  # iterating over an enumeration costs more than what is done with each
+KINDS: Final = tuple(Kind)  # iterating over an enumeration is several times slower
+NUMBERS: Final = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT)
 
 
 class Missing:
@@ -95,7 +96,7 @@ FIRST_FLOAT: Final = -_FLOAT_INFINITY
 
 
 def float_position(value: float) -> int:
-    """Where a float stands: neighbouring floats have neighbouring integers; -0.0 is 0.0; NaN is the last."""
+    """The position of a float: adjacent floats have adjacent integers; -0.0 is 0.0; NaN is the last."""
     if value != value:
         return LAST_FLOAT
     bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
@@ -111,7 +112,7 @@ def float_at(position: int) -> float:
 
 
 def exact_number(value: int | Decimal | Fraction) -> int | Fraction:
-    """An exact number in the one form that compares fast: an int where it is whole, else a Fraction."""
+    """An exact number in the form that compares fastest: an int where it is integral, else a Fraction."""
     if isinstance(value, int):
         return value
     fraction = Fraction(value)
@@ -199,8 +200,8 @@ HIGHEST_CUT: Final[dict[Kind, Position]] = {
 def rounding_cuts(value: float) -> tuple[Position, Position]:
     """The cuts around all exact numbers that round to a float (half to even), below and above.
 
-    SQL rounds an integer or decimal to binary64 before it meets a float; so `x > 0.1D` asks an exact `x` to lie
-    above every number that rounds to 0.1D.
+    SQL rounds an integer or decimal to binary64 before it compares it with a float; so `x > 0.1D` holds for an exact
+    `x` above every number that rounds to 0.1D.
     """
     place = float_position(value)
     even = place % 2 == 0  # the significand is even exactly when the position is
@@ -208,9 +209,9 @@ def rounding_cuts(value: float) -> tuple[Position, Position]:
 
 
 def _between(lower: int, upper: int, *, include_upper: bool) -> Position:
-    """The cut half-way between two neighbouring floats; the midpoint itself goes to the even one."""
+    """The cut half-way between two adjacent floats; the midpoint itself goes to the even one."""
     largest = _FLOAT_INFINITY - 1
-    if upper > largest:  # beyond the largest float: what would be the next one, were there no overflow
+    if upper > largest:  # half-way to the float that would follow the largest one, if there were no overflow
         step = Fraction(float_at(largest)) - Fraction(float_at(largest - 1))
         middle = Fraction(float_at(largest)) + step / 2
         return (exact_number(middle), 0)

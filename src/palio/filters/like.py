@@ -1,12 +1,13 @@
-"""What a LIKE pattern means: text with `%` for anything and `_` for any one character, as Spark reads it.
+"""LIKE patterns: parsing, normal form and matching, as in Spark.
 
-A pattern is kept as runs of literal text and gaps. `%%` is `%`, and `%_` is `_%`, so that patterns that
-accept the same texts for such reasons are equal. Matching looks for the parts between `%` from left to
-right, each at its first place, which is never wrong and needs no backtracking: a text is read about once,
-whatever the pattern; a part with `_` inside may be tried at every place.
+`LikePattern.parse` compiles a pattern, in which `%` stands for any text and `_` for any one character, to runs of
+literal text and gaps. `%%` is `%`, and `%_` is `_%`, so that patterns that accept the same texts for such reasons are
+equal. Matching searches the parts between `%` from left to right, each at its first position, which is never wrong and
+needs no backtracking: a text is read about once, whatever the pattern; a part with `_` inside may be tried at every
+position.
 
-The escape character makes `%`, `_` and itself literal, and may come before nothing else. ILIKE lowers the
-pattern and the text, the escape character excepted, as Spark does.
+The escape character makes `%`, `_` and itself literal, and may come before nothing else. ILIKE lowers the pattern and
+the text, except the escape character, as Spark does.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ Shape: TypeAlias = Literal["exact", "prefix", "suffix", "substring", "general"]
 
 
 class Gap(NamedTuple):
-    """What stands between two literal runs: so many characters, or, if open, at least so many."""
+    """A gap between two literal runs: exactly `size` characters, or, if open, at least `size`."""
 
     size: int
     is_open: bool
 
 
 class _Part(NamedTuple):
-    """What lies between two open gaps: literal runs at fixed distances from its start, and its length."""
+    """The part between two open gaps: literal runs at fixed offsets, and its length."""
 
     runs: tuple[tuple[int, str], ...]
     size: int
@@ -37,9 +38,10 @@ class _Part(NamedTuple):
         return all(text.startswith(run, start + offset) for offset, run in self.runs)
 
     def find(self, text: str, start: int, end: int) -> int:
-        """The first place at or after `start` where the part fits before `end`; -1 if there is none."""
+        """The first position at or after `start` where the part fits before `end`; -1 if there is none."""
         if not self.runs:
             return start if start + self.size <= end else -1
+        # str.find on the longest run skips most positions at C speed.
         offset, longest = max(self.runs, key=lambda run: len(run[1]))
         last = end - self.size
         at = text.find(longest, start + offset, last + offset + len(longest))
@@ -52,17 +54,17 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True)
 class LikePattern:
-    """A LIKE pattern in canonical form: literal runs and gaps, no two of a sort side by side."""
+    """A LIKE pattern in normal form: alternating literal runs and gaps."""
 
     tokens: tuple[str | Gap, ...]
     ignore_case: bool = False
 
     @classmethod
     def parse(cls, text: str, escape: str = "\\", ignore_case: bool = False) -> LikePattern:
-        """The pattern of a text; ValueError says what is wrong with it."""
+        """Compile a pattern; a ValueError tells what is wrong with it."""
         if len(escape) != 1:
             raise ValueError(f"the escape of a LIKE pattern is one character, not {escape!r}")
-        return cls(_canonical(_read(text.lower() if ignore_case else text, escape)), ignore_case)
+        return cls(_canonical(_tokens(text.lower() if ignore_case else text, escape)), ignore_case)
 
     @classmethod
     def starting(cls, text: str) -> LikePattern:
@@ -71,7 +73,7 @@ class LikePattern:
 
     @classmethod
     def exactly(cls, text: str) -> LikePattern:
-        """This text alone."""
+        """Exactly this text."""
         return cls(_canonical([text]))
 
     @classmethod
@@ -81,16 +83,16 @@ class LikePattern:
 
     @classmethod
     def containing(cls, text: str) -> LikePattern:
-        """The texts that have this one in them."""
+        """The texts that contain this one."""
         return cls(_canonical([Gap(0, True), text, Gap(0, True)]))
 
     def matches(self, text: str) -> bool:
-        """Whether a text has the form of the pattern."""
+        """Whether a text matches the pattern."""
         return self._accepts(text.lower() if self.ignore_case else text)
 
     @cached_property
     def _accepts(self) -> Callable[[str], bool]:
-        """The quickest test there is for the shape."""
+        """The fastest matching function for the shape."""
         wanted = self.text
         match self.shape:
             case "exact":
@@ -109,6 +111,8 @@ class LikePattern:
         first, *others = self._parts
         if not others:
             return len(text) == first.size and first.is_at(text, 0)
+        # The first and the last part are anchored; each middle part takes its first position, which leaves the most
+        # room for those after it.
         *middle, last = others
         if not first.is_at(text, 0):
             return False
@@ -139,7 +143,7 @@ class LikePattern:
 
     @cached_property
     def shape(self) -> Shape:
-        """Whether the pattern asks for one text, or for a start, an end or a part, or for something else."""
+        """The class of the pattern: exact text, prefix, suffix, substring, or general."""
         match self.tokens:
             case () | (str(),):
                 return "exact"
@@ -153,7 +157,7 @@ class LikePattern:
 
     @cached_property
     def text(self) -> str:
-        """The literal text of a pattern of any shape but the general; of that, all runs together."""
+        """The literal text; of a general pattern, all its runs concatenated."""
         return "".join(self.literals)
 
     @cached_property
@@ -163,12 +167,12 @@ class LikePattern:
 
     @property
     def starts(self) -> str:
-        """What every text of this form starts with."""
+        """The common prefix of all matching texts."""
         return self.tokens[0] if self.tokens and isinstance(self.tokens[0], str) else ""
 
     @property
     def ends(self) -> str:
-        """What every text of this form ends with."""
+        """The common suffix of all matching texts."""
         return self.tokens[-1] if self.tokens and isinstance(self.tokens[-1], str) else ""
 
     @cached_property
@@ -186,7 +190,7 @@ class LikePattern:
 
 
 def _in_order(start: str, middle: list[str], end: str) -> Callable[[str], bool]:
-    """Whether a text has these runs one after the other, the first and the last at its ends."""
+    """A test whether a text has these runs in order, the first and the last at its ends."""
 
     def accepts(text: str) -> bool:
         if not text.startswith(start):
@@ -203,15 +207,15 @@ def _in_order(start: str, middle: list[str], end: str) -> Callable[[str], bool]:
 
 
 @lru_cache(maxsize=64)
-def _pieces(escape: str) -> re.Pattern[str]:
-    """Cuts a pattern into runs without a sign of its own, and signs; an escape goes with what follows it."""
+def _tokeniser(escape: str) -> re.Pattern[str]:
+    """The tokeniser of a pattern: literal runs, wildcards, and escapes with the character after them."""
     mark = re.escape(escape)
     return re.compile(rf"{mark}(.)?|([%_])|((?:(?!{mark})[^%_])+)", re.DOTALL)
 
 
-def _read(text: str, escape: str) -> Iterator[str | Gap]:
-    """The tokens of a pattern as they are written."""
-    for found in _pieces(escape).finditer(text):
+def _tokens(text: str, escape: str) -> Iterator[str | Gap]:
+    """The tokens of a pattern in written order."""
+    for found in _tokeniser(escape).finditer(text):
         following, sign, run = found.groups()
         if run is not None:
             yield run
@@ -229,7 +233,7 @@ def _read(text: str, escape: str) -> Iterator[str | Gap]:
 
 
 def _canonical(tokens: Iterator[str | Gap] | list[str | Gap]) -> tuple[str | Gap, ...]:
-    """The tokens with neighbours of a sort made one."""
+    """The tokens with adjacent runs and adjacent gaps joined."""
     made: list[list[str] | Gap] = []
     for token in tokens:
         last = made[-1] if made else None

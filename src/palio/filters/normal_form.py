@@ -1,11 +1,12 @@
-"""Making a tree canonical: the same meaning written the same way, as far as that can be decided cheaply.
+"""Normal form of condition trees: one representation per meaning, as far as that can be decided cheaply.
 
-Conditions on one attribute are combined when the filter is made (Jerzak §4.2.1 does this for conjunctions); what can
-never hold disappears; a small tree is brought to a minimal disjunction of conjunctions, so that equality and
-covering see through distribution. A large one keeps its shape: real rules have disjunctive forms of 10^10 terms.
+Conditions on one attribute are combined when the filter is built (Jerzak §4.2.1 does this for conjunctions);
+unsatisfiable parts disappear; a small tree is brought to a minimal disjunction of conjunctions, so that equality and
+covering are independent of distribution. A large tree keeps its structure: real rules have disjunctive forms of 10^10
+terms.
 
-A conjunction is written as an `And` of one leaf per attribute, in the order of names, then residuals. For
-conjunctions of enumerable sets this form is unique, so equality of trees is equality of meaning.
+A conjunction is an `And` of one leaf per attribute, in the order of names, then residuals. For conjunctions of
+enumerable sets this form is unique, so equality of trees is equality of meaning.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from itertools import islice
 from palio.filters.kinds import KINDS
 from palio.filters.relations import covers
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual, leaves
-from palio.filters.values import ValueSet, intersection_of, union_of
+from palio.filters.value_sets import ValueSet, intersection_of, union_of
 
-MOST_CONJUNCTIONS = 16  # up to here a tree is written as a disjunction of conjunctions
-_MOST_PAIRS = 64  # up to here the alternatives of an OR are compared pairwise
-_MOST_COMPARED = 256  # conditions of a tree whose parts are compared with each other
+MAX_CONJUNCTIONS = 16  # of a tree that is expanded to a disjunction of conjunctions
+_MAX_PAIRWISE_ALTERNATIVES = 64  # of an OR whose alternatives are compared with each other
+_MAX_COMPARED_CONDITIONS = 256  # of a large AND that is searched for redundant parts
 
 
 def normal(node: Node) -> Node:
@@ -29,15 +30,18 @@ def normal(node: Node) -> Node:
     node = simplify(node)
     if not isinstance(node, Or) and not any(isinstance(child, Or) for child in _as_children(node)):
         return node
-    alternatives = expand(node, MOST_CONJUNCTIONS)
+    alternatives = expand(node, MAX_CONJUNCTIONS)
     if alternatives is None:
-        return _without_superfluous(node)
+        return _without_redundant(node)
     return disjoin(_minimal([each.node() for each in alternatives]))
 
 
-def _without_superfluous(node: Node) -> Node:
-    """A large AND without the parts that the rest implies: `f AND (f OR g)` is `f`, as it is for a small one."""
-    if not isinstance(node, And) or sum(1 for _ in islice(leaves(node), _MOST_COMPARED + 1)) > _MOST_COMPARED:
+def _without_redundant(node: Node) -> Node:
+    """A large AND without the parts that the others imply: `f AND (f OR g)` becomes `f`, as in a small tree."""
+    if (
+        not isinstance(node, And)
+        or sum(1 for _ in islice(leaves(node), _MAX_COMPARED_CONDITIONS + 1)) > _MAX_COMPARED_CONDITIONS
+    ):
         return node
     kept = list(node.children)
     for child in node.children:
@@ -48,7 +52,7 @@ def _without_superfluous(node: Node) -> Node:
 
 
 def simplify(node: Node) -> Node:
-    """Flatten, combine conditions on one attribute, drop what is always or never true; linear but for sorting."""
+    """Flatten, combine conditions on one attribute, drop what always or never holds; linear except for sorting."""
     match node:
         case And(children):
             return conjoin([simplify(child) for child in children])
@@ -60,7 +64,7 @@ def simplify(node: Node) -> Node:
 
 
 def conjoin(children: Iterable[Node]) -> Node:
-    """All of these, given in canonical form."""
+    """The conjunction of canonical trees."""
     by_attribute: dict[str, list[ValueSet]] = {}
     others: dict[Node, None] = {}
     for child in _flat(children, And):
@@ -70,11 +74,13 @@ def conjoin(children: Iterable[Node]) -> Node:
             return NOTHING
         else:
             others[child] = None
+    # One intersection per attribute for all its conditions at once, not pairwise.
     held = {name: intersection_of(sets) for name, sets in by_attribute.items()}
     if any(values.is_empty for values in held.values()):
         return NOTHING
     alternatives = []
     for child in others:
+        # x = 1 AND (x = 1 OR y = 2): the leaves decide parts of the ORs beside them.
         narrowed = _within(held, child) if isinstance(child, Or) else child
         if narrowed == NOTHING:
             return NOTHING
@@ -87,7 +93,7 @@ def conjoin(children: Iterable[Node]) -> Node:
 
 
 def disjoin(children: Iterable[Node]) -> Node:
-    """Some of these, given in canonical form."""
+    """The disjunction of canonical trees."""
     by_attribute: dict[str, list[ValueSet]] = {}
     others: dict[Node, None] = {}
     for child in _flat(children, Or):
@@ -99,6 +105,7 @@ def disjoin(children: Iterable[Node]) -> Node:
             others[child] = None
     alternatives: list[Node] = []
     for name, sets in by_attribute.items():
+        # Enumerable sets always unite; sets with tests stay apart unless the union covers them.
         plain = union_of(values for values in sets if values.is_enumerable)
         tested = dict.fromkeys(values for values in sets if not values.is_enumerable)
         if plain is not None and plain.is_full:
@@ -108,7 +115,7 @@ def disjoin(children: Iterable[Node]) -> Node:
             tested = {values: None for values in tested if not plain.covers(values)}
         alternatives.extend(Leaf(name, values) for values in tested)
     alternatives.extend(others)
-    if len(alternatives) <= _MOST_PAIRS:
+    if len(alternatives) <= _MAX_PAIRWISE_ALTERNATIVES:
         return _single(Or, _uncovered(alternatives))
     return _single(Or, sorted(alternatives, key=sort_key))
 
@@ -159,7 +166,7 @@ def expand(node: Node, limit: int) -> list[Conjunction] | None:
                     return None
             return found
         case And(children):
-            # What needs no expansion is joined at once; an AND may have thousands of conditions.
+            # Conditions that need no expansion are joined in one step; an AND may have thousands of them.
             single = [child for child in children if not isinstance(child, And | Or)]
             found = _joined(single)
             for child in children:
@@ -214,7 +221,7 @@ def _hull(parts: list[Conjunction]) -> Conjunction:
 
 
 def _without_tests(values: ValueSet, count: int) -> ValueSet:
-    """The interval part alone, wider than the set: a union with tests need not be a ValueSet."""
+    """The interval part, a superset: a union of sets with tests need not be a ValueSet."""
     return values if count == 1 else ValueSet(values.parts)
 
 
@@ -235,9 +242,9 @@ def _opposite(residual: Residual) -> Residual:
 
 
 def _within(context: dict[str, ValueSet], alternatives: Or) -> Node:
-    """An OR where some attributes are already confined: drops alternatives that cannot hold there.
+    """An OR within a context of confined attributes, without the alternatives that cannot hold there.
 
-    An alternative that the context alone makes true makes the whole OR true; one that it excludes goes.
+    An alternative that the context implies makes the whole OR true.
     """
     kept: list[Node] = []
     for child in alternatives.children:
@@ -252,7 +259,7 @@ def _within(context: dict[str, ValueSet], alternatives: Or) -> Node:
 
 
 def _uncovered(alternatives: list[Node]) -> list[Node]:
-    """In order, without those that another one covers; of two that cover each other, the first stays."""
+    """The alternatives in order, without those that another covers; of two equivalent ones the first stays."""
     kept: list[Node] = []
     for each in sorted(alternatives, key=sort_key):
         if any(covers(other, each) for other in kept):
@@ -263,7 +270,7 @@ def _uncovered(alternatives: list[Node]) -> list[Node]:
 
 
 def _minimal(conjunctions: list[Node]) -> list[Node]:
-    """Merge conjunctions that differ in one attribute, until none do, in an order that depends on nothing else."""
+    """Merge conjunctions that differ in one attribute until none do, in an order that depends on their content only."""
     nodes = _uncovered(conjunctions)
     merged = True
     while merged:
@@ -273,6 +280,7 @@ def _minimal(conjunctions: list[Node]) -> list[Node]:
                 both = merge_conjunctions(first, nodes[j])
                 if both is not None:
                     rest = [node for k, node in enumerate(nodes) if k not in (i, j)]
+                    # Start again: the merged conjunction may merge with an earlier one.
                     nodes = _uncovered([both, *rest])
                     merged = True
                     break
@@ -282,7 +290,7 @@ def _minimal(conjunctions: list[Node]) -> list[Node]:
 
 
 def merge_conjunctions(first: Node, second: Node) -> Node | None:
-    """The one conjunction that matches what either does, where there is one: they differ in one attribute."""
+    """The conjunction equivalent to two that differ in one attribute; None where there is none."""
     if covers(first, second):
         return first
     if covers(second, first):
@@ -308,7 +316,7 @@ def _as_children(node: Node) -> tuple[Node, ...]:
 
 
 def sort_key(node: Node) -> str:
-    """An order of nodes that depends on what they are alone, not on the process or on how they were written."""
+    """A sort key that depends on the content of a node only, not on the process or on the written order."""
     match node:
         case Leaf(attribute, values):
             parts = [f"{kind.value}{part}" for kind, part in zip(KINDS, values.parts, strict=True) if not part.is_empty]

@@ -1,41 +1,57 @@
-r"""What RLIKE means: whether a part of a text matches a regular expression of Java, in linear time.
+r"""Regular expressions of Java in linear time, on RE2: RLIKE, regexp_extract and regexp_replace.
 
-Java's own engine backtracks: `(a+)+$` takes it 2^n steps, and with subscriptions from strangers that is an
-open door. RE2 reads a text once. `regex_syntax` reads Java's notation and refuses what RE2 cannot mean
-identically; here the tree is written in RE2's notation.
+Java's own engine backtracks: `(a+)+$` takes it 2^n steps, a denial of service where subscriptions come from strangers.
+RE2 reads a text once. `regex_parser` parses Java's notation and rejects what RE2 cannot mean identically; this module
+writes the tree in RE2's notation.
 
-One thing RE2 has no notation for: Java's `$` is also before a line terminator at the very end (`'a\n' RLIKE
-'^a$'` is TRUE). A text is therefore searched twice if it ends with a line terminator, as it is and without
-that, with `$` meaning the end both times. That is the same as long as nothing that follows a `$` could take
-in the terminator; an expression where something could is refused.
+**Search** (`Regex`). RE2 has no notation for Java's `$`, which also matches before a line terminator at the very end
+(`'a\n' RLIKE '^a$'` is TRUE). A text that ends with a line terminator is therefore searched twice, as it is and without
+the terminator, with `$` meaning the end both times. The result is Java's unless something after a `$` could consume the
+terminator; such an expression is rejected. `\b` is a boundary between ASCII words, as in Java 19 and later; older ones
+also treat other letters as word characters.
 
-`\b` is a boundary between ASCII words, as in Java 19 and later; older ones also take other letters as word
-characters.
+**Matches** (`Matches`). Java tries alternatives from left to right and quantifiers as greedily as they are written,
+and takes the first success; RE2 finds the same match without backtracking. A part that may be empty must not be
+repeated (`(a*)*`): engines disagree on the groups of the last iteration, so that is rejected. For `$` before a final
+line terminator, marks are inserted before the terminator, one for each `$` of the expression; each `$` consumes one
+mark, and whatever consumes a terminator skips them. The mark is a code point that no text has.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from palio.filters.regex_syntax import (
+from palio.errors import PalioError
+from palio.filters.regex_parser import (
+    LAST,
     TERMINATORS,
+    Anchor,
     Characters,
     Choice,
     Group,
     Node,
-    Place,
     Ranges,
     Repeat,
     Sequence,
     complement,
-    read,
+    parse,
+    parse_groups,
 )
 
-MEMORY_LIMIT: Final = 2**23  # of RE2, for one expression
+MEMORY_LIMIT: Final = 2**23  # bytes that RE2 may use for one expression
 
-NEVER: Final = r"[^\x00-\x{10FFFF}]"
+_NEVER: Final = r"[^\x00-\x{10FFFF}]"  # matches no character
+MAX_MATCH_WORK: Final = 200_000_000  # bytes read while all matches of one text are found
+_WORK_PER_MATCH: Final = 2_000  # bytes that RE2 reads in the time that one match costs
+_MARK: Final = chr(LAST)
+_MARK_BYTES: Final = _MARK.encode()
+_MARK_PATTERN: Final = f"\\x{{{LAST:X}}}"
+_ENDS: Final = {ord(character) for character in TERMINATORS}
+
+Span: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -46,7 +62,7 @@ class Regex:
 
     @classmethod
     def compile(cls, text: str) -> Self:
-        """The expression of a text; ValueError says what in it is not supported, and where."""
+        """Compile an expression; a ValueError tells what is not supported, and where."""
         regex = cls(text)
         _ = regex._engines
         return regex
@@ -68,15 +84,15 @@ class Regex:
 
     @cached_property
     def required(self) -> str:
-        """A piece of text that is in every text that matches, as long as can be told; '' where none is sure."""
-        return max(_required(read(self.text)), key=len, default="")
+        """The longest literal known to occur in every matching text; '' if none is known."""
+        return max(_required(parse(self.text)), key=len, default="")
 
     def __getstate__(self) -> dict[str, object]:
         return {"text": self.text}
 
 
 def _required(node: Node) -> list[str]:
-    """Pieces that must occur: runs of single characters, also inside what is there at least once."""
+    """Literals that must occur: runs of single characters, also within groups repeated at least once."""
     match node:
         case Characters(((first, last),)) if first == last:
             return [chr(first)]
@@ -99,7 +115,7 @@ def _required(node: Node) -> list[str]:
 
 
 def _bare(node: Node) -> Node:
-    """What is in a group, whether it is remembered or not."""
+    """The body of nested groups."""
     while isinstance(node, Group):
         node = node.body
     return node
@@ -107,22 +123,22 @@ def _bare(node: Node) -> Node:
 
 @lru_cache(maxsize=1024)
 def _engines_of(text: str) -> tuple[Any, Any]:
-    """The engine for a whole text, and, if there is a `$`, the one for it without its last terminator."""
-    node = read(text)
-    check_ends(node, Follow(consumes=False, may_be_empty=True))
-    whole = engine(_write(node, end=r"\z", very_end=r"\z"))
-    if not has_end(node):
+    """The engine for a whole text, and, if there is a `$`, the engine for the text without its final terminator."""
+    node = parse(text)
+    _check_ends(node, _Extent(consumes=False, may_be_empty=True))
+    whole = _engine(_write(node, end=r"\z", very_end=r"\z"))
+    if Anchor("$") not in _walk(node):
         return whole, None
-    return whole, engine(_write(node, end=r"\z", very_end=NEVER))
+    return whole, _engine(_write(node, end=r"\z", very_end=_NEVER))
 
 
-def engine(pattern: str, *, remembers: bool = False) -> Any:
+def _engine(pattern: str, *, captures: bool = False) -> Any:
     import re2
 
     options = re2.Options()
     options.max_mem = MEMORY_LIMIT
     options.log_errors = False
-    options.never_capture = not remembers
+    options.never_capture = not captures
     try:
         return re2.compile(pattern, options)
     except re2.error as error:
@@ -134,87 +150,74 @@ def _plain(reason: object) -> str:
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
 
 
-class Follow(NamedTuple):
-    """What comes after a place: whether it can take in characters, and whether it can always be nothing."""
+class _Extent(NamedTuple):
+    """Whether a part can consume characters, and whether it can always be empty."""
 
     consumes: bool
     may_be_empty: bool
 
-    def after(self, other: Follow) -> Follow:
-        return Follow(self.consumes or other.consumes, self.may_be_empty and other.may_be_empty)
+    def after(self, other: _Extent) -> _Extent:
+        return _Extent(self.consumes or other.consumes, self.may_be_empty and other.may_be_empty)
 
 
-def extent(node: Node) -> Follow:
+def _extent(node: Node) -> _Extent:
     match node:
         case Characters():
-            return Follow(consumes=True, may_be_empty=False)
-        case Place():
-            return Follow(consumes=False, may_be_empty=False)
+            return _Extent(consumes=True, may_be_empty=False)
+        case Anchor():
+            return _Extent(consumes=False, may_be_empty=False)
         case Sequence(parts):
-            extents = [extent(part) for part in parts]
-            return Follow(any(e.consumes for e in extents), all(e.may_be_empty for e in extents))
+            extents = [_extent(part) for part in parts]
+            return _Extent(any(e.consumes for e in extents), all(e.may_be_empty for e in extents))
         case Choice(options):
-            extents = [extent(option) for option in options]
-            return Follow(any(e.consumes for e in extents), any(e.may_be_empty for e in extents))
+            extents = [_extent(option) for option in options]
+            return _Extent(any(e.consumes for e in extents), any(e.may_be_empty for e in extents))
         case Repeat(body, least):
-            inside = extent(body)
-            return Follow(inside.consumes, least == 0 or inside.may_be_empty)
+            inside = _extent(body)
+            return _Extent(inside.consumes, least == 0 or inside.may_be_empty)
         case Group(body):
-            return extent(body)
+            return _extent(body)
 
 
-def check_ends(node: Node, follow: Follow) -> None:
-    """Refuse a `$` after which a line terminator could still be taken in."""
+def _check_ends(node: Node, follow: _Extent) -> None:
+    """Reject a `$` after which a line terminator could still be consumed."""
     match node:
-        case Place("$") if follow.consumes and not follow.may_be_empty:
+        case Anchor("$") if follow.consumes and not follow.may_be_empty:
             raise ValueError("in a regular expression, $ must be at the end of what it ends")
         case Sequence(parts):
             for part in reversed(parts):
-                check_ends(part, follow)
-                follow = extent(part).after(follow)
+                _check_ends(part, follow)
+                follow = _extent(part).after(follow)
         case Choice(options):
             for option in options:
-                check_ends(option, follow)
+                _check_ends(option, follow)
         case Repeat(body, least, most) if most != 1:
-            inside = extent(body)
-            again = Follow(inside.consumes, least <= 1 or inside.may_be_empty)
-            check_ends(body, again.after(follow))
+            inside = _extent(body)
+            again = _Extent(inside.consumes, least <= 1 or inside.may_be_empty)
+            _check_ends(body, again.after(follow))
         case Repeat(body) | Group(body):
-            check_ends(body, follow)
-
-
-def has_end(node: Node) -> bool:
-    match node:
-        case Place(name):
-            return name == "$"
-        case Sequence(parts):
-            return any(map(has_end, parts))
-        case Choice(options):
-            return any(map(has_end, options))
-        case Repeat(body) | Group(body):
-            return has_end(body)
-    return False
+            _check_ends(body, follow)
 
 
 def _write(node: Node, end: str, very_end: str) -> str:
     """The expression in RE2's notation, with these for `$` and for `\\z`."""
     match node:
         case Characters(ranges):
-            return write_characters(ranges)
-        case Place(name):
+            return _write_characters(ranges)
+        case Anchor(name):
             return {"^": r"\A", "$": end, "z": very_end, "b": r"\b", "B": r"\B"}[name]
         case Sequence(parts):
             return "".join(_write_in_group(part, end, very_end) for part in parts)
         case Choice(options):
             return "|".join(_write(option, end, very_end) for option in options)
         case Repeat(body, least, most):
-            return f"(?:{_write(body, end, very_end)}){count_of(least, most)}"
+            return f"(?:{_write(body, end, very_end)}){_write_count(least, most)}"
         case Group(body):
             return f"(?:{_write(body, end, very_end)})"
 
 
-def count_of(least: int, most: int | None) -> str:
-    """How often, in RE2's notation."""
+def _write_count(least: int, most: int | None) -> str:
+    """A quantifier in RE2's notation."""
     return _COUNTS.get((least, most)) or f"{{{least},{'' if most is None else most}}}"
 
 
@@ -226,12 +229,12 @@ def _write_in_group(node: Node, end: str, very_end: str) -> str:
     return f"(?:{written})" if isinstance(node, Choice) else written
 
 
-def write_characters(ranges: Ranges) -> str:
+def _write_characters(ranges: Ranges) -> str:
     if not ranges:
-        return NEVER
+        return _NEVER
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
         return _write_code(ranges[0][0])
-    # Whichever is shorter: Java's dot is all code points but five.
+    # The shorter of class and negated class: Java's dot is all code points but five.
     outside = complement(ranges)
     if outside and len(outside) < len(ranges):
         return f"[^{_write_ranges(outside)}]"
@@ -247,3 +250,190 @@ def _write_ranges(ranges: Ranges) -> str:
 def _write_code(code: int) -> str:
     character = chr(code)
     return character if character.isascii() and character.isalnum() else f"\\x{{{code:X}}}"
+
+
+class TooMuchWork(PalioError, ValueError):
+    """A text has so many matches that finding them all would take too long."""
+
+
+class Matches:
+    """The matches of one expression; `compile` gives one that may be used for many texts."""
+
+    def __init__(self, text: str) -> None:
+        self._node, self.groups, self.names = parse_groups(text)
+        _check_ends(self._node, _Extent(consumes=False, may_be_empty=True))
+        _check_repeats(self._node)
+        _check_after_ends(self._node)
+        self._reads_ahead = _reads_ahead(self._node, must_go_on=False)
+        self._ends = sum(1 for node in _walk(self._node) if node == Anchor("$"))
+        _ = self._engine, self._marked_engine
+
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def compile(text: str) -> Matches:
+        """Compile an expression; a ValueError tells what is not supported, and where."""
+        return Matches(text)
+
+    @cached_property
+    def _engine(self) -> Any:
+        return _engine(_write_groups(self._node, marks=False), captures=True)
+
+    @cached_property
+    def _marked_engine(self) -> Any:
+        return _engine(_write_groups(self._node, marks=True), captures=True) if self._ends else None
+
+    def find(self, text: str) -> Iterator[Match]:
+        """All matches from left to right as Java finds them, none within another."""
+        plain = text.encode("utf-8", "replace")
+        searched, cut = plain, len(plain)
+        if self._ends and text and ord(text[-1]) in _ENDS and _MARK not in text:
+            cut -= len(b"\r\n" if text.endswith("\r\n") else text[-1].encode())
+            searched = plain[:cut] + _MARK_BYTES * self._ends + plain[cut:]
+        chosen = self._engine if searched is plain else self._marked_engine
+        added = len(searched) - len(plain)
+        start = work = 0
+        while start <= len(plain):
+            found = chosen.search(searched, start if start <= cut else start + added)
+            if found is None:
+                return
+            spans = [_unmarked(found.span(group), cut, added) for group in range(self.groups + 1)]
+            first, last = spans[0]
+            work += _WORK_PER_MATCH + (len(plain) if self._reads_ahead else last) - start
+            if work > MAX_MATCH_WORK:
+                raise TooMuchWork("too much matches")
+            if (
+                first < len(plain) and plain[first] & 0xC0 == 0x80
+            ):  # inside a UTF-8 sequence, where Java has no position
+                start = first + 1
+                continue
+            yield Match(plain, spans)
+            start = last + (last == first)
+            while start < len(plain) and plain[start] & 0xC0 == 0x80:
+                start += 1
+
+
+class Match:
+    """One match: its position and its groups."""
+
+    def __init__(self, text: bytes, spans: list[Span]) -> None:
+        self._text = text
+        self._spans = spans
+
+    @property
+    def start(self) -> int:
+        """The number of characters before it."""
+        return len(self._text[: self._spans[0][0]].decode())
+
+    @property
+    def span(self) -> Span:
+        """Start and end, in bytes."""
+        return self._spans[0]
+
+    def group(self, number: int) -> str:
+        """The text of a group, empty where it took no part in the match; 0 is the match itself."""
+        first, last = self._spans[number]
+        return self._text[first:last].decode() if first >= 0 else ""
+
+
+def _unmarked(span: Span, cut: int, added: int) -> Span:
+    """A span of the marked text, translated to the original text."""
+    first, last = (place if place <= cut else max(cut, place - added) for place in span)
+    return first, last
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    match node:
+        case Sequence(parts) | Choice(parts):
+            for part in parts:
+                yield from _walk(part)
+        case Repeat(body) | Group(body):
+            yield from _walk(body)
+
+
+def _check_repeats(node: Node) -> None:
+    for each in _walk(node):
+        if isinstance(each, Repeat) and each.most != 1 and _may_be_empty(each.body):
+            raise ValueError(
+                "a repeated part of the regular expression may be empty, of which engines remember different things; "
+                "write (a+)? for (a*)*"
+            )
+
+
+def _check_after_ends(node: Node) -> None:
+    """Reject a position assertion after a `$`: with marks it would be tested after the mark."""
+    for each in _walk(node):
+        parts = each.parts if isinstance(each, Sequence) else ()
+        if isinstance(each, Repeat) and each.most != 1:
+            parts = (each.body, each.body)
+        is_after_end = False
+        for part in parts:
+            places = {place.name for place in _walk(part) if isinstance(place, Anchor)}
+            if is_after_end and places & {"^", "b", "B"}:
+                raise ValueError("in a regular expression of which groups are asked, no ^, \\b or \\B may follow a $")
+            is_after_end = is_after_end or "$" in places
+
+
+def _reads_ahead(node: Node, *, must_go_on: bool) -> bool:
+    """Whether the engine may read without bound past the end of a match: `a(.*b)?` looks for a b after each a.
+
+    Then each match may cost the rest of the text, which the work limit must count.
+    """
+    match node:
+        case Sequence(parts):
+            for part in reversed(parts):
+                if _reads_ahead(part, must_go_on=must_go_on):
+                    return True
+                must_go_on = must_go_on or not _extent(part).may_be_empty
+            return False
+        case Choice(options):
+            return any(_reads_ahead(option, must_go_on=must_go_on) for option in options)
+        case Repeat(body, least, most):
+            if most is None and must_go_on:
+                return True
+            return _reads_ahead(body, must_go_on=must_go_on or (least > 1 and not _extent(body).may_be_empty))
+        case Group(body):
+            return _reads_ahead(body, must_go_on=must_go_on)
+    return False
+
+
+def _may_be_empty(node: Node) -> bool:
+    match node:
+        case Characters():
+            return False
+        case Anchor():
+            return True
+        case Sequence(parts):
+            return all(map(_may_be_empty, parts))
+        case Choice(options):
+            return any(map(_may_be_empty, options))
+        case Repeat(body, least):
+            return least == 0 or _may_be_empty(body)
+        case Group(body):
+            return _may_be_empty(body)
+
+
+def _write_groups(node: Node, *, marks: bool) -> str:
+    """The expression in RE2's notation with capturing groups; with `marks`, for a marked text."""
+    match node:
+        case Characters(ranges) if marks:
+            kept = _write_characters(complement([*complement(ranges), (LAST, LAST)]))
+            takes_end = any(low <= end <= high for low, high in ranges for end in _ENDS)
+            return f"(?:{_MARK_PATTERN}*{kept})" if takes_end else kept
+        case Characters(ranges):
+            return _write_characters(ranges)
+        case Anchor("$"):
+            return rf"(?:{_MARK_PATTERN}|\z)" if marks else r"\z"
+        case Anchor(name):
+            return {"^": r"\A", "z": r"\z", "b": r"\b", "B": r"\B"}[name]
+        case Sequence(parts):
+            written = (_write_groups(part, marks=marks) for part in parts)
+            return "".join(
+                f"(?:{each})" if isinstance(part, Choice) else each for part, each in zip(parts, written, strict=True)
+            )
+        case Choice(options):
+            return "|".join(_write_groups(option, marks=marks) for option in options)
+        case Repeat(body, least, most, is_reluctant):
+            return f"(?:{_write_groups(body, marks=marks)}){_write_count(least, most)}{'?' if is_reluctant else ''}"
+        case Group(body):
+            return f"({_write_groups(body, marks=marks)})"

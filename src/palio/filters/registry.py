@@ -1,8 +1,11 @@
-"""Which languages a condition may be written in.
+"""Registry of condition languages, and the guard around languages of other packages.
 
 A language is a function from a condition (text, or JSON for JSON languages) and options to a `Filter`. Packages
-announce theirs under the entry point group `palio.languages`; Palio's own are announced the same way, but nobody else
-can announce one under their names. Importing `palio` loads none of them.
+announce theirs under the entry point group `palio.languages`; Palio's own are announced the same way, and their names
+are reserved. Importing `palio` loads none of them.
+
+A plugin must not harm conditions in other languages: a guarded parser turns every failure into a `ParseError`, and a
+guarded condition turns every failure into NULL.
 """
 
 from __future__ import annotations
@@ -11,13 +14,14 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, Protocol
 
-from palio.errors import BrokenLanguage, UnknownLanguage
-from palio.filters.guarding import GuardedCondition, GuardedParser
+from palio.errors import BrokenLanguage, PalioError, ParseError, UnknownLanguage
 
 if TYPE_CHECKING:
     from palio.filters.filter import Filter
+
 
 GROUP = "palio.languages"
 CONDITIONS_GROUP = "palio.conditions"
@@ -31,7 +35,7 @@ class Parser(Protocol):
 
 
 class Condition(Protocol):
-    """A condition that only its own language can judge: TRUE, FALSE or None for the attributes of an event."""
+    """A condition evaluated by its own language: TRUE, FALSE or None for the attributes of an event."""
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -46,7 +50,7 @@ _compilers: dict[str, Callable[[str], Condition]] = {}
 
 
 def register(language: str, parser: Parser, conditions: Callable[[str], Condition] | None = None) -> None:
-    """Add a language to this process, in place of any of the same name, with what judges its own conditions."""
+    """Register a language in this process, replacing one of the same name, with the compiler of its own conditions."""
     _registered[language] = parser
     parser_for.cache_clear()
     if conditions is not None:
@@ -58,7 +62,7 @@ def register(language: str, parser: Parser, conditions: Callable[[str], Conditio
 def parser_for(language: str) -> Parser:
     """The parser of a language."""
     if language in _registered:
-        return GuardedParser(language, _registered[language])
+        return GuardedParser(language, _registered[language])  # also for a name of Palio's own: it is not Palio's code
     found: Parser | None = _announced(GROUP, language, "parse")
     if found is None:
         raise UnknownLanguage(language, languages())
@@ -67,10 +71,10 @@ def parser_for(language: str) -> Parser:
 
 @lru_cache(maxsize=16_384)
 def condition_in(language: str, text: str) -> Condition:
-    """What is left to compute of a condition, as its own language means it.
+    """A compiled condition of a language whose meaning SQL cannot express.
 
-    Languages whose meaning SQL cannot say announce how under the entry point group `palio.conditions`: a function
-    from text to a `Condition`. A filter keeps the text, so that it prints, travels and compares as any other.
+    Such a language announces a compiler under the entry point group `palio.conditions`: a function from text to a
+    `Condition`. A filter keeps the text, so that it is printed, sent and compared like any other.
     """
     compiler: Callable[[str], Condition] | None = _compilers.get(language)
     if compiler is None:
@@ -83,7 +87,7 @@ def condition_in(language: str, text: str) -> Condition:
 
 
 def _announced(group: str, language: str, function: str) -> Any:
-    """Palio's own by its place, which also a zip has, as Spark ships code; or what another package announced."""
+    """An announced function: Palio's own by module path, which also works in a zip, as Spark ships code."""
     if language in OWN_LANGUAGES:
         try:
             return getattr(import_module(f"palio.languages.{language}"), function, None)
@@ -102,5 +106,55 @@ def _announced(group: str, language: str, function: str) -> Any:
 
 
 def languages() -> list[str]:
-    """The names of all languages there are."""
+    """The names of all known languages."""
     return sorted({entry.name for entry in entry_points(group=GROUP)} | set(_registered) | set(OWN_LANGUAGES))
+
+
+class GuardedParser:
+    """A plugin's parser: any outcome but a `Filter` is a `ParseError`."""
+
+    def __init__(self, language: str, parser: Parser) -> None:
+        self._language = language
+        self._parser = parser
+
+    def __call__(self, condition: Any, **options: Any) -> Filter:
+        from palio.filters.filter import Filter
+
+        try:
+            found: Any = self._parser(condition, **options)
+        except (KeyboardInterrupt, PalioError):
+            raise
+        except BaseException as error:  # native libraries panic, programs exit
+            raise _plugin_error(self._language, condition, f"failed with {_describe(error)}") from error
+        if not isinstance(found, Filter):
+            raise _plugin_error(self._language, condition, f"gave {type(found).__name__} where a Filter belongs")
+        return found
+
+
+class GuardedCondition:
+    """A plugin's condition: any outcome but TRUE and FALSE is NULL, so that one event cannot end matching."""
+
+    def __init__(self, language: str, text: str, made: Any) -> None:
+        try:
+            self._condition: Condition = made(text)
+            self.attributes = frozenset(self._condition.attributes)
+        except (KeyboardInterrupt, PalioError):
+            raise
+        except BaseException as error:
+            raise _plugin_error(language, text, f"failed with {_describe(error)}") from error
+
+    def __call__(self, event: Mapping[str, Any]) -> bool | None:
+        try:
+            answer = self._condition(event)
+        except Exception:
+            return None
+        return answer if isinstance(answer, bool) else None
+
+
+def _plugin_error(language: str, condition: Any, what: str) -> ParseError:
+    text = condition if isinstance(condition, str) else repr(condition)
+    return ParseError(text, 0, f"the package that announces the language {language!r} {what}")
+
+
+def _describe(error: BaseException) -> str:
+    return format_exception_only(error)[-1].strip()

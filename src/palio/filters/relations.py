@@ -1,9 +1,9 @@
-"""How two filters relate: does one cover the other, can both match one event.
+"""Relations between filters: covering and overlap.
 
-Covering (Jerzak §2.5.5) is decided on trees by the rules of the free lattice over conditions: a disjunction is
-covered when each alternative is, a conjunction covers when each part does, and otherwise one part must do alone.
-These rules are reflexive and transitive whatever the trees (Whitman), sound for every filter, and exact for
-conjunctions of enumerable sets. "No" means "not known to cover".
+Covering (Jerzak §2.5.5) is decided on trees by the rules of the free lattice over conditions: a disjunction is covered
+when each alternative is, a conjunction covers when each part does, and otherwise one part must do so by itself. These
+rules are reflexive and transitive for all trees (Whitman), sound for every filter, and exact for conjunctions of
+enumerable sets. "No" means "not known to cover".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from palio.errors import InvalidArgument
 from palio.filters.kinds import Kind
 from palio.filters.tree import And, Leaf, Node, Or, Residual
-from palio.filters.values import ValueSet
+from palio.filters.value_sets import ValueSet
 
 if TYPE_CHECKING:
     from palio.filters.normal_form import Conjunction
@@ -27,11 +27,11 @@ def covers(wide: Node, narrow: Node) -> bool:
     return wide is narrow or wide == narrow or _Comparison().covers(wide, narrow)
 
 
-_MOST_STEPS = 5_000_000  # pairs of conditions looked at before "not known to": filters of thousands of conditions
+_MAX_STEPS = 5_000_000  # pairs of conditions compared before giving up with "not known to cover"
 
 
 class _Comparison:
-    """One question, with the answers to its parts; a part may be asked about many times."""
+    """One covering decision, with memoised decisions on pairs of subtrees."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], bool] = {}
@@ -43,15 +43,17 @@ class _Comparison:
             return wide.attribute == narrow.attribute and wide.values.covers(narrow.values)
         if not isinstance(wide, And | Or) and not isinstance(narrow, And | Or):
             return wide == narrow
+        # By identity: nodes live as long as the comparison, and hashing a tree costs as much as comparing it.
         pair = (id(wide), id(narrow))
         answer = self._known.get(pair)
         if answer is None:
-            if self._steps > _MOST_STEPS:
+            if self._steps > _MAX_STEPS:
                 return False
             answer = self._known[pair] = self._compare(wide, narrow)
         return answer
 
-    # Plain loops: a generator would take a frame of its own at each of up to two hundred levels on either side.
+    # Plain loops instead of any() and all(): a generator would take a frame of its own at each of up to two hundred
+    # levels on either side.
     def _compare(self, wide: Node, narrow: Node) -> bool:
         if isinstance(narrow, Or):
             for child in narrow.children:
@@ -75,26 +77,26 @@ class _Comparison:
 
 
 def overlaps(first: Node, second: Node, mode: str = "open", single_valued: bool = True) -> bool:
-    """Whether some event may match both trees; a no is certain, of events with arrays where these are thought of.
+    """Whether some event may match both trees; a no is certain, for events with arrays only unless `single_valued`.
 
     The printed rule (`thesis`) asks for one pair of overlapping conditions and is neither sound nor complete; the
     corrected one asks all common attributes to be jointly satisfiable, and calls filters without a common
     attribute overlapping (`open`) or not (`closed`). Jerzak's events have one value for an attribute. Where one may
-    have several (`single_valued` is False), each filter may be satisfied by another of them, and only what is said
-    of being missing excludes anything.
+    have several (`single_valued` is False), two filters may be satisfied by different values of one attribute, and only
+    conditions on its absence exclude each other.
     """
     from palio.filters.normal_form import expand
 
     if mode not in _MODES:
         raise InvalidArgument(f"overlap mode {mode!r}; known are {', '.join(_MODES)}")
-    mine, theirs = expand(first, _MOST_PAIRED), expand(second, _MOST_PAIRED)
+    mine, theirs = expand(first, _MAX_OVERLAP_CONJUNCTIONS), expand(second, _MAX_OVERLAP_CONJUNCTIONS)
     if mine is None or theirs is None:
-        return True
+        return True  # too many alternatives to decide: "may overlap" is the safe answer
     share = ValueSet.overlaps if single_valued else _may_share
     return any(_overlap(a, b, mode, share) for a in mine for b in theirs)
 
 
-_MOST_PAIRED = 256
+_MAX_OVERLAP_CONJUNCTIONS = 256
 _MODES = ("open", "closed", "thesis")
 
 

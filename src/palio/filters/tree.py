@@ -1,12 +1,12 @@
-"""What a filter holds: an AND/OR tree over conditions, negation already pushed into them.
+"""Condition trees: AND/OR over conditions, with negation pushed into them.
 
-`Leaf` is the condition the index understands, one attribute in one set of values. `Residual` is what no index
-can hold, two attributes compared or arithmetic over several; it is asked of each candidate. Nodes are plain
-data; `normal_form` makes them canonical, `relations` compares them, `printing` writes them as SQL.
+`Leaf` is a predicate that an index can hold: one attribute in one set of values. `Residual` is a condition that no
+index can hold, a comparison of two attributes or arithmetic over several; it is evaluated on each candidate. Nodes are
+plain data; `normal_form` makes them canonical, `relations` compares them, `sql_writer` writes them as SQL.
 
-An event may hold several values for an attribute. It matches when *some choice* of one value per attribute does.
-That is the one reading under which NOT asks an element, AND on one attribute asks one element, and every law of
-scalar events still holds, so that rewriting a filter can never change what it matches.
+**Array semantics.** An event may hold several values for an attribute. It matches when *some choice* of one value per
+attribute does. Under this reading NOT applies to an element, AND on one attribute applies to one element, and every law
+of scalar events still holds, so that rewriting a filter can never change what it matches.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from functools import cached_property
 from typing import TypeAlias, cast
 
 from palio.events.values import Scalar
-from palio.filters.expressions.own import reads_whole_event, uses_own
-from palio.filters.expressions.pairs import OPPOSITES
-from palio.filters.expressions.tree import Attribute, Call, Expression, attributes_of, walk
-from palio.filters.kinds import MISSING, Kind, Value
-from palio.filters.patterns import Computed
-from palio.filters.values import ValueSet
+from palio.filters.expressions.ast import Attribute, Call, Expression, attributes_of, walk
+from palio.filters.expressions.coercion import Arrays, Scalars
+from palio.filters.expressions.extension_functions import reads_whole_event, uses_extensions
+from palio.filters.expressions.static_analysis import required_attributes
+from palio.filters.expressions.value_comparison import OPPOSITES
+from palio.filters.kinds import MISSING, Kind
+from palio.filters.value_sets import ANY_VALUE, PRESENT, STRINGS, ValueSet
+from palio.filters.value_tests import Computed, Like, Rlike, Test
 
 Attributes: TypeAlias = Mapping[str, Scalar | tuple[Scalar, ...]]
-_NO_ARRAYS: Mapping[str, tuple[Scalar, ...]] = {}
+_NO_ARRAYS: Arrays = {}
 
 
 @dataclass(frozen=True)
@@ -50,28 +52,28 @@ class Residual:
 
     @cached_property
     def reads_whole_event(self) -> bool:
-        """Whether it looks at attributes that it does not name."""
+        """Whether it reads attributes that it does not name."""
         return reads_whole_event(self.expression)
 
     @cached_property
     def scalar_attributes(self) -> frozenset[str]:
-        """The attributes of which one element is looked at, as against whole arrays."""
+        """The attributes of which it reads one element, as opposed to whole arrays."""
         return frozenset(node.name for node in walk(self.expression) if isinstance(node, Attribute))
 
     @cached_property
     def compared(self) -> tuple[str, str, str] | None:
-        """The comparison that must be TRUE, and of which two attributes, where it is no more than that."""
+        """Operator and both attributes, where the condition is one comparison of two attributes."""
         match self.expression:
             case Call(function, (Attribute(left), Attribute(right))) if function in OPPOSITES and left != right:
                 return function if self.wants else OPPOSITES[function], left, right
         return None
 
-    def holds(self, scalars: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> bool:
+    def holds(self, scalars: Scalars, arrays: Arrays) -> bool:
         return self._compiled(scalars, arrays) is self.wants
 
     @cached_property
-    def _compiled(self) -> Callable[[Mapping[str, Scalar], Mapping[str, tuple[Scalar, ...]]], object]:
-        from palio.filters.expressions.evaluate import compile_expression
+    def _compiled(self) -> Callable[[Scalars, Arrays], object]:
+        from palio.filters.expressions.special_forms import compile_expression
 
         return compile_expression(self.expression, self.timezone)
 
@@ -115,17 +117,17 @@ def names_of(condition: Leaf | Residual) -> frozenset[str]:
 
 
 def attributes_in(node: Node) -> frozenset[str]:
-    """All attributes a tree reads."""
+    """All attributes that a tree reads."""
     return frozenset(name for condition in leaves(node) for name in names_of(condition))
 
 
 def reads_all(node: Node) -> bool:
-    """Whether a tree looks at attributes that it does not name."""
+    """Whether a tree reads attributes that it does not name."""
     return any(isinstance(each, Residual) and each.reads_whole_event for each in leaves(node))
 
 
-def zones_in(node: Node) -> frozenset[str]:
-    """The time zones on whose clocks a tree's conditions compute."""
+def timezones_in(node: Node) -> frozenset[str]:
+    """The time zones in which a tree's conditions are computed."""
     found: set[str] = set()
     for condition in leaves(node):
         if isinstance(condition, Residual):
@@ -137,18 +139,18 @@ def zones_in(node: Node) -> frozenset[str]:
 
 
 def is_plain_sql(node: Node) -> bool:
-    """Whether SQL as others know it can say a tree: in one zone, without Palio's own functions and its two nulls."""
-    if len(zones_in(node)) > 1:
+    """Whether standard Spark SQL can express a tree: one zone, no function of Palio, null not told from missing."""
+    if len(timezones_in(node)) > 1:
         return False
     for condition in leaves(node):
         if isinstance(condition, Residual):
-            if uses_own(condition.expression):
+            if uses_extensions(condition.expression):
                 return False
             continue
         parts, tests = condition.values.parts, condition.values.tests
         if parts[Kind.NULL].is_empty is not parts[Kind.MISSING].is_empty:
             return False
-        if any(isinstance(test.pattern, Computed) and uses_own(test.pattern.expression) for test in tests):
+        if any(isinstance(test.pattern, Computed) and uses_extensions(test.pattern.expression) for test in tests):
             return False
     return True
 
@@ -156,13 +158,13 @@ def is_plain_sql(node: Node) -> bool:
 def holds(node: Node, event: Attributes) -> bool:
     """Whether a tree holds for an event: for some choice of one value per attribute."""
     if tuple not in map(type, event.values()):
-        return _holds(node, cast("Mapping[str, Scalar]", event))
-    from palio.filters.choosing import holds_for_some_choice
+        return _holds(node, cast("Scalars", event))
+    from palio.filters.array_choice import holds_for_some_choice
 
     return holds_for_some_choice(node, event)
 
 
-def _holds(node: Node, event: Mapping[str, Scalar]) -> bool:
+def _holds(node: Node, event: Scalars) -> bool:
     match node:
         case Leaf(attribute, values):
             return values.contains(event.get(attribute, MISSING))
@@ -174,6 +176,15 @@ def _holds(node: Node, event: Mapping[str, Scalar]) -> bool:
             return node.holds(event, _NO_ARRAYS)
 
 
-def value_of(event: Attributes, attribute: str) -> Value | tuple[Scalar, ...]:
-    """What an event says of an attribute: a value, several, or MISSING."""
-    return event.get(attribute, MISSING)
+def domain_of(test: Test) -> ValueSet:
+    """The enumerable superset of a test: for LIKE 'ab%c', the strings that start with 'ab'."""
+    match test.pattern:
+        case Like(pattern) if test.wanted and pattern.starts and not pattern.ignore_case:
+            return ValueSet.prefix(pattern.starts)
+        case Like() | Rlike():
+            return STRINGS
+        case Computed(expression, _, _):
+            if test.pattern.is_string_only:
+                return STRINGS
+            return PRESENT if required_attributes(expression) else ANY_VALUE
+    raise TypeError(test.pattern)

@@ -1,1 +1,1 @@
-"""How wants are written: each language reads its own conditions into the same `Filter`."""
+"""Condition languages: each parses its own conditions and lowers them to a `Filter`."""

@@ -1,1 +1,1 @@
-"""Who wants this event: the matcher, the index it runs on, and the classical indexes to compare it with."""
+"""Matching: which subscriptions want an event."""

@@ -1,36 +1,43 @@
-"""The subscriptions themselves: their ids, texts and metadata, kept beside the index and out of its way.
+"""The catalogue: ids, texts and metadata of subscriptions, by number.
 
-Every subscription gets a number when it is added, and the index speaks only of numbers. A number is never used
-again, so merging segments of the index touches nothing here; where most numbers are of removed subscriptions, the
-matcher makes a new catalogue of the others. Ids are kept as Arrow strings, because results are made of them; texts and
-metadata are compressed in blocks and read back only when somebody asks. A block is small, because who asks for one
-subscription unpacks all of its block.
+Every subscription gets a number when it is added, and the index speaks of numbers alone. A number is never used again,
+so that merging segments touches nothing here; where most numbers are dead, `segments` makes a new catalogue of the
+others. Ids are kept as Arrow strings, because results are made of them, and found by sorted runs of their hashes, which
+are merged as they grow. Texts and metadata are compressed in blocks of 256; reading one unpacks its block.
+
+`FilterCache` keeps the filters of subscriptions with residual conditions, which are evaluated on every candidate:
+parsing the text each time would take ten to a hundred times as long. A filter takes some kilobytes, up to two hundred
+times its text, so the cache is bounded by the length of the texts.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from palio.filters.filter import Filter
-from palio.matching.keeping import read, written
-from palio.matching.remembered import RememberedFilters
+from palio.matching.metadata import from_json, to_json
 from palio.matching.subscription import Subscription, Subscriptions
 
-BLOCK: Final = 256
-_RECENT: Final = 4096  # new ones that are kept as they are before they are compressed
+if TYPE_CHECKING:
+    from palio.matching.subscription import Subscription
+
+
+BLOCK_SUBSCRIPTIONS: Final = 256
+_MAX_UNPACKED_TAIL: Final = 4096  # the newest subscriptions, kept as they are until they are compressed
 _CODEC: Final = "zstd"
-_MANY: Final = 24  # ids from which on Arrow finds them faster
-_REMEMBERED_BLOCKS: Final = 64
+_MIN_IDS_FOR_ARROW: Final = 24  # from which on Arrow takes ids faster than Python
+_MAX_CACHED_BLOCKS: Final = 64
 
 
 Record: TypeAlias = str | list[Any]  # a subscription without its id
@@ -56,7 +63,7 @@ class Block:
 
     def unpack(self) -> list[Record]:
         raw: bytes = pa.decompress(pa.py_buffer(self.packed), decompressed_size=self.size, codec=_CODEC, asbytes=True)
-        records: list[Record] = json.loads(raw.decode("utf-8", "surrogatepass"), object_hook=read)
+        records: list[Record] = json.loads(raw.decode("utf-8", "surrogatepass"), object_hook=from_json)
         return records
 
 
@@ -67,7 +74,7 @@ def _record(subscription: Subscription) -> Record:
         zone, where = where.timezone, str(where)
         if replace(subscription, where=where, timezone=zone).is_bare:
             return where
-    return [written(where), subscription.language, subscription.subscriber, written(subscription.metadata), zone]
+    return [to_json(where), subscription.language, subscription.subscriber, to_json(subscription.metadata), zone]
 
 
 def _subscription(id: str, record: Record) -> Subscription:
@@ -79,24 +86,24 @@ def _end(blocks: Sequence[Block]) -> int:
 
 
 def hash_of(id: str) -> int:
-    """Eight bytes that tell ids apart, the same in every process."""
+    """A hash of an id that is equal in every process: saved files hold it."""
     return int.from_bytes(blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 class Catalogue:
     """All subscriptions ever added, by number and by id."""
 
-    def __init__(self, blocks: Sequence[Block] = (), runs: Sequence[Run] = ()) -> None:
+    def __init__(self, blocks: Sequence[Block] = (), runs: Sequence[IdHashRun] = ()) -> None:
         self._blocks = list(blocks)
         self._starts = [block.start for block in self._blocks]
-        # The first number not in a block, and what has it and the numbers after it. Replaced whole, because
-        # readers hold no lock; a block is there before what it holds leaves here.
+        # The first number that is in no block, and the subscriptions from it on. Replaced whole, because readers hold
+        # no lock; a block is appended before its subscriptions leave the tail.
         self._tail: tuple[int, list[Subscription]] = (_end(self._blocks), [])
         self._recent_numbers: dict[str, int] = {}
-        self._runs: list[Run] = list(runs)
+        self._runs: list[IdHashRun] = list(runs)
         self._unpacked: OrderedDict[int, list[Record]] = OrderedDict()
         self._listed: dict[int, list[str]] = {}  # ids of blocks as Python strings, for single events
-        self._filters = RememberedFilters()
+        self._filters = FilterCache()
         # Not pa.array([]), which imports pandas where that is installed.
         self._names = self._sealed = self._subscribers = pa.nulls(0, pa.string())
 
@@ -110,7 +117,7 @@ class Catalogue:
         return self._blocks
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[IdHashRun]:
         return self._runs
 
     @property
@@ -120,46 +127,46 @@ class Catalogue:
         return blocks + sum(run.nbytes for run in self._runs)
 
     def append(self, subscription: Subscription) -> int:
-        """Take a subscription in; answers its number."""
+        """Add a subscription; returns its number."""
         number = len(self)
         self._tail[1].append(subscription)
         self._recent_numbers[subscription.id] = number
-        if len(self._tail[1]) == _RECENT:
+        if len(self._tail[1]) == _MAX_UNPACKED_TAIL:
             self.pack()
         return number
 
     def extend(self, subscriptions: Subscriptions) -> range:
-        """Take many in at once; answers their numbers."""
+        """Add many at once; returns their numbers."""
         self.pack()
         first = len(self)
         if len(subscriptions):
             self._seal(first, subscriptions)
-            self._add_run(Run.of(subscriptions.ids, first))
+            self._add_run(IdHashRun.of(subscriptions.ids, first))
         return range(first, len(self))
 
     def pack(self) -> None:
-        """Compress what was added lately."""
+        """Compress the tail."""
         start, recent = self._tail
         if recent:
             subscriptions = Subscriptions.of(recent)
-            self._add_run(Run.of(subscriptions.ids, start))
+            self._add_run(IdHashRun.of(subscriptions.ids, start))
             self._seal(start, subscriptions)
             self._recent_numbers = {}
 
     def _seal(self, first: int, subscriptions: Subscriptions) -> None:
         """Compress subscriptions; the last block is one that is not full, or the next will be."""
-        for start in range(0, len(subscriptions), BLOCK):
-            block = Block.pack(first + start, subscriptions.between(start, start + BLOCK))
+        for start in range(0, len(subscriptions), BLOCK_SUBSCRIPTIONS):
+            block = Block.pack(first + start, subscriptions.between(start, start + BLOCK_SUBSCRIPTIONS))
             self._blocks.append(block)
             self._starts.append(block.start)
         self._tail = (_end(self._blocks), [])
 
-    def _add_run(self, run: Run) -> None:
+    def _add_run(self, run: IdHashRun) -> None:
         runs = [*self._runs, run]
         while len(runs) > 1 and len(runs[-1].hashes) * 2 >= len(runs[-2].hashes):
             last, previous = runs.pop(), runs.pop()
             runs.append(previous.merge(last))
-        self._runs = runs  # whole: a reader must not meet one that is neither here nor merged yet
+        self._runs = runs  # replaced whole: a reader must find each run, merged or not
 
     def __getitem__(self, number: int) -> Subscription:
         start, recent = self._tail
@@ -190,12 +197,12 @@ class Catalogue:
         return found
 
     def filter(self, number: int) -> Filter:
-        """The filter of a subscription, which may be remembered from the last time."""
+        """The filter of a subscription, from the cache if it is there."""
         known = self._filters.get(number)
-        return self._filters.read(number, self[number]) if known is None else known
+        return self._filters.load(number, self[number]) if known is None else known
 
     def is_bare(self, number: int) -> bool:
-        """Whether a subscription is known to have no subscriber and no metadata; cheaper than asking it."""
+        """Whether a subscription is known to have no subscriber and no metadata, without unpacking it."""
         start, recent = self._tail
         if number >= start:
             return recent[number - start].subscriber is None and not recent[number - start].metadata
@@ -205,7 +212,7 @@ class Catalogue:
         known = self._unpacked.get(index)
         if known is None:
             known = self._unpacked[index] = self._blocks[index].unpack()
-            if len(self._unpacked) > _REMEMBERED_BLOCKS:
+            if len(self._unpacked) > _MAX_CACHED_BLOCKS:
                 self._unpacked.popitem(last=False)
         return known
 
@@ -234,13 +241,13 @@ class Catalogue:
             yield from (number for number in run.find(wanted) if self.id_of(number) == id)
 
     def duplicates_in(self, ids: Sequence[str]) -> list[tuple[str, int]]:
-        """Those of many ids that have a number already, with it."""
+        """The ids among many that have a number already, with it."""
         found = (
             [(id, self._recent_numbers[id]) for id in ids if id in self._recent_numbers] if self._recent_numbers else []
         )
         if not self._runs:
             return found
-        hashes = Run.hash_all(ids)
+        hashes = IdHashRun.hash_all(ids)
         for run in self._runs:
             at = np.searchsorted(run.hashes, hashes)
             at[at == len(run.hashes)] = 0
@@ -278,7 +285,7 @@ class Catalogue:
 
     def ids_of(self, numbers: Sequence[int]) -> list[str]:
         """The ids of many numbers, in no promised order."""
-        if len(numbers) < _MANY:
+        if len(numbers) < _MIN_IDS_FOR_ARROW:
             return list(map(self.id_of, numbers))
         start, recent = self._tail
         sealed = np.array([number for number in numbers if number < start], np.int32)
@@ -287,14 +294,14 @@ class Catalogue:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class IdHashRun:
     """A sorted table from the hash of an id to its number."""
 
     hashes: npt.NDArray[np.uint64]
     numbers: npt.NDArray[np.int32]
 
     @classmethod
-    def of(cls, ids: Sequence[str], first: int) -> Run:
+    def of(cls, ids: Sequence[str], first: int) -> IdHashRun:
         hashes = cls.hash_all(ids)
         order = np.argsort(hashes, kind="stable")
         return cls(hashes[order], (order + first).astype(np.int32))
@@ -306,16 +313,46 @@ class Run:
 
     def find(self, wanted: int) -> list[int]:
         """Numbers with this hash, latest first."""
-        hashes = self.hashes.data  # for one look-up, far quicker than NumPy's search
+        hashes = self.hashes.data  # bisecting the buffer is far quicker than NumPy's search for one hash
         low = bisect_left(hashes, wanted)
         high = bisect_right(hashes, wanted, low)
         return sorted(self.numbers[low:high].tolist(), reverse=True) if high > low else []
 
-    def merge(self, other: Run) -> Run:
+    def merge(self, other: IdHashRun) -> IdHashRun:
         hashes = np.concatenate([self.hashes, other.hashes])
         order = np.argsort(hashes, kind="stable")
-        return Run(hashes[order], np.concatenate([self.numbers, other.numbers])[order])
+        return IdHashRun(hashes[order], np.concatenate([self.numbers, other.numbers])[order])
 
     @property
     def nbytes(self) -> int:
         return self.hashes.nbytes + self.numbers.nbytes
+
+
+MAX_CACHED_TEXT_CHARS: Final = 1 << 21  # of all conditions in the filter cache
+_MIN_COUNTED_CHARS: Final = 40  # that the shortest condition counts for
+
+
+class FilterCache:
+    """Filters by number, the oldest evicted first. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._filters: OrderedDict[int, tuple[Filter, int]] = OrderedDict()
+        self._text = 0
+        self._lock = threading.Lock()
+
+    def get(self, number: int) -> Filter | None:
+        found = self._filters.get(number)
+        return None if found is None else found[0]
+
+    def load(self, number: int, subscription: Subscription) -> Filter:
+        """Parse the filter of a subscription that is not in the cache, and keep it."""
+        where = subscription.where
+        length = max(_MIN_COUNTED_CHARS, len(where if isinstance(where, str) else str(where)))
+        made = subscription.filter
+        with self._lock:
+            if number not in self._filters:
+                self._filters[number] = made, length
+                self._text += length
+            while self._text > MAX_CACHED_TEXT_CHARS:
+                self._text -= self._filters.popitem(last=False)[1][1]
+        return made

@@ -1,12 +1,12 @@
-"""Who wants this event: a million conditions at once, coming and going while events are matched.
+"""The matcher: which of a million subscriptions want an event, while subscriptions come and go.
 
-What it holds, and how that changes while readers read, is told in `holdings`: adding never stops matching.
-`brute_force` is what all of it must agree with.
+Matching asks every immutable segment for candidates, evaluates residual conditions on them (`residuals`), and asks the
+live segment. `segments` says how both change without stopping readers; `catalogue` keeps ids and texts. All of it must
+agree with the oracle, `classical.brute_force`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +18,14 @@ import numpy.typing as npt
 
 from palio.errors import DuplicateSubscription, InvalidArgument, PalioError, UnknownSubscription
 from palio.events import Event
-from palio.languages.sql.shapes import Shaped
+from palio.languages.sql.template_cache import BoundTemplate
+from palio.matching.batch_match import segment_candidates
 from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.bulk_load import Condition
 from palio.matching.columnar.segment import Segment
-from palio.matching.event_rows import segment_candidates
-from palio.matching.holdings import Holdings, State
-from palio.matching.live import Condition, LiveSubscriptions
+from palio.matching.live_segment import LiveSegment
+from palio.matching.residuals import check_residuals
+from palio.matching.segments import SegmentSet, Snapshot
 from palio.matching.subscription import Subscription, Subscriptions
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """How large a matcher is and of what it consists."""
+    """The size of a matcher and of its parts."""
 
     subscriptions: int
     removed: int
@@ -60,14 +62,14 @@ class Matcher:
     """
 
     def __init__(self, *, background: bool = True) -> None:
-        self._held = Holdings(background)
-        self._replaced = 0  # counts the beginnings and ends of replace(): odd while one is under way
+        self._segments = SegmentSet(background)
+        self._replace_epoch = 0  # goes up at the beginning and at the end of replace(): odd while one is under way
 
     @property
     def _catalogue(self) -> Catalogue:
-        return self._held.state.catalogue
+        return self._segments.snapshot.catalogue
 
-    # Changing what is wanted
+    # Adding and removing
 
     def add(
         self,
@@ -85,10 +87,10 @@ class Matcher:
         """
         subscription = Subscription(id, where, language, subscriber, {} if metadata is None else metadata, timezone)
         condition = _condition(subscription)
-        with self._held.lock:
-            if self._held.state.number_of(id) is not None:
+        with self._segments.lock:
+            if self._segments.snapshot.number_of(id) is not None:
                 raise DuplicateSubscription(id)
-            self._held.add(subscription, condition)
+            self._segments.add(subscription, condition)
 
     def add_many(
         self, ids: Iterable[str], wheres: Iterable[Any], *, language: str = "sql", timezone: str = "UTC"
@@ -110,33 +112,33 @@ class Matcher:
         ids = subscriptions.ids
         if len(set(ids)) < len(ids):
             raise DuplicateSubscription(_first_repeated(ids))
-        with self._held.lock:
+        with self._segments.lock:
             for id, number in self._catalogue.duplicates_in(ids):
-                if not self._held.state.is_dead(number):
+                if not self._segments.snapshot.is_dead(number):
                     raise DuplicateSubscription(id)
-            self._held.extend(subscriptions)
+            self._segments.extend(subscriptions)
 
     def remove(self, id: str) -> None:
         """Take a subscription out; the next match does not see it."""
-        with self._held.lock:
-            number = self._held.state.number_of(id)
+        with self._segments.lock:
+            number = self._segments.snapshot.number_of(id)
             if number is None:
                 raise UnknownSubscription(id)
-            self._held.bury(number)
-            self._held.forget_later()
+            self._segments.set_tombstone(number)
+            self._segments.start_due_renumbering()
 
     def remove_many(self, ids: Iterable[str]) -> None:
         """Take many subscriptions out at once. All are removed, or none."""
-        with self._held.lock:
+        with self._segments.lock:
             numbers: dict[int, None] = {}
             for id in ids:
-                number = self._held.state.number_of(id)
+                number = self._segments.snapshot.number_of(id)
                 if number is None or number in numbers:
                     raise UnknownSubscription(id)
                 numbers[number] = None
             for number in numbers:
-                self._held.bury(number)
-            self._held.forget_later()
+                self._segments.set_tombstone(number)
+            self._segments.start_due_renumbering()
 
     def replace(
         self,
@@ -161,8 +163,8 @@ class Matcher:
             timezone,
         )
         condition = _condition(given)
-        with self._held.lock:
-            number = self._held.state.number_of(id)
+        with self._segments.lock:
+            number = self._segments.snapshot.number_of(id)
             if number is None:
                 raise UnknownSubscription(id)
             if (subscriber is ... or metadata is ...) and not self._catalogue.is_bare(number):
@@ -172,37 +174,37 @@ class Matcher:
                     subscriber=known.subscriber if subscriber is ... else given.subscriber,
                     metadata=known.metadata if metadata is ... else given.metadata,
                 )
-            self._replaced += 1
-            self._held.add(given, condition)
-            self._held.bury(number)
-            self._replaced += 1
-            self._held.forget_later()
+            self._replace_epoch += 1
+            self._segments.add(given, condition)
+            self._segments.set_tombstone(number)
+            self._replace_epoch += 1
+            self._segments.start_due_renumbering()
 
     # Matching
 
     def match(self, event: Event | Mapping[str, Any] | str | bytes) -> set[str]:
         """The ids of all subscriptions that want an event (a dict, JSON text, or an Event)."""
         attributes = Event.read(event).attributes
-        self._held.settle()
+        self._segments.seal_when_quiet()
         while True:
-            state = self._held.state
-            found = self._found(state, attributes)
-            if self._held.state is state:
-                return set(state.catalogue.ids_of(found))
+            snapshot = self._segments.snapshot
+            found = self._match(snapshot, attributes)
+            if self._segments.snapshot is snapshot:
+                return set(snapshot.catalogue.ids_of(found))
 
     def match_event(self, event: Event) -> list[int]:
-        """As `match`, for those who know the ids of numbers apart: the numbers of all matches, in no promised order."""
-        self._held.settle()
-        return self._found(self._held.state, event.attributes)
+        """As `match`, but the numbers of all matches (`numbered_ids` has their ids), in no promised order."""
+        self._segments.seal_when_quiet()
+        return self._match(self._segments.snapshot, event.attributes)
 
-    def _found(self, state: State, attributes: Mapping[str, Any]) -> list[int]:
+    def _match(self, snapshot: Snapshot, attributes: Mapping[str, Any]) -> list[int]:
         found: list[int] = []
-        for segment in state.segments:
-            candidates = segment_candidates(segment, attributes, state.catalogue)
-            found += self._sure(segment, candidates, attributes, state.catalogue)
-        # After the segments, so that what replaces one of theirs while they are searched is found here.
-        if len(state.live):
-            found += state.live.match(attributes)
+        for segment in snapshot.segments:
+            candidates = segment_candidates(segment, attributes, snapshot.catalogue)
+            found += check_residuals(segment, candidates, attributes, snapshot.catalogue)
+        # After the segments: a subscription that is replaced meanwhile leaves a segment and is found here.
+        if len(snapshot.live):
+            found += snapshot.live.match(attributes)
         return found
 
     def match_batch(self, events: Any) -> pa.Table:
@@ -211,43 +213,43 @@ class Matcher:
         Those of one row are in no promised order. Takes a pyarrow Table or RecordBatch, or a sequence of events as
         `match` takes them. Costs less per event than `match`, because the values of a column are looked up together.
         """
-        from palio.matching.batches import match_batch
+        from palio.matching.batch_match import match_batch
 
-        if len(self._held.state.live) and self._held.lock.acquire(blocking=False):
+        if len(self._segments.snapshot.live) and self._segments.lock.acquire(blocking=False):
             try:
-                self._held.seal()
+                self._segments.seal()
             finally:
-                self._held.lock.release()
-        # While another thread adds, the newest are asked one by one instead: adding never stops matching.
-        state, replaced = self._held.state, self._replaced
-        found = match_batch(events, state.segments, state.live, state.catalogue)
-        if self._replaced == replaced and replaced % 2 == 0:
+                self._segments.lock.release()
+        # While another thread adds, the live segment is evaluated row by row instead: adding never stops matching.
+        snapshot, epoch = self._segments.snapshot, self._replace_epoch
+        found = match_batch(events, snapshot.segments, snapshot.live, snapshot.catalogue)
+        if self._replace_epoch == epoch and epoch % 2 == 0:
             return found
-        # A subscription was replaced meanwhile, and may have been seen in both its forms, or in neither.
-        with self._held.lock:
-            self._held.seal()
-            state = self._held.state
-            return match_batch(events, state.segments, state.live, state.catalogue)
+        # A subscription was replaced meanwhile, and may have been seen in both forms, or in neither: match again.
+        with self._segments.lock:
+            self._segments.seal()
+            snapshot = self._segments.snapshot
+            return match_batch(events, snapshot.segments, snapshot.live, snapshot.catalogue)
 
     def match_columns(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
         """Rows and numbers of all matches of a batch whose columns are named by the paths of attributes.
 
-        For those who match by the million and know the ids apart (`numbered_ids`), a Spark job say. Subscriptions
-        must not change meanwhile.
+        For matching by the million, in a Spark job say; `numbered_ids` has the ids. Subscriptions must not change
+        meanwhile.
         """
-        from palio.matching.batches import match_piece
+        from palio.matching.batch_match import match_piece
 
-        self._held.settle(batch.num_rows)
-        state = self._held.state
-        return match_piece(batch, state.segments, state.live, state.catalogue, paths=True)
+        self._segments.seal_when_quiet(batch.num_rows)
+        snapshot = self._segments.snapshot
+        return match_piece(batch, snapshot.segments, snapshot.live, snapshot.catalogue, paths=True)
 
     def match_events(self, events: list[Event]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
         """As `match_columns`, for events."""
-        from palio.matching.batches import match_piece
+        from palio.matching.batch_match import match_piece
 
-        self._held.settle(len(events))
-        state = self._held.state
-        return match_piece(events, state.segments, state.live, state.catalogue)
+        self._segments.seal_when_quiet(len(events))
+        snapshot = self._segments.snapshot
+        return match_piece(events, snapshot.segments, snapshot.live, snapshot.catalogue)
 
     def numbered_subscribers(self) -> pa.StringArray:
         """The subscriber of every number, null where there is none; made at the first call, from all subscriptions."""
@@ -261,7 +263,7 @@ class Matcher:
     def attributes(self) -> frozenset[str]:
         """The attributes that some subscription looks at; a subscription may name more that it never needs."""
         found = {name for segment in self._sealed() for name in segment.attributes}
-        for number in self._unsure():
+        for number in self._residual_numbers():
             found |= self._catalogue[number].filter.attributes
         return frozenset(found)
 
@@ -270,58 +272,46 @@ class Matcher:
         """Whether some subscription looks at attributes that it does not name."""
         if any(segment.reads_whole_event for segment in self._sealed()):
             return True
-        return any(self._catalogue[number].filter.reads_whole_event for number in self._unsure())
+        return any(self._catalogue[number].filter.reads_whole_event for number in self._residual_numbers())
 
     def _sealed(self) -> tuple[Segment, ...]:
-        """The segments, when all subscriptions are in one."""
-        with self._held.lock:
-            self._held.seal()
-            return self._held.state.segments
+        """All segments, after the live one is sealed."""
+        with self._segments.lock:
+            self._segments.seal()
+            return self._segments.snapshot.segments
 
-    def _unsure(self) -> Iterator[int]:
+    def _residual_numbers(self) -> Iterator[int]:
         """The numbers of the subscriptions with residual conditions."""
-        return (number for segment in self._sealed() for number in segment.unsure.tolist())
+        return (number for segment in self._sealed() for number in segment.residual_numbers.tolist())
 
-    def _sure(
-        self, segment: Segment, numbers: list[int], attributes: Mapping[str, Any], catalogue: Catalogue
-    ) -> list[int]:
-        """Without the candidates whose residual conditions do not hold."""
-        if not len(segment.unsure):
-            return numbers
-        return [
-            number
-            for number in numbers
-            if not _contains(segment.unsure, number) or catalogue.filter(number).matches_attributes(attributes)
-        ]
-
-    # Looking
+    # Subscriptions
 
     def __len__(self) -> int:
-        return len(self._catalogue) - self._held.removed
+        return len(self._catalogue) - self._segments.removed
 
     def __contains__(self, id: object) -> bool:
-        return self._held.state.number_of(id) is not None
+        return self._segments.snapshot.number_of(id) is not None
 
     def __getitem__(self, id: str) -> Subscription:
         """A subscription as it was added. Costs the unpacking of some hundred texts, unless it was one of the last."""
-        state = self._held.state
-        number = state.number_of(id)
+        snapshot = self._segments.snapshot
+        number = snapshot.number_of(id)
         if number is None:
             raise UnknownSubscription(id)
-        found = state.catalogue[number]
+        found = snapshot.catalogue[number]
         return replace(found) if found.metadata else found  # whose metadata the caller may change
 
     def __iter__(self) -> Iterator[str]:
         """The ids, in the order in which they were added."""
-        state = self._held.state
-        for number in range(len(state.catalogue)):
-            if not state.is_dead(number):
-                yield state.catalogue.id_of(number)
+        snapshot = self._segments.snapshot
+        for number in range(len(snapshot.catalogue)):
+            if not snapshot.is_dead(number):
+                yield snapshot.catalogue.id_of(number)
 
     def subscriptions(self) -> Subscriptions:
         """All of them as columns, in the order in which they were added: some microseconds each."""
-        state = self._held.state
-        return state.catalogue.many(state.alive(np.arange(len(state.catalogue))).tolist())
+        snapshot = self._segments.snapshot
+        return snapshot.catalogue.many(snapshot.alive(np.arange(len(snapshot.catalogue))).tolist())
 
     def __repr__(self) -> str:
         count = len(self)
@@ -332,35 +322,35 @@ class Matcher:
 
     def statistics(self) -> Statistics:
         """Sizes: bytes of the arrays that matching reads, and of ids and texts beside them."""
-        state = self._held.state
+        snapshot = self._segments.snapshot
         return Statistics(
             subscriptions=len(self),
-            removed=self._held.removed,
-            segments=len(state.segments),
-            live=len(state.live),
-            index_bytes=sum(segment.nbytes for segment in state.segments) + state.dead.nbytes,
-            beside_bytes=state.catalogue.nbytes,
-            slow=sum(int(segment.postings.always) for segment in state.segments),
+            removed=self._segments.removed,
+            segments=len(snapshot.segments),
+            live=len(snapshot.live),
+            index_bytes=sum(segment.nbytes for segment in snapshot.segments) + snapshot.tombstones.nbytes,
+            beside_bytes=snapshot.catalogue.nbytes,
+            slow=sum(int(segment.postings.always) for segment in snapshot.segments),
         )
 
-    # Keeping
+    # Saving and maintenance
 
     def save(self, path: str | Path) -> None:
         """Write the matcher to a file that `open` maps into memory; the file is there whole or not at all."""
-        from palio.matching.storage import save
+        from palio.matching.index_file import save
 
-        with self._held.lock:
-            state = self._held.compact()
-            save(Path(path), state.segments, state.catalogue, state.dead, self._held.removed)
+        with self._segments.lock:
+            snapshot = self._segments.seal_for_saving()
+            save(Path(path), snapshot.segments, snapshot.catalogue, snapshot.tombstones, self._segments.removed)
 
     @classmethod
     def open(cls, path: str | Path) -> Matcher:
         """Open a saved matcher: milliseconds, whatever its size; `IndexFileError` where it is not one."""
-        from palio.matching.storage import load
+        from palio.matching.index_file import load
 
         matcher = cls()
-        segments, catalogue, dead, matcher._held.removed = load(Path(path))
-        matcher._held.publish(segments, LiveSubscriptions(), catalogue, dead)
+        segments, catalogue, dead, matcher._segments.removed = load(Path(path))
+        matcher._segments.publish(segments, LiveSegment(), catalogue, dead)
         return matcher
 
     def merge(self) -> None:
@@ -368,27 +358,23 @@ class Matcher:
 
         Where most were removed, nothing of them is kept: those that are left get new numbers.
         """
-        self._held.merge()
+        self._segments.merge()
 
     def work(self) -> Callable[[], None] | None:
-        """What is worth doing now, beside matching and adding, where there is no background; it may be done in any
-        thread. Each thing is told once."""
-        return self._held.work()
+        """Maintenance that is due (sealing, merging), for an owner without background threads; None where none is.
+
+        It may be called in any thread. Each is returned once.
+        """
+        return self._segments.work()
 
 
 def _condition(subscription: Subscription) -> Condition:
-    """What a subscription asks, in the form that is cheapest to make."""
+    """The condition of a subscription, in the form that is cheapest to read."""
     if subscription.language == "sql" and isinstance(subscription.where, str):
-        shaped = Shaped.read(subscription.where, subscription.timezone)
+        shaped = BoundTemplate.read(subscription.where, subscription.timezone)
         if shaped is not None:
             return shaped
     return subscription.filter
-
-
-def _contains(numbers: npt.NDArray[np.int32], number: int) -> bool:
-    sorted_numbers = numbers.data  # for one look-up, far quicker than NumPy's search
-    at = bisect_left(sorted_numbers, number)
-    return at < len(sorted_numbers) and sorted_numbers[at] == number
 
 
 def _first_repeated(ids: Sequence[str]) -> str:

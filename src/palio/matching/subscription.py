@@ -1,4 +1,4 @@
-"""One subscription, or many: who wants what, as it was written."""
+"""Subscriptions: a condition with an id, and many of them as columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from palio.errors import EventError, InvalidSubscription, PalioError
 from palio.filters.filter import Filter
-from palio.matching.keeping import kept, kept_text
+from palio.matching.metadata import copy_value, plain_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +115,14 @@ def _text(subscription: Subscription, field: str, what: str) -> str:
     if not value and field == "id":
         raise _refused(subscription, f"{what} is empty")
     try:
-        return kept_text(value, field)
+        return plain_text(value, field)
     except EventError as error:
         raise _refused(subscription, str(error)) from None
 
 
 def _kept(subscription: Subscription, field: str) -> Any:
     try:
-        return kept(getattr(subscription, field), field)
+        return copy_value(getattr(subscription, field), field)
     except EventError as error:
         raise _refused(subscription, str(error)) from None
 

@@ -1,1 +1,1 @@
-"""Real time: what a broker needs to run on a machine, with sockets, clocks, disks and people."""
+"""Brokers and clients on a real network: protocol, server, client, links, store, security and HTTP gateway."""

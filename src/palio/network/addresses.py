@@ -1,4 +1,4 @@
-"""Where is a broker? `palio://[application@]host[:port]`, as Jerzak §8 writes addresses: the scheme is the transport.
+"""Addresses of brokers: `palio://[application@]host[:port]`, as in Jerzak §8, where the scheme is the transport.
 
 `palio` is TCP, `palio+tls` TCP with TLS, `palio+udp` datagrams between brokers. The application part tells clients of
 one broker apart, and means nothing in the address of a broker itself. An IPv6 address stands in brackets.
@@ -14,16 +14,16 @@ from typing import Final
 from palio.errors import InvalidArgument
 
 DEFAULT_PORT: Final = 7420
-TOKEN_PREFIX: Final = "palio_"  # how the tokens begin that brokers make
+TOKEN_PREFIX: Final = "palio_"  # of every token
 SCHEMES: Final = ("palio", "palio+tls", "palio+udp")
-_FORM: Final = re.compile(
+_PATTERN: Final = re.compile(
     r"(?P<scheme>[a-z+]+)://(?:(?P<app>[^@/?#\s\[\]]*)@)?(?P<host>\[[^\]]*\]|[^:@/?#\s\[\]]*)(?::(?P<port>[^/]*))?/?"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One address; port 0, where one listens, is any that is free."""
+    """One address; port 0 of a listener is any free port."""
 
     host: str
     port: int = DEFAULT_PORT
@@ -32,10 +32,10 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """An address from its text; `InvalidArgument` says what is wrong with it."""
+        """Parse an address; `InvalidArgument` says what is wrong with it."""
         if not isinstance(text, str):
             raise InvalidArgument(f"an address is a text such as palio://localhost:{DEFAULT_PORT}, not {text!r}")
-        found = _FORM.fullmatch(text.strip())
+        found = _PATTERN.fullmatch(text.strip())
         if found is None:
             raise InvalidArgument(f"{text!r} is no address; one looks like palio://localhost:{DEFAULT_PORT}")
         scheme, app, host, port = found.group("scheme", "app", "host", "port")
@@ -45,11 +45,11 @@ class Address:
             raise InvalidArgument(
                 "an address holds no token, because addresses are shown and logged; give it apart (--token, token=…)"
             )
-        return cls(_host(text, host), _port(text, port), scheme, app or "")
+        return cls(_check_host(text, host), _check_port(text, port), scheme, app or "")
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can be meant."""
+        """Whether only this machine can reach it."""
         if self.host == "localhost":
             return True
         try:
@@ -59,7 +59,7 @@ class Address:
 
     @property
     def is_anywhere(self) -> bool:
-        """Whether all addresses of a machine are meant, so that nobody can connect to it."""
+        """Whether it stands for all addresses of a machine: good for listening, useless for connecting."""
         return self.host in ("0.0.0.0", "::")
 
     @property
@@ -72,7 +72,7 @@ class Address:
         return f"{self.scheme}://{app}{host}:{self.port}"
 
 
-def _host(text: str, host: str) -> str:
+def _check_host(text: str, host: str) -> str:
     if not host.startswith("["):
         if not host:
             raise InvalidArgument(f"{text!r} names no host; one looks like palio://localhost:{DEFAULT_PORT}")
@@ -83,7 +83,7 @@ def _host(text: str, host: str) -> str:
         raise InvalidArgument(f"{text!r}: {host} is no IPv6 address") from None
 
 
-def _port(text: str, port: str | None) -> int:
+def _check_port(text: str, port: str | None) -> int:
     if port is None:
         return DEFAULT_PORT
     if not port.isascii() or not port.isdigit() or int(port) > 65_535:

@@ -1,101 +1,142 @@
-"""Frames over one connection, whoever is at its two ends.
+"""Framed connection with heartbeats, write coalescing and backpressure, used by clients, links and the server.
 
-What is sent while the loop is at work goes out in one write when it is done. Either end says something at least once in
-a heartbeat; one that is silent for three is taken for gone, whatever the operating system believes.
+Every message is a frame with its length before it, in four bytes. Frames sent during one batching of the loop leave in
+one write. Each end sends at least once in a heartbeat; one that is silent for three is taken for dead, whatever the
+operating system believes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from struct import Struct
 from typing import Any, Final, Protocol
 
-from palio.errors import PalioError
+from palio.errors import PalioError, WireError
 from palio.network import protocol
-from palio.network.framing import FrameReader, length_of
-from palio.network.protocol import PING, Failure, Goodbye, Ping
-from palio.routing.codec import LONGEST_FRAME
+from palio.network.protocol import PING, ErrorCode, Goodbye, Ping
+from palio.routing.codec import MAX_FRAME_BYTES
 
-_PATIENCE: Final = 3  # heartbeats of silence
-_LAST_WORDS: Final = 2.0  # seconds in which what was written before the end may still leave
-_MANY: Final = 1 / 5_000  # seconds between two events, when there are so many that they had better travel together
-_GATHER: Final = 0.001  # seconds for which such an event may wait for others
-_GATHERED: Final = 64  # frames that are enough
-_RARE: Final = 0.002  # seconds between two events that are as good as any longer time
-_HIGH_WATER: Final = 256 * 1024  # bytes that may wait in one connection before events wait outside of it
+_LENGTH: Final = Struct(">I")
+# First bytes of HTTP; read as lengths they exceed every limit.
+_HTTP_METHODS: Final = (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI", b"DELE")
+_MAX_SILENT_HEARTBEATS: Final = 3
+_CLOSE_SECONDS: Final = 2.0  # in which data written before the close may still leave
+_COALESCE_BELOW_SECONDS: Final = 1 / 5_000  # mean interval of frames below which they are coalesced
+_COALESCE_INTERVAL_SECONDS: Final = 0.001  # for which a frame waits for others
+_MAX_COALESCED_FRAMES: Final = 64
+_MAX_PACE_SECONDS: Final = 0.002  # longer intervals count as this, so that the mean recovers soon
+_WRITE_HIGH_WATER_BYTES: Final = 256 * 1024  # in the socket's buffer, beyond which events wait in their queues
+frame_header = _LENGTH.pack  # of a frame, from its length
+
+
+class FrameReader:
+    """Splits a stream into frames. `limit` bounds one frame, and so what a sender can make this end buffer."""
+
+    __slots__ = ("_buffered", "_missing", "limit")
+
+    def __init__(self, limit: int = MAX_FRAME_BYTES) -> None:
+        self.limit = limit
+        self._buffered: list[bytes] = []
+        self._missing = 0  # bytes to come before the next frame can be complete
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The frames that are complete now; `WireError` for a length out of bounds."""
+        if self._buffered:
+            self._buffered.append(data)
+            self._missing -= len(data)
+            if self._missing > 0:
+                return []
+            data = b"".join(self._buffered)
+            self._buffered = []
+        frames: list[bytes] = []
+        at, end = 0, len(data)
+        while end - at >= 4:
+            (length,) = _LENGTH.unpack_from(data, at)
+            if not 2 <= length <= self.limit:
+                if data[at : at + 4] in _HTTP_METHODS:
+                    raise WireError("the other end speaks HTTP, and this is no port for that")
+                raise WireError(f"a frame of {length:,} bytes, where one has from 2 to {self.limit:,}")
+            if end - at - 4 < length:
+                self._missing = length - (end - at - 4)
+                break
+            frames.append(data[at + 4 : at + 4 + length])
+            at += 4 + length
+        else:
+            self._missing = 4 - (end - at)
+        if at < end:
+            self._buffered.append(data[at:] if at else data)
+        return frames
 
 
 class Receiver(Protocol):
-    """Whoever is behind a channel."""
+    """User of a channel: a client, a link, a session's connection or a handshake."""
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
-        """Frames came, in order; those of the channel itself are left out."""
+        """Frames arrived, in order; those of the channel itself are left out."""
 
     def writable(self, channel: Channel) -> None:
-        """What had piled up is gone."""
+        """The connection takes data again."""
 
     def lost(self, channel: Channel, reason: str) -> None:
-        """The connection is over; called once, and never before `opened`."""
+        """The connection has ended; called once, and never before `opened`."""
 
     def opened(self, channel: Channel) -> None:
-        """There is a connection."""
+        """The connection is established."""
 
 
-class Turn(Protocol):
-    """Whoever handles together what several connections bring, and lets what they send leave together."""
+class Batching(Protocol):
+    """Driver that handles the input of several connections in one batch, and writes their output after it."""
 
     is_handling: bool
 
     def begin_reading(self) -> None:
-        """Frames are about to be given."""
+        """Input of a connection follows."""
 
     def end_reading(self) -> None:
-        """All that was read from a connection is given."""
+        """The input of the connection is complete."""
 
     def flush_later(self, channel: Channel) -> None:
-        """While it is handling: write what this channel has to send when it is done."""
+        """Flush this channel after the batch that is being handled."""
 
 
 class Channel(asyncio.Protocol):
-    """One connection."""
+    """One connection, as a protocol of asyncio."""
 
     def __init__(
-        self, receiver: Receiver, heartbeat: float, limit: int = LONGEST_FRAME, turn: Turn | None = None
+        self, receiver: Receiver, heartbeat: float, limit: int = MAX_FRAME_BYTES, batching: Batching | None = None
     ) -> None:
         self.receiver = receiver
-        self._turn = turn
+        self._batching = batching
         self.heartbeat = heartbeat
         self.is_full = False
         self.is_closing = False
-        self.sent_bytes = 0
-        self.received_bytes = 0
         self._reader = FrameReader(limit)
         self._loop = asyncio.get_running_loop()
         self._out: list[bytes] = []
-        self._flushing = False
-        self._gathering: asyncio.TimerHandle | None = None
-        self._pace = _RARE  # seconds between two frames, lately
+        self._is_flush_scheduled = False
+        self._coalesce_timer: asyncio.TimerHandle | None = None
+        self._mean_interval = _MAX_PACE_SECONDS  # moving mean of the seconds between two frames
         self._reason = ""
-        self._said = self._loop.time()
-        self._silent = 0  # heartbeats since something was heard: not seconds, in which this end may have been busy
+        self._last_write = self._loop.time()
+        self._silent_heartbeats = 0  # not seconds: this end may have been too busy to read
         self._timer: asyncio.TimerHandle | None = None
         self._transport: Any = None
-        self._held: list[bytes] | None = None  # frames that wait for the first of them to be read beside the loop
-        self.is_read: bytes | None = None  # the frame that was
+        self._held_frames: list[bytes] | None = None  # that wait while the first is decoded off the loop
+        self.is_read: bytes | None = None  # the frame that was decoded off the loop
 
     @property
     def peer(self) -> str:
-        """Who is there, as host and port."""
+        """Host and port of the other end."""
         name = self._transport.get_extra_info("peername") if self._transport is not None else None
         return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "somewhere"
 
     def extra(self, name: str) -> Any:
-        """What the transport knows beside, such as its TLS certificate."""
+        """A property of the transport, such as its TLS certificate."""
         return self._transport.get_extra_info(name)
 
     @property
     def unsent_bytes(self) -> int:
-        """What waits because the other end does not read."""
+        """Bytes that wait because the other end does not read."""
         waiting: int = self._transport.get_write_buffer_size()
         return waiting + sum(map(len, self._out))
 
@@ -103,7 +144,7 @@ class Channel(asyncio.Protocol):
         self._reader.limit = limit
 
     def beat_every(self, seconds: float) -> None:
-        """Say something at least so often from now on, and expect the same."""
+        """Change the heartbeat of both directions."""
         self.heartbeat = seconds
         if self._timer is not None:
             self._timer.cancel()
@@ -112,49 +153,52 @@ class Channel(asyncio.Protocol):
     # Sending
 
     def send(self, frame: bytes) -> None:
-        """Send a frame with all others that are sent before the loop looks at its sockets again."""
-        self._out += (length_of(len(frame)), frame)
-        if not self._flushing:
+        """Send a frame, in one write with all others of this turn of the loop."""
+        self._out += (frame_header(len(frame)), frame)
+        if not self._is_flush_scheduled:
             self._flush_soon()
 
     def send_event(self, frame: bytes) -> None:
-        """Send a frame that nobody waits for: where many come, each write and each wake of the other end costs more
-        than what is in it, so that it waits for some others first."""
-        self._out += (length_of(len(frame)), frame)
-        if self._flushing:
+        """Send a frame that may wait for others.
+
+        When frames follow each other fast, each write and each wake-up of the other end costs more than its content.
+        """
+        self._out += (frame_header(len(frame)), frame)
+        if self._is_flush_scheduled:
             return
-        if self._pace > _MANY or len(self._out) >= 2 * _GATHERED:
+        if self._mean_interval > _COALESCE_BELOW_SECONDS or len(self._out) >= 2 * _MAX_COALESCED_FRAMES:
             self._flush_soon()
-        elif self._gathering is None:
-            self._gathering = self._loop.call_later(_GATHER, self.flush)
+        elif self._coalesce_timer is None:
+            self._coalesce_timer = self._loop.call_later(_COALESCE_INTERVAL_SECONDS, self.flush)
 
     def _flush_soon(self) -> None:
-        self._flushing = True
-        if self._turn is not None and self._turn.is_handling:
-            self._turn.flush_later(self)
+        self._is_flush_scheduled = True
+        if self._batching is not None and self._batching.is_handling:
+            self._batching.flush_later(self)
         else:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write what was sent until now, at once."""
-        self._flushing = False
-        if self._gathering is not None:
-            self._gathering.cancel()
-            self._gathering = None
+        """Write all frames sent until now."""
+        self._is_flush_scheduled = False
+        if self._coalesce_timer is not None:
+            self._coalesce_timer.cancel()
+            self._coalesce_timer = None
         if not self._out or self._transport is None:
             return
-        if self._transport.is_closing():  # nothing leaves any more, and uvloop says so by an error
+        if self._transport.is_closing():  # uvloop raises an error on a write to a closing transport
             self._out = []
             return
         now = self._loop.time()
-        self._pace += (min(2 * (now - self._said) / len(self._out), _RARE) - self._pace) / 8
+        # Exponential moving average with weight 1/8; `_out` has two entries for each frame.
+        interval = min(2 * (now - self._last_write) / len(self._out), _MAX_PACE_SECONDS)
+        self._mean_interval += (interval - self._mean_interval) / 8
         data = b"".join(self._out)
         self._out = []
-        self._said = now
-        self.sent_bytes += len(data)
+        self._last_write = now
         self._transport.write(data)
 
-    def close(self, kind: Failure, reason: str) -> None:
+    def close(self, kind: ErrorCode, reason: str) -> None:
         """Say why, then end the connection."""
         if self.is_closing or self._transport is None:
             return
@@ -163,75 +207,74 @@ class Channel(asyncio.Protocol):
         self.send(protocol.encode(Goodbye(kind, reason)))
         self.flush()
         self._transport.close()
-        self._loop.call_later(_LAST_WORDS, self._transport.abort)
+        self._loop.call_later(_CLOSE_SECONDS, self._transport.abort)
 
     def abort(self, reason: str) -> None:
-        """End it without a word."""
+        """Close without telling the other end."""
         self._reason = self._reason or reason
         self.is_closing = True
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio tells
+    # Callbacks of asyncio
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        transport.set_write_buffer_limits(high=_HIGH_WATER)
+        transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
         self._timer = self._loop.call_later(self.heartbeat, self._beat)
         self.receiver.opened(self)
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        self._silent = 0
-        self.received_bytes += len(data)
+        self._silent_heartbeats = 0
         if self.is_closing:
             return
         try:
             frames = self._reader.feed(data)
-            if not _OWN.isdisjoint([frame[1] for frame in frames]):
-                frames = self._own(frames)
-            if self._held is not None:
-                self._held += frames
+            if not _CHANNEL_TAGS.isdisjoint([frame[1] for frame in frames]):
+                frames = self._take_control(frames)
+            if self._held_frames is not None:
+                self._held_frames += frames
             elif frames:
-                self._give(frames)
+                self._deliver(frames)
         except PalioError as error:
             self.close("wire", str(error))
 
-    def _give(self, frames: list[bytes]) -> None:
-        if self._turn is None:
+    def _deliver(self, frames: list[bytes]) -> None:
+        if self._batching is None:
             self.receiver.received(self, frames)
             return
-        self._turn.begin_reading()
+        self._batching.begin_reading()
         try:
             self.receiver.received(self, frames)
         finally:
-            self._turn.end_reading()
+            self._batching.end_reading()
 
     def hold(self, frames: list[bytes], reading: asyncio.Future[Any]) -> None:
-        """Give frames, and all that come behind them, again when the first of them was read in another thread.
+        """Hold frames, and all that follow, until the first of them is decoded in another thread.
 
-        Nothing more is read from the connection meanwhile: what could pile up is what has come until now.
+        Reading is paused meanwhile, so that only what has arrived until now can pile up.
         """
-        self._held = frames
+        self._held_frames = frames
         self._transport.pause_reading()
-        reading.add_done_callback(self._go_on)
+        reading.add_done_callback(self._resume)
 
-    def _go_on(self, reading: asyncio.Future[Any]) -> None:
+    def _resume(self, reading: asyncio.Future[Any]) -> None:
         if not reading.cancelled():
-            reading.exception()  # which whoever handles the frame finds again
-        frames, self._held = self._held, None
+            reading.exception()  # retrieved only: the receiver meets it again when it decodes the frame
+        frames, self._held_frames = self._held_frames, None
         if self.is_closing or not frames:
             return
         self.is_read = frames[0]
         self._transport.resume_reading()
         try:
-            self._give(frames)
+            self._deliver(frames)
         except PalioError as error:
             self.failure = error
             self.close("wire", str(error))
 
-    def _own(self, frames: list[bytes]) -> list[bytes]:
-        """Take out what is said to the channel; what follows a goodbye is not heard."""
+    def _take_control(self, frames: list[bytes]) -> list[bytes]:
+        """Remove the channel's own frames; frames after a goodbye are discarded."""
         others = []
         for frame in frames:
             if frame[1] == protocol.GOODBYE and len(frame) > 2:
@@ -243,8 +286,8 @@ class Channel(asyncio.Protocol):
                 others.append(frame)
         return others
 
-    said: Goodbye | None = None  # why the other end closes, where it said so
-    failure: PalioError | None = None  # why this end does: what the other one says cannot be read
+    said: Goodbye | None = None  # the other end's reason to close
+    failure: PalioError | None = None  # why this end closes: frames that cannot be decoded
 
     def pause_writing(self) -> None:
         self.is_full = True
@@ -260,15 +303,14 @@ class Channel(asyncio.Protocol):
         self.receiver.lost(self, self._reason or (f"the connection broke: {exc}" if exc else "the other end closed it"))
 
     def _beat(self) -> None:
-        self._silent += 1
-        if self._silent > _PATIENCE:
-            self.abort(f"nothing was heard for {_PATIENCE * self.heartbeat:g} seconds")
+        self._silent_heartbeats += 1
+        if self._silent_heartbeats > _MAX_SILENT_HEARTBEATS:
+            self.abort(f"nothing was heard for {_MAX_SILENT_HEARTBEATS * self.heartbeat:g} seconds")
             return
-        if self._loop.time() - self._said >= self.heartbeat / 2:
+        if self._loop.time() - self._last_write >= self.heartbeat / 2:
             self.send(_PING)
         self._timer = self._loop.call_later(self.heartbeat, self._beat)
 
 
-_OWN: Final = frozenset((PING, protocol.GOODBYE))
+_CHANNEL_TAGS: Final = frozenset((PING, protocol.GOODBYE))
 _PING: Final = protocol.encode(Ping())
-ChannelFactory = Callable[[], Channel]

@@ -1,27 +1,29 @@
-"""What do a client and its broker say to each other? Small values, written by the codec of the fabric.
+"""Binary protocol between a client and its broker: the messages and their encoding.
 
-A connection begins with a greeting, and that decides what it is: `ClientHello` makes it a client's, `BrokerHello` or
-the `Hello` of a link session a broker's. What a client asks for has a number of its own choice; the answer repeats it.
+The first frame decides what a connection is: `ClientHello` makes it a client's, `BrokerHello` or the `Hello` of a link
+session a broker's. A client numbers its requests as it likes; the answer repeats the number.
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Raw, Struct
 
 from palio.filters.filter import Filter
-from palio.network.security.sealing import ID_BYTES, SECRET_BYTES
 from palio.routing import codec
-from palio.routing.clients import Confirm, Past
+from palio.routing.messages import Confirm, Past
 
 VERSION: Final = 1
-LONGEST_NAME: Final = 200
-LONGEST_TOKEN: Final = 4096
-Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
+KEY_ID_BYTES: Final = 8  # of a key for sealed datagrams
+KEY_SECRET_BYTES: Final = 32  # that each end contributes to such a key
+MAX_NAME_LENGTH: Final = 200
+MAX_TOKEN_LENGTH: Final = 4096
+Name: TypeAlias = Annotated[str, Meta(max_length=MAX_NAME_LENGTH)]
 Overflow: TypeAlias = Literal["block", "drop_oldest", "drop_newest", "disconnect"]
-Failure: TypeAlias = Literal[
+OVERFLOW_POLICIES: Final[tuple[Overflow, ...]] = get_args(Overflow)
+ErrorCode: TypeAlias = Literal[
     "refused",
     "not permitted",
     "not authenticated",
@@ -36,44 +38,43 @@ Failure: TypeAlias = Literal[
 
 
 class ClientHello(Struct, frozen=True, array_like=True, tag=80):
-    """A client greets. `publisher` is what it calls itself over all its connections, so that an event that it sends
-    again over another one is known."""
+    """Greeting of a client. `publisher` is a name that it keeps over its connections, by which an event
+    retransmitted over another one is recognised as a duplicate."""
 
     version: int
     app: Name = ""
-    token: Annotated[str, Meta(max_length=LONGEST_TOKEN)] = ""
+    token: Annotated[str, Meta(max_length=MAX_TOKEN_LENGTH)] = ""
     publisher: Name = ""
 
 
 class BrokerHello(Struct, frozen=True, array_like=True, tag=81):
-    """A broker greets, before its session does; needed where brokers must say who they are."""
+    """Authentication of a broker, before the greeting of its link session."""
 
     version: int
-    token: Annotated[str, Meta(max_length=LONGEST_TOKEN)] = ""
+    token: Annotated[str, Meta(max_length=MAX_TOKEN_LENGTH)] = ""
 
 
 class AskKey(Struct, frozen=True, array_like=True, tag=97):
-    """A broker asks for a key to seal its datagrams with, over TLS; `secret` is its half, `replaces` the key's id that
-    it has until now."""
+    """Request of a broker, over TLS, for a key of sealed datagrams; `secret` is its half, `replaces` the id of the
+    key that it has until now."""
 
-    secret: Annotated[bytes, Meta(min_length=SECRET_BYTES, max_length=SECRET_BYTES)]
-    replaces: Annotated[bytes, Meta(max_length=ID_BYTES)] = b""
+    secret: Annotated[bytes, Meta(min_length=KEY_SECRET_BYTES, max_length=KEY_SECRET_BYTES)]
+    replaces: Annotated[bytes, Meta(max_length=KEY_ID_BYTES)] = b""
 
 
 class KeyGiven(Struct, frozen=True, array_like=True, tag=113):
-    """The key: its id, the other half, and for how many seconds and datagrams it is good."""
+    """The key: its id, the other half, and its lifetime in seconds and datagrams."""
 
-    id: Annotated[bytes, Meta(min_length=ID_BYTES, max_length=ID_BYTES)]
-    secret: Annotated[bytes, Meta(min_length=SECRET_BYTES, max_length=SECRET_BYTES)]
+    id: Annotated[bytes, Meta(min_length=KEY_ID_BYTES, max_length=KEY_ID_BYTES)]
+    secret: Annotated[bytes, Meta(min_length=KEY_SECRET_BYTES, max_length=KEY_SECRET_BYTES)]
     seconds: Annotated[float, Meta(gt=0)]
     datagrams: Annotated[int, Meta(gt=1)]
 
 
 class Welcome(Struct, frozen=True, array_like=True, tag=82):
-    """The broker's answer to a client: who it is, in which life, and what it grants.
+    """Answer of the broker to a client's greeting: its number, its incarnation and its limits.
 
-    `window` is how many confirmed events may be under way; frames and events that are longer are not let in. So many
-    events may be published in a second, and so many at once now.
+    `window` bounds the confirmed events in flight; `events_left` may be published at once now.
     """
 
     version: int
@@ -88,13 +89,13 @@ class Welcome(Struct, frozen=True, array_like=True, tag=82):
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=83):
-    """Deliver what matches, under a name that is the client's own; at first so many events, then as `More` says.
+    """Subscription under a name of the client's own, with an initial credit that `More` adds to.
 
-    A durable subscription outlives the connection, and its events wait for `Acknowledge`. `queue` and `overflow`: how
-    many events may wait at the broker, and what happens to one more; 0 and "" are what the broker thinks best.
+    A durable subscription outlives the connection, and its events wait for `Acknowledge`. `queue` and `overflow` are
+    the bound and the overflow policy of the delivery queue; 0 and "" are the broker's defaults.
 
-    Subscriptions of a `group` share queue and credit, under the name of the group, and each event comes once for all of
-    them; a durable one has none. `validity` is for how many seconds it stands unless `Renew` is said; 0 is without end.
+    Subscriptions of a `group` share queue and credit under the name of the group, and each event comes once for all of
+    them; a durable one has no group. `validity` is the length of its lease in seconds; 0 is without end.
     """
 
     request: int
@@ -110,28 +111,28 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=83):
 
 
 class Renew(Struct, frozen=True, array_like=True, tag=98):
-    """A subscription that stands for a while only is to stand for as long again."""
+    """Renewal of the lease of a subscription."""
 
     request: int
     name: Name
 
 
 class Unsubscribe(Struct, frozen=True, array_like=True, tag=84):
-    """Deliver no more; of a durable subscription: forget it, and all that waits."""
+    """End of a subscription; a durable one is removed with all events that wait."""
 
     request: int
     name: Name
 
 
 class Detach(Struct, frozen=True, array_like=True, tag=85):
-    """Deliver no more here; a durable subscription goes on collecting."""
+    """End of delivery to this connection; a durable subscription goes on collecting."""
 
     request: int
     name: Name
 
 
 class Advertise(Struct, frozen=True, array_like=True, tag=86):
-    """I am going to publish what matches; where a validity is given, only for so many seconds after I last said so."""
+    """Announcement that the client is going to publish matching events; `validity` is its lease in seconds."""
 
     request: int
     name: Name
@@ -145,7 +146,7 @@ class Unadvertise(Struct, frozen=True, array_like=True, tag=87):
 
 
 class Publish(Struct, frozen=True, array_like=True, tag=88):
-    """An event; with a request number its confirmation is asked for, without one (0) it may be lost."""
+    """A published event; with a request number it is confirmed, without one (0) it may be lost."""
 
     request: int
     body: bytes
@@ -153,14 +154,14 @@ class Publish(Struct, frozen=True, array_like=True, tag=88):
 
 
 class More(Struct, frozen=True, array_like=True, tag=89):
-    """So many more events may be sent for a subscription, or for a group."""
+    """Additional credit of a subscription or group."""
 
     name: Name
     events: int
 
 
 class Acknowledge(Struct, frozen=True, array_like=True, tag=90):
-    """Events of a durable subscription that are dealt with, by the numbers they were delivered with."""
+    """Processed events of a durable subscription, by the numbers of their deliveries."""
 
     name: Name
     numbers: tuple[int, ...]
@@ -171,9 +172,9 @@ class StatusQuery(Struct, frozen=True, array_like=True, tag=91):
 
 
 class LogQuery(Struct, frozen=True, array_like=True, tag=94):
-    """Events of this broker's own log that match, from an offset, or from a time where one is given; 0 is the oldest.
+    """Query of this broker's own log, from an offset or from a time where one is given; 0 is the oldest offset.
 
-    So many are looked at, whether they match or not; 0 asks only where the log begins and ends.
+    `limit` bounds the events examined, matching or not; 0 asks only for the bounds of the log.
     """
 
     request: int
@@ -184,7 +185,7 @@ class LogQuery(Struct, frozen=True, array_like=True, tag=94):
 
 
 class ReplayQuery(Struct, frozen=True, array_like=True, tag=95):
-    """Confirmed events of all brokers' logs that match: from the offsets that are named, of other logs from a time."""
+    """Query of all brokers' logs: from an offset for the brokers in `places`, from a time for the others."""
 
     request: int
     wanted: Filter
@@ -194,34 +195,37 @@ class ReplayQuery(Struct, frozen=True, array_like=True, tag=95):
 
 
 class Forget(Struct, frozen=True, array_like=True, tag=96):
-    """A broker is not coming back, and nothing waits for it any more. Only an operator may say so."""
+    """Removal of a broker that does not come back, so that nothing waits for it any more; for operators."""
 
     request: int
     broker: int
 
 
 class Sync(Struct, frozen=True, array_like=True, tag=99):
-    """Answer this when all that I said before is dealt with."""
+    """Barrier: answered when all earlier messages of this connection are handled."""
 
     request: int
 
 
 class Ping(Struct, frozen=True, array_like=True, tag=92):
-    """I am still here. Either end says so where it has nothing else to say."""
+    """Heartbeat of an end that has nothing else to send."""
 
 
 class Delivery(Struct, frozen=True, array_like=True, tag=100):
-    """An event of a durable subscription, with the number by which it wants to be acknowledged."""
+    """An event of a durable subscription, with the number by which it is acknowledged."""
 
     name: str
     body: bytes
     number: int
-    stamps: bytes = b""  # when it passed links, where brokers say so (`routing.stamps`)
+    stamps: bytes = b""  # times at which it passed links (`routing.stamps`)
 
 
 class Matched(Struct, frozen=True, array_like=True, tag=107):
-    """An event that nobody acknowledges, once for all subscriptions that want it: by the numbers of the requests that
-    made them. The same ones come again and again, so they are written and read apart: by `numbers` and `numbers_in`."""
+    """An event of subscriptions without acknowledgement, once for all that match, by the numbers of their requests.
+
+    The same sets of numbers come again and again, so that they are encoded apart (`encode_numbers`, `decode_numbers`)
+    and both ends remember the result.
+    """
 
     subscriptions: Raw
     body: bytes
@@ -229,22 +233,24 @@ class Matched(Struct, frozen=True, array_like=True, tag=107):
 
 
 class Done(Struct, frozen=True, array_like=True, tag=101):
-    """Requests that were carried out: events that are accepted, subscriptions that stand."""
+    """Requests that succeeded: events that are accepted, subscriptions that stand."""
 
     requests: tuple[int, ...]
 
 
 class Failed(Struct, frozen=True, array_like=True, tag=102):
-    """A request that was not carried out; 0 where it had no number."""
+    """A request that failed; 0 where it had no number."""
 
     request: int
-    kind: Failure
+    kind: ErrorCode
     reason: str
 
 
 class Elsewhere(Struct, frozen=True, array_like=True, tag=110):
-    """The answer to a durable subscription that lives at other brokers: their numbers, and the addresses at which it
-    can be asked for, empty where they are not known. Without a request (0) it is said of one that stands, by name."""
+    """Referral to the home brokers of a durable subscription, with their addresses, empty where unknown.
+
+    With request 0 it concerns a subscription that stands, by name.
+    """
 
     request: int
     homes: tuple[tuple[int, str], ...]
@@ -252,23 +258,23 @@ class Elsewhere(Struct, frozen=True, array_like=True, tag=110):
 
 
 class Cancelled(Struct, frozen=True, array_like=True, tag=103):
-    """The last publisher that could have served a subscription is gone; it stays, in case another comes."""
+    """The last publisher that could serve a subscription is gone; the subscription stays for the next one."""
 
     name: str
 
 
 class Dropped(Struct, frozen=True, array_like=True, tag=104):
-    """So many events of a subscription or group were thrown away in all, because its queue was full."""
+    """Total of the events of a subscription or group that its full queue dropped."""
 
     name: str
     events: int
 
 
 class Ended(Struct, frozen=True, array_like=True, tag=111):
-    """The broker delivers no more for a subscription, and this is why."""
+    """End of a subscription by the broker, with the reason."""
 
     name: str
-    kind: Failure
+    kind: ErrorCode
     reason: str
 
 
@@ -278,7 +284,7 @@ class StatusAnswer(Struct, frozen=True, array_like=True, tag=105):
 
 
 class LoggedEvent(Struct, frozen=True, array_like=True):
-    """An event of a log: when it was logged, in seconds since 1970, and its body."""
+    """An event of a log; the time is when it was logged, in seconds since 1970."""
 
     offset: int
     time: float
@@ -286,9 +292,9 @@ class LoggedEvent(Struct, frozen=True, array_like=True):
 
 
 class LogAnswer(Struct, frozen=True, array_like=True, tag=108):
-    """What was found, from where to go on, the oldest offset that is kept, and the one that the next event gets.
+    """Matching events, the offset to continue from, and the bounds of the log.
 
-    A `start` before the oldest finds nothing: what is gone is never skipped silently.
+    A `start` before the oldest offset finds nothing: expired events are never skipped silently.
     """
 
     request: int
@@ -300,16 +306,16 @@ class LogAnswer(Struct, frozen=True, array_like=True, tag=108):
 
 
 class ReplayAnswer(Struct, frozen=True, array_like=True, tag=109):
-    """What all logs have that could be asked, in the order of time."""
+    """Past events of all brokers that could be asked, in the order of time."""
 
     request: int
     past: Past
 
 
 class Goodbye(Struct, frozen=True, array_like=True, tag=106):
-    """The connection is about to be closed, and this is why."""
+    """Announcement that the connection is about to be closed, with the reason."""
 
-    kind: Failure
+    kind: ErrorCode
     reason: str
 
 
@@ -350,8 +356,6 @@ FromServer: TypeAlias = (
 )
 PING: Final[int] = 92
 GOODBYE: Final[int] = 106
-BROKER_HELLO: Final[int] = 81
-CLIENT_HELLO: Final[int] = 80
 
 encode = codec.encode_any
 decode_greeting = codec.reader(ClientHello | BrokerHello | AskKey)
@@ -359,9 +363,9 @@ decode_key_answer = codec.reader(KeyGiven | Ping | Goodbye)
 decode_from_client = codec.reader(FromClient)
 decode_from_server = codec.reader(FromServer)
 decode_goodbye = codec.reader(Goodbye)
-numbers_in = codec.reader(tuple[int, ...])
+decode_numbers = codec.reader(tuple[int, ...])
 
 
-def numbers(subscriptions: tuple[int, ...]) -> Raw:
-    """The numbers of subscriptions, as `Matched` has them."""
+def encode_numbers(subscriptions: tuple[int, ...]) -> Raw:
+    """The numbers of subscriptions in the form of `Matched`."""
     return Raw(encode(subscriptions))

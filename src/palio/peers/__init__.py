@@ -1,1 +1,1 @@
-"""How do subscriptions and events find each other without brokers? By keys that both are given alike."""
+"""Rendezvous without brokers: stateless mappings from subscriptions and events to keys."""

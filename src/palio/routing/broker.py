@@ -1,23 +1,26 @@
-"""A broker: a deterministic object without I/O. Inputs of a batch go in with the time, effects come out in order.
+"""Broker: a deterministic state machine without I/O. Inputs of a batch go in with the time, effects come out in order.
 
-It asks its tables who must be told what, its forwarding where events go, and in a network with circles its spanning
-tree which links count. All it wants done it says as effects; a crash may come between any two of them. Tables are
-brought up to date before the events of a batch are routed, and all events of a batch are routed together.
+The broker dispatches each input to the collaborator it is for. All of them append to one list of effects, so that the
+order of effects is the order of calls; a crash may come between any two. Tables are brought up to date before the
+events of a batch are routed, and all events of a batch are routed together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from palio.routing import messages
-from palio.routing.announcing import Announcing
-from palio.routing.claims import Claims
-from palio.routing.clients import ClientRequest, PublishClient
+from palio.routing.announcements import Announcements, InterestReports
+from palio.routing.client_requests import ClientRequests, RequestQueue
 from palio.routing.combinations import Combination
+from palio.routing.delivery.durable_delivery import RETRY_TIMER, DurableDelivery
+from palio.routing.delivery.durable_subscriptions import DurableQueues
+from palio.routing.durable_claims import DurableClaims
+from palio.routing.echo import Settlement
 from palio.routing.effects import (
-    Client,
     ClientGone,
     Credit,
     Drop,
@@ -37,51 +40,40 @@ from palio.routing.effects import (
     Work,
     WorkDone,
 )
-from palio.routing.entrance import Entrance
-from palio.routing.event_path import EventPath
-from palio.routing.forwarding.annotated import EntryTable, WrittenAhead
-from palio.routing.forwarding.flooding import FloodForwarding
-from palio.routing.forwarding.known import make_forwarding
-from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
-from palio.routing.keeping.keeping import TIMER as KEEPING
-from palio.routing.keeping.keeping import Keeping
-from palio.routing.keeping.limits import Limits
-from palio.routing.messages import EventId, Offer, Publish, Request
-from palio.routing.neighbours import Neighbours
-from palio.routing.outbox import Outbox
-from palio.routing.replays import Replays
-from palio.routing.reports import Reports
-from palio.routing.requests import Requests
-from palio.routing.serving import Serving
-from palio.routing.spanning import Spanning, no_chance
-from palio.routing.tables import Tables
-from palio.routing.waves import Waves
+from palio.routing.event_router import EventRouter, LinkCredit
+from palio.routing.forwarding.annotated_headers import SnapshotSource, TableSnapshot
+from palio.routing.forwarding.content import FloodForwarding
+from palio.routing.forwarding.strategy import Arrival, Forwarding, ForwardingConfig, make_forwarding
+from palio.routing.log_replay import LogReplay
+from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle
+from palio.routing.routing_tables import RoutingTables
+from palio.routing.spanning_tree import ActiveLinks, SpanningTree, fixed_random
 
-_NOTHING: Final = Remembered()
-_QUEUE: Final = 10_000  # events that may wait for a link
+_EMPTY_DISK: Final = Remembered()
+_MAX_WAITING_EVENTS: Final = 10_000  # for the credit of one link
 
 
 class Broker:
-    """One broker. `remembered` is what its last life wrote down and did not take back; `random` is its only chance."""
+    """One broker. `remembered` is what its last life persisted; `random` is its only source of randomness."""
 
     __slots__ = (
-        "_announcing",
+        "_announcements",
+        "_clients",
+        "_credit",
         "_effects",
-        "_events",
         "_forwarding",
         "_jobs",
-        "_keeping",
-        "_neighbours",
-        "_outbox",
-        "_replays",
+        "_links",
+        "_postponed",
+        "_replay",
         "_requests",
-        "_serving",
-        "_unanswered",
-        "_waves",
+        "_router",
+        "_settlement",
         "claims",
         "combination",
-        "gates",
+        "delivery",
         "incarnation",
+        "link_filters",
         "node",
         "tables",
     )
@@ -91,229 +83,231 @@ class Broker:
         node: int,
         incarnation: int,
         combination: Combination,
-        remembered: Remembered = _NOTHING,
-        random: Callable[[], float] = no_chance,
+        remembered: Remembered = _EMPTY_DISK,
+        random: Callable[[], float] = fixed_random,
     ) -> None:
         self.node = node
         self.incarnation = incarnation
         self.combination = combination
-        self._forwarding = _forwarding(node, incarnation, combination)
-        self._outbox = Outbox(int(combination.options.get("queue", _QUEUE)))
-        spanning = Spanning(node, incarnation, random) if combination.has_circles else None
-        self._neighbours = Neighbours(spanning, self._use, self._disuse, self._forget)
-        tokens = count(1)
-        self._keeping = Keeping(node, incarnation, remembered, tokens, Limits.of(combination))
-        self._events = EventPath(self._forwarding, self._outbox, self._keeping, may_circle=combination.has_circles)
-        reports = Reports(node, self._events) if combination.has_optimiser else None
-        self._announcing = Announcing(self._forwarding, reports)
-        self.tables = Tables(node, combination, reports or self._events)
-        self._events.serve(self.tables.wants)
-        self.gates = self._events.gates
-        offers = self.tables.offers if combination.advertisements else None
-        entrance = Entrance(node, incarnation, self._events, self._keeping, offers)
-        self._waves = Waves(node, incarnation)
-        self._replays = Replays(node, incarnation, tokens, self.gates)
-        self.claims = Claims(node, incarnation, self._keeping)
-        self._serving = Serving(
-            self.tables,
-            self._keeping,
-            entrance,
-            self._neighbours,
-            self._waves,
-            self._announcing,
-            self._replays,
-            self.claims,
-        )
-        self._requests = Requests(self._carry_out, self._serving.gone, tokens)
-        self._unanswered: list[tuple[int, EventId]] = []  # questions that wait until homes are on disk
-        self._jobs = 0
         self._effects: list[Effect] = []
+        effects = self._effects
+        tokens = count(1)
+        tree = SpanningTree(node, incarnation, random, effects) if combination.has_circles else None
+        self._links = ActiveLinks(tree, self._open_link, self._close_link, self._restart_link, effects)
+        in_use = self._links.in_use
+        self._forwarding = _forwarding(node, incarnation, combination)
+        self._credit = LinkCredit(int(combination.options.get("queue", _MAX_WAITING_EVENTS)), effects)
+        self.delivery = DurableDelivery(node, incarnation, combination, remembered, tokens, effects)
+        self._router = EventRouter(self._forwarding, self._credit, self.delivery, combination.has_circles, effects)
+        self.link_filters = self._router.link_filters
+        reports = InterestReports(node, self._router) if combination.has_optimiser else None
+        self._announcements = Announcements(self._forwarding, reports, effects)
+        self.tables = RoutingTables(node, combination, reports or self._router, effects)
+        self._router.serve(self.tables.subscriptions)
+        self._settlement = Settlement(node, incarnation, in_use, effects)
+        self._replay = LogReplay(node, incarnation, tokens, self.link_filters, in_use, effects)
+        self.claims = DurableClaims(node, incarnation, self.delivery, in_use, effects)
+        self._clients = ClientRequests(
+            node,
+            incarnation,
+            combination.advertisements,
+            self.tables,
+            self._router,
+            self.delivery,
+            self._links,
+            self._settlement,
+            self._announcements,
+            self._replay,
+            self.claims,
+            effects,
+        )
+        self._requests = RequestQueue(self._clients.carry_out, self._clients.withdrawals, tokens, effects)
+        self._postponed: list[tuple[int, Settle]] = []  # queries that wait until home brokers are on disk
+        self._jobs = 0
         for client, request in remembered.records:
-            self._carry_out(client, request)
-        self._effects = []
+            self._clients.carry_out(client, request)
+        # There are no neighbours yet, and clients were answered in the last life.
+        effects.clear()
 
     def handle_batch(self, inputs: Sequence[Input], now: float) -> list[Effect]:
-        """Everything that happened to this broker at a time, and what it wants done about it."""
-        is_told = False  # anything but an event, which changes no table
+        """Handle everything that happened to this broker at a time."""
+        has_control = False  # an input beside events, after which requests may wait to be written
         for each in inputs:
             if type(each) is Received and type(each.message) is Publish:
-                dropped = self._events.take(Arrival(each.link, each.message))
-                if dropped is not None:
-                    self._effects.append(dropped)
+                self._router.take(Arrival(each.link, each.message))
             elif type(each) is Requested and type(each.request) is PublishClient:
                 self._requests.take(each.client, each.request)
             else:
-                is_told = True
-                self._effects += _HANDLERS[type(each)](self, each) or ()
-        if is_told:
-            self._tell()
-        jobs = self._events.work()
-        if self._keeping.stirs:
-            self._keep()
-        self._effects += self._events.route()
-        if self._keeping.stirs:
-            self._effects += self._keeping.settle()
+                has_control = True
+                _HANDLERS[type(each)](self, each)
+        if has_control:
+            if self.tables.is_dirty:
+                self.tables.send_updates()
+            if self._announcements.has_reports:
+                self._announcements.send_report()
+            self._requests.write()
+        jobs = self._router.jobs()  # asked before events are routed, as `Working` promises
+        if self.delivery.is_dirty:
+            self._send_reach_and_attempts()
+        self._router.route()
+        if self.delivery.is_dirty:
+            self.delivery.finish_batch()
         for job in jobs:
             self._jobs += 1
             self._effects.append(Work(job, self._jobs))
-        effects, self._effects = self._effects, []
+        # Collaborators hold this very list, so that it is copied rather than replaced.
+        effects = self._effects.copy()
+        self._effects.clear()
         return effects
 
-    def _tell(self) -> None:
-        """Say and write down what has changed."""
-        self._effects += self.tables.differences()
-        self._effects += self._announcing.report()
-        written = self._requests.write()
-        if written is not None:
-            self._effects.append(written)
+    def _send_reach_and_attempts(self) -> None:
+        """Tell of home brokers behind this one, after their subscriptions; then take attempts out of the log."""
+        self.delivery.reachable.send_additions()
+        if self.claims.held and self.claims.reach_version != self.delivery.reachable.version:
+            self.claims.inform_new_homes()
+        version = self.delivery.start_echo()
+        if version is not None:
+            self._settlement.start(partial(self.delivery.on_echo, version))
+        for arrival in self.delivery.next_attempts():
+            self._router.take(arrival)
 
-    def _keep(self) -> None:
-        """Tell of homes behind this broker, after what is wanted there; then route what is to be routed of the log."""
-        self._effects += self._keeping.tell()
-        self._effects += self.claims.meet(self._neighbours.in_use)
-        asked = self._keeping.asks()
-        if asked is not None:
-            self._effects += self._waves.sound(lambda: self._keeping.echoed(asked), self._neighbours.in_use)
-        for arrival in self._keeping.attempts():
-            self._events.take(arrival)
+    # What can be asked of a broker
 
     @property
-    def keeping(self) -> Keeping:
-        """What this broker does for events that are kept."""
-        return self._keeping
+    def durable_queues(self) -> DurableQueues:
+        """The durable subscriptions of this broker's clients."""
+        return self.delivery.queues
 
     @property
     def links(self) -> list[int]:
         """The links in use."""
-        return sorted(self._neighbours.in_use)
+        return sorted(self._links.in_use)
 
-    def was_told(self, by_somebody: bool) -> bool:
-        """Whether all neighbours that count have told what is wanted there; also whether there is one, where asked."""
-        links = self._neighbours.in_use
-        return all(links.values()) and (bool(links) or not by_somebody)
+    def has_neighbour_tables(self, at_least_one: bool) -> bool:
+        """Whether all neighbours in use have begun to send their tables; also whether there is one, where asked."""
+        links = self._links.in_use
+        return all(links.values()) and (bool(links) or not at_least_one)
 
-    def entry_table(self) -> EntryTable | None:
-        """What is known here now, for who writes headers in this broker's stead; None where nobody can."""
-        return self._forwarding.entry_table() if isinstance(self._forwarding, WrittenAhead) else None
+    def entry_table(self) -> TableSnapshot | None:
+        """The tables for a job that writes headers in this broker's stead; None where the forwarding has no headers."""
+        return self._forwarding.entry_table() if isinstance(self._forwarding, SnapshotSource) else None
 
-    # Neighbours
+    # Links
 
-    def _received(self, received: Received) -> None:
-        message = received.message
+    def _on_received(self, received: Received) -> None:
+        link, message = received.link, received.message
         if type(message) is messages.Acknowledge:
-            # It answers what was sent, whatever has become of the link since.
-            self._keeping.acknowledged(received.link, message)
+            # It answers an attempt, whatever has become of the link since.
+            self.delivery.on_acknowledge(link, message)
         elif type(message) is Offer or type(message) is Request:
-            self._effects += self._neighbours.span(received.link, message)
-        elif self._neighbours.may_tell(received.link, message):
-            self._effects += _CONTROL[type(message)](self, received.link, message) or ()
+            self._links.on_tree_message(link, message)
+        elif self._links.counts(link, message):
+            _CONTROL_HANDLERS[type(message)](self, link, message)
         else:
-            # Said before the neighbour knew that this link was given up, or taken up again.
+            # Sent before the neighbour knew that this link was given up, or taken into use again.
             self._effects.append(Drop("link not in use", message))
 
-    def _link_up(self, up: LinkUp) -> None:
-        self._outbox.opened(up.link, up.credit)
-        self._effects += self._neighbours.up(up.link, up.neighbour)
+    def _on_link_up(self, up: LinkUp) -> None:
+        self._credit.open_link(up.link, up.credit)
+        self._links.on_link_up(up.link, up.neighbour)
 
-    def _link_down(self, down: LinkDown) -> None:
-        self._effects += self._outbox.closed(down.link)
-        self._keeping.lost(down.link)
-        self._effects += self._neighbours.down(down.link)
+    def _on_link_down(self, down: LinkDown) -> None:
+        self._credit.close_link(down.link)
+        self.delivery.on_link_down(down.link)
+        self._links.on_link_down(down.link)
 
-    def _timer_fired(self, fired: TimerFired) -> None:
-        if fired.name == KEEPING:
-            self._keeping.fired()
+    def _on_timer(self, fired: TimerFired) -> None:
+        if fired.name == RETRY_TIMER:
+            self.delivery.on_timer()
         else:
-            self._effects += self._neighbours.fired(fired.name)
+            self._links.on_timer(fired.name)
 
-    def _use(self, link: int) -> list[Effect]:
-        """A link is taken into use: what the neighbour should know follows with the differences."""
-        self.tables.opened(link)
-        self._keeping.opened(link)
-        return self._announcing.tell(link)
+    def _open_link(self, link: int) -> None:
+        """Take a link into use; the tables follow with the updates at the end of the batch."""
+        self.tables.open_link(link)
+        self.delivery.open_link(link)
+        self._announcements.open_link(link)
 
-    def _disuse(self, link: int) -> list[Effect]:
-        """A link is given up: all that came by it is withdrawn."""
-        self.tables.closed(link)
-        effects = self._keeping.given_up(link) + self._replays.closed(link)
-        links = self._neighbours.in_use
-        return effects + self._waves.closed(link, links) + self.claims.closed(link, links)
+    def _close_link(self, link: int) -> None:
+        """Give a link up: all that came by it is withdrawn."""
+        self.tables.close_link(link)
+        self.delivery.close_link(link)
+        for collaborator in (self._replay, self._settlement, self.claims):
+            collaborator.echo.close_link(link)
 
-    def _forget(self, link: int) -> None:
+    def _restart_link(self, link: int) -> None:
         self.tables.forget(link)
-        self._effects += self._keeping.forgot(link)
+        self.delivery.restart_link(link)
 
-    def _settle(self, link: int, message: messages.Settle) -> None:
-        self._effects += self.tables.differences()
-        self._effects += self._keeping.tell()
-        self._unanswered.append((link, message.wave))
-        self._answer()
+    def _on_settle(self, link: int, query: Settle) -> None:
+        self.tables.send_updates()
+        self.delivery.reachable.send_additions()
+        self._postponed.append((link, query))
+        self._forward_postponed()
 
-    def _answer(self) -> None:
-        """Pass questions on, unless what was said before them would be forgotten by a crash of this broker."""
-        if self._unanswered and not self._keeping.is_learning:
-            asked, self._unanswered = self._unanswered, []
-            for link, wave in asked:
-                if link in self._neighbours.in_use:
-                    self._effects += self._waves.asked(link, wave, self._neighbours.others(link))
+    def _forward_postponed(self) -> None:
+        """Forward queries, unless a crash of this broker would forget home brokers that it heard of before them."""
+        if self._postponed and not self.delivery.is_learning:
+            queries, self._postponed = self._postponed, []
+            for link, query in queries:
+                if link in self._links.in_use:
+                    self._settlement.forward(link, query)
 
-    def _work_done(self, done: WorkDone) -> None:
-        """Work changes how fast answers are found, never which."""
+    # Disk and work
+
+    def _on_persisted(self, persisted: Persisted) -> None:
+        self._requests.on_persisted(persisted.token)
+        self.delivery.on_persisted(persisted.token)
+        self._forward_postponed()
+
+    def _on_not_persisted(self, failure: NotPersisted) -> None:
+        self._requests.on_not_persisted(failure)
+        self.delivery.on_not_persisted(failure)
+
+    def _on_work_done(self, done: WorkDone) -> None:
+        """Take over the result of a job, which changes how fast matches are found, never which."""
         if done.result is not None:
             done.result()
-
-    # Clients
-
-    def _persisted(self, persisted: Persisted) -> None:
-        self._requests.written(persisted.token)
-        self._effects += self._keeping.written(persisted.token)
-        self._answer()
-
-    def _not_persisted(self, failed: NotPersisted) -> None:
-        self._effects += self._requests.failed(*failed)
-        self._effects += self._keeping.failed(*failed)
-
-    def _carry_out(self, client: Client, request: ClientRequest) -> None:
-        self._effects += self._serving.carry_out(client, request)
 
 
 def _forwarding(node: int, incarnation: int, combination: Combination) -> Forwarding:
     if combination.propagation == "flooding":
         return FloodForwarding()
-    setting = Setting(node, incarnation, combination.propagation, combination.advertisements, combination.options)
+    setting = ForwardingConfig(
+        node, incarnation, combination.propagation, combination.advertisements, combination.options
+    )
     return make_forwarding(combination.forwarding, setting)
 
 
-Handled: TypeAlias = list[Effect] | None
-_HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], Handled]]] = {
-    Received: Broker._received,
+_HANDLERS: Final[dict[type[Input], Callable[[Broker, Any], None]]] = {
+    Received: Broker._on_received,
     Requested: lambda broker, asked: broker._requests.take(asked.client, asked.request),
-    LinkUp: Broker._link_up,
-    LinkDown: Broker._link_down,
+    LinkUp: Broker._on_link_up,
+    LinkDown: Broker._on_link_down,
     ClientGone: lambda broker, gone: broker._requests.leave(gone.client),
-    Persisted: Broker._persisted,
-    NotPersisted: Broker._not_persisted,
-    QueueFull: lambda broker, full: broker._keeping.filled(full),
-    QueueFree: lambda broker, free: broker._keeping.freed(free),
-    Credit: lambda broker, credit: broker._outbox.granted(credit.link, credit.events),
-    TimerFired: Broker._timer_fired,
-    WorkDone: Broker._work_done,
-    ReadDone: lambda broker, done: broker._replays.read(done),
+    Persisted: Broker._on_persisted,
+    NotPersisted: Broker._on_not_persisted,
+    QueueFull: lambda broker, queue: broker.delivery.set_queue_full(queue.client, queue.name, True),
+    QueueFree: lambda broker, queue: broker.delivery.set_queue_full(queue.client, queue.name, False),
+    Credit: lambda broker, credit: broker._credit.grant(credit.link, credit.events),
+    TimerFired: Broker._on_timer,
+    WorkDone: Broker._on_work_done,
+    ReadDone: lambda broker, done: broker._replay.on_read_done(done),
 }
-_CONTROL: Final[dict[type[messages.Message], Callable[[Broker, int, Any], Handled]]] = {
-    messages.Begin: lambda broker, link, said: broker._neighbours.begin(link, said),
-    messages.Subscribe: lambda broker, link, said: broker.tables.subscribed(link, said.key, said.wanted),
-    messages.Unsubscribe: lambda broker, link, said: broker.tables.unsubscribed(link, said.key),
-    messages.Advertise: lambda broker, link, said: broker.tables.advertised(link, said.key, said.offered),
-    messages.Unadvertise: lambda broker, link, said: broker.tables.unadvertised(link, said.key),
-    messages.Settle: Broker._settle,
-    messages.Settled: lambda broker, link, said: broker._waves.answered(link, said, broker._neighbours.in_use),
-    messages.Announce: lambda broker, link, said: broker._serving.announced(link, said),
-    messages.Report: lambda broker, link, said: broker._announcing.reported(link, said),
-    messages.Reach: lambda broker, link, said: broker._keeping.reached(link, said),
-    messages.Replay: lambda broker, link, said: broker._replays.asked(link, said, broker._neighbours.others(link)),
-    messages.Replayed: lambda broker, link, said: broker._replays.answered(link, said),
-    messages.Seek: lambda broker, link, said: broker.claims.sought(link, said, broker._neighbours.others(link)),
-    messages.Holds: lambda broker, link, said: broker.claims.met(link, said, broker._neighbours.in_use),
-    messages.Found: lambda broker, link, said: broker.claims.found(link, said, broker._neighbours.in_use),
+_CONTROL_HANDLERS: Final[dict[type[messages.Message], Callable[[Broker, int, Any], None]]] = {
+    messages.Begin: lambda broker, link, message: broker._links.on_begin(link, message),
+    messages.Subscribe: lambda broker, link, message: broker.tables.on_subscribe(link, message),
+    messages.Unsubscribe: lambda broker, link, message: broker.tables.on_unsubscribe(link, message.key),
+    messages.Advertise: lambda broker, link, message: broker.tables.on_advertise(link, message),
+    messages.Unadvertise: lambda broker, link, message: broker.tables.on_unadvertise(link, message.key),
+    messages.Settle: Broker._on_settle,
+    messages.Settled: lambda broker, link, message: broker._settlement.receive(link, message),
+    messages.Announce: lambda broker, link, message: broker._clients.on_announce(link, message),
+    messages.Report: lambda broker, link, message: broker._announcements.forward_report(link, message),
+    messages.Reach: lambda broker, link, message: broker.delivery.on_reach(link, message),
+    messages.Replay: lambda broker, link, message: broker._replay.on_replay(link, message),
+    messages.Replayed: lambda broker, link, message: broker._replay.on_replayed(link, message),
+    messages.Seek: lambda broker, link, message: broker.claims.on_seek(link, message),
+    messages.Holds: lambda broker, link, message: broker.claims.on_holds(link, message),
+    messages.Found: lambda broker, link, message: broker.claims.on_found(link, message),
 }

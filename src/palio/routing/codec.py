@@ -1,103 +1,109 @@
-"""How is anything written down that leaves a broker? One binary form, MessagePack with short tags, and its version.
+"""Wire format: MessagePack with short tags, for all that leaves a broker.
 
-Bytes from outside are hostile until read: whatever they are, what comes out is a message or a `WireError`. A filter is
-its canonical text, read once and remembered, so that brokers of one process share it. The body of an event keeps the
-nine kinds of value apart; MessagePack has no decimal and no date, they are extensions of it.
+Bytes from outside are hostile until decoded: whatever they are, the result is a message or a `WireError`. A filter
+travels as its canonical text, parsed once and cached, so that brokers of one process share it. The body of an event
+keeps the nine kinds of value apart; MessagePack has no decimal and no date, they are extensions of it.
+
+The envelope of an event carries hop timestamps, where brokers have wall clocks. One is added when a broker writes the
+event to its links, and completed when the next one reads it. The clocks of two brokers differ: a timestamp is what
+either of them believed.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, NamedTuple, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from palio.errors import EventError, PalioError, WireError
 from palio.events import Event, Limits
-from palio.events.limits import DEFAULT_LIMITS
+from palio.events.values import DEFAULT_LIMITS
 from palio.filters.filter import Filter
-from palio.routing.clients import Answer, ClientRequest
-from palio.routing.frames import Frame
-from palio.routing.messages import Message
+from palio.routing.messages import Answer, ClientRequest, Frame, Message, Publish
 
-VERSION: Final = 1  # of all that is written here; neighbours of another version are refused when a link is set up
-LONGEST_FRAME: Final = 32 * 1024 * 1024
-_LONGEST_FILTER: Final = 1024 * 1024
-_REMEMBERED_FILTERS: Final = 65_536
-_SHORT_FILTER: Final = 1024
-_REMEMBERED_LONG_FILTERS: Final = 64
-_DECIMAL, _DATE = 1, 2
-_UNREADABLE: Final = msgspec.DecodeError, RecursionError, UnicodeError, OverflowError, InvalidOperation, ValueError
+WIRE_VERSION: Final = 1  # neighbours of another version are refused when a link is set up
+CANONICAL_TEXT_VERSION: Final = 1  # of filters and predicates, which digests are made of
+MAX_FRAME_BYTES: Final = 32 * 1024 * 1024
+_MAX_FILTER_CHARACTERS: Final = 1024 * 1024
+_MAX_CACHED_FILTERS: Final = 65_536
+_SHORT_FILTER_CHARACTERS: Final = 1024
+_MAX_CACHED_LONG_FILTERS: Final = 64
+_DECIMAL, _DATE = 1, 2  # codes of extensions
+_DECODE_ERRORS: Final = msgspec.DecodeError, RecursionError, UnicodeError, OverflowError, InvalidOperation, ValueError
 _Event = TypeVar("_Event", bound=Event)
-_WRITTEN_AS_IT_IS: Final = frozenset((str, int, float, bool, type(None), bytes, datetime))
+_PLAIN_TYPES: Final = frozenset((str, int, float, bool, type(None), bytes, datetime))
 
-# What traffic is counted by: the kinds of messages by their tags.
-KINDS: Final[dict[int, str]] = {
+# The names by which traffic is counted, by the tags of messages.
+MESSAGE_KINDS: Final[dict[int, str]] = {
     each.__struct_config__.tag: each.__name__.lower() for each in (*get_args(Message), *get_args(Frame))
 }
 HELLO, GRANT, PACKET, PUBLISH = (
-    next(tag for tag, name in KINDS.items() if name == kind) for kind in ("hello", "grant", "packet", "publish")
+    next(tag for tag, name in MESSAGE_KINDS.items() if name == kind) for kind in ("hello", "grant", "packet", "publish")
 )
 
 
 def encode(message: Message | Frame | ClientRequest | Answer) -> bytes:
-    """A message as bytes."""
+    """Encode a message."""
     return _encoder.encode(message)
 
 
 def encode_any(message: Struct | tuple[int, ...]) -> bytes:
-    """Anything that is said in this form elsewhere, as bytes."""
+    """Encode a message of another protocol that has this wire format."""
     return _encoder.encode(message)
 
 
 def reader(kinds: Any) -> Callable[[bytes], Any]:
-    """A function that reads one of some kinds of messages, whoever says them; it raises `WireError` for others."""
-    return _reading(msgspec.msgpack.Decoder(kinds, dec_hook=_filter))
+    """A function that decodes a message of one of some kinds, and raises `WireError` for anything else."""
+    return _checked(msgspec.msgpack.Decoder(kinds, dec_hook=_filter))
 
 
-def _reading(decoder: msgspec.msgpack.Decoder[Any]) -> Callable[[bytes], Any]:
+def _checked(decoder: msgspec.msgpack.Decoder[Any]) -> Callable[[bytes], Any]:
     decode = decoder.decode
 
     def read(data: bytes) -> Any:
-        if len(data) > LONGEST_FRAME:
+        if len(data) > MAX_FRAME_BYTES:
             raise WireError(f"{len(data):,} bytes are more than one message may have")
         try:
             return decode(data)
-        except _UNREADABLE as error:
+        except _DECODE_ERRORS as error:
             raise WireError(str(error) or type(error).__name__) from None
 
     return read
 
 
 def kind_of(data: bytes) -> int:
-    """The tag of an encoded message: every one is an array that begins with it."""
+    """The tag of an encoded message, which is the first item of an array."""
     return data[1]
 
 
 def encode_event(event: Event) -> bytes:
-    """The body of an event, with its identity."""
+    """Encode the body of an event, with its id, source and time."""
     return _encoder.encode((event.id, event.source, event.time, _content(event)))
 
 
 def decode_event(body: bytes, limits: Limits = DEFAULT_LIMITS) -> Event:
-    """An event from its body; `WireError` or `EventError` for bytes that are none."""
+    """Decode an event from its body; `WireError` or `EventError` for anything else."""
     return decode_event_as(Event, body, limits)
 
 
 def decode_event_as(kind: type[_Event], body: bytes, limits: Limits = DEFAULT_LIMITS) -> _Event:
-    """The same as an event of some class."""
-    id, source, time, content = _read_body(body)
+    """Decode an event as one of a subclass."""
+    id, source, time, content = _decode_body(body)
     return kind.from_dict(content, id=id, source=source, time=time, limits=limits)
 
 
 def _content(event: Event) -> Any:
-    """What an event says as it is written: most have no objects, arrays, decimals or dates, and stay as they are."""
+    """The content of an event for the encoder. Most have no objects, arrays, decimals or dates: no conversion."""
     attributes = event.attributes
-    if type(attributes) is dict and _WRITTEN_AS_IT_IS.issuperset(map(type, attributes.values())):
+    if type(attributes) is dict and _PLAIN_TYPES.issuperset(map(type, attributes.values())):
+        # A dot or a backtick in a name stands for nesting, which `to_dict` restores.
         names = "".join(attributes)
         if "." not in names and "`" not in names:
             return attributes
@@ -105,7 +111,7 @@ def _content(event: Event) -> Any:
 
 
 def _portable(value: Any) -> Any:
-    """Content in which decimals and dates are what they are; MessagePack would make text of them."""
+    """Content with decimals and dates as extensions; the encoder would make text of them."""
     kind = type(value)
     if kind is dict:
         return {name: _portable(one) for name, one in value.items()}
@@ -134,24 +140,24 @@ def _plain(value: Any) -> Any:
 
 def _filter(kind: type, value: Any) -> Any:
     zone, text = ("UTC", value) if isinstance(value, str) else value
-    if not isinstance(zone, str) or not isinstance(text, str) or len(text) > _LONGEST_FILTER:
+    if not isinstance(zone, str) or not isinstance(text, str) or len(text) > _MAX_FILTER_CHARACTERS:
         raise WireError("a filter is its text, of bounded length, or a time zone and its text")
-    if len(text) <= _SHORT_FILTER:
-        return _short(zone, text)
-    found = _long(zone, text)
+    if len(text) <= _SHORT_FILTER_CHARACTERS:
+        return _parse_short(zone, text)
+    found = _parse_long(zone, text)
     if isinstance(found, PalioError):
         raise found.with_traceback(None)
     return found
 
 
-@lru_cache(_REMEMBERED_FILTERS)
-def _short(zone: str, text: str) -> Filter:
+@lru_cache(_MAX_CACHED_FILTERS)
+def _parse_short(zone: str, text: str) -> Filter:
     return Filter.parse(text, timezone=zone)
 
 
-@lru_cache(_REMEMBERED_LONG_FILTERS)
-def _long(zone: str, text: str) -> Filter | PalioError:
-    """A filter that takes long to read, or why it cannot be: a server reads it in another thread first."""
+@lru_cache(_MAX_CACHED_LONG_FILTERS)
+def _parse_long(zone: str, text: str) -> Filter | PalioError:
+    """A long filter, or the error of parsing it, cached because a server parses it in another thread first."""
     try:
         return Filter.parse(text, timezone=zone)
     except PalioError as error:
@@ -160,9 +166,42 @@ def _long(zone: str, text: str) -> Filter | PalioError:
 
 _encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
 _BODY: Final = tuple[str, str | None, datetime | None, dict[str, Any]]
-_read_body: Final = _reading(msgspec.msgpack.Decoder(_BODY, ext_hook=_extension))  # extensions are of events alone
-# What a neighbour said, or its session; what its broker said; what a client asked for; what a broker answered it.
+_decode_body: Final = _checked(msgspec.msgpack.Decoder(_BODY, ext_hook=_extension))  # only events have extensions
+# Frames of a link; messages between brokers; requests of clients; answers to them.
 decode: Final[Callable[[bytes], Message | Frame]] = reader(Message | Frame)
 decode_message: Final[Callable[[bytes], Message]] = reader(Message)
 decode_request: Final[Callable[[bytes], ClientRequest]] = reader(ClientRequest)
 decode_answer: Final[Callable[[bytes], Answer]] = reader(Answer)
+
+_WRITTEN: Final = struct.Struct("<qd")
+_READ: Final = struct.Struct("<d")
+_STAMP: Final = struct.Struct("<qdd")
+_MAX_STAMPS: Final = 64  # on one event; on a longer way the later ones are left out
+
+
+class Stamp(NamedTuple):
+    """Timestamps of one hop: the broker that wrote the event to a link and when, and when the next broker read it."""
+
+    broker: int
+    written: float
+    read: float
+
+
+def stamp_written(event: Publish, broker: int, time: float) -> Publish:
+    """The event with the timestamp of a broker that writes it to its links."""
+    if len(event.stamps) % _STAMP.size or len(event.stamps) >= _MAX_STAMPS * _STAMP.size:
+        return event
+    id, body, header, kept = event.id, event.body, event.header, event.kept
+    stamps = event.stamps + _WRITTEN.pack(broker, time)
+    return Publish(id, body, header, event.hops, event.useless, event.epoch, event.publisher, stamps, kept)
+
+
+def stamp_read(event: Publish, time: float) -> None:
+    """Complete the timestamp of an event that was just decoded, in place: nothing else refers to it yet."""
+    if len(event.stamps) % _STAMP.size == _WRITTEN.size:
+        force_setattr(event, "stamps", event.stamps + _READ.pack(time))
+
+
+def stamps_in(written: bytes) -> tuple[Stamp, ...]:
+    """The timestamps in the field `stamps` of an envelope."""
+    return () if len(written) % _STAMP.size else tuple(map(Stamp._make, _STAMP.iter_unpack(written)))

@@ -1,4 +1,4 @@
-"""Which choices for a broker go together? The table of legal combinations, and for each refusal the reason.
+"""Combinations of propagation, forwarding and options: which are legal, and the reason for each refusal.
 
 | propagation | content | reuse always | reuse partial | prefix, optimiser's | prefix, local | Bloom |
 |---|---|---|---|---|---|---|
@@ -8,16 +8,62 @@
 | with advertisements | yes | as its row | as its row | yes | | as its row |
 
 Reuse `never` is content forwarding under another name, and goes wherever that goes (Shen §3.3).
+
+An option of unknown name is refused: it would be ignored without a word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from math import isfinite
 from typing import Any, Final
 
 from palio.errors import IllegalCombination, InvalidArgument
-from palio.routing.options import check_options
+
+OPTION_KINDS: Final[dict[str, str]] = {
+    **dict.fromkeys("delay jitter loss duplication reordering bandwidth disk drift skew".split(), "a number"),
+    **dict.fromkeys("slack threshold patience rate".split(), "a number"),
+    **dict.fromkeys("queue spill window n m k satisfied height optimiser".split(), "a whole number"),
+    **dict.fromkeys("mode tree key".split(), "a text"),
+    **dict.fromkeys("session circles stamps".split(), "true or false"),
+}
+SIMULATION_OPTIONS: Final = frozenset(
+    "delay jitter loss duplication reordering bandwidth disk drift skew stamps session optimiser".split()
+)
+_FRACTIONS: Final = "loss duplication reordering drift".split()  # from 0 to below 1
+_MINIMUM: Final[dict[str, int]] = {
+    **dict.fromkeys("delay jitter disk skew slack threshold patience queue height optimiser".split(), 0),
+    **dict.fromkeys("n spill window satisfied".split(), 1),
+}
+_TYPES_OF_KIND: Final[dict[str, tuple[type, ...]]] = {
+    "a number": (int, float),
+    "a whole number": (int,),
+    "a text": (str, int),  # digits on a command line are read as a number
+    "true or false": (bool, int),
+}
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse unknown options, and values that an option cannot have."""
+    for name, value in options.items():
+        kind = OPTION_KINDS.get(name)
+        if kind is None:
+            close = get_close_matches(str(name), OPTION_KINDS, 1)
+            known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(OPTION_KINDS))}"
+            raise InvalidArgument(f"there is no option {name!r} of a network; {known}")
+        if value is None and name == "bandwidth":
+            continue
+        if type(value) not in _TYPES_OF_KIND[kind] or (type(value) is float and not isfinite(value)):
+            raise InvalidArgument(f"{name} is {kind}, not {value!r}")
+        if name in _FRACTIONS and not 0 <= value < 1:
+            raise InvalidArgument(f"{name} is a share from 0 to below 1, not {value!r}")
+        if name in _MINIMUM and value < _MINIMUM[name]:
+            raise InvalidArgument(f"{name} is {kind} from {_MINIMUM[name]} on, not {value!r}")
+        if name == "slack" and value > 1:
+            raise InvalidArgument(f"slack is a share from 0 to 1, not {value!r}")
+
 
 PROPAGATIONS: Final = ("flooding", "simple", "identity", "covering", "merging")
 FORWARDINGS: Final = ("content", "reuse", "prefix", "bloom")
@@ -31,10 +77,10 @@ _LOSSY: Final = ("loss", "duplication", "reordering")
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One choice for each axis, and the options that decide whether they go together; made, it is legal.
+    """One choice for each axis, and the options. The constructor refuses illegal ones.
 
-    The options it looks at: `mode` of reuse (never, always, partial), `tree` of prefix (local, optimiser), `session`
-    and the faults of links, for which hard upkeep needs it, and `circles`.
+    The options that matter here: `mode` of reuse (never, always, partial), `tree` of prefix (local, optimiser),
+    `session` and the faults of links, for which hard upkeep needs it, and `circles`.
     """
 
     propagation: str = "simple"
@@ -60,23 +106,23 @@ class Combination:
 
     @property
     def tree(self) -> str:
-        """Whose routing tree prefix forwarding goes by; local where that is legal and nothing else is asked for."""
+        """The origin of the routing tree of prefix forwarding; local by default, where that is legal."""
         local = self.propagation not in _SUPPRESSING and not self.advertisements
         return str(self.options.get("tree", "local" if local else "optimiser"))
 
     @property
     def has_optimiser(self) -> bool:
-        """Whether somebody makes the routing tree for all."""
+        """Whether an optimiser makes the routing tree for all brokers."""
         return self.forwarding == "prefix" and self.tree == "optimiser"
 
     @property
     def is_faulty(self) -> bool:
-        """Whether links lose, double or reorder what they carry."""
+        """Whether links lose, duplicate or reorder frames."""
         return any(self.options.get(fault) for fault in _LOSSY)
 
     @property
     def has_session(self) -> bool:
-        """Whether a link session repairs what links do: where they are faulty, and where it is asked for."""
+        """Whether link sessions retransmit: where links are faulty, or the option says so."""
         return bool(self.options.get("session", self.is_faulty))
 
     @property

@@ -1,9 +1,9 @@
-"""What goes into a broker, and what does it want done? A broker has no I/O: these are all its senses and hands.
+"""Inputs and effects of a broker, which has no I/O of its own.
 
 Effects are carried out in their order, and a crash may come between any two: every prefix of them leaves a state from
-which the protocols recover. What must not happen before something is on disk is not among the effects of the batch
-that asked for it: it comes out when `Persisted` goes in. Those of which there is one for each event are structures of
-msgspec, which are made in a quarter of the time of a named tuple.
+which the protocols recover. An effect that must not come before something is on disk is not among those of the batch
+that writes it: it comes out when `Persisted` goes in. Inputs and effects of which there is one for each event are
+structures of msgspec, which are made in a quarter of the time of a named tuple.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from palio.filters.filter import Filter
-from palio.routing.clients import Answer, ClientRequest, Refusal
-from palio.routing.messages import EventId, LogPage, Message, Publish
+from palio.routing.messages import Answer, ClientRequest, EventId, LogPage, Message, Publish, Refusal
 
 Client: TypeAlias = str
 Lane: TypeAlias = Literal["control", "events"]
-REMEMBERED: Final = 100_000  # keys of events by which duplicates are known
+DEDUPLICATION_WINDOW_KEYS: Final = 100_000  # keys of durable events by which duplicates are known
 
 
 # Inputs
@@ -46,7 +45,7 @@ class TimerFired(NamedTuple):
 
 
 class LinkUp(NamedTuple):
-    """A neighbour is there, and has the same constants; so many events may be sent before more is granted."""
+    """A neighbour has shaken hands, and grants its first credit."""
 
     link: int
     neighbour: int
@@ -58,7 +57,7 @@ class LinkDown(NamedTuple):
 
 
 class ClientGone(NamedTuple):
-    """A client left, and all it asked for ends, but for what is durable."""
+    """A client left; its subscriptions and advertisements end, but for durable ones."""
 
     client: Client
 
@@ -78,35 +77,35 @@ class NotPersisted(NamedTuple):
 
 
 class Credit(NamedTuple):
-    """The neighbour takes so many more events."""
+    """A neighbour grants credit for more events."""
 
     link: int
     events: int
 
 
 class WorkDone(NamedTuple):
-    """A job is done, and returned something."""
+    """A job is done; the broker calls its result."""
 
     token: int
     result: Callable[[], None] | None
 
 
 class ReadDone(NamedTuple):
-    """What a `Read` has found; None where the log cannot be read."""
+    """The page of a `Read`; None where the log cannot be read."""
 
     token: int
     page: LogPage | None
 
 
 class QueueFull(NamedTuple):
-    """A durable queue that blocks publishers can take no more."""
+    """A durable queue with the overflow policy `block` is full."""
 
     client: Client
     name: str
 
 
 class QueueFree(NamedTuple):
-    """It can again."""
+    """A durable queue that was full has room again."""
 
     client: Client
     name: str
@@ -154,23 +153,23 @@ class Deliver(Struct, frozen=True, gc=False):
 
 
 class Reply(NamedTuple):
-    """What a client is told beside events."""
+    """An answer to a client."""
 
     client: Client
     answer: Answer
 
 
 class Record(NamedTuple):
-    """What a client asked for, so that it can be asked for again after a crash; the last one of a name holds."""
+    """A request, to be carried out again after a crash; the last one of a name holds."""
 
     client: Client
     request: ClientRequest
 
 
 class Logged(NamedTuple):
-    """An event was let in here by a publisher who is to be told: it goes to the log, unfinished until `Finished`.
+    """An entry of the event log, unfinished until `Finished`.
 
-    `key` is what duplicates of it are known by: remembered for a window of stated size, and not where it is empty.
+    `key` goes into the deduplication window, unless it is empty.
     """
 
     event: Publish
@@ -179,7 +178,7 @@ class Logged(NamedTuple):
 
 
 class Queued(NamedTuple):
-    """An event for durable subscriptions of a client; it is kept for each until the client acknowledges it."""
+    """An event in the durable queues of a client, for each until the client acknowledges it."""
 
     client: Client
     names: tuple[str, ...]
@@ -188,31 +187,31 @@ class Queued(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A logged event has reached everyone that it is for, and need not be routed again after a crash."""
+    """A logged event is in all durable queues that it is for, and need not be routed again after a crash."""
 
     event: EventId
 
 
-class Home(NamedTuple):
-    """A broker that has durable subscriptions or a log, and what was last heard of it (`keeping.reach`); the last
-    record of a broker holds. One that is `gone` is not waited for any more."""
+class BrokerStanding(NamedTuple):
+    """A broker that has durable subscriptions or a log, and its last standing (`delivery.durable_subscriptions`); the
+    last record of a broker holds. One that is `gone` was given up."""
 
     broker: int
     standing: int
     gone: bool = False
 
 
-Entry: TypeAlias = Record | Logged | Queued | Finished | Home
+Entry: TypeAlias = Record | Logged | Queued | Finished | BrokerStanding
 
 
 class Remembered(NamedTuple):
-    """What the last life of a broker wrote down and did not take back."""
+    """The state that a broker persisted in its last life."""
 
     records: tuple[Record, ...] = ()
     unfinished: tuple[Logged, ...] = ()  # in the order in which they were logged
     seen: tuple[bytes, ...] = ()  # keys of events, the oldest first
-    homes: tuple[Home, ...] = ()
-    window: int = REMEMBERED  # how many keys there may be
+    homes: tuple[BrokerStanding, ...] = ()
+    window: int = DEDUPLICATION_WINDOW_KEYS  # the most keys there may be
 
 
 class Persist(NamedTuple):
@@ -223,8 +222,8 @@ class Persist(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Look at so many events of the log, from an offset, or from a time where there is none; find those that match, and
-    answer with the token."""
+    """Read at most `limit` events of the log from an offset, or from a time where there is none; answer those that
+    match with the token."""
 
     wanted: Filter
     place: int | None
@@ -234,8 +233,8 @@ class Read(NamedTuple):
 
 
 class SetTimer(NamedTuple):
-    """Fire once after so many seconds; a timer of the same name is set anew. One that is only for upkeep, and goes on
-    for ever, keeps nobody from saying that a network is quiet."""
+    """Fire once after some seconds; a timer of the same name is set anew. One for `upkeep` is set for ever, and does
+    not count where a simulation waits until the network is quiet."""
 
     name: str
     after: float
@@ -247,11 +246,11 @@ class CancelTimer(NamedTuple):
 
 
 Job: TypeAlias = Callable[[], Callable[[], None] | None]
-"""What can be done beside everything else, in any thread; it may return what is left for its broker to do itself."""
+"""Work for any thread; it may return a rest that the broker itself must do."""
 
 
 class Work(NamedTuple):
-    """Do a job beside everything else, then answer with the token and what it returned."""
+    """Do a job in the background, then answer with the token and its result."""
 
     job: Job
     token: int
@@ -265,7 +264,7 @@ class Close(NamedTuple):
 
 
 class Drop(NamedTuple):
-    """Something was thrown away on purpose; whoever carries this out counts it.
+    """A message was dropped on purpose; the host counts drops by reason.
 
     With `UNWANTED` it is an event that came by a link for nothing, and `useless` of its envelope counts the links.
     """

@@ -1,14 +1,14 @@
-"""What do brokers and clients say to each other? Small frozen values; `codec` writes them.
+"""Messages between brokers, of clients and their answers, and the frames of link sessions; `codec` encodes them.
 
 Between brokers a filter has a key, sixteen bytes. With simple routing that is the key of one subscription, so that
 equal filters of two subscribers are told apart; with every other propagation it is the digest of the filter, so that
-they are not (Shen §3.3, where both are needed). What travels with an event is an envelope around bytes: the body is
-decoded by whoever must look at its content, once, and passed on as it came.
+they are not (Shen §3.3, where both are needed). An event travels as an envelope around bytes: a broker that must look
+at its content decodes the body once, and passes it on as it came.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -19,7 +19,7 @@ LOCAL: Final = 0  # the interface of a broker's own clients; links to neighbours
 
 
 class EventId(Struct, frozen=True, array_like=True, order=True):
-    """Which event this is, in the whole network: who let it in, in which life, and the how manieth it was."""
+    """The identifier of an event in the whole network: the broker that accepted it, its incarnation, and a count."""
 
     node: int
     incarnation: int
@@ -30,11 +30,11 @@ class EventId(Struct, frozen=True, array_like=True, order=True):
 
 
 class Begin(Struct, frozen=True, array_like=True, tag=1):
-    """What follows on this link replaces everything that was said on it before.
+    """The messages that follow on this link replace all that were sent on it before.
 
     In a spanning tree a link is used for as long as either end chose the other as its parent, and each choice has a
     number: what follows holds for these two choices, the sender's and the receiver's, and no others. `answers` is set
-    where the other end began again and is told again: it need not repeat itself for that.
+    where this answers a `Begin` of the other end, which need not repeat itself.
     """
 
     mine: int = 0
@@ -50,7 +50,7 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=2):
 
 
 class Unsubscribe(Struct, frozen=True, array_like=True, tag=3):
-    """What was asked for under this key is not wanted any more."""
+    """Withdraw the subscription of this key."""
 
     key: Key
 
@@ -63,26 +63,26 @@ class Advertise(Struct, frozen=True, array_like=True, tag=4):
 
 
 class Unadvertise(Struct, frozen=True, array_like=True, tag=5):
-    """What was offered under this key will not come any more."""
+    """Withdraw the advertisement of this key."""
 
     key: Key
 
 
 class Settle(Struct, frozen=True, array_like=True, tag=6):
-    """Answer `Settled` when all that I said before this has reached everyone behind you."""
+    """Query of an echo: answer `Settled` when every broker behind you has handled what was sent before this."""
 
     wave: EventId
 
 
 class Settled(Struct, frozen=True, array_like=True, tag=7):
-    """The answer to `Settle`; not `whole` where a link broke meanwhile, and the question must be asked again."""
+    """The answer to `Settle`; not `whole` where a link broke meanwhile, and the query must be repeated."""
 
     wave: EventId
     whole: bool = True
 
 
 class Announce(Struct, frozen=True, array_like=True, tag=8):
-    """Something all brokers must know, such as a new routing tree; the highest version of a topic holds."""
+    """Announcement to all brokers, such as a new routing tree; the highest version of a topic holds."""
 
     topic: str
     version: int
@@ -90,9 +90,9 @@ class Announce(Struct, frozen=True, array_like=True, tag=8):
 
 
 class Report(Struct, frozen=True, array_like=True, tag=11):
-    """What the clients of a broker want, for whoever makes routing trees (`reports`).
+    """The filters of a broker's clients, for the optimiser of routing trees (`announcements`).
 
-    `anew`: this is all they want, whatever was reported before.
+    `anew`: this replaces all earlier reports.
     """
 
     node: int
@@ -102,7 +102,8 @@ class Report(Struct, frozen=True, array_like=True, tag=11):
 
 
 class Offer(Struct, frozen=True, array_like=True, tag=9):
-    """Where I stand in the spanning tree, and the number of my choice where I chose you as my parent, otherwise 0."""
+    """The sender's place in the spanning tree, and the number of its choice where the receiver is its parent, else
+    0."""
 
     root: int
     epoch: int
@@ -111,17 +112,17 @@ class Offer(Struct, frozen=True, array_like=True, tag=9):
 
 
 class Request(Struct, frozen=True, array_like=True, tag=10):
-    """The root shall begin an epoch after this one: somebody found no way to it that is sure to have no loop."""
+    """The root shall begin an epoch after this one: a broker found no way to it that is sure to have no loop."""
 
     root: int
     epoch: int
 
 
 class Reach(Struct, frozen=True, array_like=True, tag=12):
-    """Which brokers with durable subscriptions are behind me, since I last said so: those with the lives they are in
-    that came, and those that went.
+    """Brokers with durable subscriptions or logs behind the sender: those that came, with their standing, and those
+    that went.
 
-    It follows all that they want: who is told of one has been told of its subscriptions (`keeping.reach`).
+    It follows their subscriptions on the link (`delivery.durable_subscriptions`).
     """
 
     added: tuple[tuple[int, int], ...]
@@ -129,8 +130,8 @@ class Reach(Struct, frozen=True, array_like=True, tag=12):
 
 
 class Acknowledged(Struct, frozen=True, array_like=True):
-    """What became of one attempt to bring an event where it is wanted: not `whole` where it must be made again, and
-    then `unwritten` are the homes whose disks did not take it."""
+    """The outcome of one delivery attempt: not `whole` where it must be made again, and then `unwritten` are the home
+    brokers whose disks did not take it."""
 
     id: EventId
     attempt: int
@@ -139,13 +140,13 @@ class Acknowledged(Struct, frozen=True, array_like=True):
 
 
 class Acknowledge(Struct, frozen=True, array_like=True, tag=13):
-    """Behind me these kept events are in every durable queue that they are for."""
+    """Behind the sender these durable events are in every durable queue that they are for."""
 
     events: tuple[Acknowledged, ...]
 
 
 class PastEvent(Struct, frozen=True, array_like=True):
-    """An event of a log: its offset there, when it was logged, who it is (`Kept`), and its body."""
+    """An event of a log: its offset there, when it was logged, its identity (`DeliveryTag`), and its body."""
 
     offset: int
     time: float
@@ -154,8 +155,8 @@ class PastEvent(Struct, frozen=True, array_like=True):
 
 
 class LogPage(Struct, frozen=True, array_like=True):
-    """A piece of one broker's log, of which `events` are wanted: from `start`, which is kept where it is not before
-    `oldest`, up to before `next`, and to a time; the log goes up to before `end`."""
+    """A page of one broker's log with those `events` that match: from `start`, which has expired where it is before
+    `oldest`, up to before `next`, and to the time `until`; the log goes up to before `end`."""
 
     broker: int
     oldest: int
@@ -167,7 +168,7 @@ class LogPage(Struct, frozen=True, array_like=True):
 
 
 class Replay(Struct, frozen=True, array_like=True, tag=14):
-    """Answer with what your log has, and those behind you: from the offsets that are named, otherwise from a time."""
+    """Query of an echo: answer with a page of each log, from the offset in `places`, or else from the time `since`."""
 
     id: EventId
     wanted: Filter
@@ -183,46 +184,46 @@ class Replayed(Struct, frozen=True, array_like=True, tag=15):
     pages: tuple[LogPage, ...]
 
 
-class Lives(Struct, frozen=True, array_like=True, order=True):
-    """A broker that has a durable subscription, and where clients reach it; empty where it does not say."""
+class HomeBroker(Struct, frozen=True, array_like=True, order=True):
+    """The home broker of a durable subscription, and the address for clients; empty where it has none."""
 
     broker: int
     address: str
 
 
 class Seek(Struct, frozen=True, array_like=True, tag=17):
-    """Have you this durable subscription, or anybody behind you? I want to be its home (`claims`)."""
+    """Query of an echo: which brokers have this durable subscription? The initiator claims it (`durable_claims`)."""
 
     id: EventId
     key: Key
 
 
 class Found(Struct, frozen=True, array_like=True, tag=18):
-    """The answer to `Seek`: who has it, which homes were asked, and which are known of; not `whole` where a link broke
-    meanwhile, and the question must be asked again."""
+    """The answer to `Seek`: the brokers that have it, the home brokers that were asked, and those that are known of;
+    not `whole` where a link broke meanwhile, and the query must be repeated."""
 
     id: EventId
-    lives: tuple[Lives, ...]
+    lives: tuple[HomeBroker, ...]
     homes: tuple[int, ...]
     known: tuple[int, ...]
     whole: bool = True
 
 
 class Holds(Struct, frozen=True, array_like=True, tag=19):
-    """A broker has these durable subscriptions; who has one of them too says so to all."""
+    """A broker has these durable subscriptions; one that has any of them too answers all with a `Holds` of its own."""
 
-    lives: Lives
+    lives: HomeBroker
     keys: tuple[Key, ...]
 
 
 # Between brokers, in the event lane.
 
 
-class Kept(Struct, frozen=True, array_like=True):
-    """On an event that its publisher was or is to be assured of: who it is, and the how manieth attempt this is.
+class DeliveryTag(Struct, frozen=True, array_like=True):
+    """The mark of a durable event: its identity, and the number of the delivery attempt.
 
-    The identity is the digest of publisher, source and id: the same at every broker by which a publisher lets it in.
-    Attempts of a later life of the broker have higher numbers.
+    The identity is the digest of publisher, source and id: equal at every broker that accepts the event. Attempts of a
+    later incarnation have higher numbers.
     """
 
     identity: Key
@@ -230,13 +231,13 @@ class Kept(Struct, frozen=True, array_like=True):
 
 
 class Publish(Struct, frozen=True, array_like=True, tag=16):
-    """An event under way: its body, encoded, and what brokers write on its envelope.
+    """An event under way: its encoded body, and the envelope that brokers write.
 
-    `header` is what the last broker found out (`forwarding.headers`), empty where it is none. `hops` counts links,
+    `header` is the forwarding information of the last broker (`forwarding.headers`), or empty. `hops` counts links,
     `useless` those since it was last of use: since a broker that delivered it or sent it more than one way (Shen
     §5.6). `epoch` is that of the spanning tree. `publisher` numbers the events of one publisher at the broker that
-    let them in. `stamps` are the times at which it passed links, where brokers have wall clocks (`stamps`). `kept` is
-    there where every hop acknowledges (`keeping`).
+    accepted them. `stamps` are the times at which it passed links, where brokers have wall clocks (`codec`). `kept`
+    marks a durable event, which every hop acknowledges (`delivery`).
     """
 
     id: EventId
@@ -247,7 +248,7 @@ class Publish(Struct, frozen=True, array_like=True, tag=16):
     epoch: int = 0
     publisher: int = 0
     stamps: bytes = b""
-    kept: Kept | None = None
+    kept: DeliveryTag | None = None
 
 
 Control: TypeAlias = (
@@ -271,3 +272,217 @@ Control: TypeAlias = (
     | Holds
 )
 Message: TypeAlias = Control | Publish
+
+Confirm: TypeAlias = Literal["no", "edge", "network"]
+Refusal: TypeAlias = Literal["refused", "unadvertised", "busy", "full", "broken"]
+
+
+class SubscribeClient(Struct, frozen=True, array_like=True, tag=32):
+    """Deliver events that match, under a name that is the client's own.
+
+    `confirm` asks for a `Confirmed`: when the broker has stored it (`edge`), or when all brokers know (`network`).
+    What is `durable` has a queue on disk, and lasts until it is taken back: also while its client is away.
+    """
+
+    name: str
+    wanted: Filter
+    confirm: Confirm = "no"
+    durable: bool = False
+
+
+class UnsubscribeClient(Struct, frozen=True, array_like=True, tag=33):
+    """Stop delivering for a name."""
+
+    name: str
+
+
+class AdvertiseClient(Struct, frozen=True, array_like=True, tag=34):
+    """The client is going to publish events that match."""
+
+    name: str
+    offered: Filter
+
+
+class UnadvertiseClient(Struct, frozen=True, array_like=True, tag=35):
+    """End the advertisement of a name."""
+
+    name: str
+
+
+class PublishClient(Struct, frozen=True, array_like=True, tag=36):
+    """Publish an encoded event, with a header where the client, a Spark job say, has matched it already.
+
+    `number` is the client's own, and the answer repeats it: `Refused`, or `Accepted` where `confirm` asks for it.
+    `publisher` is the principal that publishes it, by which duplicates are known; empty for the client's name.
+    """
+
+    body: bytes
+    header: bytes = b""
+    number: int = 0
+    confirm: bool = False
+    publisher: str = ""
+
+
+class PublishBatch(Struct, frozen=True, array_like=True, tag=41):
+    """Publish several events, all accepted in one write or none. Each is answered under its own number; `busy` is
+    answered under the first alone."""
+
+    events: tuple[PublishClient, ...]
+
+
+class AnnounceClient(Struct, frozen=True, array_like=True, tag=37):
+    """Announce to all brokers; see `Announce`."""
+
+    topic: str
+    version: int
+    data: bytes
+
+
+class ForgetClient(Struct, frozen=True, array_like=True, tag=38):
+    """Give up a broker that is not coming back: no event waits for its durable subscriptions any more. Only an operator
+    may ask. `Accepted` or `Refused` answers, under a number of the client's own."""
+
+    broker: int
+    number: int = 0
+
+
+class ReplayClient(Struct, frozen=True, array_like=True, tag=39):
+    """Replay confirmed events that match, of all logs: from the offsets in `places`, of other logs from the time
+    `since`, in seconds since 1970. At most `limit` events of each log are read; `Past` answers."""
+
+    number: int
+    wanted: Filter
+    since: float = 0.0
+    places: tuple[tuple[int, int], ...] = ()
+    limit: int = 500
+
+
+class ClaimClient(Struct, frozen=True, array_like=True, tag=40):
+    """Ask whether this broker may be the home of an owner's durable subscription; `Claimed` answers."""
+
+    owner: str
+    name: str
+    number: int = 0
+
+
+class Confirmed(Struct, frozen=True, array_like=True, tag=48):
+    """A subscription is stored, or known everywhere, as `confirm` asked."""
+
+    name: str
+
+
+class Cancelled(Struct, frozen=True, array_like=True, tag=49):
+    """The last advertisement that could serve a subscription is gone; the subscription stays, in case another comes."""
+
+    name: str
+
+
+class Refused(Struct, frozen=True, array_like=True, tag=50):
+    """A request that was not carried out: an event of this number, a subscription or an advertisement of this name.
+
+    It may be repeated after `Proceed` where the broker is `busy`, and when there is room where its disk is `full`; a
+    broker that is `broken` accepts nothing until it restarts.
+    """
+
+    reason: str
+    kind: Refusal = "refused"
+    number: int = 0
+    name: str = ""
+
+
+class Accepted(Struct, frozen=True, array_like=True, tag=51):
+    """Confirmation: the event of this number is logged, and will be in every durable queue that it is for."""
+
+    number: int
+
+
+class Proceed(Struct, frozen=True, array_like=True, tag=52):
+    """There is room again for events that are to be confirmed; ends `busy`."""
+
+
+class Past(Struct, frozen=True, array_like=True, tag=53):
+    """The answer to `ReplayClient`: events in the order of their times, each once, with the broker whose log has them.
+
+    `places` are the offsets to go on from; there is no more where it is `complete`. Logs that could not be read are
+    `missing`, and the answer is then partial. Requested offsets that are not in the log any more, or not yet, are
+    `expired`, each with the oldest that is.
+    """
+
+    number: int
+    events: tuple[tuple[int, PastEvent], ...]
+    places: tuple[tuple[int, int], ...]
+    missing: tuple[int, ...]
+    expired: tuple[tuple[int, int], ...]
+    complete: bool
+
+
+class Claimed(Struct, frozen=True, array_like=True, tag=54):
+    """The answer to `ClaimClient`: granted where both are empty; `elsewhere` are its present home brokers, and `away`
+    are brokers that could not be asked and may have it."""
+
+    number: int
+    elsewhere: tuple[HomeBroker, ...] = ()
+    away: tuple[int, ...] = ()
+
+
+class Divided(Struct, frozen=True, array_like=True, tag=55):
+    """A durable subscription has other home brokers too, because the network was torn when it was made."""
+
+    name: str
+
+
+ClientRequest: TypeAlias = (
+    SubscribeClient
+    | UnsubscribeClient
+    | AdvertiseClient
+    | UnadvertiseClient
+    | PublishClient
+    | PublishBatch
+    | AnnounceClient
+    | ForgetClient
+    | ReplayClient
+    | ClaimClient
+)
+Answer: TypeAlias = Confirmed | Cancelled | Refused | Accepted | Proceed | Past | Claimed | Divided | Report
+
+
+class Hello(Struct, frozen=True, array_like=True, tag=64):
+    """Handshake: broker, incarnation, constants of the network, and the first credit.
+
+    `connection` numbers this end's connections; `seen` is the other end's, where that is known, otherwise 0. `answers`
+    is set on a `Hello` that needs no answer.
+    """
+
+    node: int
+    incarnation: int
+    constants: dict[str, bool | int | float | str]
+    credit: int
+    connection: int = 0
+    seen: int = 0
+    answers: bool = False
+
+
+class Grant(Struct, frozen=True, array_like=True, tag=65):
+    """Credit for more events."""
+
+    events: int
+
+
+class Packet(Struct, frozen=True, array_like=True, tag=66):
+    """A numbered message of one lane, with cumulative acknowledgements of both lanes in the other direction.
+
+    Without a message it is a bare acknowledgement. `to` and `by` are the connections of the two ends: a packet of
+    another connection than the present one is dropped. `granted` is the credit since the connection began.
+    """
+
+    to: int
+    by: int
+    control: int
+    events: int
+    granted: int
+    lane: int = 0
+    number: int = 0
+    message: bytes = b""
+
+
+Frame: TypeAlias = Hello | Grant | Packet

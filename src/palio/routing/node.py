@@ -1,4 +1,4 @@
-"""A broker with a session on each of its links: what a simulation and a server run. It, too, has no I/O."""
+"""Node: a broker with a session on each of its links, as a simulation and a server run it. It, too, has no I/O."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from msgspec import Struct
 from palio.errors import PalioError
 from palio.routing import codec
 from palio.routing.broker import Broker
+from palio.routing.codec import stamp_read, stamp_written
 from palio.routing.combinations import Combination
-from palio.routing.constants import Constants
-from palio.routing.datagram import DatagramSession
 from palio.routing.effects import (
     ClientGone,
     Close,
@@ -31,10 +30,18 @@ from palio.routing.effects import (
     TimerFired,
     WorkDone,
 )
+from palio.routing.link_sessions import (
+    BrokerIdentity,
+    DatagramSession,
+    LinkSession,
+    NetworkConstants,
+    NodeEffect,
+    SessionOutput,
+    StreamSession,
+    Transmit,
+)
 from palio.routing.messages import Publish
-from palio.routing.session import Identity, NodeEffect, Out, Session, StreamSession, Transmit
-from palio.routing.spanning import no_chance
-from palio.routing.stamps import stamp_read, stamp_written
+from palio.routing.spanning_tree import fixed_random
 
 
 class Connected(NamedTuple):
@@ -72,62 +79,64 @@ NodeInput: TypeAlias = (
 )
 
 
-_NOTHING = Remembered()
+_EMPTY_DISK = Remembered()
 
 
 class Node:
     """One broker and its links."""
 
-    __slots__ = ("_has_streams_only", "_identity", "_repairs", "_sessions", "_wall", "broker")
+    __slots__ = ("_always_repairs", "_has_streams_only", "_identity", "_sessions", "_wall_clock", "broker")
 
     def __init__(
         self,
         node: int,
         incarnation: int,
         combination: Combination,
-        constants: Constants,
-        remembered: Remembered = _NOTHING,
-        random: Callable[[], float] = no_chance,
-        wall: Callable[[], float] | None = None,
+        constants: NetworkConstants,
+        remembered: Remembered = _EMPTY_DISK,
+        random: Callable[[], float] = fixed_random,
+        wall_clock: Callable[[], float] | None = None,
     ) -> None:
-        """`wall` is a clock apart from the one that goes in with each batch, in seconds since 1970, and may jump. With
-        it, events are stamped where they pass links."""
+        """`wall_clock` is a clock apart from the one that goes in with each batch, in seconds since 1970, and may jump.
+        With it, events are stamped where they pass links."""
         self.broker = Broker(node, incarnation, combination, remembered, random)
-        self._identity = Identity(node, incarnation, constants)
-        self._repairs = combination.has_session  # all links; otherwise those of datagrams
+        self._identity = BrokerIdentity(node, incarnation, constants)
+        self._always_repairs = combination.has_session  # also links that are no datagrams
         self._has_streams_only = not combination.has_session
-        self._sessions: dict[int, Session] = {}
-        self._wall = wall
+        self._sessions: dict[int, LinkSession] = {}
+        self._wall_clock = wall_clock
 
     def handle_batch(self, inputs: Sequence[NodeInput], now: float) -> list[NodeEffect]:
-        """Everything that happened at a time, and what is to be done about it, in order."""
-        out = Out()
-        touched: dict[int, Session] = {}
+        """Handle everything that happened at a time; the effects are to be carried out in order."""
+        out = SessionOutput()
+        touched: dict[int, LinkSession] = {}
         for each in inputs:
             if type(each) is Arrived:
-                self._arrived(each.link, each.data, touched, out, now)
+                self._on_frame(each.link, each.data, touched, out, now)
             elif type(each) is Requested:
                 out.inputs.append(each)
             elif isinstance(each, Connected | Disconnected):
-                self._linked(each, touched, out, now)
+                self._on_link_change(each, touched, out, now)
             elif isinstance(each, TimerFired) and each.name.startswith("link "):
-                self._fired(int(each.name.removeprefix("link ")), touched, out, now)
+                self._on_link_timer(int(each.name.removeprefix("link ")), touched, out, now)
             else:
                 out.inputs.append(each)  # type: ignore[arg-type]
         effects = out.effects
-        if out.inputs or self.broker.keeping.stirs:
-            if self._wall is not None:
-                _stamp(out.inputs, self._wall())
+        if out.inputs or self.broker.delivery.is_dirty:
+            if self._wall_clock is not None:
+                _stamp(out.inputs, self._wall_clock())
             for effect in self.broker.handle_batch(out.inputs, now):
                 if type(effect) is Send:
                     self._send(effect, touched, out, now)
                 else:
                     effects.append(effect)  # type: ignore[arg-type]
         for session in touched.values():
-            session.settle(out)
+            session.finish_batch(out)
         return effects
 
-    def _arrived(self, link: int, data: bytes, touched: dict[int, Session], out: Out, now: float) -> None:
+    def _on_frame(
+        self, link: int, data: bytes, touched: dict[int, LinkSession], out: SessionOutput, now: float
+    ) -> None:
         session = self._sessions.get(link)
         if session is None:
             out.effects.append(Drop("link not connected"))
@@ -138,38 +147,41 @@ class Node:
             out.effects.append(Close(link, str(error)))
             return
         touched[link] = session
-        session.arrived(frame, out, now)
+        session.on_frame(frame, out, now)
 
-    def _linked(self, each: Connected | Disconnected, touched: dict[int, Session], out: Out, now: float) -> None:
+    def _on_link_change(
+        self, each: Connected | Disconnected, touched: dict[int, LinkSession], out: SessionOutput, now: float
+    ) -> None:
         session = self._sessions.get(each.link)
         if isinstance(each, Disconnected):
             touched.pop(each.link, None)
             if session is not None:
-                session.disconnected(out)
+                session.on_disconnected(out)
             return
         if session is None:
-            kind = DatagramSession if self._repairs or each.datagrams else StreamSession
+            kind = DatagramSession if self._always_repairs or each.datagrams else StreamSession
             session = self._sessions[each.link] = kind(each.link, self._identity)
             self._has_streams_only = self._has_streams_only and kind is StreamSession
         touched[each.link] = session
-        session.connected(out, now)
+        session.on_connected(out, now)
 
-    def _fired(self, link: int, touched: dict[int, Session], out: Out, now: float) -> None:
+    def _on_link_timer(self, link: int, touched: dict[int, LinkSession], out: SessionOutput, now: float) -> None:
         session = self._sessions.get(link)
         if session is not None:
             touched[link] = session
-            session.fired(out, now)
+            session.on_timer(out, now)
 
-    def _send(self, send: Send, touched: dict[int, Session], out: Out, now: float) -> None:
-        """One message to several neighbours, written once."""
+    def _send(self, send: Send, touched: dict[int, LinkSession], out: SessionOutput, now: float) -> None:
+        """Send one message to several neighbours, encoded once."""
         message = send.message
         lane: Lane = "control"
         if type(message) is Publish:
             lane = "events"
-            if self._wall is not None:
-                message = stamp_written(message, self._identity.node, self._wall())
+            if self._wall_clock is not None:
+                message = stamp_written(message, self._identity.node, self._wall_clock())
         data = codec.encode(message)
         if self._has_streams_only:
+            # Streams add no numbers: the same bytes go to all links in one effect.
             out.effects.append(Transmit(send.links, data, lane, codec.kind_of(data)))
             return
         for link in send.links:

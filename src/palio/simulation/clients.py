@@ -1,4 +1,4 @@
-"""Who are the clients of a simulated network, what did they ask for, and what came to them?"""
+"""Clients of a simulated network: their requests, and the deliveries and answers they got."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Any
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.clients import (
+from palio.routing.codec import decode_event, encode_event
+from palio.routing.effects import Deliver, Reply
+from palio.routing.messages import (
     Accepted,
     AdvertiseClient,
     Cancelled,
     ClientRequest,
     Confirm,
     Confirmed,
+    EventId,
     Past,
     PublishClient,
     Refused,
@@ -21,9 +24,6 @@ from palio.routing.clients import (
     UnadvertiseClient,
     UnsubscribeClient,
 )
-from palio.routing.codec import decode_event, encode_event
-from palio.routing.effects import Deliver, Reply
-from palio.routing.messages import EventId
 from palio.simulation.history import Advertisement, Delivery, History, Subscription
 from palio.simulation.hosts import Host
 from palio.simulation.trace import Trace
@@ -46,7 +46,7 @@ class Clients:
         self._published = 0
 
     def subscription(self, at: int, wanted: Filter, client: str, durable: bool) -> Subscription:
-        """A new one, which begins now."""
+        """A new subscription, which begins now."""
         self._numbers += 1
         made = Subscription(self._numbers, at, wanted, client, durable)
         self._names[at, client, str(made.number)] = made
@@ -56,14 +56,14 @@ class Clients:
         return made
 
     def advertisement(self, at: int, offered: Filter, client: str) -> Advertisement:
-        """A new one, which begins now."""
+        """A new advertisement, which begins now."""
         self._numbers += 1
         made = Advertisement(self._numbers, at, offered, client)
         self.history.advertisements[made] = self.history.begin()
         return made
 
     def event(self, given: Event | Mapping[str, Any] | str | bytes) -> Event:
-        """An event with an id that depends on nothing but the run; one that was given stays."""
+        """An event with an id that depends on nothing but the run; an `Event` stays as it is."""
         if isinstance(given, Event):
             return given
         self._published += 1
@@ -73,7 +73,7 @@ class Clients:
         return Event.from_json(given, id=id)
 
     def publish(self, at: int, event: Event, header: bytes, confirm: bool) -> PublishClient:
-        """What a client asks for, under a number of its own where it is to be confirmed."""
+        """The request to publish an event, numbered where it is to be confirmed."""
         if not confirm:
             return PublishClient(encode_event(event), header)
         number = len(self._asked) + 1
@@ -98,7 +98,7 @@ class Clients:
             case Cancelled(name):
                 self.cancellations.append(self._names[at, reply.client, name])
             case Accepted(number):
-                if number:  # those of an operator have none
+                if number:  # an operator's request has none
                     self.history.accepted.add(self._asked[at, number].id)
             case Past(number):
                 self.pasts[number] = reply.answer
@@ -109,7 +109,7 @@ class Clients:
         return SubscribeClient(str(subscription.number), subscription.wanted, confirm, subscription.durable)
 
     def unanswered(self, host: Host) -> Iterator[tuple[str, ClientRequest]]:
-        """What clients ask again after a crash: all that they asked for and the disk does not know."""
+        """The requests that clients repeat after a crash: all that the disk does not know."""
         kept = {(client, request.name) for client, request in host.disk.read()}
         for subscription, life in self.history.subscriptions.items():
             name, client = str(subscription.number), subscription.client

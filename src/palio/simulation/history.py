@@ -1,6 +1,6 @@
-"""What was asked of a network, and when? What the oracle judges deliveries by.
+"""History of a simulated network: the operations that the oracle judges deliveries by.
 
-Time is counted in rests: moments at which nothing was to come. What was made before a rest had settled by it.
+Time is counted in rests: moments at which the network was quiet. An operation before a rest had settled by it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.codec import Stamp, stamps_in
 from palio.routing.messages import Publish
-from palio.routing.stamps import Stamp, stamps_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +40,7 @@ class Advertisement:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event reached a subscriber: at which broker, at what time, and in which envelope."""
+    """The delivery of an event to a subscription: at which broker, at what time, and in which envelope."""
 
     subscription: Subscription
     event: Event
@@ -55,18 +55,18 @@ class Delivery:
 
     @property
     def sequence(self) -> int:
-        """The how manieth it was of its publisher, at the broker that let it in."""
+        """Its number among the events of its publisher, at the broker that accepted it."""
         return self.envelope.publisher
 
     @property
     def stamps(self) -> tuple[Stamp, ...]:
         """The times on the way, where the option `stamps` is set."""
-        return stamps_of(self.envelope)
+        return stamps_in(self.envelope.stamps)
 
 
 @dataclass(slots=True)
 class Lifetime:
-    """From which operation to which, and in which rests those were."""
+    """The operations that began and ended something, and the number of rests before each."""
 
     made: int
     made_after: int
@@ -76,7 +76,7 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """An event, where it was let in, and what the network was like."""
+    """An event, where it was accepted, and the state of the network then."""
 
     event: Event
     at: int
@@ -86,16 +86,16 @@ class Publication:
     components: tuple[int, ...]
     confirm: bool = False
     owed: tuple[Subscription, ...] = ()
-    """The durable subscriptions that were known where it was let in, should it be confirmed."""
+    """The durable subscriptions that were known where it was accepted, should it be confirmed."""
 
 
 @dataclass(slots=True)
 class History:
-    """All operations on a network. Where disks are slow, what was asked for takes effect only later."""
+    """All operations on a network. Where disks are slow, requests take effect only later."""
 
     slow_disks: bool = False
     advertised: bool = False
-    """Whether nothing comes in that was not advertised; elsewhere advertisements change nothing."""
+    """Whether only advertised events are admitted; elsewhere advertisements change nothing."""
     rests: int = 0
     operations: int = 0
     subscriptions: dict[Subscription, Lifetime] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class History:
     """The brokers at which each durable subscription was known at some rest."""
 
     def rest(self, components: Callable[[], Sequence[int | None]]) -> None:
-        """Nothing is to come; what was asked for is known by all who are joined. None is a broker that is down."""
+        """Note that the network is quiet: all joined brokers know all requests. None is a broker that is down."""
         self.rests += 1
         if self.settled:
             labels = components()

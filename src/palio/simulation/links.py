@@ -1,4 +1,4 @@
-"""What does a simulated link do to what it carries? It delays, and may lose, double, reorder, and have little room."""
+"""Simulated links: delay, jitter, loss, duplication, reordering and bandwidth."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palio.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class LinkModel:
-    """How a link behaves, the same in both directions."""
+    """The behaviour of a link, in both directions."""
 
     delay: float = 0.01
     """Seconds from one end to the other."""

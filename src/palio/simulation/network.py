@@ -1,12 +1,14 @@
-"""A network of brokers in virtual time, to try things out on, and to test applications with.
+"""Simulated network: brokers, links and clients in virtual time, to try things out on and to test applications with.
 
-Whatever is asked of it takes effect at the present virtual time; `run` lets time pass until everything is quiet.
-Nothing depends on the clock, the machine or the order of hashes: a seed gives the same run, step by step, everywhere.
+A call takes effect at the present virtual time; `run` lets time pass until everything is quiet. Nothing depends on the
+clock, the machine or the order of hashes: a seed gives the same run, step by step, everywhere.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any, Self, get_args
@@ -14,7 +16,12 @@ from typing import Any, Self, get_args
 from palio.errors import InvalidArgument, NotAdvertised, PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.clients import (
+from palio.routing.codec import decode_event
+from palio.routing.combinations import Combination
+from palio.routing.effects import Deliver, Reply, Requested
+from palio.routing.forwarding.annotated_headers import TableSnapshot
+from palio.routing.forwarding.prefix.optimiser import OptimiserClient
+from palio.routing.messages import (
     AdvertiseClient,
     AnnounceClient,
     ClientRequest,
@@ -22,28 +29,26 @@ from palio.routing.clients import (
     ForgetClient,
     Past,
     ReplayClient,
+    Report,
     UnadvertiseClient,
     UnsubscribeClient,
 )
-from palio.routing.codec import decode_event
-from palio.routing.combinations import Combination
-from palio.routing.effects import Deliver, Reply, Requested
-from palio.routing.forwarding.prefix.optimiser_client import OptimiserClient
-from palio.routing.messages import Report
-from palio.simulation import measured, topologies
-from palio.simulation.brokers import Brokers
+from palio.simulation import topologies
 from palio.simulation.clients import Clients
-from palio.simulation.history import Advertisement, Publication, Subscription
+from palio.simulation.engine import Engine
+from palio.simulation.history import Advertisement, History, Publication, Subscription
 from palio.simulation.hosts import Host
+from palio.simulation.links import Edge
 from palio.simulation.oracle import Verdict, judge
-from palio.simulation.topologies import Topology
+from palio.simulation.topologies import Topology, component_labels
+from palio.simulation.trace import Trace, Traffic
 
 _OPERATOR = "operator"  # the client that gives brokers up
-_EVERYBODY = "application"  # the client that acts where none is named
+_APPLICATION = "application"  # the client that acts where none is named
 _OPTIMISER = "optimiser"  # the client that makes routing trees
 
 
-class Network(Brokers):
+class Network:
     """Brokers and links. `Network.line`, `star`, `tree`, `random`, `mesh` and `from_graph` make the usual ones.
 
     >>> net = Network.line(3, propagation="covering")
@@ -74,7 +79,13 @@ class Network(Brokers):
         Where the links have circles, brokers agree on a spanning tree.
         """
         chosen = {**({"circles": True} if topology.has_circles else {}), **(options or {})}
-        super().__init__(topology, Combination(propagation, forwarding, advertisements, upkeep, chosen), seed)
+        self.topology = topology
+        self.combination = Combination(propagation, forwarding, advertisements, upkeep, chosen)
+        self.seed = seed
+        self.history = History(bool(chosen.get("disk")), advertisements)
+        self._unsettled = True
+        self._parts: tuple[int, ...] | None = None
+        self._engine = Engine(topology, self.combination, seed, self._delivered, self._replied, self._crashed)
         self._clients = Clients(self.history)
         self.deliveries = self._clients.deliveries
         self.confirmations = self._clients.confirmations
@@ -115,15 +126,69 @@ class Network(Brokers):
     def from_graph(cls, graph: Any, **choices: Any) -> Self:
         """The links of a networkx graph; `delay` of an edge, in seconds, is that of the link. Brokers are numbered in
         the order of the graph's nodes."""
-        return cls(measured.from_graph(graph)[0], **choices)
+        return cls(topologies.from_graph(graph)[0], **choices)
 
     @classmethod
     def from_file(cls, path: str | Path, hosts: int | None = None, **choices: Any) -> Self:
         """A real network: JSON with `nodes` and `edges`, or a matrix of measured round-trip times in milliseconds, of
         which the first so many hosts are taken."""
-        return cls(measured.from_file(path, hosts), **choices)
+        return cls(topologies.from_file(path, hosts), **choices)
 
-    # What clients do
+    # Time and faults
+
+    def run(self, seconds: float | None = None) -> None:
+        """Let time pass, until the network is quiet; or for some virtual seconds."""
+        if seconds is not None and not 0 <= seconds < inf:
+            raise InvalidArgument(f"time passes for some seconds from 0 on, not {seconds!r}")
+        if self._engine.run(None if seconds is None else self.now + seconds):
+            self.history.rest(self._joined)
+            self._unsettled = False
+
+    def cut(self, link: tuple[int, int]) -> None:
+        """Break the link between two brokers; what is under way on it is lost."""
+        edge = self._edge(link)
+        if not edge.cut:
+            self._disturb()
+            edge.cut = True
+            self._engine.disconnect(edge)
+
+    def mend(self, link: tuple[int, int]) -> None:
+        """Repair a link that was cut."""
+        edge = self._edge(link)
+        if edge.cut:
+            self._disturb()
+            edge.cut = False
+            self._engine.connect(edge)
+
+    def crash(self, broker: int, after: int = 0) -> None:
+        """Crash a broker: now, or after it has carried out some more effects."""
+        host = self._host(broker)
+        if after < 0:
+            raise InvalidArgument(f"a broker crashes after some effects from 0 on, not {after}")
+        self._disturb()
+        if after:
+            host.fuse = after
+        else:
+            self._engine.stop(host)
+            self._crashed(broker)
+
+    def restart(self, broker: int) -> None:
+        """Restart a broker that crashed, with the state on its disk; clients repeat unanswered requests."""
+        host = self._known(broker)
+        if host.node is not None:
+            raise InvalidArgument(f"broker {broker} is running")
+        self._disturb()
+        self._engine.start(host)
+        if self._optimiser is not None and broker == self.combination.options.get("optimiser", 0):
+            self._announce(self._optimiser.announcement())
+        for client, request in list(self._clients.unanswered(host)):
+            self._change(host, client, request)
+
+    def defuse(self, broker: int) -> None:
+        """Cancel a crash that was set for later."""
+        self._known(broker).fuse = None
+
+    # Clients
 
     def subscribe(
         self,
@@ -132,10 +197,10 @@ class Network(Brokers):
         *,
         language: str = "sql",
         confirm: Confirm = "no",
-        client: str = _EVERYBODY,
+        client: str = _APPLICATION,
         durable: bool = False,
     ) -> Subscription:
-        """Somebody at a broker wants events: text, JSON for JSON languages, or a Filter.
+        """Subscribe at a broker by a condition: text, JSON for JSON languages, or a Filter.
 
         With `confirm`, `confirmations` will have the time at which the broker had stored it (`edge`) or at which all
         brokers knew that it was joined to then (`network`); links come up when a network first runs. A `durable` one
@@ -150,7 +215,7 @@ class Network(Brokers):
         return made
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Its subscriber wants no more."""
+        """End a subscription."""
         host = self._host(subscription.at)
         life = self.history.subscriptions.get(subscription)
         if life is None or life.ended is not None:
@@ -158,8 +223,8 @@ class Network(Brokers):
         self.history.end(life)
         self._change(host, subscription.client, UnsubscribeClient(str(subscription.number)))
 
-    def advertise(self, at: int, where: Any, *, language: str = "sql", client: str = _EVERYBODY) -> Advertisement:
-        """Somebody at a broker is going to publish such events."""
+    def advertise(self, at: int, where: Any, *, language: str = "sql", client: str = _APPLICATION) -> Advertisement:
+        """Advertise, at a broker, events that will be published."""
         offered = where if isinstance(where, Filter) else Filter.parse(where, language=language)
         host = self._host(at)
         made = self._clients.advertisement(at, offered, client)
@@ -167,7 +232,7 @@ class Network(Brokers):
         return made
 
     def unadvertise(self, advertisement: Advertisement) -> None:
-        """They are not going to any more."""
+        """End an advertisement."""
         host = self._host(advertisement.at)
         life = self.history.advertisements.get(advertisement)
         if life is None or life.ended is not None:
@@ -181,15 +246,15 @@ class Network(Brokers):
         event: Event | Mapping[str, Any] | str | bytes,
         *,
         settled: bool = True,
-        client: str = _EVERYBODY,
+        client: str = _APPLICATION,
         header: bytes = b"",
         confirm: bool = False,
     ) -> Event:
-        """Something happened, and somebody at a broker says so; the event as it was published.
+        """Publish an event at a broker; the event as it was published.
 
-        Whatever was asked for before settles first; with `settled=False` the event races it. Where advertisements are
+        All earlier requests settle first; with `settled=False` the event races them. Where advertisements are
         on, `NotAdvertised` for an event that the client at this broker has not advertised. A `header` is what was
-        written ahead with the broker's `entry_table`. With `confirm` the broker writes the event down, and it will be
+        written ahead with the broker's `entry_table`. With `confirm` the broker logs the event, and it will be
         in every durable queue that it is for, whatever breaks; see `is_confirmed`.
         """
         return self.publish_all(at, [event], settled=settled, client=client, headers=[header], confirm=confirm)[0]
@@ -200,11 +265,11 @@ class Network(Brokers):
         events: Iterable[Event | Mapping[str, Any] | str | bytes],
         *,
         settled: bool = True,
-        client: str = _EVERYBODY,
+        client: str = _APPLICATION,
         headers: Iterable[bytes] = (),
         confirm: bool = False,
     ) -> list[Event]:
-        """Many events at once, as one batch of their broker; with headers, one for each."""
+        """Publish events as one batch of their broker; with headers, one for each."""
         host = self._host(at)
         if settled and self._unsettled:
             self.run()
@@ -221,7 +286,7 @@ class Network(Brokers):
         after = self.history.rests
         published = [Publication(event, at, client, operation, after, components, confirm, owed) for event in named]
         self.history.publications += published
-        self._world.handle(host, requests)
+        self._engine.handle(host, requests)
         if self._clients.refusals:
             [refused, *_] = self._clients.refusals
             self.history.publications = self.history.publications[: -len(published)]
@@ -230,12 +295,12 @@ class Network(Brokers):
         return named
 
     def is_confirmed(self, event: Event) -> bool:
-        """Whether the broker that let an event in has confirmed it."""
+        """Whether the broker that accepted an event has confirmed it."""
         return event.id in self.history.accepted
 
     def queue(self, subscription: Subscription) -> list[Event]:
-        """What is in the queue of a durable subscription, on the disk of its broker."""
-        kept = self._world.hosts[subscription.at].disk.queues.get((subscription.client, str(subscription.number)), [])
+        """The events in the queue of a durable subscription, on the disk of its broker."""
+        kept = self._engine.hosts[subscription.at].disk.queues.get((subscription.client, str(subscription.number)), [])
         return [decode_event(each.body) for each in kept]
 
     def replay(
@@ -247,32 +312,91 @@ class Network(Brokers):
         places: Mapping[int, int] | None = None,
         limit: int = 500,
     ) -> Past:
-        """What was confirmed since a virtual time, or from places in some logs; asked at a broker, and waited for."""
+        """Replay events confirmed since a virtual time, or from offsets in some logs; runs until they are there."""
         wanted = where if isinstance(where, Filter) else Filter.parse(where)
         number = len(self._clients.pasts) + 1
         request = ReplayClient(number, wanted, since, tuple(sorted((places or {}).items())), limit)
-        self._world.handle(self._host(at), [Requested(_EVERYBODY, request, self.now)])
+        self._engine.handle(self._host(at), [Requested(_APPLICATION, request, self.now)])
         self.run()
         return self._clients.pasts[number]
 
     def forget(self, at: int, broker: int) -> None:
-        """An operator at a broker says that another one is not coming back: no event waits for it any more."""
+        """Give up a broker that is not coming back, as an operator at another one: no event waits for it any more."""
         self._change(self._host(at), _OPERATOR, ForgetClient(broker))
 
-    def restart(self, broker: int) -> None:
-        """Begin a new life of a broker that crashed, with what it had written down.
+    # Observation
 
-        Clients ask again for what they were not answered.
-        """
-        super().restart(broker)
-        if self._optimiser is not None and broker == self.combination.options.get("optimiser", 0):
-            self._announce(self._optimiser.announcement())
-        host = self._host(broker)
-        for client, request in list(self._clients.unanswered(host)):
-            self._change(host, client, request)
+    def __repr__(self) -> str:
+        return f"<Network of {self.topology.brokers:,} brokers: {self.combination}, seed {self.seed!r}>"
+
+    def is_running(self, broker: int) -> bool:
+        return self._known(broker).node is not None
+
+    @property
+    def now(self) -> float:
+        """The virtual time, in seconds."""
+        return self._engine.now
+
+    @property
+    def links(self) -> list[tuple[int, int]]:
+        """All links, also those that are cut."""
+        return list(self._engine.links.edges)
+
+    @property
+    def traffic(self) -> Traffic:
+        """Messages and bytes per link and kind."""
+        return self._engine.links.traffic
+
+    @property
+    def trace(self) -> Trace:
+        """The run, step by step, and its hash."""
+        return self._engine.trace
+
+    @property
+    def drops(self) -> dict[str, int]:
+        """The numbers of dropped and lost messages, by reason."""
+        return dict(sorted(self._engine.drops.items()))
+
+    @property
+    def tree_links(self) -> list[tuple[int, int]]:
+        """The links that both ends use: all that are up, or those of the spanning tree."""
+        uses: Counter[tuple[int, int]] = Counter()
+        for host in self._engine.hosts:
+            for link in host.node.broker.links if host.node is not None else ():
+                other = host.ways[link - 1].to
+                uses[min(host.number, other), max(host.number, other)] += 1
+        return sorted(link for link, ends in uses.items() if ends == 2)
+
+    @property
+    def hops(self) -> int:
+        """All messages on all links."""
+        return self._engine.links.hops
+
+    @property
+    def tables(self) -> dict[int, dict[int | str, list[Filter]]]:
+        """The filters of each running broker: those of each neighbour, and those of its own `clients`."""
+        found: dict[int, dict[int | str, list[Filter]]] = {}
+        for host in self._engine.hosts:
+            if host.node is None:
+                continue
+            known = host.node.broker.tables
+            here: dict[int | str, list[Filter]] = {
+                host.ways[link - 1].to: _in_order(filters) for link, filters in known.remote_subscriptions.items()
+            }
+            here["clients"] = _in_order(known.subscriptions.keys())
+            found[host.number] = {interface: filters for interface, filters in here.items() if filters}
+        return found
+
+    def entry_table(self, at: int) -> TableSnapshot:
+        """The tables of a broker, for a job that writes the headers of events in its stead."""
+        node = self._host(at).node
+        table = None if node is None else node.broker.entry_table()
+        if table is None:
+            raise InvalidArgument(f"{self.combination.forwarding} forwarding has no headers that others could write")
+        return table
 
     def verdict(self) -> Verdict:
-        """What the flooding oracle says of all deliveries so far."""
+        """The judgement of the flooding oracle on all deliveries so far."""
         return judge(self.history, self.deliveries, [] if self._unsettled else self._joined())
 
     def draw(self, path: str | Path) -> None:
@@ -281,11 +405,11 @@ class Network(Brokers):
 
         draw(self, path)
 
-    # How it is done
+    # Internals
 
     def _change(self, host: Host, client: str, request: ClientRequest) -> None:
         self._unsettled = True
-        self._world.handle(host, [Requested(client, request, self.now)])
+        self._engine.handle(host, [Requested(client, request, self.now)])
 
     def _delivered(self, at: int, deliver: Deliver) -> None:
         self._clients.delivered(at, deliver, self.now, self.trace)
@@ -299,6 +423,53 @@ class Network(Brokers):
                 self._announce(made)
 
     def _announce(self, made: AnnounceClient) -> None:
-        """Let the maker of routing trees say something to its broker."""
+        """Let the optimiser announce routing trees at its broker."""
         host = self._host(int(self.combination.options.get("optimiser", 0)))
-        self._world.plan_input(host.number, Requested(_OPTIMISER, made, self.now))
+        self._engine.schedule_input(host.number, Requested(_OPTIMISER, made, self.now))
+
+    def _known(self, at: int) -> Host:
+        hosts = self._engine.hosts
+        if at not in range(len(hosts)):
+            raise InvalidArgument(f"there is no broker {at!r}; they are numbered from 0 to {len(hosts) - 1}")
+        return hosts[at]
+
+    def _host(self, at: int) -> Host:
+        host = self._known(at)
+        if host.node is None:
+            raise InvalidArgument(f"broker {at} has crashed; restart it first")
+        return host
+
+    def _edge(self, link: tuple[int, int]) -> Edge:
+        edge = self._engine.links.edges.get((min(link), max(link)))
+        if edge is None:
+            raise InvalidArgument(f"there is no link between {link[0]} and {link[1]}")
+        return edge
+
+    def _crashed(self, broker: int) -> None:
+        self._disturb()
+        self.history.crashed.add((self.history.rests, broker))
+
+    def _disturb(self) -> None:
+        self._unsettled = True
+        self._parts = None
+        self.history.next()
+        self.history.disturbed.add(self.history.rests)
+
+    def _joined(self) -> list[int | None]:
+        """The part of the network that each broker is in, None for those that are down."""
+        pairs = zip(self._engine.hosts, self._components(), strict=True)
+        return [None if host.node is None else label for host, label in pairs]
+
+    def _components(self) -> tuple[int, ...]:
+        """The part of the network that each broker is in; cached until something breaks or is repaired."""
+        if self._parts is None:
+            hosts = self._engine.hosts
+            running = [host.node is not None for host in hosts]
+            edges = self._engine.links.edges.values()
+            up = [(edge.a, edge.b) for edge in edges if not edge.cut and running[edge.a] and running[edge.b]]
+            self._parts = tuple(component_labels(len(hosts), up))
+        return self._parts
+
+
+def _in_order(filters: Mapping[Any, Filter]) -> list[Filter]:
+    return sorted(filters.values(), key=str)

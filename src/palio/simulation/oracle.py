@@ -1,16 +1,15 @@
-"""Was everything delivered that had to be, and nothing else? The flooding oracle.
+"""Flooding oracle: the deliveries that had to be made, judged against those that were.
 
-What subscribers receive must be what flooding every event to everyone and filtering there would deliver. For a
-subscription and an event that is: *must* arrive once, if the event matches, the subscription had settled before it was
-published, and outlived it; *must not*, if it does not match, or if the subscription was not there then; *may*,
-otherwise, and never twice. Where links or brokers came or went, it may, until the network has come to rest again; and
-nobody can hear of what is published in another part of a network that is torn. A broker that crashes forgets which
-events it has seen: where there are circles, one that was under way by two ways may come to its clients again.
+Subscribers must receive what flooding every event to everyone and filtering there would deliver. For a subscription and
+an event: it *must* arrive once, if the event matches, the subscription had settled before it was published, and
+outlived it; it *must not*, if it does not match, or if the subscription was not there then; it *may*, otherwise, and
+never twice. Where links or brokers came or went, it may, until the network has come to rest again; and no event passes
+between parts of a network that is torn. A broker that crashes forgets its duplicate filter: where there are circles, an
+event that was under way by two ways may come to its clients again.
 
-An event that was confirmed *must* be in the queue of each durable subscription that was known, at some rest, where it
-was let in, whatever broke before or since; once the network has come to rest with both brokers joined again it is
-there, exactly once. Until then, and for others, it is under way for as long as it takes: it *may* come to whoever wants
-it meanwhile.
+A confirmed event *must* be in the queue of each durable subscription that was known, at some rest, where it was
+accepted, whatever broke before or since; once the network has come to rest with both brokers joined again it is there,
+exactly once. Until then, and for other subscriptions, it is under way for as long as it takes, and *may* come.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from palio.events import Event
-from palio.routing.propagation.advertisements import is_advertised
+from palio.routing.propagation.neighbour_updates import is_advertised
 from palio.simulation.history import Delivery, History, Lifetime, Publication, Subscription
 
 Expectation = Literal["must", "must not", "may"]
@@ -29,7 +28,7 @@ Expectation = Literal["must", "must not", "may"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where deliveries differ from what the oracle says."""
+    """The differences between deliveries and the oracle's expectations."""
 
     missing: tuple[tuple[Subscription, Event], ...]
     wrong: tuple[tuple[Subscription, Event], ...]
@@ -56,7 +55,7 @@ class Verdict:
 
 
 def judge(history: History, deliveries: list[Delivery], joined: Sequence[int | None] = ()) -> Verdict:
-    """Compare what was delivered with what had to be; `joined` says which brokers are, where the network is at rest."""
+    """Compare deliveries with expectations; `joined` are the parts of the network, where it is at rest."""
     delivered = Counter((each.subscription, each.event.id) for each in deliveries)
     missing, wrong, repeated = [], [], []
     required = allowed = lost = 0
@@ -67,7 +66,7 @@ def judge(history: History, deliveries: list[Delivery], joined: Sequence[int | N
             pair = subscription, publication.event
             required += expected == "must"
             allowed += expected == "may"
-            lost += expected == "may" and not count and would_have(history, publication, life)
+            lost += expected == "may" and not count and would_arrive(history, publication, life)
             if expected == "must" and not count:
                 missing.append(pair)
             if expected == "must not" and count:
@@ -84,7 +83,7 @@ def expectation(
     life: Lifetime,
     joined: Sequence[int | None] = (),
 ) -> Expectation:
-    """What the oracle says of one subscription and one event."""
+    """The expectation for one subscription and one event."""
     if not subscription.wanted.matches(publication.event) or _was_over(history, publication, life):
         return "must not"
     if publication.confirm and _is_owed(history, publication, subscription, life):
@@ -93,23 +92,23 @@ def expectation(
         return "may" if publication.confirm else "must not"
     calm = publication.after not in history.disturbed
     was_joined = publication.components[subscription.at] == publication.components[publication.at]
-    return "must" if calm and was_joined and would_have(history, publication, life) else "may"
+    return "must" if calm and was_joined and would_arrive(history, publication, life) else "may"
 
 
-def would_have(history: History, publication: Publication, life: Lifetime) -> bool:
+def would_arrive(history: History, publication: Publication, life: Lifetime) -> bool:
     """Whether a subscription had settled before an event that it matches, and outlived it."""
     outlived = life.ended_after is None or life.ended_after > publication.after
     return life.made_after < publication.after and outlived and _is_advertised(history, publication)
 
 
 def _is_owed(history: History, publication: Publication, subscription: Subscription, life: Lifetime) -> bool:
-    """Whether somebody was assured of an event for a subscription that stays."""
-    assured = subscription in publication.owed and publication.event.id in history.accepted
-    return assured and life.ended is None and _is_advertised(history, publication)
+    """Whether an event was confirmed, and must reach a subscription that stays."""
+    is_confirmed = subscription in publication.owed and publication.event.id in history.accepted
+    return is_confirmed and life.ended is None and _is_advertised(history, publication)
 
 
 def _may_repeat(history: History, publication: Publication, subscription: Subscription) -> bool:
-    """Whether an event may come twice, because the subscriber's broker crashed and its disk does not remember it."""
+    """Whether an event may come twice: the subscriber's broker crashed, and it is not in a durable queue."""
     if publication.confirm:
         return not subscription.durable and any(
             broker == subscription.at and rest >= publication.after for rest, broker in history.crashed
@@ -127,7 +126,7 @@ def _was_over(history: History, publication: Publication, life: Lifetime) -> boo
 
 
 def _is_advertised(history: History, publication: Publication) -> bool:
-    """Whether the advertisements that let an event in had settled; always, where none are needed."""
+    """Whether the advertisements that an event needs had settled; always, where none are needed."""
     if not history.advertised:
         return True
     lives = {

@@ -1,15 +1,15 @@
-"""Which values of a row are those of an attribute, and in which form are they looked at?
+"""Resolution of attribute names to the values of a row.
 
-A name in a condition finds its column as the session finds it, without regard to case unless the session says so;
-within a structure likewise. The values of an array are the attribute's values; the entry of a map is found by its key.
-A structure or a map as a whole has no value to compare, but it is there or it is not: that is what is looked at of it.
+A name in a condition finds its column as the session finds it, without regard to case unless the session is case
+sensitive; within a struct likewise. The elements of an array are the attribute's values; the entry of a map is found by
+its key. A struct or a map as a whole has no value to compare, only a presence: TRUE or NULL.
 
-Conditions on several members of the structures or maps in an array ask for one of these, and what else is asked of the
-array, or by whom, must not change that. So there the array is looked at as it is, with those members alone; only a
-single member that is no array is an attribute by itself, because then both are the same.
+Conditions on several members of the structs or maps in an array must hold for one element, independently of what other
+subscriptions read of that array. So the array is kept as an array of structs with those members alone. Only a single
+member that is no array becomes an attribute by itself, because both forms are then equivalent.
 
-All of this is said once, of `Values`: columns in Spark's hands are some (`columns`), arrays in a worker's are others
-(`arrow_values`).
+The rules are written once, over the protocol `Values`. `projection.ColumnValues` implements it with Spark expressions
+on the driver, `column_functions.ArrowValues` with Arrow arrays in a worker.
 """
 
 from __future__ import annotations
@@ -27,120 +27,124 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import DataType, StructType
 
-NOTHING: Final = "palio nothing"  # the attribute that is handed over where no other is
-THERE: Final = "palio there"  # the member of a structure that says that it is there, where that is asked beside members
+PLACEHOLDER_ATTRIBUTE: Final = "palio nothing"
+"""Attribute of a projection that would have no other."""
+PRESENCE_MEMBER: Final = "palio there"
+"""Member of a struct that holds the struct's presence, where conditions read it beside other members."""
 
 Path = tuple[str, ...]
 _log = logging.getLogger("palio.spark")
 
 
 class Values(Protocol):
-    """Values of one of Spark's types, one for each row, or for each element of an array."""
+    """Values of a Spark type, one for each row or for each element of an array."""
 
     @property
     def kind(self) -> DataType: ...
 
     def field(self, name: str) -> Self:
-        """Of structures."""
+        """A field of structs."""
 
     def entry(self, key: str) -> Self:
-        """Of maps."""
+        """The entry of maps at a key."""
 
-    def each(self, change: Callable[[Self], Self]) -> Self:
-        """Of arrays, with every element changed."""
+    def map_elements(self, change: Callable[[Self], Self]) -> Self:
+        """Arrays with every element changed."""
 
-    def joined(self) -> Self:
-        """Of arrays of arrays, all elements of these; an array that is not there is one that is not there."""
+    def flatten_arrays(self) -> Self:
+        """Arrays of arrays as arrays; a NULL inner array becomes a NULL element."""
 
-    def without_nulls(self) -> Self:
-        """Of arrays, the elements that are there."""
+    def drop_nulls(self) -> Self:
+        """Arrays without their NULL elements."""
 
-    def is_there(self) -> Self:
-        """TRUE or NULL."""
+    def presence(self) -> Self:
+        """TRUE, or NULL where these values are."""
 
-    def structure(self, members: Mapping[str, Self]) -> Self:
-        """Structures of these members, NULL where these values are."""
+    def struct(self, members: Mapping[str, Self]) -> Self:
+        """Structs of these members, NULL where these values are."""
 
-    def at_zone(self, zone: str) -> Self:
-        """Of times without a zone, the moments at which clocks there show them, on the clocks of UTC."""
+    def to_utc(self, zone: str) -> Self:
+        """Local times of a zone as local times of UTC."""
 
 
 V = TypeVar("V", bound=Values)
 
 
 @dataclass(frozen=True)
-class Row(Generic[V]):
-    """What is known of a row: values by their paths, and how the session understands names and times."""
+class AttributeResolver(Generic[V]):
+    """Finds the values of attributes in a row, by the session's rules for names and times."""
 
     given: Mapping[Path, V]
     case_sensitive: bool
     zone: Callable[[str], str]
-    """In which zone conditions read times that have none, for the column of a name."""
+    """Maps the name of a column without a time zone to the zone in which conditions read it."""
 
-    def attributes(self, paths: Iterable[Path]) -> tuple[dict[str, V], list[str]]:
-        """The values of attributes by their names, and the names of those that there is nothing of.
+    def resolve(self, paths: Iterable[Path]) -> tuple[dict[str, V], list[str]]:
+        """The values of attributes by name, and the names of attributes without a column.
 
-        What there is, of a type that conditions do not know, is in neither.
+        A column of a type that conditions do not support is in neither.
         """
         found: dict[str, V] = {}
         absent: list[str] = []
         arrays: dict[Path, list[Path]] = {}
         for path in paths:
-            kind = self._kind(path)
+            kind = self._type_at(path)
             if kind is None:
                 absent.append(join_path(path))
-            if kind is None or not _is_known(kind, join_path(path)):
+            if kind is None or not _is_supported(kind, join_path(path)):
                 continue
-            length = self._array_of_objects(path)
+            length = self._object_array_length(path)
             if length is None:
-                found[join_path(path)] = self._of_one(path)
+                found[join_path(path)] = self._whole_value(path)
             else:
                 arrays.setdefault(path[:length], []).append(path[length:])
         for path, members in arrays.items():
             if members == [()]:
-                found[join_path(path)] = self._of_one(path)
-            elif len(members) == 1 and (alone := self._of_member(path, members[0])) is not None:
+                found[join_path(path)] = self._whole_value(path)
+            elif len(members) == 1 and (alone := self._single_member(path, members[0])) is not None:
                 found[join_path(path + members[0])] = alone
             else:
-                found[join_path(path)] = self._objects(self._walked(*self._start(path)), members, join_path(path))
+                found[join_path(path)] = self._with_members(
+                    self._walk(*self._split_at_given(path)), members, join_path(path)
+                )
         return found, absent
 
-    def _start(self, path: Path) -> tuple[V, Path]:
-        """What is given that a path begins with, and the rest of the path."""
+    def _split_at_given(self, path: Path) -> tuple[V, Path]:
+        """The given values at the longest known prefix of a path, and the rest of the path."""
+        # The longest prefix first: a column may be named with a dot.
         for length in range(len(path), 0, -1):
-            name = self._given(path[:length])
+            name = self._find_given(path[:length])
             if name is not None:
                 return self.given[name], path[length:]
         raise KeyError(path)
 
-    def _given(self, path: Path) -> Path | None:
+    def _find_given(self, path: Path) -> Path | None:
         if self.case_sensitive or path in self.given:
             return path if path in self.given else None
-        return _only(join_path(path), self._alike.get(_lower(path), []), join_path)
+        return _unambiguous(join_path(path), self._given_in_lower_case.get(_lower(path), []), join_path)
 
     @cached_property
-    def _alike(self) -> dict[Path, list[Path]]:
-        """What is given, by its path in lower case."""
+    def _given_in_lower_case(self) -> dict[Path, list[Path]]:
         found: dict[Path, list[Path]] = {}
         for path in self.given:
             found.setdefault(_lower(path), []).append(path)
         return found
 
-    def _kind(self, path: Path) -> DataType | None:
-        """The type of what is at a path, or of the elements of arrays there; None where there is nothing."""
+    def _type_at(self, path: Path) -> DataType | None:
+        """The type at a path, or of the elements of arrays there; None where there is nothing."""
         try:
-            values, rest = self._start(path)
+            values, rest = self._split_at_given(path)
         except KeyError:
             return None
-        kind = _element(values.kind)
+        kind = _element_type(values.kind)
         for place, segment in enumerate(rest):
-            inner = self._inside(kind, segment, join_path(path[: len(path) - len(rest) + place]))
+            inner = self._member_type(kind, segment, join_path(path[: len(path) - len(rest) + place]))
             if inner is None:
                 return None
-            kind = _element(inner)
+            kind = _element_type(inner)
         return kind
 
-    def _inside(self, kind: DataType, segment: str, name: str) -> DataType | None:
+    def _member_type(self, kind: DataType, segment: str, name: str) -> DataType | None:
         """The type of a member of a structure or of the entries of a map."""
         from pyspark.sql.types import MapType, StructType
 
@@ -150,30 +154,31 @@ class Row(Generic[V]):
         if isinstance(kind, MapType):
             if kind.keyType.typeName() == "string":
                 return kind.valueType
-            say(f"conditions cannot look into the column {name}, {kind.simpleString()}: its keys are no texts")
+            warn_once(f"conditions cannot look into the column {name}, {kind.simpleString()}: its keys are no texts")
         return None
 
-    def _array_of_objects(self, path: Path) -> int | None:
-        """How much of a path leads to the outermost array of structures or maps that it ends at or leads into."""
+    def _object_array_length(self, path: Path) -> int | None:
+        """The length of the prefix that leads to the outermost array of structs or maps on a path, if any."""
         from pyspark.sql.types import ArrayType, MapType, StructType
 
-        values, rest = self._start(path)
+        values, rest = self._split_at_given(path)
         kind, length = values.kind, len(path) - len(rest)
+        # Walk the types, not the values, to the first array of objects.
         while True:
-            inner = _element(kind)
+            inner = _element_type(kind)
             if isinstance(kind, ArrayType) and isinstance(inner, StructType | MapType):
                 return length
             if length == len(path):
                 return None
-            found = self._inside(inner, path[length], join_path(path[:length]))
-            assert found is not None  # it can be looked at
+            found = self._member_type(inner, path[length], join_path(path[:length]))
+            assert found is not None  # `_type_at` has found the path
             kind, length = found, length + 1
 
-    def _of_one(self, path: Path) -> V:
-        return self._handed_over(self._walked(*self._start(path)), join_path(path))
+    def _whole_value(self, path: Path) -> V:
+        return self._as_event_type(self._walk(*self._split_at_given(path)), join_path(path))
 
-    def _walked(self, values: V, rest: Path) -> V:
-        """What is at the end of a path that leads through no array."""
+    def _walk(self, values: V, rest: Path) -> V:
+        """The values at the end of a path that leads through no array."""
         for segment in rest:
             values = self._step(values, segment)
         return values
@@ -184,68 +189,69 @@ class Row(Generic[V]):
         if not isinstance(values.kind, StructType):
             return values.entry(segment)
         field = find_name(values.kind, segment, self.case_sensitive)
-        assert field is not None  # it can be looked at
+        assert field is not None  # `_type_at` has found the path
         return values.field(field)
 
-    def _of_member(self, array: Path, member: Path) -> V | None:
-        """The values of a member of the structures in an array; None where it is, or lies in, an array itself."""
+    def _single_member(self, array: Path, member: Path) -> V | None:
+        """The values of a member of the structs in an array; None where it is, or lies in, an array itself."""
         from pyspark.sql.types import ArrayType
 
-        values = self._walked(*self._start(array))
-        kind: DataType | None = _element(values.kind)
+        values = self._walk(*self._split_at_given(array))
+        kind: DataType | None = _element_type(values.kind)
         for segment in member:
-            kind = None if kind is None else self._inside(kind, segment, join_path(array))
+            kind = None if kind is None else self._member_type(kind, segment, join_path(array))
             if kind is None or isinstance(kind, ArrayType):
                 return None
         name = join_path(array + member)
-        values = _flat(values).without_nulls()
-        return values.each(lambda each: self._handed_over(self._walked(each, member), name))
+        values = _flatten(values).drop_nulls()
+        return values.map_elements(lambda each: self._as_event_type(self._walk(each, member), name))
 
-    def _objects(self, values: V, members: Collection[Path], name: str, element: V | None = None) -> V:
-        """Values with these members alone; the empty path asks whether the values themselves are there.
+    def _with_members(self, values: V, members: Collection[Path], name: str, element: V | None = None) -> V:
+        """Values reduced to these members; the empty path stands for the presence of the values themselves.
 
-        A structure in an element has members that are NULL where it is, as it would have them one by one.
+        `element` is the innermost array element around the values. A struct within it is rebuilt as non-NULL with
+        NULL members, as each member alone would be.
         """
         from pyspark.sql.types import ArrayType
 
         inner = [path for path in members if path]
         if not inner:
-            return self._handed_over(values, name)
+            return self._as_event_type(values, name)
         if isinstance(values.kind, ArrayType):
-            return values.each(lambda each: self._objects(each, members, name, each))
-        assert element is not None  # there is nothing to put together outside of arrays
+            return values.map_elements(lambda each: self._with_members(each, members, name, each))
+        assert element is not None  # structs are rebuilt within arrays only
         found: dict[str, V] = {}
         for segment in dict.fromkeys(path[0] for path in inner):
+            # Members of one struct are grouped, so that the struct is built once.
             within = [path[1:] for path in inner if path[0] == segment]
-            found[segment] = self._objects(self._step(values, segment), within, f"{name}.{segment}", element)
+            found[segment] = self._with_members(self._step(values, segment), within, f"{name}.{segment}", element)
         if len(inner) < len(members):
-            found[THERE] = values.is_there()
-        return element.structure(found)
+            found[PRESENCE_MEMBER] = values.presence()
+        return element.struct(found)
 
-    def _handed_over(self, values: V, name: str) -> V:
-        """Values in a type that events have."""
+    def _as_event_type(self, values: V, name: str) -> V:
+        """Values converted to a type that events have."""
         from pyspark.sql.types import ArrayType, MapType, StructType, TimestampNTZType
 
         if isinstance(values.kind, ArrayType):
-            values = _flat(values)
-            is_plain = not isinstance(_element(values.kind), MapType | StructType | TimestampNTZType)
-            return values if is_plain else values.each(lambda each: self._handed_over(each, name))
+            values = _flatten(values)
+            is_plain = not isinstance(_element_type(values.kind), MapType | StructType | TimestampNTZType)
+            return values if is_plain else values.map_elements(lambda each: self._as_event_type(each, name))
         if isinstance(values.kind, StructType | MapType):
-            return values.is_there()
-        return values.at_zone(self.zone(name)) if isinstance(values.kind, TimestampNTZType) else values
+            return values.presence()
+        return values.to_utc(self.zone(name)) if isinstance(values.kind, TimestampNTZType) else values
 
 
-def _flat(values: V) -> V:
-    """Arrays of arrays as arrays."""
+def _flatten(values: V) -> V:
     from pyspark.sql.types import ArrayType
 
     while isinstance(values.kind, ArrayType) and isinstance(values.kind.elementType, ArrayType):
-        values = values.joined()
+        values = values.flatten_arrays()
     return values
 
 
-def _element(kind: DataType) -> DataType:
-    """The type of what is in arrays, however deep; of other values, their own."""
+def _element_type(kind: DataType) -> DataType:
+    """The type of the elements of nested arrays; of other values, their own."""
     from pyspark.sql.types import ArrayType
 
     while isinstance(kind, ArrayType):
@@ -253,34 +259,35 @@ def _element(kind: DataType) -> DataType:
     return kind
 
 
-def _is_known(kind: DataType, name: str) -> bool:
-    """Whether events have values of a type; a warning says of which they have not."""
+def _is_supported(kind: DataType, name: str) -> bool:
+    """Whether events have values of a type; warns of unsupported types."""
     from pyspark.sql import types
 
     if isinstance(kind, types.StringType) and not kind.isUTF8BinaryCollation():
-        say(f"texts of the column {name}, {kind.simpleString()}, are compared by their bytes, not by that collation")
+        warn_once(
+            f"texts of the column {name}, {kind.simpleString()}, are compared by their bytes, not by that collation"
+        )
     known = (
         types.BinaryType, types.BooleanType, types.DateType, types.MapType, types.NullType, types.NumericType,
         types.StringType, types.StructType, types.TimestampNTZType, types.TimestampType,
     )  # fmt: skip
     if isinstance(kind, known):
         return True
-    say(f"conditions cannot look at the column {name}, {kind.simpleString()}: to them it is NULL")
+    warn_once(f"conditions cannot look at the column {name}, {kind.simpleString()}: to them it is NULL")
     return False
 
 
 def is_case_sensitive(session: SparkSession) -> bool:
-    """Whether a session tells names apart that differ in case alone."""
     return str(session.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
 
 def find_name(schema: StructType, name: str, case_sensitive: bool) -> str | None:
-    """The field that the session means by a name."""
+    """The field that the session finds by a name."""
     if name in schema.names:
         return name
     if case_sensitive:
         return None
-    return _only(name, [each for each in schema.names if each.lower() == name.lower()], str)
+    return _unambiguous(name, [each for each in schema.names if each.lower() == name.lower()], str)
 
 
 def _lower(path: Path) -> Path:
@@ -290,7 +297,7 @@ def _lower(path: Path) -> Path:
 _Name = TypeVar("_Name", str, Path)
 
 
-def _only(name: str, alike: list[_Name], shown: Callable[[_Name], str]) -> _Name | None:
+def _unambiguous(name: str, alike: list[_Name], shown: Callable[[_Name], str]) -> _Name | None:
     if len(alike) > 1:
         names = ", ".join(map(shown, alike))
         raise EventError(f"{name} may be any of the columns {names}; write it as one of them is written")
@@ -298,6 +305,6 @@ def _only(name: str, alike: list[_Name], shown: Callable[[_Name], str]) -> _Name
 
 
 @cache
-def say(warning: str) -> None:
-    """Once, not for every batch of a stream."""
+def warn_once(warning: str) -> None:
+    """Log a warning once, not for every batch of a stream."""
     _log.warning(warning)

@@ -1,8 +1,8 @@
-"""One index for all workers of a job: a file that each maps into memory, found by its content's digest.
+"""Index file shared by all workers of a job, identified by the digest of its content.
 
-The driver saves the matcher once. Where workers share the driver's disk they map that very file, and the pages of a
-million subscriptions exist once on the machine; elsewhere Spark carries the file to every executor, which maps its
-copy. A worker keeps what it opened from one task, job and micro-batch to the next.
+The driver saves the matcher once. Workers on the driver's machine map that file, so the pages of a million
+subscriptions exist once in memory; elsewhere Spark distributes the file to every executor, which maps its copy. A
+worker keeps open indexes across tasks, jobs and micro-batches.
 """
 
 from __future__ import annotations
@@ -28,16 +28,22 @@ from palio.matching.matcher import Matcher
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MOST_OPEN: Final = 4  # indexes that a worker keeps open
-_CHUNK: Final = 1 << 20
+_MAX_OPEN_INDEXES: Final = 4  # in a worker
+_CHUNK_BYTES: Final = 1 << 20
 _PREFIX: Final = "palio-spark-"
 _LOCK: Final = "lock"
-_SECONDS_TO_LOCK: Final = 60.0  # for a process that has made its folder, and has not come to lock it
+_LOCK_GRACE_SECONDS: Final = 60.0  # for a process between making its folder and locking it
+
+_uses: Counter[str] = Counter()
+_distributed: dict[str, set[str]] = {}  # scopes that have the file of a version
+_connect_sessions: set[str] = set()  # these outlive the applications of this process
+_opened: OrderedDict[str, Matcher] = OrderedDict()
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class SharedIndex:
-    """A saved index, as a task finds it: by the path on the driver's disk, or by the name Spark carries it under."""
+    """A saved index: at a path on the driver's disk, or distributed by Spark under the file's name."""
 
     path: str
     version: str
@@ -45,30 +51,32 @@ class SharedIndex:
     @classmethod
     def publish(cls, spark: SparkSession, matcher: Matcher) -> SharedIndex:
         """Save a matcher where the workers of a session can open it."""
+        # Named by thread: several streams of a process may publish at the same time.
         draft = _folder() / f"draft-{threading.get_ident()}.palio"
         matcher.save(draft)
         version = _digest(draft)
-        place = _folder() / f"palio-{version}.palio"
+        path = _folder() / f"palio-{version}.palio"
         with _lock:
-            if place.exists():
+            if path.exists():
                 draft.unlink()
             else:
-                draft.rename(place)
-            if (session := _session(spark)) not in _carried.setdefault(version, set()):
-                _carry(spark, place)
-                _carried[version].add(session)
+                draft.rename(path)
+            if (scope := _scope_id(spark)) not in _distributed.setdefault(version, set()):
+                _distribute(spark, path)
+                _distributed[version].add(scope)
                 if not is_connect(spark):
-                    _forget_others(session)
+                    _drop_ended_applications(scope)
             _uses[version] += 1
-        return cls(str(place), version)
+        return cls(str(path), version)
 
     def release(self, spark: SparkSession) -> None:
-        """Remove the file once all who published it have released it and no task needs it any more.
+        """Drop one use of the file, and remove it after the last; no task may need it any more.
 
-        Spark hands carried files to every executor that ever joins, so those stay until the session ends.
+        Spark sends distributed files to every executor that joins later, so those stay until the session ends.
         """
         with _lock:
             _uses[self.version] -= 1
+            # A worker that has mapped the file keeps its pages after the removal.
             if not _uses[self.version] and _is_local(spark):
                 Path(self.path).unlink(missing_ok=True)
 
@@ -77,60 +85,54 @@ class SharedIndex:
         return Path(self.path).stat().st_size
 
     def open(self) -> Matcher:
-        """The matcher, on a worker: opened once in its process."""
+        """The matcher; a worker process opens it once."""
         with _lock:
             found = _opened.get(self.version)
             if found is None:
-                found = _opened[self.version] = Matcher.open(self._place())
-                if len(_opened) > _MOST_OPEN:
+                found = _opened[self.version] = Matcher.open(self._local_path())
+                if len(_opened) > _MAX_OPEN_INDEXES:
                     _opened.popitem(last=False)
             else:
                 _opened.move_to_end(self.version)
             return found
 
-    def _place(self) -> str:
+    def _local_path(self) -> str:
         if Path(self.path).exists():
             return self.path
         from pyspark import SparkFiles
 
-        carried = SparkFiles.get(Path(self.path).name)
-        if not Path(carried).exists():
+        distributed = SparkFiles.get(Path(self.path).name)
+        if not Path(distributed).exists():
             raise IndexFileError(self.path, "has not come to this worker; was the session stopped that made it?")
-        return carried
+        return distributed
 
 
-_uses: Counter[str] = Counter()
-_carried: dict[str, set[str]] = {}  # the sessions that have the file of a version
-_of_connect: set[str] = set()  # sessions that no application of this process ends
-_opened: OrderedDict[str, Matcher] = OrderedDict()
-_lock = threading.Lock()
-
-
-def _forget_others(application: str) -> None:
-    """Remove what only applications had that have ended: a process has one at a time, beside sessions of Connect."""
-    for version, sessions in list(_carried.items()):
-        if sessions.isdisjoint({application, *_of_connect}):
+def _drop_ended_applications(application: str) -> None:
+    """Remove the files of ended applications; a process has one at a time, beside Connect sessions."""
+    for version, sessions in list(_distributed.items()):
+        if sessions.isdisjoint({application, *_connect_sessions}):
             (_folder() / f"palio-{version}.palio").unlink(missing_ok=True)
-            del _carried[version], _uses[version]
+            del _distributed[version], _uses[version]
 
 
 @cache
 def _folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)  # until this process ends, however it does
+    fcntl.flock(lock, fcntl.LOCK_EX)  # held until this process ends, even when it is killed
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    remove_left_behind(folder.parent)
+    remove_orphaned_folders(folder.parent)
     return folder
 
 
-def remove_left_behind(parent: Path) -> None:
-    """Remove the folders of processes that were killed: those whose lock nobody holds."""
+def remove_orphaned_folders(parent: Path) -> None:
+    """Remove the folders of killed processes: those whose lock is free."""
     for lock in parent.glob(f"{_PREFIX}*/{_LOCK}"):
-        with suppress(OSError):  # somebody else's, or removed meanwhile
+        with suppress(OSError):  # of another user, or removed meanwhile
             descriptor = os.open(lock, os.O_RDWR)
             try:
-                is_new = time.time() - os.fstat(descriptor).st_mtime < _SECONDS_TO_LOCK
+                # Between `mkdtemp` and `flock` of its owner a new folder is unlocked, too.
+                is_new = time.time() - os.fstat(descriptor).st_mtime < _LOCK_GRACE_SECONDS
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if not is_new:
                     shutil.rmtree(lock.parent, ignore_errors=True)
@@ -141,23 +143,23 @@ def remove_left_behind(parent: Path) -> None:
 def _digest(path: Path) -> str:
     digest = blake2b(digest_size=12)
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
+        while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
 
 
-def _carry(spark: SparkSession, place: Path) -> None:
-    """Have Spark bring the file to every executor, where those may be on other machines."""
+def _distribute(spark: SparkSession, path: Path) -> None:
+    """Send the file to all executors, unless they are on this machine."""
     if is_connect(spark):
-        spark.addArtifacts(str(place), file=True)
-        _of_connect.add(_session(spark))
+        spark.addArtifacts(str(path), file=True)
+        _connect_sessions.add(_scope_id(spark))
         return
     if not _is_local(spark):
-        spark.sparkContext.addFile(str(place))
+        spark.sparkContext.addFile(str(path))
 
 
-def _session(spark: SparkSession) -> str:
-    """For whom files are carried: through Connect a session, else all sessions of an application."""
+def _scope_id(spark: SparkSession) -> str:
+    """The scope of a distributed file: a session through Connect, else an application with all its sessions."""
     if is_connect(spark):
         return str(spark.session_id)  # type: ignore[attr-defined]
     return str(spark.sparkContext.applicationId)

@@ -1,8 +1,8 @@
-"""What did a rendezvous overlay test itself with? Ranges over a few integers (Baldoni et al.).
+"""Workload of Baldoni et al. for rendezvous overlays: ranges over a few integer attributes.
 
-An event is built to match some subscription with a given probability, and is anywhere otherwise; for that one must know
-how many subscriptions there are. Where a range would leave the domain it is cut off, and the Zipf law of selective
-attributes has an exponent of one over a thousand places, all of which the paper leaves open.
+An event is built to match some subscription with a given probability, and is uniform otherwise; this requires the
+number of subscriptions. The paper leaves three points open: here a range that would leave the domain is cut off, and
+the Zipf law of selective attributes has the exponent one over a thousand ranks.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from palio.workloads.counters import Floats, Ints, Numbers
+from palio.workloads.distributions import Floats, Ints, Numbers
 from palio.workloads.generated import (
     STREAM_OF_EVENTS,
     STREAM_OF_SUBSCRIPTIONS,
+    WorkloadError,
+    chunks,
     ranges_as_sql,
-    stretches,
     table_of,
 )
-from palio.workloads.synthetic import WorkloadError
 
 _LENGTH, _CENTRE = range(2)  # of a range
 _MATCHES, _WHICH, _WITHIN = range(3)  # of an event
@@ -64,9 +64,7 @@ class Baldoni:
 
     def subscriptions(self, count: int, start: int = 0) -> pa.Table:
         """`id` and `where`; about 1 µs each."""
-        return table_of(
-            (int(rows[0]), ranges_as_sql(self.names, *self.ranges(rows))) for rows in stretches(start, count)
-        )
+        return table_of((int(rows[0]), ranges_as_sql(self.names, *self.ranges(rows))) for rows in chunks(start, count))
 
     def ranges(self, rows: Ints) -> tuple[Ints, Ints]:
         """The first and last values of subscriptions' ranges, a column for each attribute."""

@@ -1,40 +1,90 @@
-"""How are names, values and sizes chosen? Three distributions on the line from 0 to 1 (Jerzak §9.1, Table 9.1).
+"""Counter-based random numbers, and the distributions of XSiena's workload (Jerzak §9.1, Table 9.1).
 
-The thesis draws real numbers and does not say how they become indexes; here the part of each distribution that has
-nearly all of it is laid onto the line: the normal one from -1 to 1, the Pareto one from its least value to ten times
-that.
+The numbers of a row are computed from seed, stream, row, purpose and position, mixed into 64 bits (the finaliser of
+SplitMix64, twice). Any row can be made alone, anywhere and in any order. Rejected: generators with a state, which must
+be advanced to a row, or created for each row at a thousand times the cost.
+
+The thesis draws real numbers and does not say how they become indexes. Here the part of each distribution that has
+nearly all of its mass is mapped to the unit interval: the normal one from -1 to 1, the Pareto one from its minimum to
+ten times that.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import erf, sqrt
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from palio.workloads.counters import Floats, Ints, Numbers
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+_Words: TypeAlias = npt.NDArray[np.uint64]
 
-_FEW: Final = 256  # names, of which all are given a chance at once
-_MOST_TIMES_LEAST: Final = 10.0  # where the Pareto distribution is cut off
+# Constants of SplitMix64.
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_PURPOSE_SHIFT = 40  # bits below a purpose: twenty each for attempts and positions
+_MAX_GUMBEL_NAMES: Final = 256  # up to here, weighing all names at once is cheaper than drawing again
+_PARETO_CUTOFF: Final = 10.0  # times the minimum
+
+
+def mix_bits(words: _Words) -> _Words:
+    """The finaliser of SplitMix64, a bijection."""
+    words = words + _STEP
+    words = (words ^ (words >> np.uint64(30))) * _FIRST
+    words = (words ^ (words >> np.uint64(27))) * _SECOND
+    return words ^ (words >> np.uint64(31))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The random numbers of some rows of a stream."""
+
+    seed: int
+    stream: int
+    rows: Ints
+
+    @cached_property
+    def _bases(self) -> _Words:
+        key = mix_bits(np.array([self.seed % 2**64], np.uint64) ^ mix_bits(np.array([self.stream], np.uint64)))
+        return mix_bits(self.rows.astype(np.uint64) ^ key)
+
+    def uniform(self, purpose: int, count: int, attempt: int = 0) -> Floats:
+        """`count` numbers in [0, 1) for each row; another attempt gives others."""
+        first = (purpose << _PURPOSE_SHIFT) + (attempt << (_PURPOSE_SHIFT // 2))
+        places = np.arange(first, first + count, dtype=np.uint64) * _STEP
+        words = mix_bits(self._bases[:, None] + places[None, :])
+        return np.asarray((words >> np.uint64(11)) * 2.0**-53)
+
+    def normal(self, purpose: int, count: int, attempt: int = 0) -> Floats:
+        """Standard normal numbers, by Box and Muller."""
+        pairs = self.uniform(purpose, 2 * count, attempt)
+        radius = np.sqrt(-2.0 * np.log1p(-pairs[:, :count]))
+        return np.asarray(radius * np.cos(2.0 * np.pi * pairs[:, count:]))
+
+    def of(self, chosen: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Numbers:
+        """The numbers of some of the rows."""
+        return Numbers(self.seed, self.stream, self.rows[chosen])
 
 
 class Distribution(Protocol):
-    """Where on the line from 0 to 1 a choice falls."""
+    """A distribution on the unit interval."""
 
     def units(self, numbers: Numbers, purpose: int, count: int, attempt: int = 0) -> Floats:
-        """Places from 0 up to 1, so many for each row."""
+        """`count` numbers in [0, 1) for each row."""
         ...
 
     def below(self, place: float) -> float:
-        """How likely a place below this one is."""
+        """The cumulative distribution function."""
         ...
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """All places alike."""
-
     def units(self, numbers: Numbers, purpose: int, count: int, attempt: int = 0) -> Floats:
         return numbers.uniform(purpose, count, attempt)
 
@@ -47,7 +97,7 @@ UNIFORM: Final = Uniform()
 
 @dataclass(frozen=True)
 class Normal:
-    """Most places around the middle."""
+    """Normal distribution, mapped from [-1, 1]; outliers are drawn again."""
 
     mean: float = 0.0
     deviation: float = 0.3
@@ -56,7 +106,7 @@ class Normal:
         found = np.full((len(numbers.rows), count), np.nan)
         again = 0
         while np.isnan(found).any():
-            # So far apart that another attempt of the caller's has other numbers.
+            # Shifted, so that other attempts of the caller have other numbers.
             drawn = self.mean + self.deviation * numbers.normal(purpose, count, attempt + (again << 10))
             keep = np.isnan(found) & (np.abs(drawn) < 1.0)
             found[keep] = (drawn[keep] + 1.0) / 2.0
@@ -73,24 +123,24 @@ class Normal:
 
 @dataclass(frozen=True)
 class Pareto:
-    """Most places near the beginning."""
+    """Pareto distribution, mapped from its minimum to the cutoff."""
 
     alpha: float = 3.0
     beta: float = 1.0
 
     def units(self, numbers: Numbers, purpose: int, count: int, attempt: int = 0) -> Floats:
-        last = _MOST_TIMES_LEAST**-self.alpha
+        last = _PARETO_CUTOFF**-self.alpha
         drawn = self.beta * (1.0 - (1.0 - last) * numbers.uniform(purpose, count, attempt)) ** (-1.0 / self.alpha)
-        return np.asarray(np.minimum((drawn / self.beta - 1.0) / (_MOST_TIMES_LEAST - 1.0), np.nextafter(1.0, 0.0)))
+        return np.asarray(np.minimum((drawn / self.beta - 1.0) / (_PARETO_CUTOFF - 1.0), np.nextafter(1.0, 0.0)))
 
     def below(self, place: float) -> float:
-        last = _MOST_TIMES_LEAST**-self.alpha
-        return float((1.0 - (1.0 + place * (_MOST_TIMES_LEAST - 1.0)) ** -self.alpha) / (1.0 - last))
+        last = _PARETO_CUTOFF**-self.alpha
+        return float((1.0 - (1.0 + place * (_PARETO_CUTOFF - 1.0)) ** -self.alpha) / (1.0 - last))
 
 
 @dataclass(frozen=True)
 class Extent:
-    """From the lowest to the highest, both included, chosen by a distribution; where both are one, always that."""
+    """Numbers from `low` to `high`, both included, by a distribution."""
 
     low: float
     high: float
@@ -106,9 +156,9 @@ class Extent:
 
 
 def distinct(distribution: Distribution, size: int, counts: Ints, most: int, numbers: Numbers, purpose: int) -> Ints:
-    """For each row `counts` different numbers below `size`, as if equal ones were drawn again; the rest is -1."""
-    if size <= _FEW:
-        # The largest of (log weight + Gumbel noise) are a weighted choice without replacement.
+    """For each row `counts` distinct numbers below `size`, as if repeats were drawn again; the rest is -1."""
+    if size <= _MAX_GUMBEL_NAMES:
+        # Gumbel top-k: the largest of (log weight + Gumbel noise) are a weighted choice without replacement.
         edges = [distribution.below(place / size) for place in range(size + 1)]
         with np.errstate(divide="ignore"):
             weights = np.log(np.diff(edges))
@@ -125,7 +175,7 @@ def distinct(distribution: Distribution, size: int, counts: Ints, most: int, num
 
 
 def _repeated(found: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Which numbers stand further left in their row already."""
+    """Which numbers repeat one further left in their row."""
     order = np.argsort(found, axis=1, kind="stable")
     ordered = np.take_along_axis(found, order, axis=1)
     same = np.zeros(found.shape, np.bool_)

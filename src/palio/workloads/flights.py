@@ -1,8 +1,8 @@
-"""What does Palio do with something real, before one has data at hand?
+"""Sample of real flights with subscriptions, for demonstrations without data of one's own.
 
-A sample of the flights that left New York City in 2013, a dozen subscriptions as people around an airport
-would write them, and as many more as one likes, generated from the routes, aircraft and delays of the sample
-itself, so that each of them asks for something that could happen.
+A sample of the flights that left New York City in 2013, a dozen subscriptions as people around an airport would write
+them, and any number of generated ones, drawn from the routes, aircraft and delays of the sample, so that each can
+match.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HUBS = ("ORD", "ATL", "CLT", "DTW", "DFW", "IAH", "MSP", "DEN")
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What someone wants to hear of: the condition, and the same in words."""
+    """A subscription with its condition in SQL and in words."""
 
     id: str
     subscriber: str

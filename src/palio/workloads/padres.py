@@ -1,8 +1,7 @@
-"""What did a published content-based system test itself with?
+"""Workload of the PADRES project: stock quotes and subscriptions, read from the caller's files.
 
-PADRES, of the Middleware Systems Research Group in Toronto, publishes stock quotes and subscriptions to them
-in a syntax of bracketed triples. This module reads both from the caller's files (nothing of theirs is shipped
-with Palio) and turns a subscription into a `WHERE` clause and a quote into an event.
+PADRES, of the Middleware Systems Research Group in Toronto, publishes quotes and subscriptions in a syntax of bracketed
+triples. Nothing of theirs is shipped with Palio. A subscription becomes a `WHERE` clause, a quote an event.
 
     [class,eq,'STOCK'],[symbol,eq,'YHOO'],[high,>,11.25]          a subscription
     [class,'STOCK'],[symbol,'YHOO'],[open,11.20],[volume,458500]  a publication
@@ -57,7 +56,6 @@ class Triple:
     value: Value
 
     def to_sql(self) -> str:
-        """The same condition in SQL."""
         if self.operator == "isPresent":
             return f"{self.name} IS NOT NULL"
         if self.operator in _LIKE:
@@ -71,7 +69,7 @@ class Triple:
 def parse_subscription(text: str) -> list[Triple]:
     """The triples of one subscription (or advertisement), in their order."""
     triples = []
-    for position, found in _each(_TRIPLE, text):
+    for position, found in _brackets(_TRIPLE, text):
         name, operator = found["name"], found["operator"]
         if operator not in _OPERATORS:
             known = f"Known: {', '.join(_OPERATORS)}."
@@ -102,7 +100,7 @@ def parse_publication(text: str) -> dict[str, Value]:
     {'class': 'STOCK', 'open': 2.6, 'volume': 458500}
     """
     event: dict[str, Value] = {}
-    for _, found in _each(_PAIR, text):
+    for _, found in _brackets(_PAIR, text):
         value = _text_of(found)
         if found["bare"] is None or not _NUMBER.fullmatch(value):
             event[found["name"]] = value
@@ -142,7 +140,7 @@ def quotes_in_time_order(path: str | Path, last: int | None = None) -> list[tupl
 
 
 def _quotes(path: Path) -> Iterator[tuple[int, str]]:
-    """The texts of quotes, with the numbers of their lines."""
+    """Lines of quotes with their numbers."""
     for number, line in enumerate(_lines(path, None), 1):
         # The published file was pasted together from one file per symbol without the line ends between them.
         for text in line.strip().replace("][class,", "]\n[class,").split("\n"):
@@ -163,14 +161,13 @@ def _quote_of(path: str | Path, number: int, text: str) -> dict[str, Value]:
 
 @lru_cache
 def _day(day: str, month: str, year: str) -> datetime:
-    """A day; years are of two digits, and no quote is of a later year than 2029."""
+    """A day with a two-digit year; no quote is later than 2029."""
     century = 2000 if int(year) < 30 else 1900
     return datetime(century + int(year), _MONTHS.index(month) + 1, int(day), tzinfo=UTC)
 
 
 def advertisement_of(symbol: str) -> str:
-    """What a publisher of one symbol's quotes advertises, as their examples do: the class, the symbol, and which
-    attributes there will be."""
+    """The advertisement of a symbol's publisher, as in PADRES's examples: class, symbol and present attributes."""
     present = ",".join(f"[{name},isPresent,0]" for name in (*_PRICES, "volume", "date"))
     return f"[class,eq,'STOCK'],[symbol,eq,'{symbol}'],{present}"
 
@@ -201,8 +198,8 @@ def quotes_batch(quotes: Sequence[dict[str, Value]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(quotes), schema=schema)
 
 
-def _each(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, re.Match[str]]]:
-    """Every bracket of the text in turn; whatever is not one is an error."""
+def _brackets(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """The brackets of a text; anything else is an error."""
     start = _KIND_OF_LINE.match(text)
     position = start.end() if start else 0
     while position < len(text.rstrip()):

@@ -1,8 +1,8 @@
-"""What did the studies of lookup reuse, covering and self-stabilisation test themselves with? (Shen chapters 3 to 5)
+"""Workloads of Shen's studies of lookup reuse, covering and self-stabilisation (Shen chapters 3 to 5).
 
 Boxes in a space of numbers from 0 to 1. For lookup reuse the sides are as long as it takes for an event to match a
-given share of the subscriptions; for covering a side is two random numbers in order. What falls outside of the domain
-is not spoken of there, and is kept here unless one asks for it to be cut off.
+given share of the subscriptions; for covering a side is two random numbers in order. Shen does not say what happens to
+parts outside of the domain; they are kept here unless cutting is asked for.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from palio.workloads.counters import Floats, Ints, Numbers
+from palio.workloads.distributions import Floats, Ints, Numbers
 from palio.workloads.generated import (
     STREAM_OF_EVENTS,
     STREAM_OF_SUBSCRIPTIONS,
+    WorkloadError,
+    chunks,
     ranges_as_sql,
-    stretches,
     table_of,
 )
-from palio.workloads.synthetic import WorkloadError
 
 Profile = Literal["norm-1", "norm-2", "uniform", "boxes"]
 
 _CENTRE, _LENGTH = range(2)
 _VALUE: Final = 0
-_TAIL: Final = 19.0  # the exponent of the lengths' Pareto law
+_PARETO_EXPONENT: Final = 19.0  # of the lengths
 _EVENT_DEVIATION: Final = 0.25
 _CENTRE_DEVIATION: Final = {"norm-1": 0.125, "norm-2": 0.25}
-_DIGITS: Final = 9  # that numbers are written with
+_DIGITS: Final = 9  # of numbers in text
+_ALPHABET: Final = list("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 @dataclass(frozen=True)
@@ -78,22 +79,20 @@ class Shen:
 
     def subscriptions(self, count: int, start: int = 0) -> pa.Table:
         """`id` and `where`; some microseconds each."""
-        return table_of(
-            (int(rows[0]), ranges_as_sql(self.names, *self.ranges(rows))) for rows in stretches(start, count)
-        )
+        return table_of((int(rows[0]), ranges_as_sql(self.names, *self.ranges(rows))) for rows in chunks(start, count))
 
     def ranges(self, rows: Ints) -> tuple[Floats, Floats]:
-        """The ends of subscriptions' sides, a column for each attribute."""
+        """The bounds of the boxes, a column for each attribute."""
         numbers = Numbers(self.seed, STREAM_OF_SUBSCRIPTIONS, rows)
         if self.profile == "boxes":
             ends = np.sort([numbers.uniform(purpose, self.attributes) for purpose in (_CENTRE, _LENGTH)], axis=0)
-            return self._written(ends[0]), self._written(ends[1])
+            return self._rounded(ends[0]), self._rounded(ends[1])
         if self.profile == "uniform":
             low = numbers.uniform(_CENTRE, self.attributes) * (1.0 - self.length)
-            return self._written(low), self._written(low + self.length)
+            return self._rounded(low), self._rounded(low + self.length)
         centre = 0.5 + _CENTRE_DEVIATION[self.profile] * numbers.normal(_CENTRE, self.attributes)
-        length = self.length * (1.0 - numbers.uniform(_LENGTH, self.attributes)) ** (-1.0 / _TAIL)
-        return self._written(centre - length / 2), self._written(centre + length / 2)
+        length = self.length * (1.0 - numbers.uniform(_LENGTH, self.attributes)) ** (-1.0 / _PARETO_EXPONENT)
+        return self._rounded(centre - length / 2), self._rounded(centre + length / 2)
 
     def events(self, count: int, start: int = 0) -> pa.RecordBatch:
         values = self.event_values(np.arange(start, start + count))
@@ -103,16 +102,16 @@ class Shen:
         """The events as a matrix, a column for each attribute."""
         numbers = Numbers(self.seed, STREAM_OF_EVENTS, rows)
         if self.profile in _CENTRE_DEVIATION:
-            return self._written(0.5 + _EVENT_DEVIATION * numbers.normal(_VALUE, self.attributes))
-        return self._written(numbers.uniform(_VALUE, self.attributes))
+            return self._rounded(0.5 + _EVENT_DEVIATION * numbers.normal(_VALUE, self.attributes))
+        return self._rounded(numbers.uniform(_VALUE, self.attributes))
 
-    def _written(self, values: Floats) -> Floats:
-        """As numbers are written, so that an event and a text about it mean the same number."""
+    def _rounded(self, values: Floats) -> Floats:
+        """Round to the digits of text, so that an event and a condition have the same number."""
         rounded = np.round(values, _DIGITS) + 0.0
         return np.clip(rounded, 0.0, 1.0) if self.outside == "clip" else rounded
 
     def operations(self, count: int, removals: float = 0.4) -> Iterator[Operation]:
-        """Subscriptions that come and go, as in the study of covering: each step removes one with this probability.
+        """Additions and removals, as in the study of covering: each step removes a subscription with this probability.
 
         Which one goes depends on all that came before, so these are made one after the other.
         """
@@ -133,16 +132,16 @@ class Shen:
 
 
 class Operation(NamedTuple):
-    """A subscription, by its number, comes or goes."""
+    """Addition or removal of a subscription, by its number."""
 
     kind: Literal["add", "remove"]
     subscription: int
 
 
 def _least_length(each: float, deviation: float) -> float:
-    """The least length of sides whose Pareto law lets an event fall between their ends with this probability."""
+    """The minimum of the Pareto law of lengths for which an event falls into a side with this probability."""
     spread = sqrt(_EVENT_DEVIATION**2 + deviation**2)
-    quantiles = ((np.arange(1000) + 0.5) / 1000) ** (-1.0 / _TAIL)
+    quantiles = ((np.arange(1000) + 0.5) / 1000) ** (-1.0 / _PARETO_EXPONENT)
 
     def hits(least: float) -> float:
         return float(np.mean([erf(least * each / 2 / (spread * sqrt(2.0))) for each in quantiles]))
@@ -156,7 +155,7 @@ def _least_length(each: float, deviation: float) -> float:
 
 @dataclass(frozen=True)
 class Letters:
-    """Words of a few random letters; a subscription wants one word, as in the study of self-stabilisation."""
+    """Words of a few random letters; a subscription is an equality, as in the study of self-stabilisation."""
 
     seed: int = 2007
     letters: int = 52
@@ -177,7 +176,7 @@ class Letters:
                 int(rows[0]),
                 pc.binary_join_element_wise("pattern = '", self._words(STREAM_OF_SUBSCRIPTIONS, rows), "'", ""),
             )
-            for rows in stretches(start, count)
+            for rows in chunks(start, count)
         )
         return table_of(texts)
 
@@ -189,6 +188,3 @@ class Letters:
         chosen = np.floor(Numbers(self.seed, stream, rows).uniform(0, self.length) * self.letters).astype(np.int64)
         alphabet = pa.array(_ALPHABET)
         return pc.binary_join_element_wise(*(alphabet.take(pa.array(column)) for column in chosen.T), "")
-
-
-_ALPHABET: Final = list("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")

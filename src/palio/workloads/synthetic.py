@@ -1,12 +1,12 @@
-"""Which synthetic events and subscriptions exercise a matcher, at any size, the same for everyone?
+"""Synthetic workloads `eq` and `mix`, of any size and the same for everyone.
 
-Attributes and values follow Zipf laws, so that some conditions are shared by many subscriptions and most by
-few, as in the workloads of the literature. Two profiles: `eq` has string attributes and equality only; `mix`
-has as many integer attributes as string ones, popular alike, with ranges over the integers.
+Attributes and values follow Zipf laws, so that some conditions are shared by many subscriptions and most by few, as in
+the workloads of the literature. `eq` has string attributes and equality only; `mix` has as many integer attributes as
+string ones, equally popular, with ranges over the integers.
 
-Rows come in blocks of a thousand and each block has its own generator, seeded by (seed, stream, block). A
-block can therefore be made alone, on any machine and in any order, a longer workload begins with the shorter
-one, and subscriptions do not depend on how many events were asked for.
+Rows come in blocks of a thousand, and each block has its own generator, seeded by (seed, stream, block). A block can
+therefore be made alone, on any machine and in any order; a longer workload begins with the shorter one; and
+subscriptions do not depend on the number of events.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from palio.errors import PalioError
-from palio.workloads import kernels
-from palio.workloads.conditions import AT_LEAST, AT_MOST, BETWEEN, EQUALS, UNUSED, Conditions
-from palio.workloads.notation import SQL
+from palio.workloads import synthetic_kernels
+from palio.workloads.generated import AT_LEAST, AT_MOST, BETWEEN, EQUALS, SQL, UNUSED, Conditions, WorkloadError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,13 +33,9 @@ _SUBSCRIPTIONS, _EVENTS = 0, 1
 _GUIDES = 4096
 
 
-class WorkloadError(PalioError, ValueError):
-    """A workload with parameters that describe no workload."""
-
-
 @dataclass(frozen=True)
 class _Draw:
-    """The random numbers of some rows, before they mean anything. One row each; columns by position."""
+    """Raw random numbers of some rows: a row for each, columns by position."""
 
     rest: np.random.Generator  # gives those that conditions need beside values
     attribute: NDArray[np.int64]
@@ -111,7 +105,7 @@ class Workload:
         return pa.Table.from_batches(batches, pa.schema([("id", pa.string()), ("where", pa.string())]))
 
     def subscription_conditions(self, count: int, start: int = 0) -> Conditions:
-        """The same subscriptions as arrays, for those who want the conditions and not their text."""
+        """The subscriptions as arrays of conditions instead of text."""
         return Conditions.concatenate(
             [Conditions.none(self.conditions[1]), *(rows for _, _, rows in self._in_chunks(start, count))]
         )
@@ -136,7 +130,7 @@ class Workload:
         return self.events(BLOCK, start=block * BLOCK)
 
     def event_dicts(self, count: int, start: int = 0) -> Iterator[dict[str, Any]]:
-        """The same events one by one, with the attributes they have and no others."""
+        """The events one by one, without absent attributes."""
         words = [f"v{i}" for i in range(self.vocabulary)]
         columns = list(zip(self.names, self._is_string.tolist(), strict=True))
         for row in self.event_values(count, start).tolist():
@@ -147,28 +141,28 @@ class Workload:
             }
 
     def event_values(self, count: int, start: int = 0) -> NDArray[np.int32]:
-        """The same events as a matrix, a column per attribute: the number, or the word's; -1 where absent."""
+        """The events as a matrix with a column for each attribute: the number, or that of the word; -1 where absent."""
         values = np.full((count, self.attributes), -1, dtype=np.int32, order="F")  # whose columns are wanted
         done = 0
         for block, rows in _blocks(start, count):
             draw = self._draw(_EVENTS, block, self.present, rows)
-            kernels.lay_out(draw.attribute, draw.count, self._is_string, draw.word, draw.centre, done, values)
+            synthetic_kernels.lay_out(draw.attribute, draw.count, self._is_string, draw.word, draw.centre, done, values)
             done += len(draw.count)
         return values
 
     def _in_chunks(self, start: int, count: int) -> Iterator[tuple[int, int, Conditions]]:
-        """(first row, rows, conditions) of runs of blocks, covering what was asked for."""
+        """(first row, rows, conditions) of runs of blocks that cover the rows."""
         chunk = BLOCK * _BLOCKS_AT_ONCE
         for first in range(start, start + count, chunk):
             size = min(chunk, start + count - first)
             parts = [
-                self._mean(self._draw(_SUBSCRIPTIONS, block, self.conditions, rows), rows)
+                self._as_conditions(self._draw(_SUBSCRIPTIONS, block, self.conditions, rows), rows)
                 for block, rows in _blocks(first, size)
             ]
             yield first, size, Conditions.concatenate(parts)
 
-    def _mean(self, draw: _Draw, rows: slice) -> Conditions:
-        """What the random numbers say as conditions: a word, or a range around a centre or to one side."""
+    def _as_conditions(self, draw: _Draw, rows: slice) -> Conditions:
+        """Random numbers as conditions: a word, or a range around a centre or to one side."""
         shape = (BLOCK, self.conditions[1])
         widths = np.exp(draw.rest.uniform(np.log(10), np.log(self.integers / 2), size=shape)).astype(np.int64)[rows]
         form = draw.rest.random(shape)[rows]
@@ -204,8 +198,8 @@ class Workload:
         count = generator.integers(fewest, most + 1, size=BLOCK)
         shape = (BLOCK, most)
         attribute, word = np.zeros(shape, np.int64), np.empty(shape, np.int64)
-        kernels.first_of(times, count, attribute)
-        kernels.find_words(generator.random(shape), self._cumulative_words, self._guide, word)
+        synthetic_kernels.first_of(times, count, attribute)
+        synthetic_kernels.find_words(generator.random(shape), self._cumulative_words, self._guide, word)
         centre = generator.integers(0, self.integers, size=shape)
         return _Draw(generator, attribute[rows], count[rows], word[rows], centre[rows])
 
@@ -223,7 +217,7 @@ class Workload:
 
     @cached_property
     def _guide(self) -> NDArray[np.int64]:
-        """Where to begin to look for a word, by the leading digits of its number."""
+        """Guide table: where the search of a word begins, by the leading digits of its number."""
         found = np.searchsorted(self._cumulative_words, np.arange(_GUIDES) / _GUIDES)
         return np.minimum(found, self.vocabulary - 1).astype(np.int64)
 

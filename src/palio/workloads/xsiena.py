@@ -1,11 +1,10 @@
-"""What did XSiena test itself with? Filters and events of all sizes, names and values (Jerzak §9.1, Table 9.1).
+"""Workload of XSiena: filters and events of all sizes, names and values (Jerzak §9.1, Table 9.1).
 
-Every parameter of the table is one here. Filters are conjunctions of comparisons; one that could never match is drawn
-again, as are names that an event has already. Names are numbered words: the word list that the thesis took them from
-matters to nobody.
+Every parameter of the table is a parameter here. Filters are conjunctions of comparisons; one that could never match is
+drawn again, as are repeated names of an event. Names are numbered words in place of the thesis's word list.
 
-A filter may name any of thousands of attributes, and no table has so many columns. Where there are more than
-`MOST_COLUMNS`, an event is one column `event` of JSON text, and conditions say `event.w00017`.
+A filter may name any of thousands of attributes, more than a table has columns. Above `MOST_COLUMNS`, an event is one
+column `event` of JSON text, and conditions say `event.w00017`.
 """
 
 from __future__ import annotations
@@ -20,16 +19,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from palio.workloads.counters import Ints, Numbers
-from palio.workloads.distributions import UNIFORM, Distribution, Extent, distinct
+from palio.workloads.distributions import UNIFORM, Distribution, Extent, Ints, Numbers, distinct
 from palio.workloads.generated import (
     STREAM_OF_COUNTS,
     STREAM_OF_EVENTS,
     STREAM_OF_SUBSCRIPTIONS,
-    stretches,
+    WorkloadError,
+    chunks,
     table_of,
 )
-from palio.workloads.synthetic import WorkloadError
 
 MOST_COLUMNS: Final = 1_000
 OPERATORS: Final = (">", ">=", "<", "<=", "=")
@@ -80,7 +78,7 @@ class XSiena:
 
     @cached_property
     def names(self) -> list[str]:
-        """All names that filters or events may have, most of them rare."""
+        """All names of filters and events, most of them rare."""
         return [f"w{place:05d}" for place in range(max(self.filters.names, self.events_side.names))]
 
     @property
@@ -96,12 +94,12 @@ class XSiena:
 
     @property
     def filter_count(self) -> int:
-        """How many filters there are, chosen as the table says."""
+        """The number of filters, drawn by the distribution of the table."""
         return self._count(self.filters, 0)
 
     @property
     def event_count(self) -> int:
-        """How many events there are, chosen as the table says."""
+        """The number of events, drawn by the distribution of the table."""
         return self._count(self.events_side, 1)
 
     def _count(self, side: Side, which: int) -> int:
@@ -111,7 +109,7 @@ class XSiena:
 
     def subscriptions(self, count: int, start: int = 0) -> pa.Table:
         """`id` and `where`; some microseconds each."""
-        return table_of((int(rows[0]), self._as_sql(rows)) for rows in stretches(start, count))
+        return table_of((int(rows[0]), self._as_sql(rows)) for rows in chunks(start, count))
 
     def _as_sql(self, rows: Ints) -> pa.StringArray:
         name, operator, value = self.comparisons(rows)
@@ -182,7 +180,7 @@ class XSiena:
         )
 
     def event_dicts(self, count: int, start: int = 0) -> Iterator[dict[str, Any]]:
-        """The same events one by one, under their own names."""
+        """The events one by one."""
         name, value = self.pairs(np.arange(start, start + count))
         for own, values in zip(name.tolist(), value.tolist(), strict=True):
             yield {self.names[each]: one for each, one in zip(own, values, strict=True) if each >= 0}
@@ -197,7 +195,7 @@ class XSiena:
 
 
 def _contradict(name: Ints, operator: Ints, value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which filters can never match: on a line, what meets two by two meets together."""
+    """Which filters can never match. Intervals that intersect pairwise have a common point, so pairs suffice."""
     low, high, low_in, high_in = _bounds(operator, value)
     found = np.zeros(len(name), np.bool_)
     for one in range(name.shape[1]):

@@ -1,4 +1,4 @@
-"""Random SQL expressions of every kind over the columns of `samples`.
+"""Generator of SQL expressions of every kind over the columns of `samples`.
 
 Every function of the table is the root of some; its arguments are columns, literals and further expressions
 of kinds that Spark takes. What Palio means differently on purpose is not made here, and tested by name

@@ -1,4 +1,4 @@
-"""What Spark itself computes, row by row: a value, that it raises, or that it refuses the expression.
+"""Spark as an oracle of expressions, row by row: a value, an error, or rejection of the expression.
 
 A SELECT that raises on one row says nothing of the others, and a job per row and expression takes a tenth
 of a second. So Spark analyses and optimises an expression as for a SELECT, and the expression that comes of
@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palio.filters.expressions.tree import Micros, Months
+from palio.filters.expressions.ast import Micros, Months
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Every function and operator, and random expressions of them, have the value that Spark gives them.
+"""Tests of every function and operator, and of random expressions, against Spark.
 
 Spark is an oracle nobody here wrote. Values are compared, not only truths, on every row on which Spark does
 not raise; the types must agree too. Where Palio differs on purpose is said in docs/functions.md and tested
@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from palio.errors import ParseError
-from palio.filters.expressions.evaluate import compile_expression, refusal
+from palio.filters.expressions.ast import Micros, Months
+from palio.filters.expressions.extension_functions import EXTENSION_FUNCTIONS
 from palio.filters.expressions.functions import FUNCTIONS
-from palio.filters.expressions.own import OWN
-from palio.filters.expressions.tree import Micros, Months
+from palio.filters.expressions.special_forms import compile_expression
+from palio.filters.expressions.validation import refusal
 from palio.languages.sql.parser import parse_condition
 from tests.filters.expressions.generator import FORMS, Generator
 from tests.filters.expressions.samples import rows
@@ -100,7 +101,7 @@ def differences(oracle: SparkOracle, sql: str, zone: str) -> list[str]:
 
 
 def test_every_function_is_compared() -> None:
-    assert set(FUNCTIONS) - set(FORMS) == {"typeof", *OWN}  # typeof names Palio's types, not Spark's
+    assert set(FUNCTIONS) - set(FORMS) == {"typeof", *EXTENSION_FUNCTIONS}  # typeof names Palio's types, not Spark's
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -151,7 +152,7 @@ def test_the_examples_of_the_documentation_are_true_in_spark(spark: SparkSession
     shown = [
         (name, example, value)
         for name, example, value in examples()
-        if name not in ("array_contains", "element_at", "size", *OWN)
+        if name not in ("array_contains", "element_at", "size", *EXTENSION_FUNCTIONS)
     ]
     checks = ", ".join(f"({example}) <=> ({value}) AS c{at}" for at, (_, example, value) in enumerate(shown))
     (row,) = spark.sql(f"SELECT {checks}").collect()

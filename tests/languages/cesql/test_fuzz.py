@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from palio import Filter, ParseError
 from palio.languages import cesql
-from palio.languages.cesql.failures import KINDS
+from palio.languages.cesql.types import KINDS
 from tests.fuzz.bounded import run_bounded
 from tests.languages.cesql.expressions import events, expressions, text_of
 from tests.languages.cesql.heavy_cases import CASES

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from palio import Event, Filter, ParseError
-from palio.languages.cloudevents.reading import DEEPEST
+from palio.languages.cloudevents import MAX_NESTING_LEVELS
 
 EVENT = {
     "specversion": "1.0", "id": "1234", "source": "/shop/7", "type": "com.shop.order.paid", "subject": "orders/12.json",
@@ -191,9 +191,11 @@ def nested(levels: int, dialect: str) -> Any:
 
 @pytest.mark.parametrize("dialect", ["all", "any", "not"])
 def test_filters_nest_so_deep_and_no_deeper(dialect: str) -> None:
-    assert parse(nested(DEEPEST - 1, dialect)).matches({"type": "a"}) is (dialect != "not" or DEEPEST % 2 == 1)
-    with pytest.raises(ParseError, match=f"filters nest more than {DEEPEST} levels deep"):
-        parse(nested(DEEPEST, dialect))
+    assert parse(nested(MAX_NESTING_LEVELS - 1, dialect)).matches({"type": "a"}) is (
+        dialect != "not" or MAX_NESTING_LEVELS % 2 == 1
+    )
+    with pytest.raises(ParseError, match=f"filters nest more than {MAX_NESTING_LEVELS} levels deep"):
+        parse(nested(MAX_NESTING_LEVELS, dialect))
 
 
 @pytest.mark.parametrize(

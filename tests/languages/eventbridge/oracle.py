@@ -62,13 +62,13 @@ def _values(value: Any) -> Iterator[Any]:
 def _choices(pattern: dict[str, Any], path: str, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """All ways to choose among the objects of `$or`; a path that was there before is asked anew."""
     for name, inner in pattern.items():
-        place = f"{path}.{name}" if path else name
+        location = f"{path}.{name}" if path else name
         if name == "$or":
             before = [choice for branch in inner for choice in _choices(branch, path, before)]
         elif isinstance(inner, dict):
-            before = _choices(inner, place, before)
+            before = _choices(inner, location, before)
         else:
-            before = [{**choice, place: inner} for choice in before]
+            before = [{**choice, location: inner} for choice in before]
     return before
 
 

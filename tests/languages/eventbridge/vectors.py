@@ -267,7 +267,7 @@ VECTORS = [
     ),
     Vector("$or as a field: one test", {"$or": [{"cidr": "10.0.0.0/24"}]}, [{"$or": "10.0.0.1"}], [{"$or": "x"}, {}]),
     Vector("$or as a field: values", {"d": {"$or": ["a", "b"]}}, [{"d": {"$or": "a"}}], [{"d": {"$or": "c"}}]),
-    # A field named twice: the later place decides.
+    # A field named twice: the later location decides.
     Vector(
         "$or after its field",
         {"n": ["a", "b"], "$or": [{"n": [{"anything-but": "a"}]}, {"x": [1]}]},

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from palio.filters.filter import Filter
 from palio.filters.tree import Residual, leaves
 from palio.languages.jms import condition, parse
-from palio.languages.jms.parser import parse_selector
-from palio.languages.jms.printing import write_selector
+from palio.languages.jms.parser import parse_selector, print_selector
 from tests.languages.jms.oracle import arithmetic, judge
 from tests.languages.jms.selectors import ESCAPED, NUMBERS, PATTERNS, SIGNS, messages, selectors, simple_selectors
 from tests.strategies import EVERY_VALUE, MISSING
@@ -92,9 +91,9 @@ def test_a_filter_reads_back_as_itself(selector: str) -> None:
 @given(selectors())
 def test_a_selector_reads_back_as_itself(selector: str) -> None:
     tree = parse_selector(selector)
-    text = write_selector(tree)
+    text = print_selector(tree)
     assert parse_selector(text) == tree
-    assert write_selector(parse_selector(text)) == text
+    assert print_selector(parse_selector(text)) == text
 
 
 @given(selectors(depth=2), selectors(depth=2), several)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.languages.jms.numerals import NUMERAL, number, to_long
-from palio.languages.sql.literals import BadLiteral
+from palio.languages.grammar import InvalidLiteral
+from palio.languages.jms.lexer import NUMERAL, parse_number, to_long
 
 FORM = re.compile(NUMERAL, re.VERBOSE)
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -33,9 +33,9 @@ LONGS = st.integers(-(2**63), 2**63 - 1)
 )  # fmt: skip
 def test_a_numeral_stands_for_a_number(numeral: str, value: float) -> None:
     assert FORM.fullmatch(numeral)
-    found = number(numeral)
+    found = parse_number(numeral)
     assert (type(found), found) == (type(value), value)
-    assert number(numeral, negative=True) == (to_long(-value) if isinstance(value, int) else -value)
+    assert parse_number(numeral, negative=True) == (to_long(-value) if isinstance(value, int) else -value)
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_a_numeral_stands_for_a_number(numeral: str, value: float) -> None:
 )  # fmt: skip
 def test_what_java_has_no_number_for_is_refused(numeral: str, reason: str) -> None:
     assert FORM.fullmatch(numeral)
-    with pytest.raises(BadLiteral, match=reason):
-        number(numeral)
+    with pytest.raises(InvalidLiteral, match=reason):
+        parse_number(numeral)
 
 
 def test_the_smallest_long_needs_its_minus() -> None:
-    assert number("9223372036854775808", negative=True) == -(2**63)
-    with pytest.raises(BadLiteral):
-        number("9223372036854775809", negative=True)
+    assert parse_number("9223372036854775808", negative=True) == -(2**63)
+    with pytest.raises(InvalidLiteral):
+        parse_number("9223372036854775809", negative=True)
 
 
 @pytest.mark.parametrize(
@@ -73,16 +73,16 @@ def test_what_has_no_form_of_a_numeral(text: str) -> None:
 
 @given(LONGS)
 def test_every_long_can_be_written(value: int) -> None:
-    assert number(str(abs(value)), negative=value < 0) == value
+    assert parse_number(str(abs(value)), negative=value < 0) == value
     bits = value % 2**64
-    assert number(hex(bits)) == number(bin(bits)) == number(f"0{bits:o}") == value
+    assert parse_number(hex(bits)) == parse_number(bin(bits)) == parse_number(f"0{bits:o}") == value
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=0))
 def test_every_double_can_be_written(value: float) -> None:
-    assert number(repr(value)) == value
-    assert number(f"{value!r}d") == value
-    assert number(value.hex()) == value
+    assert parse_number(repr(value)) == value
+    assert parse_number(f"{value!r}d") == value
+    assert parse_number(value.hex()) == value
 
 
 @given(st.integers())

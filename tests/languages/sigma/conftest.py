@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import sigma.collection  # noqa: F401 - before there is a benchmark of the same name
 
-from palio.languages.sigma.rules import RuleFile, rule_files
+from palio.languages.sigma.rule_files import RuleFile, rule_files
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 

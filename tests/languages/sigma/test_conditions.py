@@ -14,8 +14,8 @@ from sigma.rule.detection import SigmaDetections
 
 from palio import Filter, ParseError
 from tests.hangs import no_hang
-from tests.languages.sigma.asking import rule
 from tests.languages.sigma.generate import conditions
+from tests.languages.sigma.rules import rule
 
 NAMES = ["sel_a", "sel_b", "filter", "_hidden", "selection"]
 DETECTIONS: dict[str, Any] = {name: {name: "x"} for name in NAMES}

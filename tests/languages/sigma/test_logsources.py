@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palio import Filter, InputError, ParseError
-from tests.languages.sigma.asking import rule
+from tests.languages.sigma.rules import rule
 
 SYSMON = "Microsoft-Windows-Sysmon/Operational"
 

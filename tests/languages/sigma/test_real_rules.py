@@ -13,7 +13,7 @@ import yaml
 from palio import Filter, Matcher
 from palio.languages.sigma import flatten_windows_event, parse
 from palio.languages.sigma.logsources import LogSources
-from palio.languages.sigma.rules import RefusedRule, RuleFile, SigmaRule, rules_in
+from palio.languages.sigma.rule_files import RefusedRule, RuleFile, SigmaRule, rules_in
 
 _STEP = 29  # of all rules, one in so many is looked at in every run
 
@@ -90,7 +90,7 @@ def test_the_mapping_published_with_the_rules_can_be_used(active_rules: list[Rul
     for file in active_rules[::_STEP]:
         (rule,) = rules_in(file, thor)
         assert isinstance(rule, SigmaRule)
-    (places, others) = thor.places({"category": "process_creation", "product": "windows"})
+    (places, others) = thor.mappings({"category": "process_creation", "product": "windows"})
     assert places.conditions == ({"EventID": 1}, {"Channel": ["Microsoft-Windows-Sysmon/Operational"]})
     assert others.names == {"Image": ("NewProcessName",), "ParentImage": ("ParentProcessName",)}
 
@@ -101,7 +101,7 @@ def test_every_log_source_of_a_rule_is_in_the_list_published_with_them(
     listed = LogSources.read(mappings / "logsource.json")
     for file in active_rules[:: _STEP // 4]:
         logsource = yaml.load(file.text, Loader=yaml.CSafeLoader)["logsource"]
-        assert listed.places(logsource)
+        assert listed.mappings(logsource)
     assert json.loads((mappings / "logsource.json").read_text())["legit"]
 
 

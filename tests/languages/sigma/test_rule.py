@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from palio import Filter, PalioError, ParseError
 from palio.languages import sigma
 from tests.hangs import no_hang
-from tests.languages.sigma.asking import rule
+from tests.languages.sigma.rules import rule
 
 TEXT = """
 title: Whoami

@@ -16,7 +16,7 @@ import pytest
 
 from palio import Matcher
 from palio.languages.sigma.logsources import LogSources
-from palio.languages.sigma.rules import RuleFile, SigmaRule, rules_in
+from palio.languages.sigma.rule_files import RuleFile, SigmaRule, rules_in
 from palio.matching.subscription import Subscription
 
 Pairs = set[tuple[int, str]]

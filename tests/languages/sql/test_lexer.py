@@ -7,7 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from palio.errors import ParseError
-from palio.languages.sql.lexer import LONGEST, Token, tokenize
+from palio.languages.grammar import MAX_TEXT_CHARACTERS, Token
+from palio.languages.sql.lexer import tokenize
 
 
 def tokens(text: str) -> list[str]:
@@ -116,9 +117,9 @@ def test_texts_and_quoted_names_may_have_any_character() -> None:
 
 
 def test_a_longer_text_than_allowed_is_refused_before_it_is_looked_at() -> None:
-    assert len(tokenize(" " * LONGEST)) == 1
+    assert len(tokenize(" " * MAX_TEXT_CHARACTERS)) == 1
     with pytest.raises(ParseError, match="more than the 2,000,000 allowed"):
-        tokenize("'" * (LONGEST + 1))
+        tokenize("'" * (MAX_TEXT_CHARACTERS + 1))
 
 
 @pytest.mark.parametrize("piece", ["'", '"', "`", "\\'", "/*", "*/", "--", "1", "1.", "r'", "/* */'\\", "-", "1e"])

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.errors import ParseError
-from palio.filters.expressions.casting import to_text
-from palio.filters.expressions.tree import Literal, Micros, Months
-from palio.languages.sql.literals import BadLiteral, number, text
+from palio.filters.expressions.ast import Literal, Micros, Months
+from palio.filters.expressions.text_cast import to_text
+from palio.languages.grammar import InvalidLiteral
+from palio.languages.sql.lexer import parse_number, parse_strings
 from palio.languages.sql.parser import parse_condition
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def value(literal: str, timezone: str = "UTC") -> object:
     ],
 )
 def test_a_number_has_the_type_its_notation_says(written: str, expected: object) -> None:
-    found = number(written)
+    found = parse_number(written)
     assert (type(found), repr(found)) == (type(expected), repr(expected))
 
 
@@ -83,8 +84,8 @@ def test_a_number_has_the_type_its_notation_says(written: str, expected: object)
     ],
 )
 def test_a_number_beyond_its_type_is_refused(written: str) -> None:
-    with pytest.raises(BadLiteral):
-        number(written)
+    with pytest.raises(InvalidLiteral):
+        parse_number(written)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_number_beyond_its_type_is_refused(written: str) -> None:
     ],
 )
 def test_a_text_stands_for_its_characters(written: str, expected: str) -> None:
-    assert text([written]) == expected
+    assert parse_strings([written]) == expected
 
 
 def test_texts_side_by_side_are_one_even_within_a_character() -> None:
@@ -119,8 +120,8 @@ def test_texts_side_by_side_are_one_even_within_a_character() -> None:
 
 @pytest.mark.parametrize("written", [r"'\uD83D'", r"'\uDE00\uD83D'", r"'\U00110000'", r"'\UFFFFFFFF'"])
 def test_half_characters_and_ones_beyond_the_last_are_refused(written: str) -> None:
-    with pytest.raises(BadLiteral):
-        text([written])
+    with pytest.raises(InvalidLiteral):
+        parse_strings([written])
 
 
 @given(st.text())
@@ -253,7 +254,7 @@ def test_spark_gives_literals_the_same_types_and_values(spark: SparkSession) -> 
     columns = [f"concat(typeof({each}), ' ', cast({each} AS STRING))" for each in NUMBERS] + TEXTS
     *numbers, first, second, third, fourth, fifth, sixth = spark.range(1).selectExpr(*columns).collect()[0]
     for written, (kind, shown) in zip(NUMBERS, (each.split(" ") for each in numbers), strict=True):
-        found = number(written)
+        found = parse_number(written)
         expected = float if kind == "double" else Decimal if kind.startswith("decimal") else int
         assert type(found) is expected, written
         assert to_text(found) == shown, written

@@ -15,9 +15,9 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from palio.errors import ParseError
-from palio.filters.expressions.evaluate import compile_expression
-from palio.filters.expressions.printing import literal_to_sql
+from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.filter import Filter
+from palio.filters.sql_writer import literal_to_sql
 from palio.filters.tree import Leaf, Or, Residual, leaves
 from palio.languages.sql.lowering import lower_filter
 from palio.languages.sql.parser import parse_condition

@@ -17,23 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palio.errors import ParseError
+from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Micros, Months, Scalar, walk
 from palio.filters.expressions.functions import FUNCTIONS
-from palio.filters.expressions.printing import expression_to_sql
-from palio.filters.expressions.tree import (
-    Array,
-    Attribute,
-    Call,
-    Expression,
-    Literal,
-    Micros,
-    Months,
-    Scalar,
-    walk,
-)
-from palio.languages.sql.aliases import ALIASES, FIELDS
-from palio.languages.sql.parser import DEEPEST, parse_condition
-from palio.languages.sql.precedence import INFIX, PREFIX
-from palio.languages.sql.vocabulary import REFUSED_FUNCTIONS
+from palio.filters.sql_writer import expression_to_sql
+from palio.languages.sql.functions import ALIASES, FIELDS, INFIX, PREFIX
+from palio.languages.sql.parser import Parser, parse_condition
+from palio.languages.sql.unsupported import REFUSED_FUNCTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -236,11 +225,11 @@ def deeper(frames: int, condition: str) -> Expression:
 
 @pytest.mark.parametrize("nest", [*NESTED.values(), *HALF_NESTED.values()], ids=[*NESTED, *HALF_NESTED])
 def test_nesting_is_bounded_and_within_the_bound_needs_little_stack(nest: Callable[[int], str]) -> None:
-    fits = DEEPEST - 2 if nest in NESTED.values() else DEEPEST // 3 - 1
+    fits = Parser.max_levels - 2 if nest in NESTED.values() else Parser.max_levels // 3 - 1
     assert sys.getrecursionlimit() == 1000
     deeper(250, nest(fits))
-    for count in (DEEPEST + 1, 10_000):
-        with pytest.raises(ParseError, match=f"more than {DEEPEST} levels deep"):
+    for count in (Parser.max_levels + 1, 10_000):
+        with pytest.raises(ParseError, match=f"more than {Parser.max_levels} levels deep"):
             parse_condition(nest(count))
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.filters.expressions.evaluate import compile_expression
-from palio.filters.expressions.printing import expression_to_sql, literal_to_sql
-from palio.filters.expressions.tree import Literal
+from palio.filters.expressions.ast import Literal
+from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.filter import Filter
+from palio.filters.sql_writer import expression_to_sql, literal_to_sql
 from palio.languages.sql.parser import parse_condition
 from tests.strategies import (
     EVERY_VALUE,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from palio import Filter, Matcher
 from palio.filters.kinds import Kind
-from palio.filters.patterns import Test
 from palio.filters.tree import Leaf, leaves
-from palio.matching.columnar.conditions import ConditionsBuilder, Member
-from palio.matching.columnar.questions import Questions
+from palio.filters.value_tests import Test
+from palio.matching.columnar.conditions import ConditionsBuilder, SetMembership
+from palio.matching.columnar.patterns import AttributeTests
 
 CONDITIONS = [
     "typeof(x) = 'bigint'",
@@ -68,7 +68,7 @@ def test_conditions_on_integers_alone_share_one_question() -> None:
         builder.add(number, Filter.parse(f"typeof(x) = 'bigint' AND x < {number}").tree)
     attributes, questions = builder.keys
     assert attributes == ["x"]
-    assert [type(question) for _, question in questions] == [Member]
+    assert [type(question) for _, question in questions] == [SetMembership]
 
 
 @pytest.mark.parametrize("value", [5, 2.5, True, b"x", Decimal("5")])
@@ -77,7 +77,7 @@ def test_what_only_strings_can_answer_is_asked_of_strings_alone(value: Any, monk
     assert isinstance(leaf, Leaf)
     (test,) = leaf.values.tests
     assert not test.applies_to(Kind.INTEGER)
-    questions = Questions([(1, test)])
+    questions = AttributeTests([(1, test)])
     assert questions.codes("5") == (1,)
     monkeypatch.setattr(Test, "passes", lambda *_: pytest.fail("it was asked"))
     assert questions.codes(value) == ()

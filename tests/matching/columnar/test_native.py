@@ -17,8 +17,8 @@ from numba import njit
 from numba.core import caching
 
 from palio.matching.columnar import native
-from palio.matching.columnar.axes import address_of
 from palio.matching.columnar.native import (
+    address_of,
     compiled,
     count_bits,
     equal,
@@ -91,7 +91,7 @@ def test_thirty_two_entries_are_tested_at_once_where_axes_are_few(
     has_instruction: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_instruction:
-        monkeypatch.setattr(native, "CAN_LOOK_UP", False)
+        monkeypatch.setattr(native, "HAS_TABLE_LOOKUP", False)
 
     @njit
     def test_them(axes: int, lows: int, highs: int, table: int) -> int:
@@ -146,7 +146,7 @@ def packer() -> Any:
 @pytest.mark.parametrize("has_instruction", [True, False])
 def test_chosen_integers_are_packed(has_instruction: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not has_instruction:
-        monkeypatch.setattr(native, "_CAN_PACK", False)
+        monkeypatch.setattr(native, "_HAS_COMPRESS", False)
     pack_them = packer()
 
     @settings(deadline=None, max_examples=50)

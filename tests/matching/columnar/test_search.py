@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palio.matching.columnar.encoding import Axes, AxesBuilder
+from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.axes_builder import AxesBuilder
 from palio.matching.columnar.postings import Conjunctions, Postings
 from palio.matching.columnar.search import Searcher, row_numbers
 from tests.matching.columnar.twin import Inputs, Row, code, flat, matching, starts
@@ -133,13 +134,13 @@ def test_the_dead_are_not_reported() -> None:
     rows = [Row(number, [(0, 5, 5)]) for number in range(100)]
     searcher = searcher_for(rows, [9])
     gone = set(range(0, 100, 3))
-    searcher.dead = np.packbits([number in gone for number in range(100)], bitorder="little")
+    searcher.tombstones = np.packbits([number in gone for number in range(100)], bitorder="little")
     alive = [number for number in range(100) if number not in gone]
     assert match_each(searcher, [{0: 5}]) == [alive]
     assert match_all(searcher, [{0: 5}, {0: 4}, {0: 5}]) == [alive, [], alive]
-    searcher.dead = np.packbits([True] * 8, bitorder="little")  # a bitmap shorter than the numbers
+    searcher.tombstones = np.packbits([True] * 8, bitorder="little")  # a bitmap shorter than the numbers
     assert match_each(searcher, [{0: 5}]) == [list(range(8, 100))]
-    searcher.dead = None
+    searcher.tombstones = None
     assert match_each(searcher, [{0: 5}]) == [list(range(100))]
 
 

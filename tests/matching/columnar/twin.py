@@ -1,4 +1,4 @@
-"""What the kernels mean, in plain Python: the specification they are held to, and inputs to hold them to it with."""
+"""Plain-Python twin of the kernels: their specification, and inputs to compare both with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real browser, driven by the W3C WebDriver protocol; nothing is needed but chromedriver."""
+"""A real browser, driven by the W3C WebDriver protocol; needs chromedriver only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers with HTTP, and clients of theirs, for as long as a test needs them."""
+"""Brokers with HTTP, and HTTP clients of them, as context managers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from palio.network.gateway.settings import HttpSettings
-from palio.network.server import Server
+from palio.network.server.process import Server
 from tests.network.running import broker
 
 
@@ -47,8 +47,12 @@ class Stream:
         self.response = response
         self._lines = response.aiter_lines()
 
+    async def next_line(self) -> str:
+        """The next line, of whatever kind."""
+        return await anext(self._lines)
+
     async def next(self) -> dict[str, Any]:
-        """The next event that is data; comments and settings are passed over."""
+        """The next event; comments and settings are skipped."""
         async for line in self._lines:
             if line.startswith("data: "):
                 event: dict[str, Any] = json.loads(line.removeprefix("data: "))

@@ -1,4 +1,4 @@
-"""Does the page work, in a real browser, for people who type?"""
+"""The gateway's own page in a real browser."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from palio import Filter
-from palio.network.security.principals import Principal
-from palio.network.security.tokens import Tokens
+from palio.network.security.authentication import Tokens
+from palio.network.security.authorization import Principal
 from tests.network.gateway.browser import Browser, browser
 from tests.network.processes import served
 

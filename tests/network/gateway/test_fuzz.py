@@ -1,4 +1,4 @@
-"""Whatever is sent to the API: no answer is the server's own failure, and nobody learns what is not theirs."""
+"""Random requests to the API: no answer is an internal error, and no caller sees data of another."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palio import Filter
-from palio.network.security.principals import Principal, unrestricted
-from palio.network.security.tokens import Tokens
+from palio.network.security.authentication import Tokens
+from palio.network.security.authorization import Principal, unrestricted
 from tests.network.processes import served
 
 SECRET = "xyzzy-of-the-owner"
@@ -87,6 +87,8 @@ def test_streams_are_opened_or_refused(guarded: Guarded, parameters: dict[str, s
         if response.status_code != 200:
             response.read()
             guarded.check(response)
+        else:
+            assert response.headers["content-type"].startswith("text/event-stream")
 
 
 @OFTEN

@@ -1,4 +1,4 @@
-"""Are metrics in the form that Prometheus reads, whatever names there are?"""
+"""Metrics in the text format of Prometheus, with any names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does what is posted, in every form there is, come out at whoever listens?"""
+"""Publishing over HTTP in every form of the CloudEvents binding, and streams of what was published."""
 
 from __future__ import annotations
 

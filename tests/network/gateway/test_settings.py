@@ -1,4 +1,4 @@
-"""Is what is chosen about HTTP read as it is written, and does a broker start where it is not to be had?"""
+"""Settings of the gateway: how they are read, and a broker that starts without HTTP."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from palio import InvalidArgument
 from palio.network.gateway.settings import HttpSettings
-from palio.network.settings import Settings, read_table
+from palio.network.server.settings import Settings, read_table
 from tests.network.gateway.serving import serving
 from tests.network.running import broker, run
 

@@ -1,4 +1,4 @@
-"""Can a broker be talked to by WebSocket, and only by those who may?"""
+"""WebSocket: messages, authentication, and the end of a conversation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from palio import Filter
 from palio.network.gateway.settings import HttpSettings
-from palio.network.security.limits import Limits
-from palio.network.security.principals import Principal, unrestricted
-from palio.network.security.tokens import Tokens
-from palio.network.server import Server
+from palio.network.security.authentication import Tokens
+from palio.network.security.authorization import Principal, unrestricted
+from palio.network.security.quotas import Limits
+from palio.network.server.process import Server
 from tests.network.gateway.serving import base, bearing, client_of, serving
 from tests.network.running import run
 

@@ -1,4 +1,4 @@
-"""Can a condition that takes long to read, to join with a grant or to match keep others waiting? Over real sockets."""
+"""Costly conditions: parsing, joining and matching them does not delay other clients."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ import pytest
 import palio
 from palio import Filter
 from palio.network import protocol
-from palio.network.framing import FrameReader, length_of
-from palio.network.security.principals import Principal, unrestricted
-from palio.network.security.tokens import Tokens
-from palio.network.server import Server
+from palio.network.channel import FrameReader, frame_header
+from palio.network.security.authentication import Tokens
+from palio.network.security.authorization import Principal, unrestricted
+from palio.network.server.process import Server
 from palio.routing import codec
-from palio.routing.constants import Constants
-from palio.routing.frames import Hello
-from palio.routing.messages import Subscribe
+from palio.routing.link_sessions import NetworkConstants
+from palio.routing.messages import Hello, Subscribe
 from tests.network.gateway.serving import client_of, serving
+from tests.network.links.test_udp import DATAGRAMS
 from tests.network.running import ANY_PORT, broker, run, until, up, url
-from tests.network.test_datagrams import DATAGRAMS
 
 
 def costly(bytes_: int, start: int = 0) -> str:
@@ -49,7 +48,7 @@ class Raw:
         return made
 
     def say(self, *frames: bytes) -> None:
-        self._writer.write(b"".join(length_of(len(frame)) + frame for frame in frames))
+        self._writer.write(b"".join(frame_header(len(frame)) + frame for frame in frames))
 
     async def hear(self) -> Any:
         """The next thing that is said to it."""
@@ -64,7 +63,7 @@ class Raw:
 
 
 def greeting(server: Server) -> bytes:
-    return codec.encode(Hello(4_000_000_000, 1, Constants.of(server.settings.combination).values, 1024))
+    return codec.encode(Hello(4_000_000_000, 1, NetworkConstants.of(server.settings.combination).values, 1024))
 
 
 async def round_trip(server: Server, token: str = "") -> None:
@@ -78,7 +77,7 @@ async def round_trip(server: Server, token: str = "") -> None:
 def slow_reading(server: Server) -> Iterator[None]:
     """What is read beside the loop takes until the end of this, however fast the machine is."""
     end = threading.Event()
-    server.host.beside(end.wait)
+    server.host.run_off_loop(end.wait)
     try:
         yield
     finally:

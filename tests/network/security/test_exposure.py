@@ -1,11 +1,11 @@
-"""Does a broker refuse to listen where strangers could reach it unprotected?"""
+"""Exposed listeners: refused without TLS and tokens."""
 
 from __future__ import annotations
 
 import pytest
 
 from palio import InvalidArgument
-from palio.network.security.exposure import check_exposure, is_loopback
+from palio.network.security.tls import check_exposure, is_loopback
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost", "LOCALHOST", "::1", "[::1]"])

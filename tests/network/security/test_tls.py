@@ -1,4 +1,4 @@
-"""Do both ends of a TLS connection know each other? Real sockets, real certificates."""
+"""TLS between both ends, with real sockets and certificates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from palio import InvalidArgument
-from palio.network.security.tls import ClientTls, ServerTls, names_in
+from palio.network.security.tls import ClientTls, ServerTls, certificate_names
 from tests.network.certificates import Authority
 
 
@@ -32,7 +32,7 @@ async def names_seen(server: ServerTls, client: ClientTls, name: str = "broker.e
                 raise ConnectionError
         finally:
             writer.close()
-        return names_in(await seen)
+        return certificate_names(await seen)
     finally:
         listening.close()
 

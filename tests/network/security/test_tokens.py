@@ -1,4 +1,4 @@
-"""Is a token its owner's alone, and does the file of principals keep no token?"""
+"""The principals file: tokens authenticate their owner alone, and are not stored."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import AuthenticationFailed, Filter, InputError, InvalidArgument
-from palio.network.security.principals import Principal, unrestricted
-from palio.network.security.tokens import FILE, Tokens
+from palio.network.security.authentication import PRINCIPALS_FILE, Tokens
+from palio.network.security.authorization import Principal, unrestricted
 
 DESK = Principal("desk", may_subscribe=Filter.parse("symbol = 'ACME'"), may_publish=Filter.parse("price > 0"))
 
@@ -59,8 +59,8 @@ def test_whatever_text_is_no_token_is_refused(text: str) -> None:
 def test_the_file_holds_no_token_and_nobody_else_can_read_it(directory: Path) -> None:
     directory.mkdir(mode=0o755)
     token = Tokens(directory).add(DESK)
-    assert token.split("_", 2)[2] not in (directory / FILE).read_text()
-    assert stat.S_IMODE((directory / FILE).stat().st_mode) == 0o600
+    assert token.split("_", 2)[2] not in (directory / PRINCIPALS_FILE).read_text()
+    assert stat.S_IMODE((directory / PRINCIPALS_FILE).stat().st_mode) == 0o600
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
 
 
@@ -143,6 +143,6 @@ def test_a_file_that_is_none_is_an_error_and_never_an_open_door(directory: Path)
         '{"version": 2, "key": "00", "entries": []}',
         '{"version":1,"key":"x","entries":[]}',
     ]:
-        (directory / FILE).write_text(content)
-        with pytest.raises(InputError, match=FILE):
+        (directory / PRINCIPALS_FILE).write_text(content)
+        with pytest.raises(InputError, match=PRINCIPALS_FILE):
             Tokens(directory)

@@ -1,4 +1,4 @@
-"""Is whoever listens told when its grant leaves nothing of what it listens to, and does all else go on?"""
+"""Withdrawn subscriptions: a changed grant ends them with a reason, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import palio
 from palio import Filter, NotPermitted
-from palio.network.security.principals import Principal, unrestricted
-from palio.network.security.tokens import Tokens
+from palio.network.security.authentication import Tokens
+from palio.network.security.authorization import Principal, unrestricted
 from tests.network.gateway.serving import client_of, listening, serving
 from tests.network.running import broker, run, url
 

@@ -16,16 +16,17 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 
-from palio.network.store import Acknowledged, Buried, Keeping, MemoryStore, SqliteStore, writer
-from palio.network.store.directory import DATABASE
-from palio.network.store.interface import Writable
-from palio.routing.clients import UnsubscribeClient
+from palio.network.data_directory import DATABASE_FILE
+from palio.network.store import wal_checkpoint, writer
+from palio.network.store.interface import Acknowledged, DeadLetterAdded, Retention, Writable
+from palio.network.store.memory import MemoryStore
+from palio.network.store.sqlite import SqliteStore
 from palio.routing.effects import Finished, Queued, Record
-from palio.routing.messages import Publish
+from palio.routing.messages import Publish, UnsubscribeClient
 from tests.network.store.making import logged, queued, subscribed
 
 NAMES = ("a", "b", "c")
-KEEPING = Keeping(log_bytes=20_000, log_seconds=None, duplicates=50, dead_letters=5)
+KEEPING = Retention(log_bytes=20_000, log_seconds=None, duplicates=50, dead_letters=5)
 
 
 class Script:
@@ -33,7 +34,7 @@ class Script:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.model = MemoryStore(Keeping(log_bytes=None, log_seconds=None, duplicates=50, dead_letters=5))
+        self.model = MemoryStore(Retention(log_bytes=None, log_seconds=None, duplicates=50, dead_letters=5))
         self.model.open()
         self.steps = 0
         self.unfinished: list[Publish] = []
@@ -63,14 +64,16 @@ class Script:
         if choice == 5:
             taken_back = self.random.random() < 0.2
             return [Record("desk", UnsubscribeClient(name)) if taken_back else subscribed(name)]
-        return [Buried("desk", name, "why", b"data %d" % self.steps)]
+        return [DeadLetterAdded("desk", name, "why", b"data %d" % self.steps)]
 
 
 def write_until_killed(path: Path, script: Script, confirm: int) -> None:
     """Keep a few writes under way, and tell of each that is confirmed."""
     chance = Random(script.steps)  # the script's own must be where the watcher's is
     if chance.random() < 0.5:
-        writer._GROUPS_BETWEEN, writer._MUCH = 1, 0  # type: ignore[misc] # letting go and moving, all the time
+        # Retention and checkpoints all the time: a kill is to meet them too.
+        writer._GROUPS_BETWEEN_RETENTION = 1  # type: ignore[misc]
+        wal_checkpoint._CHECKPOINT_STEP_BYTES = 0  # type: ignore[misc]
     store = SqliteStore(path, KEEPING)
     store.open()
     while True:
@@ -106,7 +109,7 @@ def killed(path: Path, script: Script, chance: Random) -> int:
 
 def check(path: Path, script: Script, least: int) -> None:
     """Follow the script to where the disk is, and compare."""
-    with closing(sqlite3.connect(path / DATABASE)) as connection:
+    with closing(sqlite3.connect(path / DATABASE_FILE)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     store = SqliteStore(path, KEEPING)
     recovered = store.open()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from palio import Event, Filter
 from palio.routing import codec
-from palio.routing.clients import SubscribeClient
 from palio.routing.effects import Logged, Queued, Record
-from palio.routing.messages import EventId, Publish
+from palio.routing.messages import EventId, Publish, SubscribeClient
 
 
 def event(sequence: int, *, node: int = 1, incarnation: int = 1, padding: int = 0) -> Publish:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import palio
 from palio import Event
-from palio.routing.keeping.window import Window
+from palio.routing.duplicates import DeduplicationWindow
 from tests.network.running import broker, run, url
 
 
@@ -30,7 +30,7 @@ def test_the_window_has_the_size_that_was_set_and_outlives_the_broker(tmp_path: 
 
 
 def test_the_oldest_goes_first() -> None:
-    window = Window([b"a", b"b", b"c"], size=2)
+    window = DeduplicationWindow([b"a", b"b", b"c"], size=2)
     assert [key in window for key in (b"a", b"b", b"c")] == [False, True, True]
     window.discard(b"b")
     window.add(b"d")

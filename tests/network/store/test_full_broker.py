@@ -1,4 +1,4 @@
-"""A broker whose disk is full: publishers are told, and everything else goes on."""
+"""A broker with a full disk: publishers get an error, and everything else goes on."""
 
 from __future__ import annotations
 

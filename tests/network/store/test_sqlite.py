@@ -1,4 +1,4 @@
-"""A store on disk: who may open it, what is left when something is wrong, and what a full disk does."""
+"""The store on disk: locking, damage, full disks and retention."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from typing import Any
 import pytest
 
 from palio.errors import StoreError, StoreFull, StoreInUse
-from palio.network.store import Acknowledged, Keeping, SqliteStore
-from palio.network.store.directory import DATABASE
-from palio.network.store.ledger import Ledger
-from palio.network.store.retention import let_go
-from palio.routing.clients import UnsubscribeClient
+from palio.network.data_directory import DATABASE_FILE
+from palio.network.store.interface import Acknowledged, Retention
+from palio.network.store.retention import expire_step
+from palio.network.store.sqlite import SqliteStore
+from palio.network.store.transaction import Ledger
 from palio.routing.effects import Finished, Record
+from palio.routing.messages import UnsubscribeClient
 from tests.network.store.making import event, logged, queued, subscribed
 
 
 def opened(path: Path, **keeping: object) -> SqliteStore:
-    store = SqliteStore(path, Keeping(**keeping))  # type: ignore[arg-type]
+    store = SqliteStore(path, Retention(**keeping))  # type: ignore[arg-type]
     store.open()
     return store
 
 
 def assert_whole(path: Path) -> None:
-    with closing(sqlite3.connect(path / DATABASE)) as connection:
+    with closing(sqlite3.connect(path / DATABASE_FILE)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
@@ -77,7 +78,7 @@ def test_two_brokers_cannot_have_one_directory(tmp_path: Path) -> None:
     store = opened(tmp_path)
     with pytest.raises(StoreInUse, match="another broker is using this directory"):
         opened(tmp_path)
-    script = f"from palio.network.store import SqliteStore; SqliteStore({str(tmp_path)!r}).open()"
+    script = f"from palio.network.store.sqlite import SqliteStore; SqliteStore({str(tmp_path)!r}).open()"
     other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "StoreInUse" in other.stderr
     store.close()
@@ -95,11 +96,11 @@ def test_an_open_store_is_not_opened_again_and_a_closed_one_not_used(tmp_path: P
 
 
 def test_what_is_no_store_is_refused_with_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / DATABASE).write_bytes(b"this is not a database" * 1000)
+    (tmp_path / DATABASE_FILE).write_bytes(b"this is not a database" * 1000)
     with pytest.raises(StoreError, match="the store is damaged"):
         opened(tmp_path)
-    (tmp_path / DATABASE).unlink()
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+    (tmp_path / DATABASE_FILE).unlink()
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.execute("CREATE TABLE other (x)")
     with pytest.raises(StoreError, match="a database, but not the store of a broker"):
         opened(tmp_path)
@@ -107,7 +108,7 @@ def test_what_is_no_store_is_refused_with_a_sentence(tmp_path: Path) -> None:
 
 def test_a_store_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     opened(tmp_path).close()
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="newer Palio, in its version 99"):
         opened(tmp_path)
@@ -118,7 +119,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> N
     store.write([subscribed("a"), logged(1), queued(1, "desk", "a")])
     before = store.queue("desk", "a").oldest()
     store.close()
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.executescript("ALTER TABLE queue DROP COLUMN time; PRAGMA user_version = 1;")
     store = opened(tmp_path)
     assert before is not None
@@ -136,9 +137,9 @@ def test_damage_in_the_middle_is_an_error_and_not_a_guess(tmp_path: Path) -> Non
     store = opened(tmp_path)
     store.write([logged(number, padding=2_000) for number in range(1, 200)])
     store.close()
-    whole = (tmp_path / DATABASE).read_bytes()
+    whole = (tmp_path / DATABASE_FILE).read_bytes()
     pages = len(whole) // 4096
-    (tmp_path / DATABASE).write_bytes(whole[: 4096 * 2] + os.urandom(4096 * (pages - 2)))
+    (tmp_path / DATABASE_FILE).write_bytes(whole[: 4096 * 2] + os.urandom(4096 * (pages - 2)))
     with pytest.raises(StoreError, match="damaged"):
         opened(tmp_path)
 
@@ -147,7 +148,7 @@ def test_what_no_broker_wrote_is_an_error(tmp_path: Path) -> None:
     store = opened(tmp_path)
     store.write([subscribed("all")])
     store.close()
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection, connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection, connection:
         connection.execute("UPDATE records SET request = x'c1'")
     with pytest.raises(StoreError, match="something in the store cannot be read"):
         opened(tmp_path)
@@ -156,7 +157,7 @@ def test_what_no_broker_wrote_is_an_error(tmp_path: Path) -> None:
 def test_a_store_that_cannot_let_go_says_so_to_the_next_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("palio.network.store.writer.is_due", lambda *_: 1 / 0)
+    monkeypatch.setattr("palio.network.store.writer.is_retention_due", lambda *_: 1 / 0)
     store = opened(tmp_path)
     store.write([logged(1)])
     store.retain()
@@ -167,7 +168,7 @@ def test_a_store_that_cannot_let_go_says_so_to_the_next_writer(
 
 
 def test_what_is_too_much_for_one_transaction_takes_several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palio.network.store.writer._MOST_BYTES", 20_000)
+    monkeypatch.setattr("palio.network.store.writer._MAX_GROUP_BYTES", 20_000)
     store = opened(tmp_path)
     answers: list[object] = []
     for number in range(1, 31):
@@ -222,17 +223,17 @@ def test_an_answer_that_fails_keeps_no_other_back(tmp_path: Path, caplog: pytest
 
 
 def test_what_is_old_goes_a_little_at_a_time_and_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palio.network.store.writer._PAUSE", 0.01)
+    monkeypatch.setattr("palio.network.store.writer._IDLE_SECONDS", 0.01)
     steps: list[int] = []
 
     def counted(connection: Any, ledger: Ledger, *rest: Any) -> None:
         before = ledger.counts.log_first
-        let_go(connection, ledger, *rest)
+        expire_step(connection, ledger, *rest)
         steps.append(ledger.counts.log_first - before)
 
-    monkeypatch.setattr("palio.network.store.writer.let_go", counted)
+    monkeypatch.setattr("palio.network.store.writer.expire_step", counted)
     now = [1_000.0]
-    store = SqliteStore(tmp_path, Keeping(log_seconds=60), clock=lambda: now[0])
+    store = SqliteStore(tmp_path, Retention(log_seconds=60), clock=lambda: now[0])
     store.open()
     store.write([each for number in range(1_201) for each in (logged(number), Finished(event(number).id))])
     now[0] += 100
@@ -240,7 +241,7 @@ def test_what_is_old_goes_a_little_at_a_time_and_by_itself(tmp_path: Path, monke
         sleep(0.01)
     store.close()
     assert steps == [500, 500, 201]
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         assert connection.execute("SELECT count(*) FROM log").fetchall() == [(0,)]
 
 
@@ -252,7 +253,7 @@ def test_what_waits_for_a_subscription_that_ends_is_cleared_away(tmp_path: Path)
     assert store.queue("desk", "all").size().events == 0
     store.retain()
     store.close()
-    with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         assert connection.execute("SELECT count(*) FROM queue").fetchall() == [(1,)]
         assert connection.execute("SELECT count(*) FROM queues").fetchall() == [(1,)]
         assert connection.execute("SELECT count(*) FROM held").fetchall() == [(1,)]
@@ -266,7 +267,7 @@ def test_an_event_is_kept_once_for_all_who_wait_for_it(tmp_path: Path) -> None:
     store.retain()
 
     def kept() -> tuple[int, int]:
-        with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
+        with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
             [(log,)] = connection.execute("SELECT count(*) FROM log")
             [(held,)] = connection.execute("SELECT count(*) FROM held")
         return log, held

@@ -1,6 +1,6 @@
-"""A tree of forwardings without brokers: each is told what is wanted where, and an event walks from one to the next.
+"""A tree of forwardings without brokers: an event walks from one forwarding to the next.
 
-Headers travel as bytes. The oracle is that whoever matches has the event once.
+Headers travel as bytes. The oracle: every matching subscription receives the event exactly once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.codec import encode_event
 from palio.routing.forwarding.headers import encode
-from palio.routing.forwarding.protocol import Arrival, Forwarding, Setting
+from palio.routing.forwarding.strategy import Arrival, Forwarding, ForwardingConfig
 from palio.routing.messages import LOCAL, EventId, Key, Publish
 
 Edge = tuple[int, int]
@@ -38,7 +38,9 @@ class Walk:
 class LittleNetwork:
     """Forwardings at the nodes of a tree. `links_to` says by which interface a neighbour is reached."""
 
-    def __init__(self, edges: Sequence[Edge], make: Callable[[Setting], Any], propagation: str, **options: Any) -> None:
+    def __init__(
+        self, edges: Sequence[Edge], make: Callable[[ForwardingConfig], Any], propagation: str, **options: Any
+    ) -> None:
         nodes = sorted({node for edge in edges for node in edge} or {0})
         self.propagation = propagation
         neighbours: dict[int, list[int]] = {node: [] for node in nodes}
@@ -49,7 +51,7 @@ class LittleNetwork:
             node: {each: place for place, each in enumerate(sorted(neighbours[node]), 1)} for node in nodes
         }
         self.forwardings: dict[int, Forwarding] = {
-            node: make(Setting(node=node, propagation=propagation, options=options)) for node in nodes
+            node: make(ForwardingConfig(node=node, propagation=propagation, options=options)) for node in nodes
         }
         for node in nodes:
             for interface in self.links_to[node].values():

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.peers.mappings import Arc
-from palio.spark.rendezvous.placement import Keyed, Load, Placement, place
+from palio.peers.rendezvous_mappings import Arc
+from palio.spark.rendezvous.placement import AxisLoad, EventCells, Placement, place_cells
 
 
 @st.composite
@@ -25,8 +25,8 @@ def situations(draw: Any) -> tuple[Placement, list[list[Arc]], list[list[tuple[i
     loads = []
     for size in sizes:
         starts, ends, events = (np.array(draw(st.lists(counts, min_size=size, max_size=size))) for _ in range(3))
-        loads.append(Load(starts, ends, events))
-    placement = place(loads, draw(st.integers(1, 60)), draw(st.integers(1, 60)), everywhere)
+        loads.append(AxisLoad(starts, ends, events))
+    placement = place_cells(loads, draw(st.integers(1, 60)), draw(st.integers(1, 60)), everywhere)
     arcs = st.sampled_from(range(len(sizes))).flatmap(
         lambda axis: st.tuples(st.integers(0, sizes[axis] - 1), st.integers(0, sizes[axis] - 1)).map(
             lambda ends: Arc(axis, min(ends), max(ends))
@@ -52,7 +52,7 @@ def test_a_common_key_is_a_common_bucket(
         for axis, cell in keys:
             by_axis.setdefault(axis, []).append((row, cell))
     keyed = [
-        Keyed(axis, np.array([row for row, _ in found]), np.array([cell for _, cell in found]))
+        EventCells(axis, np.array([row for row, _ in found]), np.array([cell for _, cell in found]))
         for axis, found in by_axis.items()
     ]
     rows, buckets = placement.of_events(keyed, len(events), all_somewhere=all_somewhere)
@@ -71,16 +71,16 @@ def test_a_common_key_is_a_common_bucket(
                 assert own & {bucket for at, bucket in pairs if at == row}
 
 
-def points(counts: list[float], events: list[float] | None = None) -> Load:
+def points(counts: list[float], events: list[float] | None = None) -> AxisLoad:
     """Subscriptions of one cell each."""
     each = np.array(counts, float)
-    return Load(each, each, np.array(events or [0.0] * len(counts)))
+    return AxisLoad(each, each, np.array(events or [0.0] * len(counts)))
 
 
 def test_buckets_are_filled_in_order_and_to_the_same_share() -> None:
     choice = Random(3)
     counts = [float(choice.randrange(1, 10)) for _ in range(1_000)]
-    placement = place([points(counts)], 100, 1)
+    placement = place_cells([points(counts)], 100, 1)
     totals = np.bincount(placement.axes[0].first, counts)
     assert placement.buckets == pytest.approx(sum(counts) / 100, rel=0.1)
     assert totals.max() <= 100
@@ -90,32 +90,32 @@ def test_buckets_are_filled_in_order_and_to_the_same_share() -> None:
 def test_a_range_counts_once_in_a_bucket() -> None:
     starts, ends = np.zeros(100), np.zeros(100)
     starts[0], ends[99] = 80, 80
-    placement = place([Load(starts, ends, np.zeros(100))], 100, 1)
+    placement = place_cells([AxisLoad(starts, ends, np.zeros(100))], 100, 1)
     assert placement.buckets == 1
 
 
 def test_a_crowded_cell_is_divided_among_its_subscriptions() -> None:
-    placement = place([points([10, 1_000, 10])], 100, 1)
+    placement = place_cells([points([10, 1_000, 10])], 100, 1)
     assert placement.axes[0].rows.tolist() == [1, 10, 1]
     assert placement.buckets == 12
     buckets = [placement.of_subscription([Arc(0, 1, 1)], str(id)) for id in range(1_000)]
     assert {first for ((first, _),) in buckets} == set(range(1, 11))
-    _, found = placement.of_events([Keyed(0, np.arange(1), np.array([1]))], 1, all_somewhere=False)
+    _, found = placement.of_events([EventCells(0, np.arange(1), np.array([1]))], 1, all_somewhere=False)
     assert found.tolist() == list(range(1, 11))
 
 
 def test_a_crowded_cell_is_divided_among_its_events() -> None:
-    placement = place([points([1, 1, 1], [0.1, 1.0, 0.1])], 100, 0.2)
+    placement = place_cells([points([1, 1, 1], [0.1, 1.0, 0.1])], 100, 0.2)
     assert placement.axes[0].columns.tolist() == [1, 5, 1]
     assert placement.of_subscription([Arc(0, 1, 1)], "a") == [(1, 5)]
-    _, found = placement.of_events([Keyed(0, np.arange(10), np.ones(10, np.int64))], 10, all_somewhere=False)
+    _, found = placement.of_events([EventCells(0, np.arange(10), np.ones(10, np.int64))], 10, all_somewhere=False)
     assert found.tolist() == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
 
 
 def test_few_without_a_key_are_in_every_bucket_and_many_share_the_events() -> None:
-    few = place([points([100] * 10), points([3])], 100, 10, everywhere=1)
+    few = place_cells([points([100] * 10), points([3])], 100, 10, everywhere=1)
     assert (few.everywhere, few.buckets) == (1, 10)
     assert few.of_subscription([Arc(1, 0, 0)], "a") == [(0, 9)]
-    many = place([points([100] * 10), points([300])], 100, 10, everywhere=1)
+    many = place_cells([points([100] * 10), points([300])], 100, 10, everywhere=1)
     assert (many.everywhere, many.buckets) == (-1, 13)
     assert len(many.of_subscription([Arc(1, 0, 0)], "a")) == 1

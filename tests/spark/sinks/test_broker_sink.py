@@ -11,7 +11,7 @@ import pytest
 
 from palio import connect_blocking
 from palio.spark import PalioSink, ParquetSink
-from palio.spark.sinks import Batch, Taken
+from palio.spark.sinks.sink import Batch, Taken
 from tests.network.processes import served
 from tests.spark.sinks.test_push import BATCH, matches
 

@@ -17,10 +17,10 @@ import pytest
 from palio import Event
 from palio.errors import PipelineError
 from palio.spark import HttpSink, NatsSink, ParquetSink
-from palio.spark.sinks import Batch, Taken
-from palio.spark.sinks.http import Posting
+from palio.spark.sinks.http import HttpDelivery
 from palio.spark.sinks.messages import Message
-from palio.spark.sinks.nats import Sending
+from palio.spark.sinks.nats import NatsDelivery
+from palio.spark.sinks.sink import Batch, Taken
 from tests.oracles.seeds import seeds
 from tests.spark.nats_server import NatsServer, nats
 from tests.spark.sinks.http_receiver import Receiver
@@ -117,7 +117,7 @@ def test_what_nobody_takes_becomes_a_dead_letter(spark: SparkSession, receiver: 
 
 def test_a_receiver_that_is_down_does_not_hold_up_everything(receiver: Receiver) -> None:
     receiver.down = True
-    posting = Posting(receiver.url, {"Authorization": "secret"}, "palio", 3, 5.0, 0.01, 2)
+    posting = HttpDelivery(receiver.url, {"Authorization": "secret"}, "palio", 3, 5.0, 0.01, 2)
     told = list(posting(iter([[message(number)] for number in range(4)])))
     reasons = [each[1] for each in told if not isinstance(each, int)]
     assert reasons == ["the answer was 503, after 3 attempts"] + 3 * ["the answer was 503, after 1 attempt"]
@@ -129,7 +129,7 @@ def test_a_receiver_that_is_down_does_not_hold_up_everything(receiver: Receiver)
 def test_one_bad_subscriber_is_not_the_others_trouble(receiver: Receiver) -> None:
     receiver.failing = {"/s1"}
     receiver.busy.update({"/s2": 1, "/s3": 1, "/s4": 9})
-    posting = Posting(f"{receiver.url}/{{subscription_id}}", {}, "palio", 3, 5.0, 0.01, 1)
+    posting = HttpDelivery(f"{receiver.url}/{{subscription_id}}", {}, "palio", 3, 5.0, 0.01, 1)
     told = list(posting(iter([[message(number)] for number in (1, 2, 3, 1, 4, 4, 4, 4)])))
     reasons = [(each[0].id, each[1]) for each in told if not isinstance(each, int)]
     assert reasons == [
@@ -142,7 +142,7 @@ def test_one_bad_subscriber_is_not_the_others_trouble(receiver: Receiver) -> Non
 
 def test_a_host_that_answers_again_is_given_all_attempts() -> None:
     away = Receiver()
-    posting = Posting(away.url, {}, "palio", 3, 1.0, 0.01, 1)
+    posting = HttpDelivery(away.url, {}, "palio", 3, 1.0, 0.01, 1)
     away.close()
 
     def messages() -> Iterator[list[Message]]:
@@ -161,7 +161,7 @@ def test_a_host_that_answers_again_is_given_all_attempts() -> None:
 
 def test_a_receiver_that_is_not_there_is_told(receiver: Receiver) -> None:
     receiver.close()
-    posting = Posting(receiver.url, {}, "palio", 2, 1.0, 0.01, 1)
+    posting = HttpDelivery(receiver.url, {}, "palio", 2, 1.0, 0.01, 1)
     [(_, reason), count] = posting(iter([[message()]]))  # type: ignore[misc]
     assert re.match("ConnectionRefusedError.*after 2 attempts", reason)
     assert count == 0
@@ -190,7 +190,7 @@ def test_a_server_that_is_away_is_waited_for(nats: NatsServer) -> None:
     import threading
 
     nats.make_stream("WAIT", "wait")
-    sending = Sending({"servers": [nats.url]}, "wait", "palio", 30.0)
+    sending = NatsDelivery({"servers": [nats.url]}, "wait", "palio", 30.0)
 
     def messages() -> Iterator[list[Message]]:
         yield [message(1)]
@@ -205,7 +205,7 @@ def test_a_server_that_is_away_is_waited_for(nats: NatsServer) -> None:
 
 def test_what_the_server_never_takes_is_told(nats: NatsServer) -> None:
     nats.make_stream("LARGE", "large")
-    sending = Sending({"servers": [nats.url]}, "large", "palio", 1.0)
+    sending = NatsDelivery({"servers": [nats.url]}, "large", "palio", 1.0)
     large = message(2, json.dumps("x" * (2 << 20)))
     assert list(sending(iter([[message(1), large]]))) == [
         (large, "2,097,154 characters are more than the server takes in a message"),
@@ -214,7 +214,7 @@ def test_what_the_server_never_takes_is_told(nats: NatsServer) -> None:
 
 
 def test_a_subject_that_no_stream_takes_is_named(nats: NatsServer) -> None:
-    sending = Sending({"servers": [nats.url]}, "nobody", "palio", 0.1)
+    sending = NatsDelivery({"servers": [nats.url]}, "nobody", "palio", 0.1)
     with pytest.raises(PipelineError, match="nothing can be published to nobody: no stream takes this subject"):
         list(sending(iter([[message()]])))
 

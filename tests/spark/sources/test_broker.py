@@ -23,17 +23,18 @@ from pyspark.sql.types import (
 
 from palio import Event, connect_blocking
 from palio.errors import PalioError, PipelineError
-from palio.network.store import Keeping, SqliteStore
-from palio.network.store.interface import Writable
+from palio.network.store.interface import Retention, Writable
+from palio.network.store.sqlite import SqliteStore
 from palio.routing import codec
 from palio.routing.effects import Finished, Logged
 from palio.routing.messages import EventId, Publish
 from palio.spark import PalioSource
-from palio.spark.arrow_types import arrow_schema
-from palio.spark.broker_connection import Brokers
+from palio.spark.connections import Brokers
+from palio.spark.record_batches import arrow_schema
 from palio.spark.sources.broker import BrokerLogs
-from palio.spark.sources.offsets import Reading
+from palio.spark.sources.offset_reader import ReadOptions
 from tests.network.processes import Broker, running, served
+from tests.spark.restarts import run_to_end
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,7 +45,7 @@ SCHEMA = pa.schema([("offset", pa.int64()), ("price", pa.int64())])
 
 def fill(directory: Path, prices: range, **keeping: Any) -> int:
     """Put events into the log of a broker that is not running; its node number."""
-    store = SqliteStore(directory, Keeping(**keeping))
+    store = SqliteStore(directory, Retention(**keeping))
     node = store.open().node
     entries: list[Writable] = []
     for price in prices:
@@ -63,7 +64,7 @@ def stream(spark: SparkSession, url: str, out: Path, **options: Any) -> None:
     spark.dataSource.register(PalioSource)
     events = spark.readStream.format("palio").options(url=url, where="symbol = 'ACME'", **options).load()
     query = events.writeStream.format("parquet").option("checkpointLocation", str(out / "checkpoint"))
-    query.trigger(availableNow=True).start(str(out / "rows")).awaitTermination()
+    run_to_end(lambda: query.trigger(availableNow=True).start(str(out / "rows")))
 
 
 def test_every_event_comes_once_through_restarts(spark: SparkSession, tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_what_a_log_let_go_of_is_told(tmp_path: Path) -> None:
         oldest, after = place.bounds()[str(node)]
         assert 1 < oldest < after == 31
         with pytest.raises(PipelineError, match=f"let go of its events 1 to {oldest - 1}"):
-            Reading().pieces(place, {str(node): 1}, {str(node): after})
+            ReadOptions().plan_ranges(place, {str(node): 1}, {str(node): after})
         with pytest.raises(PipelineError, match="let go of offset 1"):
             list(place.read(str(node), 1, after))
         [batch] = place.read(str(node), oldest, after)
@@ -188,7 +189,7 @@ def test_a_table_is_published_with_ids_of_its_own(spark: SparkSession) -> None:
     with served(*NO_HTTP) as broker, connect_blocking(broker.url) as client, client.subscribe("n > 0") as events:
         writer = table.write.format("palio").options(url=broker.url, id="key", source="/table").mode("append")
         writer.save()
-        received = [events.get(30) for _ in range(2)]
+        received = [events.get(300) for _ in range(2)]
         assert {(event.id, event.source, event.get("n")) for event in received if event is not None} == {
             ("a", "/table", 1),
             ("b", "/table", 2),

@@ -13,12 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.errors import AnalysisException
 
-from palio.cli.spark.messages import Messages
+from palio.cli.spark.event_source import Messages
 from palio.errors import PipelineError
 from palio.spark import NatsSource, PalioSource, ParquetSink, SubscriptionLog, stream
 from palio.spark.sources.nats import JetStream
-from palio.spark.sources.offsets import NumberedReader, NumberedStreamReader, Piece, Reading
+from palio.spark.sources.offset_reader import OffsetRange, OffsetReader, OffsetStreamReader, ReadOptions
 from tests.spark.nats_server import NatsServer, nats
+from tests.spark.restarts import run_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +46,7 @@ class Shelf:
         yield pa.RecordBatch.from_pydict({"part": [part] * (stop - start), "number": list(range(start, stop))})
 
 
-def everything(shelf: Shelf, pieces: list[Piece]) -> Counter[tuple[str, int]]:
+def everything(shelf: Shelf, pieces: list[OffsetRange]) -> Counter[tuple[str, int]]:
     return Counter(
         (row["part"], row["number"])
         for piece in pieces
@@ -66,12 +67,12 @@ class Limit:
 )
 def test_batches_follow_one_another_without_gap_or_overlap(steps: list[tuple[int, int]], size: int, most: int) -> None:
     shelf = Shelf(a=(1, 1), b=(5, 5))
-    reader = NumberedStreamReader(shelf, Reading(rows_per_partition=size))
+    reader = OffsetStreamReader(shelf, ReadOptions(rows_per_partition=size))
     offset, found = reader.initialOffset(), Counter[tuple[str, int]]()
     for more_a, more_b in [*steps, *[(0, 0)] * 200]:
         shelf.parts = {"a": (1, shelf.parts["a"][1] + more_a), "b": (5, shelf.parts["b"][1] + more_b)}
         after = reader.latestOffset(offset, Limit(most))
-        pieces = [each for each in reader.partitions(offset, after) if isinstance(each, Piece)]
+        pieces = [each for each in reader.partitions(offset, after) if isinstance(each, OffsetRange)]
         got = everything(shelf, pieces)
         assert got.total() <= most
         assert all(piece.stop - piece.start <= size for piece in pieces)
@@ -85,7 +86,7 @@ def test_batches_follow_one_another_without_gap_or_overlap(steps: list[tuple[int
 
 def test_a_query_that_ends_ends_with_what_was_there() -> None:
     shelf = Shelf(a=(1, 4))
-    reader = NumberedStreamReader(shelf, Reading(rows_per_batch=2))
+    reader = OffsetStreamReader(shelf, ReadOptions(rows_per_batch=2))
     reader.prepareForTriggerAvailableNow()
     shelf.parts = {"a": (1, 9)}
     assert reader.latestOffset({"a": 1}, Limit(2)) == {"a": 3}
@@ -97,9 +98,9 @@ def test_a_query_that_ends_ends_with_what_was_there() -> None:
 def test_batches_are_limited_where_spark_can() -> None:
     limits = pytest.importorskip("pyspark.sql.streaming.datasource")
     shelf = Shelf(a=(1, 4))
-    reader = NumberedStreamReader(shelf, Reading(rows_per_batch=2))
+    reader = OffsetStreamReader(shelf, ReadOptions(rows_per_batch=2))
     assert reader.getDefaultReadLimit() == limits.ReadMaxRows(2)
-    assert NumberedStreamReader(shelf, Reading()).getDefaultReadLimit() == limits.ReadAllAvailable()
+    assert OffsetStreamReader(shelf, ReadOptions()).getDefaultReadLimit() == limits.ReadAllAvailable()
     assert reader.latestOffset({"a": 1}, limits.ReadMaxRows(2)) == {"a": 3}
     assert reader.latestOffset({"a": 1}, limits.ReadAllAvailable()) == {"a": 4}
 
@@ -109,22 +110,22 @@ def test_batches_are_limited_where_spark_can() -> None:
 )
 def test_reading_begins_where_it_is_told(start: str, first: dict[str, int]) -> None:
     shelf = Shelf(a=(2, 9), b=(1, 3))
-    assert NumberedStreamReader(shelf, Reading(start)).initialOffset() == first
+    assert OffsetStreamReader(shelf, ReadOptions(start)).initialOffset() == first
 
 
 def test_what_is_gone_before_it_was_read_is_told() -> None:
     shelf = Shelf(a=(5, 9))
     with pytest.raises(PipelineError, match="a has let go of its events 2 to 4 before they were read"):
-        Reading().pieces(shelf, {"a": 2}, {"a": 9})
-    assert Reading(on_loss="skip").pieces(shelf, {"a": 2}, {"a": 9}) == [Piece("a", 5, 9)]
-    assert Reading().pieces(shelf, {"a": 2}, {"a": 2}) == []
+        ReadOptions().plan_ranges(shelf, {"a": 2}, {"a": 9})
+    assert ReadOptions(on_loss="skip").plan_ranges(shelf, {"a": 2}, {"a": 9}) == [OffsetRange("a", 5, 9)]
+    assert ReadOptions().plan_ranges(shelf, {"a": 2}, {"a": 2}) == []
 
 
 def test_a_batch_ends_where_it_is_told() -> None:
     shelf = Shelf(a=(1, 9), b=(1, 3))
-    reader = NumberedReader(shelf, Reading(until='{"a": 4}'))
-    pieces = [each for each in reader.partitions() if isinstance(each, Piece)]
-    assert pieces == [Piece("a", 1, 4), Piece("b", 1, 3)]
+    reader = OffsetReader(shelf, ReadOptions(until='{"a": 4}'))
+    pieces = [each for each in reader.partitions() if isinstance(each, OffsetRange)]
+    assert pieces == [OffsetRange("a", 1, 4), OffsetRange("b", 1, 3)]
     assert sum(batch.num_rows for piece in pieces for batch in reader.read(piece)) == 5
 
 
@@ -140,7 +141,7 @@ def test_a_batch_ends_where_it_is_told() -> None:
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, str], reason: str) -> None:
     with pytest.raises(PipelineError, match=reason):
-        Reading.from_options(options).first({"a": (1, 2)})
+        ReadOptions.from_options(options).first({"a": (1, 2)})
 
 
 @pytest.mark.parametrize(
@@ -182,14 +183,8 @@ def test_every_message_comes_once_through_a_restart(spark: SparkSession, nats: N
 
     def run() -> None:
         events = source(spark, nats, "ORDERS", maxRowsPerBatch=40, rowsPerPartition=15)
-        query = stream(
-            events,
-            log,
-            ParquetSink(tmp_path / "hits"),
-            checkpoint=tmp_path / "checkpoint",
-            trigger={"availableNow": True},
-        )
-        query.awaitTermination()
+        hits, checkpoint = ParquetSink(tmp_path / "hits"), tmp_path / "checkpoint"
+        run_to_end(lambda: stream(events, log, hits, checkpoint=checkpoint, trigger={"availableNow": True}))
 
     nats.publish("orders.one", [{"id": id, "price": id % 10} for id in range(70)])
     run()
@@ -232,7 +227,7 @@ def test_what_a_stream_let_go_of_is_told(nats: NatsServer) -> None:
     place = JetStream({"servers": [nats.url]}, "SHORT")
     assert place.bounds() == {"SHORT": (8, 13)}
     with pytest.raises(PipelineError, match="SHORT has let go of its events 3 to 7"):
-        Reading().pieces(place, {"SHORT": 3}, {"SHORT": 13})
+        ReadOptions().plan_ranges(place, {"SHORT": 3}, {"SHORT": 13})
     [batch] = place.read("SHORT", 8, 13)
     assert batch.column("sequence").to_pylist() == [8, 9, 10, 11, 12]
 
@@ -250,8 +245,9 @@ def test_a_stream_or_a_server_that_is_not_there_is_named(nats: NatsServer) -> No
 def test_reading_goes_on_after_a_connection_that_broke(nats: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
     nats.make_stream("LONG", "long")
     nats.publish("long", range(50))
-    monkeypatch.setattr("palio.spark.sources.nats._FETCHED", 10)
-    monkeypatch.setattr("palio.spark.sources.nats._SECONDS_TO_ANSWER", 2.0)
+    # Several fetches for few messages, and a short wait for the broken one.
+    monkeypatch.setattr("palio.spark.sources.nats._FETCH_MESSAGES", 10)
+    monkeypatch.setattr("palio.spark.sources.nats._FETCH_TIMEOUT_SECONDS", 2.0)
     found: list[int] = []
     for batch in JetStream({"servers": [nats.url]}, "LONG").read("LONG", 1, 51):
         found += batch.column("sequence").to_pylist()

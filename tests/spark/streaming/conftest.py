@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark.streaming.flow import Flow
+from tests.spark.streaming.scenario import StreamScenario
 
 if TYPE_CHECKING:
     pass
 
 
 @pytest.fixture
-def flow(tmp_path: Path) -> Flow:
-    made = Flow(tmp_path)
+def flow(tmp_path: Path) -> StreamScenario:
+    made = StreamScenario(tmp_path)
     for name in range(3):
         made.add_events(name)
     return made

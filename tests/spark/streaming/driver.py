@@ -19,12 +19,12 @@ from random import Random
 from types import FrameType
 from typing import Any
 
-from tests.spark.streaming.flow import Flow
+from tests.spark.streaming.scenario import StreamScenario
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 WRITING = tuple(
     f"{os.sep}palio{os.sep}spark{os.sep}{name}.py"
-    for name in ("places", "sinks/parquet", "sinks/delta", "sinks/parts", "streaming/journal", "streaming/stream")
+    for name in ("storage", "sinks/parquet", "sinks/delta", "streaming/commit_journal", "streaming/stream")
 )
 STEPS_IN_BATCH = 420  # about as many as there are with Parquet
 
@@ -105,7 +105,7 @@ def main() -> None:
     from palio.spark import DeltaSink, ParquetSink
     from tests.spark_session import open_session
 
-    flow = Flow(given.folder)
+    flow = StreamScenario(given.folder)
     scratch = given.folder / f"spark-{os.getpid()}"
     scratch.mkdir()
     spark = open_session(scratch)
@@ -117,7 +117,7 @@ def main() -> None:
     spark.stop()
 
 
-def change(flow: Flow) -> None:
+def change(flow: StreamScenario) -> None:
     """Change subscriptions, one after the other, as fast as a disk can."""
     from palio.spark import SubscriptionLog
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from palio.spark import ParquetSink, SubscriptionLog, progress, stream
-from palio.spark.sinks import Batch
-from palio.spark.streaming.screening import REASON, Screening
+from palio.spark.sinks.sink import Batch
+from palio.spark.streaming.dead_letters import REASON_COLUMN, DeadLetterRules
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -231,7 +231,7 @@ def test_what_spark_cannot_compute_for_an_event_puts_that_event_aside(spark: Spa
 def test_a_time_of_long_ago_can_be_the_latest(spark: SparkSession) -> None:
     """Spark has years that Python has not."""
     rows = spark.sql("SELECT '-4000-01-01' AS at UNION ALL SELECT '-6000-01-01'")
-    screening = Screening("at", timedelta(days=1))
+    screening = DeadLetterRules("at", timedelta(days=1))
     latest = rows.agg(screening.latest()).first()[0]  # type: ignore[index]
-    found = {row["at"]: row[REASON] for row in screening.screened(rows, latest).collect()}
+    found = {row["at"]: row[REASON_COLUMN] for row in screening.with_reasons(rows, latest).collect()}
     assert found == {"-4000-01-01": None, "-6000-01-01": "late: more than 1 day, 0:00:00 behind a year before 1"}

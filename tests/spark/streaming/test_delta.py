@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from palio.spark import DeltaSink
-from palio.spark.sinks import Batch, Taken, delta
-from palio.spark.streaming.journal import Journal
-from tests.spark.streaming.flow import Flow, write_log
+from palio.spark.sinks import delta
+from palio.spark.sinks.sink import Batch, Taken
+from palio.spark.streaming.commit_journal import Journal
+from tests.spark.streaming.scenario import StreamScenario, write_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_delta_gets_each_batch_as_one_commit(spark: SparkSession, flow: Flow) -> None:
+def test_delta_gets_each_batch_as_one_commit(spark: SparkSession, flow: StreamScenario) -> None:
     from deltalake import DeltaTable
 
     write_log(flow, "price > 6", "symbol = 's1' AND price < 4")

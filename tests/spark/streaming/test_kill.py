@@ -14,7 +14,7 @@ import pytest
 from palio.spark import DeltaSink, ParquetSink
 from tests.oracles.seeds import seeds
 from tests.spark.streaming.driver import kill_point, run_driver
-from tests.spark.streaming.flow import Flow, Pairs, write_log
+from tests.spark.streaming.scenario import Pairs, StreamScenario, write_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,15 +23,15 @@ BATCHES = 4
 SUBSCRIPTIONS = ("price > 6", "symbol = 's1' AND price < 4", "TRUE")
 
 
-def prepare(folder: Path) -> Flow:
-    flow = Flow(folder)
+def prepare(folder: Path) -> StreamScenario:
+    flow = StreamScenario(folder)
     for name in range(BATCHES):
         flow.add_events(name)
     write_log(flow, *SUBSCRIPTIONS)
     return flow
 
 
-def finish(spark: SparkSession, flow: Flow, sink: str) -> Pairs:
+def finish(spark: SparkSession, flow: StreamScenario, sink: str) -> Pairs:
     """Let the stream come to its end, and tell what it gave in all its lives."""
     flow.run(spark, ParquetSink(flow.out) if sink == "parquet" else DeltaSink(flow.out))
     return flow.parquet() if sink == "parquet" else flow.delta()

@@ -6,7 +6,7 @@ import logging
 import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow.dataset as ds
 import pytest
@@ -14,16 +14,17 @@ from pyspark.errors import AnalysisException
 
 from palio.errors import EventError, PipelineError
 from palio.spark import DeltaSink, ParquetSink, SubscriptionLog, progress, stream
-from palio.spark.sinks import Batch
+from palio.spark.sinks.sink import Batch
+from palio.spark.streaming.stream import MAX_START_ATTEMPTS, _start
 from tests.oracles.spark_answers import session_zone
-from tests.spark.streaming.flow import Flow, write_log
+from tests.spark.streaming.scenario import StreamScenario, write_log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.mark.connect
-def test_every_match_comes_once(spark: SparkSession, flow: Flow) -> None:
+def test_every_match_comes_once(spark: SparkSession, flow: StreamScenario) -> None:
     log = write_log(flow, "price > 6", "symbol = 's1' AND price < 4", "TRUE")
     flow.run(spark, ParquetSink(flow.out))
     assert flow.versions() == [1, 1, 1]
@@ -52,7 +53,7 @@ def test_every_match_comes_once(spark: SparkSession, flow: Flow) -> None:
     assert {path.name for path in flow.out.parent.iterdir()} == {"events", "log", "checkpoint", "hits"}
 
 
-def test_figures_are_told(spark: SparkSession, flow: Flow) -> None:
+def test_figures_are_told(spark: SparkSession, flow: StreamScenario) -> None:
     write_log(flow, "price > 6", "TRUE")
     flow.run(spark, ParquetSink(flow.out))
     assert len(progress(flow.checkpoint)) == 1
@@ -69,7 +70,7 @@ def test_figures_are_told(spark: SparkSession, flow: Flow) -> None:
     assert last.events_per_second > 0
 
 
-def test_moments_are_told_in_utc(spark: SparkSession, flow: Flow) -> None:
+def test_moments_are_told_in_utc(spark: SparkSession, flow: StreamScenario) -> None:
     rows = spark.sql("SELECT 1L AS id, struct(array(TIMESTAMP'2024-01-01 00:00:00Z') AS at) AS s, map(1, now()) AS m")
     batch = Batch("test", 0, 1, datetime.now(UTC))
     zone = spark.conf.get("spark.sql.session.timeZone")
@@ -108,7 +109,7 @@ def test_a_condition_means_what_it_meant_when_it_was_added_whatever_the_zone_of_
     assert sorted(found) == ["nowhere", "there"]
 
 
-def test_any_callable_is_a_sink(spark: SparkSession, flow: Flow) -> None:
+def test_any_callable_is_a_sink(spark: SparkSession, flow: StreamScenario) -> None:
     write_log(flow, "price > 6")
     seen: list[tuple[Batch, int]] = []
 
@@ -123,11 +124,12 @@ def test_any_callable_is_a_sink(spark: SparkSession, flow: Flow) -> None:
 
 
 def test_a_subscription_that_cannot_be_used_here_does_not_stop_the_others(
-    spark: SparkSession, flow: Flow, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, flow: StreamScenario, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(flow, "price > 6")
     # As another Palio wrote it, with a language that is not installed here.
-    monkeypatch.setattr("palio.spark.log.log._checked", lambda subscription: subscription)
+    # A log written by another version may hold what this one would refuse.
+    monkeypatch.setattr("palio.spark.subscription_log._check_subscription", lambda subscription: subscription)
     log.add("foreign", "price beyond 6", language="klingon")
     log.commit()
     with caplog.at_level(logging.WARNING, "palio.spark"):
@@ -153,7 +155,9 @@ def test_a_subscription_that_cannot_be_used_here_does_not_stop_the_others(
         ({"rename": ("price", "palio_reason"), "dead_letters": print}, "a column palio_reason already"),
     ],
 )
-def test_what_makes_no_sense_is_refused(spark: SparkSession, flow: Flow, options: dict[str, Any], reason: str) -> None:
+def test_what_makes_no_sense_is_refused(
+    spark: SparkSession, flow: StreamScenario, options: dict[str, Any], reason: str
+) -> None:
     write_log(flow, "price > 6")
     given: dict[str, Any] = {"subscriptions": flow.log, "sink": print, "checkpoint": flow.checkpoint, **options}
     rows = spark.sql(given.pop("events")) if "events" in given else flow.source(spark)
@@ -174,7 +178,7 @@ def test_what_makes_no_sense_is_refused(spark: SparkSession, flow: Flow, options
     ],
 )
 def test_a_column_that_a_sink_cannot_keep_is_refused_before_the_stream_starts(
-    spark: SparkSession, flow: Flow, kind: type[ParquetSink] | type[DeltaSink], value: str, shown: str
+    spark: SparkSession, flow: StreamScenario, kind: type[ParquetSink] | type[DeltaSink], value: str, shown: str
 ) -> None:
     write_log(flow, "price > 6")
     events, sink = flow.source(spark).selectExpr("*", f"{value} AS odd"), kind(flow.out)
@@ -196,11 +200,12 @@ def test_parquet_is_for_disks(tmp_path: Path) -> None:
     assert repr(DeltaSink("s3a://bucket/hits")) == "DeltaSink('s3://bucket/hits')"
 
 
-def test_what_is_done_with_a_batch_can_travel(flow: Flow) -> None:
+def test_what_is_done_with_a_batch_can_travel(flow: StreamScenario) -> None:
     from palio.spark.streaming.stream import Job
 
     job = Job(str(flow.log), str(flow.checkpoint), ParquetSink(flow.out), None, (), None, None)
-    assert job._at_hand is job._at_hand
+    # What is kept across batches must not travel with the pickled job.
+    assert job._state is job._state
     assert pickle.loads(pickle.dumps(job)).checkpoint == job.checkpoint
 
 
@@ -225,3 +230,25 @@ def test_times_without_a_zone_and_beyond_all_years_are_matched_in_every_session(
     table = ds.dataset(tmp_path / "out").to_table(["id", "subscription_id"])
     found = {(row["id"], row["subscription_id"]) for row in table.to_pylist()}
     assert found == {*((1, each) for each in clocks[:3]), *((id, "year(t) > 2000 AND id + 1 > 1") for id in (1, 2))}
+
+
+class _Writer:
+    """Stands for Spark's writer: its first starts fail with these errors."""
+
+    def __init__(self, *errors: str) -> None:
+        self._errors = list(errors)
+
+    def start(self) -> str:
+        if self._errors:
+            raise RuntimeError(self._errors.pop(0))
+        return "started"
+
+
+# Spark's timeout cannot be provoked without a machine that is really slow, so the loop is called by itself.
+def test_a_start_for_which_a_worker_was_too_slow_is_repeated() -> None:
+    slow = "[STREAM_FAILED] Query [id = 1] terminated with exception: Python worker failed to connect back."
+    assert _start(cast("Any", _Writer(slow, slow))) == "started"
+    with pytest.raises(RuntimeError, match="failed to connect back"):
+        _start(cast("Any", _Writer(*[slow] * MAX_START_ATTEMPTS)))
+    with pytest.raises(RuntimeError, match="no such table"):
+        _start(cast("Any", _Writer("no such table", "never raised")))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from palio.spark import ParquetSink, progress
-from palio.spark.sinks import Batch
-from tests.spark.streaming.flow import Flow, write_log
+from palio.spark.sinks.sink import Batch
+from tests.spark.streaming.scenario import StreamScenario, write_log
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def test_a_batch_that_is_run_again_has_the_version_it_had(spark: SparkSession, flow: Flow) -> None:
+def test_a_batch_that_is_run_again_has_the_version_it_had(spark: SparkSession, flow: StreamScenario) -> None:
     log = write_log(flow, "price > 6")
 
     def fails_once(matches: DataFrame, batch: Batch) -> object:
@@ -39,7 +39,9 @@ def test_a_batch_that_is_run_again_has_the_version_it_had(spark: SparkSession, f
     assert flow.parquet() == flow.expected()
 
 
-def test_a_batch_that_is_published_but_not_done_is_not_published_again(spark: SparkSession, flow: Flow) -> None:
+def test_a_batch_that_is_published_but_not_done_is_not_published_again(
+    spark: SparkSession, flow: StreamScenario
+) -> None:
     write_log(flow, "price > 6")
 
     def dies_after(matches: DataFrame, batch: Batch) -> object:
@@ -64,7 +66,7 @@ def test_a_batch_that_is_published_but_not_done_is_not_published_again(spark: Sp
 
 def test_changes_take_effect_within_one_trigger(spark: SparkSession, tmp_path: Path) -> None:
     """And from exactly the batch on whose version is written down; each of them is made in another way."""
-    flow = Flow(tmp_path)
+    flow = StreamScenario(tmp_path)
     log = write_log(flow, "price > 6", *(f"id = {id}" for id in range(50)))
     changes = [
         lambda: log.add("a", "symbol = 's0'", subscriber="ada"),
@@ -98,12 +100,12 @@ def test_changes_take_effect_within_one_trigger(spark: SparkSession, tmp_path: P
     assert not [who for _, who in found if who == "c"]
 
 
-def test_the_file_of_an_index_that_is_not_needed_any_more_is_removed(spark: SparkSession, flow: Flow) -> None:
+def test_the_file_of_an_index_that_is_not_needed_any_more_is_removed(spark: SparkSession, flow: StreamScenario) -> None:
     from palio.spark.shared_index import SharedIndex
-    from palio.spark.streaming.indexes import Indexes
+    from palio.spark.streaming.stream import VersionIndexes
 
     log = write_log(flow, "price > 6 AND price < 1234567")  # as no other test has it
-    indexes = Indexes(log)
+    indexes = VersionIndexes(log)
     first = indexes.at(spark, 1)
     assert indexes.at(spark, 1) is first
     assert first.index is not None

@@ -1,4 +1,4 @@
-"""`palio spark`: the same questions where one machine is not enough."""
+"""Command group `palio spark`: matching, streaming and analyses on Spark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from palio.errors import PipelineError
 
+# Help texts are here, so that `palio spark --help` loads no command.
 _COMMANDS: Final = {
     "match": "Find who wants which event, on a cluster or on all cores of this machine.",
     "subscribe": "Put subscriptions into the log that streams follow, change them and remove them.",
@@ -20,8 +21,11 @@ _COMMANDS: Final = {
 }
 
 
+_TOOLS: Final = ("estimate", "covering", "generate")
+
+
 class _Commands(click.Group):
-    """The subcommands by name, each in the module of its name."""
+    """Subcommands, loaded when they are run; each is in the module of its name or in `tools`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -29,7 +33,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(import_module(f"palio.cli.spark.{cmd_name}"), cmd_name)
+        module = "tools" if cmd_name in _TOOLS else cmd_name
+        command: click.Command = getattr(import_module(f"palio.cli.spark.{module}"), cmd_name)
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -45,9 +50,9 @@ class _Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
-def cause_in(told: str) -> str:
-    """The one line that says what happened, of what Spark tells: the innermost cause, before where it came from."""
-    lines = [line for line in told.splitlines() if line.strip()]
+def cause_in(message: str) -> str:
+    """The line of Spark's error message with the innermost cause, without the stack trace."""
+    lines = [line for line in message.splitlines() if line.strip()]
     traces = [at for at, line in enumerate(lines) if line.strip().startswith("Traceback (most recent call last)")]
     if traces:
         for line in lines[traces[-1] + 1 :]:

@@ -1,4 +1,4 @@
-"""`palio spark backfill`: what new subscriptions would have been told before a stream had them."""
+"""Command `palio spark backfill`: matches of new subscriptions with events that a stream has processed before."""
 
 from __future__ import annotations
 
@@ -9,27 +9,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palio.cli import terminal
-from palio.cli.report import report_option, write_page
-from palio.cli.spark.counting import Counts
-from palio.cli.spark.options import Flow, flow_options
-from palio.cli.spark.ranking import Ranking, print_most_matched
-from palio.cli.spark.running import run
-from palio.cli.spark.sessions import opened_session
-from palio.cli.spark.summary import Figures
-from palio.cli.spark.timing import Times, time_fact
+from palio.cli.html_report import report_option, write_page
+from palio.cli.spark.job import Stopwatch, command_session, run, time_fact
+from palio.cli.spark.match import RunFigures
+from palio.cli.spark.match_report import MatchCounts, Ranking, print_most_matched
+from palio.cli.spark.options import StreamOptions, stream_options
 
 if TYPE_CHECKING:
-    from palio.spark.streaming.backfill import Backfilled
+    from palio.spark.streaming.backfill import BackfillResult
 
 
 @click.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
-@flow_options
+@stream_options
 @report_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
               help="How many of the most and least matched subscriptions the summary shows.")  # fmt: skip
-def backfill(ids: tuple[str, ...], flow: Flow, report: str | None, as_json: bool, top: int) -> None:
+def backfill(ids: tuple[str, ...], options: StreamOptions, report: str | None, as_json: bool, top: int) -> None:
     """Tell new subscriptions, by their ids, what happened before the stream had them.
 
     The options are those of the stream, which may run meanwhile or not. Events are matched up to the point from
@@ -42,32 +39,32 @@ def backfill(ids: tuple[str, ...], flow: Flow, report: str | None, as_json: bool
     """
     from palio.spark.streaming.backfill import backfill as fill_back
 
-    source, sink = flow.source, flow.sink
-    figures = Figures(Times())
-    with opened_session(flow.master, flow.settings, figures.times) as spark:
+    source, sink = options.source, options.sink
+    figures = RunFigures(Stopwatch())
+    with command_session(options.master, options.settings, figures.times) as spark:
 
-        def job() -> Backfilled:
+        def job() -> BackfillResult:
             return fill_back(
                 lambda point: source.before(spark, point),
-                flow.subscriptions,
+                options.subscriptions,
                 sink,
                 list(ids),
-                checkpoint=flow.checkpoint,
-                columns=flow.columns,
-                json=(*flow.json, *source.json),
+                checkpoint=options.checkpoint,
+                columns=options.columns,
+                json=(*options.json, *source.json),
             )
 
-        with figures.times.measure("matching"), _told_what_to_do():
-            done = run(spark, "Backfilling", job, figures.seen)
-    counts = Counts(is_complete=done.matches is not None)
+        with figures.times.measure("matching"), _resumable_interrupt():
+            done = run(spark, "Backfilling", job, figures.progress)
+    counts = MatchCounts(is_complete=done.matches is not None)
     if counts.is_complete:
-        counts.take(sink, done.batch)
+        counts.add(sink, done.batch)
     figures.sizes = counts.sizes
     ranking = Ranking(counts.by_subscription, done.handover.subscriptions) if counts.is_complete else None
     if report is not None:
-        from palio.cli.spark.reporting import match_page
+        from palio.cli.spark.match_report import match_page
 
-        facts = list(_facts(done, ranking, figures, flow.out, top))
+        facts = list(_facts(done, ranking, figures, options.out, top))
         write_page(match_page("a backfill", facts, ranking, figures), report)
     if as_json:
         terminal.print_json(_as_dict(done, ranking, figures, top))
@@ -78,20 +75,20 @@ def backfill(ids: tuple[str, ...], flow: Flow, report: str | None, as_json: bool
         return
     if ranking is not None:
         print_most_matched(console, ranking, top)
-    console.print(terminal.facts(_facts(done, ranking, figures, flow.out, top)))
+    console.print(terminal.facts(_facts(done, ranking, figures, options.out, top)))
 
 
 @contextmanager
-def _told_what_to_do() -> Iterator[None]:
+def _resumable_interrupt() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted; run it again, and nothing is left out or told twice") from None
 
 
-def _as_dict(done: Backfilled, ranking: Ranking | None, figures: Figures, top: int) -> dict[str, Any]:
+def _as_dict(done: BackfillResult, ranking: Ranking | None, figures: RunFigures, top: int) -> dict[str, Any]:
     point = done.handover
-    told = {
+    summary = {
         "subscriptions": list(point.subscriptions),
         "version": point.version,
         "until_batch": point.batch,
@@ -101,14 +98,14 @@ def _as_dict(done: Backfilled, ranking: Ranking | None, figures: Figures, top: i
         "seconds": figures.times.rounded,
     }
     if done.matches is None:
-        return {**told, "done_before": True}
-    return told if ranking is None else {**told, **ranking.as_dict(top), "skew": round(figures.skew, 3)}
+        return {**summary, "done_before": True}
+    return summary if ranking is None else {**summary, **ranking.as_dict(top), "skew": round(figures.skew, 3)}
 
 
 def _facts(
-    done: Backfilled, ranking: Ranking | None, figures: Figures, out: str, top: int
+    done: BackfillResult, ranking: Ranking | None, figures: RunFigures, out: str, top: int
 ) -> Iterator[tuple[str, str]]:
-    from palio.spark.places import public
+    from palio.spark.storage import redact
 
     point = done.handover
     events = done.events or 0
@@ -116,7 +113,7 @@ def _facts(
     until = f"before batch {point.batch:,}, from which on the stream has them"
     yield "backfilled", ", ".join(point.subscriptions)
     yield "events", f"{events:,} {until}; {speed} a second"
-    yield "matches", f"{done.matches or 0:,}, in {public(out)}"
+    yield "matches", f"{done.matches or 0:,}, in {redact(out)}"
     if ranking is not None:
         yield from ranking.facts(top)
     if figures.sizes:

@@ -1,32 +1,44 @@
-"""`palio spark match`: subscriptions against files of events, on Spark."""
+"""Command `palio spark match`: subscriptions matched against files of events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from palio.cli import terminal
-from palio.cli.language import language_option
-from palio.cli.report import report_option, write_page
-from palio.cli.spark.events import FORMATS, read_events
-from palio.cli.spark.gathering import absent_facts, gather, refused_as_dicts, refused_facts
+from palio.cli.common_options import language_option
+from palio.cli.html_report import report_option, write_page
+from palio.cli.spark.event_source import FORMATS, read_events
+from palio.cli.spark.job import JobProgress, Stopwatch, command_session, run, time_fact
+from palio.cli.spark.match_report import Ranking, print_most_matched, skew
 from palio.cli.spark.options import session_options
-from palio.cli.spark.output import output_folder
-from palio.cli.spark.ranking import Ranking, print_most_matched
-from palio.cli.spark.sessions import opened_session
-from palio.cli.spark.timing import Times, time_fact
-from palio.cli.spark.unlike import unlike_facts
+from palio.cli.spark.output_folder import output_folder
+from palio.cli.spark.subscription_checks import (
+    TypeMismatch,
+    absent_facts,
+    find_type_mismatches,
+    gather,
+    refused_as_dicts,
+    refused_facts,
+    type_mismatch_facts,
+)
 
 if TYPE_CHECKING:
-    from palio.cli.spark.summary import Figures
-    from palio.spark.wants import Wants
+    from pyspark.sql import DataFrame, SparkSession
+
+    from palio.cli.spark.output_folder import OutputFolder
+    from palio.spark.subscriptions import Wants
+
 
 _PLANS: Final = {
     "broadcast": "broadcast: one index, on every executor",
     "rendezvous": "rendezvous: events and subscriptions meet by keys",
 }
+_EXCLUDED_RULES: Final = "spark.sql.adaptive.optimizer.excludedRules"
+_EMPTY_RELATION_RULE: Final = "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation"
 
 
 @click.command()
@@ -77,12 +89,11 @@ def match(
     A match has the columns of the event, and subscription_id (and subscriber, where there are any). Without
     --out, matches are only counted.
     """
-    from palio.cli.spark.summary import Figures, match_and_count
 
-    figures = Figures(Times())
+    figures = RunFigures(Stopwatch())
     with (
         output_folder(out, events, subscriptions) as folder,
-        opened_session(master, settings, figures.times) as spark,
+        command_session(master, settings, figures.times) as spark,
     ):
         with figures.times.measure("indexing"):
             wants = gather(spark, subscriptions, language, strict=strict)
@@ -91,7 +102,7 @@ def match(
         match_and_count(spark, rows, wants, folder, figures, per_event=per_event, columns=kept, json=json, plan=plan)
     ranking = Ranking(figures.counts, wants.matcher)
     if report is not None:
-        from palio.cli.spark.reporting import match_page
+        from palio.cli.spark.match_report import match_page
 
         facts = list(_facts(figures, wants, ranking, events, out, top))
         write_page(match_page("a match", facts, ranking, figures), report)
@@ -101,7 +112,7 @@ def match(
         _print(figures, wants, ranking, events, out, top)
 
 
-def _as_dict(figures: Figures, wants: Wants, ranking: Ranking, top: int) -> dict[str, Any]:
+def _as_dict(figures: RunFigures, wants: Wants, ranking: Ranking, top: int) -> dict[str, Any]:
     return {
         "events": figures.events,
         "matches": figures.matches,
@@ -109,14 +120,14 @@ def _as_dict(figures: Figures, wants: Wants, ranking: Ranking, top: int) -> dict
         "plan": figures.plan,
         "refused": refused_as_dicts(wants),
         "absent": list(figures.absent),
-        "unlike": [each.as_dict() for each in figures.unlike],
+        "unlike": [each.as_dict() for each in figures.mismatches],
         **ranking.as_dict(top),
         "skew": round(figures.skew, 3),
         "seconds": figures.times.rounded,
     }
 
 
-def _print(figures: Figures, wants: Wants, ranking: Ranking, events: str, out: str | None, top: int) -> None:
+def _print(figures: RunFigures, wants: Wants, ranking: Ranking, events: str, out: str | None, top: int) -> None:
     console = terminal.results()
     print_most_matched(console, ranking, top)
     console.print(terminal.facts(_facts(figures, wants, ranking, events, out, top)))
@@ -125,7 +136,7 @@ def _print(figures: Figures, wants: Wants, ranking: Ranking, events: str, out: s
 
 
 def _facts(
-    figures: Figures, wants: Wants, ranking: Ranking, events: str, out: str | None, top: int
+    figures: RunFigures, wants: Wants, ranking: Ranking, events: str, out: str | None, top: int
 ) -> Iterator[tuple[str, str]]:
     matching = figures.times.seconds["matching"]
     speed = terminal.rate(figures.events, matching)
@@ -136,5 +147,97 @@ def _facts(
     yield "largest partition", f"{figures.skew:.1f} times the average"
     yield time_fact(figures.times.seconds)
     yield from absent_facts(figures.absent)
-    yield from unlike_facts(figures.unlike)
+    yield from type_mismatch_facts(figures.mismatches)
     yield from refused_facts(wants)
+
+
+@dataclass
+class RunFigures:
+    """Figures of a run, for the summary."""
+
+    times: Stopwatch
+    """`starting` Spark, `indexing`, `matching`, `counting` of written matches."""
+    events: int = 0
+    matches: int = 0
+    sizes: list[int] = field(default_factory=list)
+    """Matches in each partition that has any."""
+    counts: dict[str, int] = field(default_factory=dict)
+    progress: JobProgress = field(default_factory=JobProgress)
+    plan: str = ""
+    """The physical plan: `broadcast` or `rendezvous`."""
+    absent: tuple[str, ...] = ()
+    """Attributes without a column, perhaps mistyped."""
+    mismatches: tuple[TypeMismatch, ...] = ()
+    """String columns that subscriptions compare with other kinds of values."""
+
+    @property
+    def skew(self) -> float:
+        return skew(self.sizes)
+
+
+def match_and_count(
+    spark: SparkSession,
+    events: DataFrame,
+    wants: Wants,
+    out: OutputFolder | None,
+    figures: RunFigures,
+    **options: Any,
+) -> None:
+    """Match, write to the output folder if any, and count, in one pass over the events."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as sql
+
+    from palio.spark import match as match_on_spark
+    from palio.spark.match_job import project_for
+    from palio.spark.physical_plan import choose_plan, index_memory_bytes
+
+    _keep_observed_counts(spark)
+    figures.absent = project_for(events, wants.matcher, options.get("json", ())).absent
+    figures.mismatches = find_type_mismatches(events, map(wants.matcher.__getitem__, wants.matcher))
+    figures.plan = choose_plan(wants.matcher, options.get("plan", "auto"), index_memory_bytes(spark))
+    passing = Observation("palio events")
+    observed = events.observe(passing, sql.count(sql.lit(1)).alias("events"))
+    with figures.times.measure("matching"):
+        counted = run(
+            spark,
+            "Matching",
+            lambda: _write_or_count(match_on_spark(observed, wants, **options), out),
+            figures.progress,
+        )
+    if counted is None:
+        assert out is not None  # else it was counted at once
+        with figures.times.measure("counting"):
+            counted = run(spark, "Counting", lambda: _counts(spark.read.parquet(out.address)))
+    figures.events = int(passing.get["events"])
+    sizes: dict[int, int] = {}
+    for id, partition, count in counted:
+        figures.counts[id] = figures.counts.get(id, 0) + count
+        sizes[partition] = sizes.get(partition, 0) + count
+    figures.matches = sum(figures.counts.values())
+    figures.sizes = [sizes[partition] for partition in sorted(sizes)]
+
+
+def _keep_observed_counts(spark: SparkSession) -> None:
+    """Exclude the rule by which Spark drops a plan, and its observed counts, once it finds that nothing matches."""
+    excluded = spark.conf.get(_EXCLUDED_RULES, None)
+    spark.conf.set(_EXCLUDED_RULES, f"{excluded},{_EMPTY_RELATION_RULE}" if excluded else _EMPTY_RELATION_RULE)
+
+
+def _write_or_count(found: DataFrame, out: OutputFolder | None) -> Sequence[tuple[str, int, int]] | None:
+    """Write the matches, or, without a folder, count them."""
+    if out is None:
+        return _counts(found)
+    out.write(found)
+    return None
+
+
+def _counts(found: DataFrame) -> Sequence[tuple[str, int, int]]:
+    """Matches of each subscription in each partition; few rows for any number of matches."""
+    from pyspark.sql import functions as sql
+
+    from palio.spark.match_job import SUBSCRIPTION_COLUMN, SUBSCRIPTIONS_COLUMN
+
+    if SUBSCRIPTIONS_COLUMN in found.columns:
+        found = found.select(sql.explode(SUBSCRIPTIONS_COLUMN).alias(SUBSCRIPTION_COLUMN))
+    counted = found.groupBy(SUBSCRIPTION_COLUMN, sql.spark_partition_id().alias("partition")).count()
+    return [tuple(row) for row in counted.collect()]

@@ -1,4 +1,4 @@
-"""Options that several commands have, written once."""
+"""Options shared by several commands: the session, durations, and the description of a stream."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from palio.cli.spark.events import FORMATS, Source
+from palio.cli.spark.event_source import FORMATS, Source
 
 if TYPE_CHECKING:
-    from palio.spark.sinks import Sink
+    from palio.spark.sinks.sink import Sink
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def duration(ctx: click.Context, param: click.Parameter, given: str | None) -> timedelta | None:
-    """A time as one writes it in one word: 30s, 10m, 2h, 1d."""
+    """Parse a duration: 30s, 10m, 2h, 1d."""
     if given is None:
         return None
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd])", given)
@@ -31,7 +31,7 @@ def duration(ctx: click.Context, param: click.Parameter, given: str | None) -> t
 
 
 def session_options(command: _Command) -> _Command:
-    """Where to run."""
+    """Options of the Spark session."""
     conf = click.option("--conf", "settings", multiple=True, metavar="NAME=VALUE", callback=_settings,
                         help="A setting of Spark.")  # fmt: skip
     master = click.option("--master", metavar="URL",
@@ -40,8 +40,8 @@ def session_options(command: _Command) -> _Command:
 
 
 @dataclass(frozen=True)
-class Flow:
-    """What a stream is: from where, with what, to where. Said to the stream, and to all who work on the same."""
+class StreamOptions:
+    """Description of a stream: source, subscriptions, sink and checkpoint; shared by `stream` and `backfill`."""
 
     events: str
     subscriptions: str
@@ -61,45 +61,43 @@ class Flow:
 
     @cached_property
     def source(self) -> Source:
-        """Where events come from."""
         asked = {} if self.where is None else {"where": self.where}
         return Source(self.events, self.format, self.schema, broker={**self._broker, **asked})
 
     @cached_property
     def sink(self) -> Sink:
-        """Where matches go."""
-        from palio.cli.spark.counting import Counted
-        from palio.spark.sinks import is_pushed, open_sink
+        from palio.cli.spark.match_report import CountingSink
+        from palio.spark.sinks.sink import is_push_address, open_sink
 
         rest = sink_of_files("--undelivered", self.undelivered)
         sink = open_sink(self.out, key=self.key or self.source.key, undelivered=rest, broker=self._broker)
-        return Counted(sink) if is_pushed(self.out) else sink
+        return CountingSink(sink) if is_push_address(self.out) else sink
 
     @property
     def _broker(self) -> dict[str, str]:
-        """What brokers are told beside their address."""
-        told = {"token": self.token, "authority": self.authority}
-        return {name: value for name, value in told.items() if value is not None}
+        """Options of brokers beside their address."""
+        options = {"token": self.token, "authority": self.authority}
+        return {name: value for name, value in options.items() if value is not None}
 
 
 def sink_of_files(option: str, address: str | None) -> Sink | None:
-    """Where that goes which nobody takes: it has to stay somewhere."""
-    from palio.spark.sinks import is_pushed, open_sink
+    """A sink of dead letters or undelivered matches, which must be kept in files."""
+    from palio.spark.sinks.sink import is_push_address, open_sink
 
     if address is None:
         return None
-    if is_pushed(address):
+    if is_push_address(address):
         raise click.BadParameter("this is kept in files: name a folder, or delta:FOLDER", param_hint=option)
     return open_sink(address)
 
 
-def flow_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of a stream, which the command gets together, as `flow`."""
+def stream_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of a stream, passed to the command together."""
 
     @wraps(command)
     def gather(**given: Any) -> None:
-        flow = Flow(**{each.name: given.pop(each.name) for each in fields(Flow)})
-        command(flow=flow, **given)
+        stream = StreamOptions(**{each.name: given.pop(each.name) for each in fields(StreamOptions)})
+        command(options=stream, **given)
 
     gathered = session_options(gather)
     options = [

@@ -1,36 +1,48 @@
-"""`palio spark stream`: matching events as they come, while subscriptions change."""
+"""Command `palio spark stream`: events matched as they arrive, while subscriptions change."""
 
 from __future__ import annotations
 
+import re
+import signal
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from palio.cli import terminal
-from palio.cli.report import report_option, write_page
-from palio.cli.spark.events import UNREADABLE
-from palio.cli.spark.options import Flow, duration, flow_options, sink_of_files
-from palio.cli.spark.ranking import Ranking, print_most_matched
-from palio.cli.spark.sessions import opened_session
-from palio.cli.spark.timing import Times, time_fact
-from palio.cli.spark.unlike import find_unlike, unlike_facts
+from palio.cli.html_report import report_option, write_page
+from palio.cli.spark.event_source import UNREADABLE
+from palio.cli.spark.job import Stopwatch, command_session, time_fact
+from palio.cli.spark.match_report import MatchCounts, Ranking, print_most_matched
+from palio.cli.spark.options import StreamOptions, duration, sink_of_files, stream_options
+from palio.cli.spark.subscription_checks import find_type_mismatches, type_mismatch_facts
+from palio.errors import PipelineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from rich.progress import Progress as Shown
+    from rich.progress import TaskID
 
-    from palio.cli.spark.following import Followed
-    from palio.spark.streaming.journal import Progress
+    from palio.spark.sinks.sink import Sink
+    from palio.spark.streaming.commit_journal import Journal, Progress
 
-_INTERRUPTED = 130
+_INTERRUPTED_EXIT_CODE: Final = 130
+_POLL_INTERVAL_SECONDS: Final = 0.2
+_FINISH_TIMEOUT_SECONDS: Final = 30.0
+# An exception of a batch is somewhere in the page that Spark makes of it.
+_PALIO_ERROR: Final = re.compile(r"palio\.errors\.\w+: (.+)")
 
 
 @click.command()
-@flow_options
+@stream_options
 @click.option("--once", is_flag=True, help="End when everything is matched that is there now.")
 @click.option(
     "--every",
@@ -47,7 +59,7 @@ _INTERRUPTED = 130
 )
 @click.option("--lateness", callback=duration, metavar="DURATION",
               help="Events that are later than this are dead letters: 10m.")  # fmt: skip
-@click.option("--malformed", multiple=True, metavar="REASON=CONDITION",
+@click.option("--malformed", multiple=True, metavar="REASON_COLUMN=CONDITION",
               help="Events for which this holds are dead letters: 'no price=price IS NULL'.")  # fmt: skip
 @report_option
 @click.option(
@@ -58,7 +70,7 @@ _INTERRUPTED = 130
 @click.pass_context
 def stream(
     ctx: click.Context,
-    flow: Flow,
+    options: StreamOptions,
     once: bool,
     every: timedelta,
     files_per_batch: int | None,
@@ -89,31 +101,30 @@ def stream(
 
     Ctrl-C and SIGTERM end it after the batch under way, with a summary.
     """
-    from palio.cli.spark.following import Followed, follow
-    from palio.spark.places import absolute
-    from palio.spark.streaming.journal import Journal
+    from palio.spark.storage import absolute
+    from palio.spark.streaming.commit_journal import Journal
     from palio.spark.streaming.stream import stream as start_stream
 
-    source = replace(flow.source, files_per_batch=files_per_batch, keeps_unreadable=dead_letters is not None)
-    sink = flow.sink
+    source = replace(options.source, files_per_batch=files_per_batch, keeps_unreadable=dead_letters is not None)
+    sink = options.sink
     dead = sink_of_files("--dead-letters", dead_letters)
     rules = _rules(malformed)
-    followed = Followed()
-    times = Times()
-    with opened_session(flow.master, flow.settings, times) as spark:
+    followed = StreamRun()
+    times = Stopwatch()
+    with command_session(options.master, options.settings, times) as spark:
         followed.starting = times.seconds["starting"]
         rows = source.follow(spark)
-        _warn_of_unlike(rows, flow.subscriptions)
-        kept = flow.columns or [name for name in rows.columns if name != UNREADABLE]
+        _warn_about_type_mismatches(rows, options.subscriptions)
+        kept = options.columns or [name for name in rows.columns if name != UNREADABLE]
 
         def start() -> StreamingQuery:
             return start_stream(
                 rows,
-                flow.subscriptions,
+                options.subscriptions,
                 sink,
-                checkpoint=flow.checkpoint,
+                checkpoint=options.checkpoint,
                 columns=kept,
-                json=(*flow.json, *source.json),
+                json=(*options.json, *source.json),
                 event_time=event_time,
                 lateness=lateness,
                 malformed=rules,
@@ -121,30 +132,30 @@ def stream(
                 trigger={"availableNow": True} if once else {"processingTime": f"{every.total_seconds()} seconds"},
             )
 
-        tell = _print_batch if as_json else _ignore
+        on_batch = _print_batch if as_json else _ignore
         bar_is_seen = not (as_json and sys.stdout.isatty())  # between lines of JSON it would spoil both
-        follow(start, Journal(absolute(flow.checkpoint)), sink, followed, tell, bar_is_seen=bar_is_seen)
-    ranking = _ranking(followed, flow.subscriptions)
+        follow(start, Journal(absolute(options.checkpoint)), sink, followed, on_batch, bar_is_seen=bar_is_seen)
+    ranking = _ranking(followed, options.subscriptions)
     if report is not None:
-        from palio.cli.spark.reporting import stream_page
+        from palio.cli.spark.match_report import stream_page
 
-        facts = list(_facts(followed, ranking, flow, dead_letters, top))
+        facts = list(_facts(followed, ranking, options, dead_letters, top))
         page = stream_page(facts, ranking, followed.counts.sizes, _times(followed), followed.batches)
         write_page(page, report)
     if as_json:
         terminal.print_json(_as_dict(followed, ranking, top))
     else:
-        _print(followed, ranking, flow, dead_letters, top)
+        _print(followed, ranking, options, dead_letters, top)
     if followed.interrupted:
-        ctx.exit(_INTERRUPTED)
+        ctx.exit(_INTERRUPTED_EXIT_CODE)
 
 
-def _warn_of_unlike(events: DataFrame, subscriptions: str) -> None:
-    """Say whose conditions can never match such events, by the version that there is now."""
-    from palio.spark.log import SubscriptionLog
+def _warn_about_type_mismatches(events: DataFrame, subscriptions: str) -> None:
+    """Warn of conditions of the present version that can never match such events."""
+    from palio.spark.subscription_log import SubscriptionLog
 
-    for told, said in unlike_facts(find_unlike(events, SubscriptionLog(subscriptions).at())):
-        terminal.fault(terminal.messages(), subscriptions, told, None, said)
+    for kind, message in type_mismatch_facts(find_type_mismatches(events, SubscriptionLog(subscriptions).at())):
+        terminal.fault(terminal.messages(), subscriptions, kind, None, message)
 
 
 def _rules(malformed: tuple[str, ...]) -> dict[str, str]:
@@ -152,14 +163,14 @@ def _rules(malformed: tuple[str, ...]) -> dict[str, str]:
     for each in malformed:
         reason, equals, condition = each.partition("=")
         if not equals or not reason.strip():
-            raise click.BadParameter(f"{each!r} is no rule; write 'REASON=CONDITION'", param_hint="--malformed")
+            raise click.BadParameter(f"{each!r} is no rule; write 'REASON_COLUMN=CONDITION'", param_hint="--malformed")
         rules[reason.strip()] = condition.strip()
     return rules
 
 
-def _ranking(followed: Followed, subscriptions: str) -> Ranking | None:
-    """Who was matched, where that can be known, by the version that the last batch had."""
-    from palio.spark.log import SubscriptionLog
+def _ranking(followed: StreamRun, subscriptions: str) -> Ranking | None:
+    """The ranking of subscriptions, where counts are complete, at the version of the last batch."""
+    from palio.spark.subscription_log import SubscriptionLog
 
     if not followed.counts.is_complete or not followed.batches:
         return None
@@ -191,9 +202,9 @@ def _ignore(batch: Progress) -> None:
     return None
 
 
-def _as_dict(followed: Followed, ranking: Ranking | None, top: int) -> dict[str, Any]:
+def _as_dict(followed: StreamRun, ranking: Ranking | None, top: int) -> dict[str, Any]:
     last = followed.batches[-1] if followed.batches else None
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "ended": "interrupted" if followed.interrupted else "done",
         "batches": len(followed.batches),
         "events": followed.events,
@@ -206,11 +217,11 @@ def _as_dict(followed: Followed, ranking: Ranking | None, top: int) -> dict[str,
         "seconds": {name: round(taken, 3) for name, taken in _times(followed).items()},
     }
     if ranking is not None:
-        told |= {**ranking.as_dict(top), "skew": round(followed.counts.skew, 3)}
-    return told
+        summary |= {**ranking.as_dict(top), "skew": round(followed.counts.skew, 3)}
+    return summary
 
 
-def _times(followed: Followed) -> dict[str, float]:
+def _times(followed: StreamRun) -> dict[str, float]:
     spent = followed.seconds
     rest = max(0.0, followed.elapsed - sum(spent.values()))
     return {"starting": followed.starting, **spent, "waiting": rest}
@@ -220,25 +231,27 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _print(followed: Followed, ranking: Ranking | None, flow: Flow, dead_letters: str | None, top: int) -> None:
+def _print(
+    followed: StreamRun, ranking: Ranking | None, options: StreamOptions, dead_letters: str | None, top: int
+) -> None:
     console = terminal.results()
     if ranking is not None:
         print_most_matched(console, ranking, top)
-    console.print(terminal.facts(_facts(followed, ranking, flow, dead_letters, top)))
+    console.print(terminal.facts(_facts(followed, ranking, options, dead_letters, top)))
 
 
 def _facts(
-    followed: Followed, ranking: Ranking | None, flow: Flow, dead_letters: str | None, top: int
+    followed: StreamRun, ranking: Ranking | None, options: StreamOptions, dead_letters: str | None, top: int
 ) -> Iterator[tuple[str, str]]:
-    from palio.spark.places import public
+    from palio.spark.storage import redact
 
     batches = terminal.plural(len(followed.batches), "batch", "batches")
     busy = sum(followed.seconds.values())
     speed = f", {terminal.rate(followed.events, busy)} a second" if followed.events else ""
-    yield "events", f"{followed.events:,} from {public(flow.events)} in {batches}{speed}"
-    yield "matches", f"{followed.matches:,}, in {public(flow.out)}"
+    yield "events", f"{followed.events:,} from {redact(options.events)} in {batches}{speed}"
+    yield "matches", f"{followed.matches:,}, in {redact(options.out)}"
     if dead_letters is not None:
-        yield "dead letters", f"{followed.dead:,}, in {public(dead_letters)}"
+        yield "dead letters", f"{followed.dead:,}, in {redact(dead_letters)}"
     if followed.batches:
         last = followed.batches[-1]
         at = f" at version {last.version:,}"
@@ -252,3 +265,160 @@ def _facts(
     yield time_fact(_times(followed))
     if followed.interrupted:
         yield "ended", "by Ctrl-C; the next run goes on from here"
+
+
+@dataclass
+class StreamRun:
+    """Results of a stream while it was followed."""
+
+    batches: list[Progress] = field(default_factory=list)
+    counts: MatchCounts = field(default_factory=MatchCounts)
+    starting: float = 0.0
+    elapsed: float = 0.0
+    interrupted: bool = False
+
+    @property
+    def events(self) -> int:
+        return sum(each.events or 0 for each in self.batches)
+
+    @property
+    def matches(self) -> int:
+        return sum(each.matches or 0 for each in self.batches)
+
+    @property
+    def dead(self) -> int:
+        return sum(each.dead for each in self.batches)
+
+    @property
+    def lag(self) -> float | None:
+        return self.batches[-1].lag if self.batches else None
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Durations of the steps of all batches; the rest of the time is Spark's, or waiting for events."""
+        found: dict[str, float] = {}
+        for batch in self.batches:
+            for name, taken in batch.seconds.items():
+                found[name] = found.get(name, 0.0) + taken
+        return found
+
+
+@contextmanager
+def until_interrupted() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C sets; a second one has its usual effect."""
+    asked = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set() and callable(before):
+            before(number, frame)
+        asked.set()
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def follow(
+    start: Callable[[], StreamingQuery],
+    journal: Journal,
+    sink: Sink,
+    followed: StreamRun,
+    on_batch: Callable[[Progress], None],
+    *,
+    bar_is_seen: bool,
+) -> None:
+    """Start a stream and follow it to its end: the end of the available events, an error, or Ctrl-C."""
+    from palio.spark.streaming.stream import MAX_START_ATTEMPTS, is_worker_timeout
+
+    done = journal.progress(1)
+    follower = _StreamFollower(journal, sink, followed, on_batch, done[0].batch + 1 if done else 0)
+    began = time.perf_counter()
+    with (
+        until_interrupted() as asked,
+        terminal.progress(terminal.messages(), "Streaming", None, bar_is_seen) as shown,
+    ):
+        task = shown.add_task("", done="waiting for events")
+        for attempt in range(1, MAX_START_ATTEMPTS + 1):
+            error = _follow_query(start(), follower, asked, shown, task)
+            followed.elapsed = time.perf_counter() - began
+            if error is None or followed.interrupted:
+                return
+            # The checkpoint is where it was: a source without its worker has read nothing.
+            if not is_worker_timeout(error) or attempt == MAX_START_ATTEMPTS:
+                raise PipelineError(_reason(error))
+
+
+def _follow_query(
+    query: StreamingQuery, follower: _StreamFollower, asked: threading.Event, shown: Shown, task: TaskID
+) -> str | None:
+    """Follow one run of a stream to its end; its error, if any."""
+    followed = follower.followed
+    try:
+        while query.isActive and not asked.wait(_POLL_INTERVAL_SECONDS):
+            follower.poll()
+            _show(shown, task, followed)
+        followed.interrupted = asked.is_set() and query.isActive
+        if followed.interrupted:
+            shown.update(task, done="finishing this batch; Ctrl-C again leaves it to the next run")
+            follower.await_batch(query)
+    finally:
+        query.stop()
+    follower.poll()
+    error = query.exception()
+    return None if error is None else str(error)
+
+
+@dataclass
+class _StreamFollower:
+    journal: Journal
+    sink: Sink
+    followed: StreamRun
+    on_batch: Callable[[Progress], None]
+    next: int
+
+    def poll(self) -> bool:
+        """Record the batches that were finished since the last call; whether there was one."""
+        from palio.spark.sinks.sink import Batch
+
+        first = self.next
+        while (done := self.journal.done(self.next)) is not None:
+            self.followed.batches.append(done)
+            self.followed.counts.add(self.sink, Batch(self.journal.stream, done.batch, done.version, done.begun))
+            self.on_batch(done)
+            self.next += 1
+        return self.next > first
+
+    def await_batch(self, query: StreamingQuery) -> None:
+        """Wait for the end of the running batch, if any; the next run would have to repeat it."""
+        end = time.monotonic() + _FINISH_TIMEOUT_SECONDS
+        # A query between two batches has nothing to finish.
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < end:
+            if self.poll():
+                return
+            time.sleep(_POLL_INTERVAL_SECONDS)
+
+
+def _show(shown: Shown, task: TaskID, followed: StreamRun) -> None:
+    if not followed.batches:
+        return
+    last = followed.batches[-1]
+    speed = last.events_per_second
+    parts = [
+        f"batch {last.batch:,}",
+        f"version {last.version:,}",
+        terminal.plural(followed.events, "event"),
+        "" if speed is None else f"{terminal.rate(speed, 1)}/s",
+        terminal.plural(followed.matches, "match", "matches"),
+        "" if not followed.dead else terminal.plural(followed.dead, "dead letter"),
+        "" if last.lag is None else f"lag {terminal.duration(last.lag)}",
+    ]
+    shown.update(task, done="  ".join(each for each in parts if each))
+
+
+def _reason(text: str) -> str:
+    """The cause of a stream's end, in one line."""
+    ours = _PALIO_ERROR.findall(text)
+    return ours[-1] if ours else "the stream ended: " + text.strip().splitlines()[0]

@@ -1,4 +1,4 @@
-"""`palio spark subscribe`: subscriptions into the log that streams follow, and out of it."""
+"""Command `palio spark subscribe`: changes to the subscription log that streams follow."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.language import language_option
+from palio.cli.common_options import language_option
 from palio.errors import DuplicateSubscription, PipelineError, UnknownSubscription
 
 if TYPE_CHECKING:
     from palio.matching.subscription import Subscription
-    from palio.spark.log import SubscriptionLog
+    from palio.spark.subscription_log import SubscriptionLog
 
 _REFUSED: Final = 1
-_MOST_FAULTS: Final = 5
+_MAX_SHOWN_FAULTS: Final = 5
 
 
 @click.command()
@@ -67,7 +67,7 @@ def subscribe(
       palio spark subscribe wants/ --list
     """
     from palio.matching.subscription import Subscription
-    from palio.spark.log import SubscriptionLog
+    from palio.spark.subscription_log import SubscriptionLog
 
     if (id is None) != (where is None):
         raise click.UsageError("--id and --where go together.")
@@ -97,7 +97,7 @@ def subscribe(
 
 @dataclass(frozen=True)
 class Difference:
-    """What has to be done so that a log has what is wanted."""
+    """Changes that bring a log to the wanted subscriptions."""
 
     added: list[Subscription]
     changed: list[Subscription]
@@ -119,7 +119,7 @@ class Difference:
 def difference(
     now: Mapping[str, Subscription], wanted: Iterable[Subscription], remove: Sequence[str], exact: bool
 ) -> Difference:
-    """What to add, change and remove; of several with one id the last counts."""
+    """Compute the changes; of several subscriptions with one id the last counts."""
     last = {each.id: each for each in wanted}
     for id in remove:
         if id not in now:
@@ -133,7 +133,7 @@ def difference(
 
 
 def _commit(log: SubscriptionLog, wanted: list[Subscription], remove: Sequence[str], exact: bool) -> Difference:
-    """Make the log have what is wanted; where another writer is faster, look again what is left to do."""
+    """Commit the changes; where another writer was faster, compute them again."""
     while True:
         made = difference({each.id: each for each in log.at()}, wanted, remove, exact)
         if not made and log.exists():
@@ -162,8 +162,8 @@ def _rest(each: Subscription) -> dict[str, Any]:
 
 
 def _read(files: Sequence[str], language: str, timezone: str) -> tuple[int, list[Subscription]]:
-    """The subscriptions of files, and how many of them cannot be used; those are reported."""
-    from palio.cli.subscribing import Fault, add_usable
+    """The number of unusable subscriptions, which are reported, and the usable ones."""
+    from palio.cli.subscription_loader import Fault, add_valid_subscriptions
     from palio.files import read_subscriptions
     from palio.matching.matcher import Matcher
 
@@ -177,22 +177,22 @@ def _read(files: Sequence[str], language: str, timezone: str) -> tuple[int, list
             on_error=lambda error: faults.append((error.line or 0, error.place, None, error.reason)),
             language=language,
         )
-        wanted += add_usable(Matcher(), lines, language, timezone, faults, lambda many: None)
-    for _, place, id, reason in faults[:_MOST_FAULTS]:
+        wanted += add_valid_subscriptions(Matcher(), lines, language, timezone, faults, lambda many: None)
+    for _, place, id, reason in faults[:_MAX_SHOWN_FAULTS]:
         terminal.fault(console, place, "left out", id, reason)
-    if len(faults) > _MOST_FAULTS:
-        console.print(f"… and {len(faults) - _MOST_FAULTS:,} more", style="quiet")
+    if len(faults) > _MAX_SHOWN_FAULTS:
+        console.print(f"… and {len(faults) - _MAX_SHOWN_FAULTS:,} more", style="quiet")
     return len(faults), wanted
 
 
 def _line(each: Subscription) -> dict[str, Any]:
-    """A subscription as a file has it, without what goes without saying."""
-    said = (
+    """A subscription as a line of a file, without default values."""
+    fields = (
         ("language", each.language, "sql"),
         ("subscriber", each.subscriber, None),
         ("timezone", each.timezone, "UTC"),
     )
-    unusual = {name: value for name, value, usual in said if value != usual}
+    unusual = {name: value for name, value, usual in fields if value != usual}
     return {"id": each.id, "where": each.where, **unusual, **each.metadata}
 
 
@@ -212,12 +212,12 @@ def _print(log: SubscriptionLog, made: Difference, faulty: int) -> None:
     if not state["version"]:
         console.print(f"There is no subscription log at {log.path} yet.", soft_wrap=True)
         return
-    said = ", ".join(f"{count:,} {name}" for name, count in made.counts().items() if count)
+    changes = ", ".join(f"{count:,} {name}" for name, count in made.counts().items() if count)
     facts = [("version", f"{state['version']:,}, of {state['time']}"), ("subscriptions", f"{state['subscriptions']:,}")]
-    if said:
-        facts.append(("done", said))
+    if changes:
+        facts.append(("done", changes))
     if faulty:
         facts.append(("left out", terminal.plural(faulty, "subscription")))
     console.print(terminal.facts(facts))
-    if said and sys.stdout.isatty():
+    if changes and sys.stdout.isatty():
         console.print("\nStreams that follow this log use it from their next batch on.", style="quiet")

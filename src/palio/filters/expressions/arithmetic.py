@@ -1,27 +1,34 @@
-"""Arithmetic: + - * / % div and unary minus, the bitwise operators, and sums of moments and intervals.
+"""Arithmetic of expressions: + - * / % DIV, unary minus, bitwise operators, and sums of times and intervals.
 
-Integers have 64 bits and NULL instead of an overflow. A decimal with an integer or a decimal is exact in 38
-digits, rounded half away from zero where it needs more, and NULL where they do not hold it; with a double, both
-are doubles. A quotient of integers is a double; how far one of decimals is computed is said in `quotients.py`.
-Division by zero is NULL. A text that meets a number is read as one. NULL is None, or an ArithmeticError.
+Integers have 64 bits; an overflow is NULL. A decimal with an integer or a decimal is exact in 38 digits, rounded half
+away from zero where it needs more, and NULL where 38 digits do not hold it; with a double, both are doubles. A quotient
+of integers is a double. Division by zero is NULL. A string beside a number is read as a number. An implementation
+reports NULL by returning None or by raising an ArithmeticError.
+
+**Decimal division.** In Spark the declared types decide how many digits a quotient keeps: decimal(p1,s1) /
+decimal(p2,s2) keeps max(6, s1 + p2 + 1) digits after the point, fewer where the total exceeds 38, rounded half away
+from zero. Events have no declared types. A value of an event has the scale it is written with, which is the scale of
+its column where it comes from one; literals and casts have their Spark type. So `price / 3` keeps exactly the digits
+that Spark keeps. The precision of a divisor that comes with an event is unknown, and as many digits are kept as fit:
+`a / b > 0.3` then means what it does in Spark, unless the two sides differ only beyond the last digit that Spark
+keeps.
 """
 
 from __future__ import annotations
 
 import calendar
 import math
-from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from palio.filters.expressions import casting
-from palio.filters.expressions.quotients import UNDECLARED, Declared, quotient
-from palio.filters.expressions.tree import Micros, Months
-from palio.filters.expressions.values import (
+from palio.filters.expressions import text_cast
+from palio.filters.expressions.ast import Micros, Months
+from palio.filters.expressions.coercion import (
     FIRST_DAY,
     INTERVALS,
     LARGEST,
+    MAX_DIGITS,
     NUMBERS,
     SMALLEST,
     WIDE,
@@ -35,17 +42,33 @@ from palio.filters.expressions.values import (
     midnight,
     moment_of,
     positive_zero,
+    scale_of,
 )
-
-Binary: TypeAlias = Callable[[Any, Any], Value]
 
 MICROS_PER_DAY: Final = 86_400_000_000
 _TIMES: Final = frozenset({date, datetime})
 
 
+class Digits(NamedTuple):
+    """Precision and scale of an exact number, as its Spark type declares them, at their widest."""
+
+    precision: int
+    scale: int
+    is_decimal: bool
+
+
+Declared: TypeAlias = tuple[Digits | None, Digits | None]
+UNDECLARED: Final[Declared] = (None, None)
+INTEGER: Final = Digits(20, 0, False)  # BIGINT, the type of integers in events
+
+_MINIMUM_SCALE: Final = 6  # Spark never cuts the scale of a decimal result below this
+# Spark divides to 39 digits after the point and then rounds to the scale of the type: two roundings.
+_DIVISION_QUANTUM: Final = Decimal(1).scaleb(-MAX_DIGITS - 1)
+
+
 def add(zone: str, left: Any, right: Any) -> Value:
     """left + right: numbers, a day and a number of days, a moment or day and an interval, two intervals."""
-    if type(left) is int and type(right) is int:
+    if type(left) is int and type(right) is int:  # the common case first
         return bounded(left + right)
     if (pair := _numbers(left, right)) is not None:
         return _add_numbers(*pair)
@@ -66,7 +89,7 @@ def subtract(zone: str, left: Any, right: Any) -> Value:
 
 
 def multiply(left: Any, right: Any) -> Value:
-    """left * right: numbers, or an interval so many times."""
+    """left * right: numbers, or a multiple of an interval."""
     if type(left) is int and type(right) is int:
         return bounded(left * right)
     if (pair := _numbers(left, right)) is not None:
@@ -87,7 +110,7 @@ def divide(left: Any, right: Any, declared: Declared = UNDECLARED) -> Value:
         if not pair[1]:
             return None
         if type(pair[0]) is Decimal:
-            return quotient(left, right, declared)
+            return divide_decimals(left, right, declared)
         return float(pair[0]) / float(pair[1])
     return _scale_interval(left, right, divide_by=True)
 
@@ -113,12 +136,12 @@ def positive_remainder(left: Any, right: Any) -> Value:
         return rest  # type: ignore[no-any-return]
     _, divisor = _numbers(left, right) or (left, right)
     if isinstance(rest, int):
-        return remainder(low_64_bits(rest + int(divisor)), divisor)  # Spark does not ask whether this sum overflows
+        return remainder(low_64_bits(rest + int(divisor)), divisor)  # Spark lets this sum overflow
     return remainder(_add_numbers(rest, divisor), divisor)
 
 
 def whole_quotient(left: Any, right: Any) -> Value:
-    """left DIV right: the quotient of exact numbers or of two intervals, without what is after the point."""
+    """left DIV right: the integer part of the quotient of exact numbers or of two intervals."""
     if type(left) is Micros and type(right) is Micros:
         left, right = left.micros, right.micros
     elif type(left) is Months and type(right) is Months:
@@ -133,18 +156,18 @@ def whole_quotient(left: Any, right: Any) -> Value:
     return low_64_bits(int(WIDE.divide_int(left, right)))
 
 
-def keep(value: Any) -> Value:
+def unary_plus(value: Any) -> Value:
     """+value."""
     return value  # type: ignore[no-any-return]
 
 
 def shift_left(value: int, places: int) -> int:
-    """value << places, of which the last six bits count, as in Java; what leaves 64 bits is lost."""
+    """value << places modulo 64, as in Java; bits shifted out of 64 are lost."""
     return low_64_bits(value << places % 64)
 
 
 def shift_right(value: int, places: int) -> int:
-    """value >> places, of which the last six bits count, with copies of the sign from the left."""
+    """value >> places modulo 64, as in Java; the sign is extended."""
     return value >> places % 64
 
 
@@ -160,7 +183,7 @@ def negate(value: Any) -> Value:
         case Decimal():
             return positive_zero(value.copy_negate())
         case str():
-            double = casting.to_double(value)
+            double = text_cast.to_double(value)
             return None if double is None else -double
         case Months(months):
             return Months(-months)
@@ -193,7 +216,7 @@ def bit_not(value: Any) -> Value:
 
 
 def add_months(day: date, months: int) -> date | None:
-    """A day so many months later, or the last day of that month where it is shorter."""
+    """The same day of a later month, or the last day of that month where it is shorter."""
     count = day.year * 12 + day.month - 1 + months
     year, month = divmod(count, 12)
     if not 1 <= year <= 9999:
@@ -202,13 +225,13 @@ def add_months(day: date, months: int) -> date | None:
 
 
 def _numbers(left: Any, right: Any) -> tuple[Any, Any] | None:
-    """Two numbers of one kind, a text beside a number read as one; None if they are something else."""
+    """Two numbers of one kind, a string beside a number read as one; None for operands of other kinds."""
     kind, other = type(left), type(right)
     if kind is str and other in NUMBERS:
-        left = casting.to_integer(left) if other is int else casting.to_double(left)
+        left = text_cast.to_integer(left) if other is int else text_cast.to_double(left)
         kind = type(left)
     elif other is str and kind in NUMBERS:
-        right = casting.to_integer(right) if kind is int else casting.to_double(right)
+        right = text_cast.to_integer(right) if kind is int else text_cast.to_double(right)
         other = type(right)
     if kind is other:
         return (left, right) if kind in NUMBERS else None
@@ -273,7 +296,7 @@ def _shift_months(start: datetime, months: int, zone: str) -> datetime | None:
 
 
 def _shift_time(start: datetime, micros: int, zone: str) -> datetime:
-    """Whole days by the calendar of the zone, what is left by the clock: so does Spark, for any interval."""
+    """Whole days are added on the calendar of the zone, the rest on the clock, as in Spark."""
     days = int(math.copysign(1, micros)) * (abs(micros) // MICROS_PER_DAY)
     moved = in_utc(start)
     if days:
@@ -299,11 +322,11 @@ def _subtract_times(left: Any, right: Any, zone: str) -> Value:
 def _read_time(value: Any, beside: type, zone: str) -> Any:
     if type(value) is not str:
         return value
-    return casting.to_date(value) if beside is date else casting.to_timestamp(value, zone)
+    return text_cast.to_date(value) if beside is date else text_cast.to_timestamp(value, zone)
 
 
 def _between(left: date, right: date, zone: str) -> Micros:
-    """The time on the clocks of the zone between two moments: a day is 24 hours even where one was not."""
+    """The difference between two local times: a day counts 24 hours even where the clocks changed."""
     ends = [
         local(end, zone) if isinstance(end, datetime) else datetime.combine(end, datetime.min.time())
         for end in (left, right)
@@ -312,7 +335,7 @@ def _between(left: date, right: date, zone: str) -> Micros:
 
 
 def _scale_interval(interval: Any, number: Any, *, divide_by: bool) -> Value:
-    """An interval times or by a number, rounded half away from zero to whole months or microseconds."""
+    """An interval multiplied or divided by a number, rounded half away from zero to months or microseconds."""
     if type(interval) not in INTERVALS or type(number) not in NUMBERS or (divide_by and not number):
         return None
     size = interval.months if type(interval) is Months else interval.micros
@@ -325,3 +348,38 @@ def _scale_interval(interval: Any, number: Any, *, divide_by: bool) -> Value:
         exact = (WIDE.divide if divide_by else WIDE.multiply)(Decimal(size), Decimal(number))
         scaled = int(exact.to_integral_value(ROUND_HALF_UP))
     return _months(scaled) if type(interval) is Months else _micros(scaled)
+
+
+def divide_decimals(left: int | Decimal, right: int | Decimal, declared: Declared) -> Decimal | None:
+    """left / right, where one is a decimal and the right is not zero; NULL where it does not fit."""
+    mine = declared[0] or _narrowest_type(left)
+    theirs = declared[1] or (INTEGER if isinstance(right, int) else Digits(MAX_DIGITS, scale_of(right), True))
+    scale = kept_scale(quotient_digits(mine, theirs))
+    exact = WIDE.divide(Decimal(left), Decimal(right))
+    rounded = exact.quantize(_DIVISION_QUANTUM, ROUND_HALF_UP, WIDE).quantize(
+        Decimal(1).scaleb(-scale), ROUND_HALF_UP, WIDE
+    )
+    if rounded and rounded.adjusted() + scale >= MAX_DIGITS:
+        return None
+    return positive_zero(rounded)
+
+
+def _narrowest_type(value: int | Decimal) -> Digits:
+    """The narrowest type that a value of an event may have been declared with."""
+    if isinstance(value, int):
+        return INTEGER
+    scale = scale_of(value)
+    return Digits(max(value.adjusted() + 1 + scale, scale, 1), scale, True)
+
+
+def quotient_digits(left: Digits, right: Digits) -> Digits:
+    """Precision and scale of Spark's type for a quotient, before the limit of 38 digits is applied."""
+    scale = max(_MINIMUM_SCALE, left.scale + right.precision + 1)
+    return Digits(left.precision - left.scale + right.scale + scale, scale, True)
+
+
+def kept_scale(digits: Digits) -> int:
+    """The scale that Spark keeps: where the precision exceeds 38 digits, the scale gives way first."""
+    if digits.precision <= MAX_DIGITS:
+        return digits.scale
+    return max(MAX_DIGITS - (digits.precision - digits.scale), min(digits.scale, _MINIMUM_SCALE))

@@ -1,6 +1,8 @@
-"""From expressions to closures: what all forms of expressions are compiled with.
+"""Compiler from expressions to closures.
 
-A form that is a plain function of its arguments' values is compiled here; all others come with `forms`.
+Calls of plain functions (functions of their arguments' values) are compiled here; the special forms are passed in as a
+table (`special_forms`). Closures were chosen over generated code: they need no escaping of names and literals, and a
+stack trace leads to the implementation.
 """
 
 from __future__ import annotations
@@ -9,26 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from palio.events.values import Scalar
-from palio.filters.expressions import casting, own
-from palio.filters.expressions.comparison import MIRRORED, comparison, comparison_with_text
+from palio.filters.expressions import extension_functions, text_cast
+from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal
+from palio.filters.expressions.coercion import Arrays, Kind, Scalars, Value
 from palio.filters.expressions.functions import ANY, FUNCTIONS, Function, Parameter
-from palio.filters.expressions.inference import Kinds
-from palio.filters.expressions.tree import Array, Attribute, Call, Expression, Literal
-from palio.filters.expressions.values import Kind, Value
+from palio.filters.expressions.static_analysis import Kinds
+from palio.filters.expressions.value_comparison import MIRRORED, comparison, comparison_with_text
 
-# The scalar of each attribute, and all values of each attribute that has several.
-Compiled: TypeAlias = Callable[[Mapping[str, Scalar], Mapping[str, tuple[Scalar, ...]]], Value]
+Compiled: TypeAlias = Callable[[Scalars, Arrays], Value]
 
-# What an implementation raises in place of saying NULL.
-FAILURES: Final = (ArithmeticError, ValueError)
+# Exceptions by which an implementation reports NULL.
+NULL_EXCEPTIONS: Final = (ArithmeticError, ValueError)
 
 _EMPTY: Final[dict[str, Any]] = {}
-_OF_THE_EVENT: Final = own.OF_THE_EVENT | {"condition_in"}  # no constants, though all their arguments are
+# These read the event, so their calls are not folded though all their arguments are constants.
+_NEVER_CONSTANT: Final = extension_functions.WHOLE_EVENT_FUNCTIONS | {"condition_in"}
 
 
 class Part(NamedTuple):
-    """A compiled expression, what is known of its kind, and, if it is a constant, its value."""
+    """A compiled expression, its kind where that is known, and its value where it is constant."""
 
     run: Compiled
     kind: Kind | None
@@ -37,7 +38,7 @@ class Part(NamedTuple):
 
     @property
     def text(self) -> str | None:
-        """The string it is, if it is a string literal."""
+        """The text of a string literal."""
         return self.value if self.is_constant and isinstance(self.value, str) else None
 
 
@@ -62,6 +63,7 @@ class Compiler:
                 return Part(lambda event, arrays: event.get(name), None)
             case Array(name):
                 return Part(lambda event, arrays: arrays.get(name), tuple)
+        # By identity: expressions are shared, and their equality costs a walk.
         if id(expression) not in self._parts:
             self._parts[id(expression)] = self._call(expression)
         return self._parts[id(expression)]
@@ -71,12 +73,12 @@ class Compiler:
         form = self._forms.get(call.function)
         run = form(self, call, parts) if form else self._plain(FUNCTIONS[call.function], parts)
         kind = self.kinds.of(call)
-        if all(part.is_constant for part in parts) and call.function not in _OF_THE_EVENT:
+        if all(part.is_constant for part in parts) and call.function not in _NEVER_CONSTANT:
             return constant(run(_EMPTY, _EMPTY), kind)
         return Part(run, kind)
 
     def _plain(self, function: Function, parts: Sequence[Part]) -> Compiled:
-        """A function of its arguments' values."""
+        """Compile a plain function."""
         compute = function.implementation
         if compute is None:
             raise ValueError(f"{function.name} has no implementation")
@@ -90,13 +92,13 @@ class Compiler:
         return strict_of_two(compute, *runs) if len(runs) == 2 else _strict(compute, runs)
 
     def argument(self, part: Part, parameter: Parameter) -> Compiled:
-        """An argument as what a parameter asks for; NULL where it cannot be that."""
+        """An argument coerced to the type of its parameter; NULL where it cannot be."""
         if parameter is ANY or (parameter.kind is not None and part.kind is parameter.kind):
             return part.run
         kind, accepts, convert, zone = parameter.kind, parameter.accepts, parameter.convert, self.zone
         inner = part.run
 
-        def run(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> Value:
+        def run(event: Scalars, arrays: Arrays) -> Value:
             value = inner(event, arrays)
             if value is None or type(value) is kind:
                 return value
@@ -106,15 +108,15 @@ class Compiler:
             return run
         try:
             return constant(run(_EMPTY, _EMPTY)).run
-        except FAILURES:
+        except NULL_EXCEPTIONS:
             return constant(None).run
 
     def truth(self, part: Part) -> Compiled:
-        """A condition: TRUE, FALSE or something else, which counts as NULL."""
-        return part.run if part.text is None else constant(casting.to_boolean(part.text)).run
+        """A condition; any value but TRUE and FALSE counts as NULL."""
+        return part.run if part.text is None else constant(text_cast.to_boolean(part.text)).run
 
     def compare(self, name: str, left: Part, right: Part) -> Callable[[Any, Any], bool | None]:
-        """The comparison of two values that are not NULL; a string literal is converted to meet the other."""
+        """The comparison of two values that are not NULL; a string literal is coerced to the kind of the other."""
         if right.text is not None:
             with_right = comparison_with_text(name, right.text, self.zone)
             return lambda value, text: with_right(value)
@@ -128,32 +130,32 @@ Form: TypeAlias = Callable[[Compiler, Call, list[Part]], Compiled]
 
 
 def strict_of_one(compute: Callable[..., Value], first: Compiled) -> Compiled:
-    def run(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> Value:
+    def run(event: Scalars, arrays: Arrays) -> Value:
         try:
             value = first(event, arrays)
             return None if value is None else compute(value)
-        except FAILURES:
+        except NULL_EXCEPTIONS:
             return None
 
     return run
 
 
 def strict_of_two(compute: Callable[..., Value], first: Compiled, second: Compiled) -> Compiled:
-    def run(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> Value:
+    def run(event: Scalars, arrays: Arrays) -> Value:
         try:
             left = first(event, arrays)
             if left is None:
                 return None
             right = second(event, arrays)
             return None if right is None else compute(left, right)
-        except FAILURES:
+        except NULL_EXCEPTIONS:
             return None
 
     return run
 
 
 def _strict(compute: Callable[..., Value], runs: Sequence[Compiled]) -> Compiled:
-    def run(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> Value:
+    def run(event: Scalars, arrays: Arrays) -> Value:
         try:
             values = []
             for each in runs:
@@ -162,23 +164,24 @@ def _strict(compute: Callable[..., Value], runs: Sequence[Compiled]) -> Compiled
                     return None
                 values.append(value)
             return compute(*values)
-        except FAILURES:
+        except NULL_EXCEPTIONS:
             return None
 
     return run
 
 
+# A failing argument is NULL to a function that is not strict; to a strict one any failure is NULL.
 def lenient(compute: Callable[..., Value], runs: Sequence[Compiled]) -> Compiled:
-    def run(event: Mapping[str, Scalar], arrays: Mapping[str, tuple[Scalar, ...]]) -> Value:
+    def run(event: Scalars, arrays: Arrays) -> Value:
         values: list[Value] = []
         for each in runs:
             try:
                 values.append(each(event, arrays))
-            except FAILURES:
+            except NULL_EXCEPTIONS:
                 values.append(None)
         try:
             return compute(*values)
-        except FAILURES:
+        except NULL_EXCEPTIONS:
             return None
 
     return run

@@ -1,8 +1,8 @@
-"""The functions of days and moments, on arguments that are dates or datetimes already and never NULL.
+"""Date and time functions: fields, truncation, differences, and conversion from and to Unix time.
 
-A moment is looked at on the clocks of the zone that the expression is compiled for, which such functions take
-as their first argument. The years are 1 to 9999; what would lie outside them is NULL, be it that a function
-returns None or that it raises a ValueError or an OverflowError.
+Arguments are dates or datetimes already and never NULL. A function of a timestamp that depends on the clock takes the
+time zone as its first argument. Years are 1 to 9999; a result outside is NULL: the function returns None, or raises a
+ValueError or an OverflowError.
 """
 
 from __future__ import annotations
@@ -13,18 +13,9 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
-from palio.filters.expressions import arithmetic, conversion
-from palio.filters.expressions.tree import Micros, Months
-from palio.filters.expressions.values import (
-    FIRST_DAY,
-    Value,
-    bounded,
-    day_at,
-    local,
-    micros_of,
-    midnight,
-    moment_at,
-)
+from palio.filters.expressions import arithmetic, cast
+from palio.filters.expressions.ast import Micros, Months
+from palio.filters.expressions.coercion import FIRST_DAY, Value, bounded, day_at, local, micros_of, midnight, moment_at
 
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -120,10 +111,6 @@ def datediff(end: date, start: date) -> int:
     return end.toordinal() - start.toordinal()
 
 
-def add_months(day: date, months: int) -> date | None:
-    return arithmetic.add_months(day, months)
-
-
 def last_day(day: date) -> date:
     return day.replace(day=calendar.monthrange(day.year, day.month)[1])
 
@@ -136,7 +123,7 @@ def next_day(day: date, name: str) -> date | None:
     return date_add(day, (wanted - day.weekday() - 1) % 7 + 1)
 
 
-# Units of time, and how many months or microseconds they have.
+# Units of time, in months or microseconds.
 _MONTHS_IN: Final = {"month": 1, "quarter": 3, "year": 12}
 _MICROS_IN: Final = {
     "microsecond": 1,
@@ -149,11 +136,11 @@ _MICROS_IN: Final = {
     "week": 7 * arithmetic.MICROS_PER_DAY,
 }
 UNITS: Final = (*_MICROS_IN, *_MONTHS_IN)
-"""The units that timestampadd counts in; timestampdiff has the same but for the days of the year."""
+"""The units of timestampadd; timestampdiff has all but dayofyear."""
 
 
 def timestampadd(zone: str, unit: str, count: int, moment: datetime) -> Value:
-    """A moment so many units later; days and longer units are those of the zone's clocks."""
+    """A moment plus a number of units; days and longer units follow the calendar of the zone."""
     if unit in _MONTHS_IN:
         months = count * _MONTHS_IN[unit]
         return arithmetic.add(zone, moment, Months(months)) if -(2**31) <= months < 2**31 else None
@@ -170,7 +157,7 @@ def timestampdiff(zone: str, unit: str, start: datetime, end: datetime) -> int:
 
 
 def _whole_months(first: datetime, last: datetime) -> int:
-    """Months as Java counts them: a day that is not full is taken off the last one before months are counted."""
+    """Months as Java counts them: an incomplete day is subtracted before months are counted."""
     full = last.date()
     if full > first.date() and last.time() < first.time():
         full -= timedelta(days=1)
@@ -258,16 +245,8 @@ def date_trunc(zone: str, unit: str, moment: datetime) -> datetime | None:
     return None if day is None else midnight(day, zone)
 
 
-def make_date(years: int, months: int, days: int) -> date:
-    return date(years, months, days)
-
-
 def unix_date(day: date) -> int:
     return day.toordinal() - FIRST_DAY
-
-
-def date_from_unix_date(days: int) -> date | None:
-    return day_at(days)
 
 
 def unix_seconds(moment: datetime) -> int:
@@ -278,19 +257,11 @@ def unix_millis(moment: datetime) -> int:
     return micros_of(moment) // 1_000
 
 
-def unix_micros(moment: datetime) -> int:
-    return micros_of(moment)
-
-
 def timestamp_seconds(seconds: int | Decimal | float) -> datetime | None:
     if isinstance(seconds, Decimal) and seconds * 1_000_000 % 1:
         return None
-    return conversion.to_moment(seconds, "UTC")
+    return cast.to_moment(seconds, "UTC")
 
 
 def timestamp_millis(millis: int) -> datetime | None:
     return moment_at(millis * 1000) if bounded(millis * 1000) is not None else None
-
-
-def timestamp_micros(micros: int) -> datetime | None:
-    return moment_at(micros)

@@ -1,8 +1,8 @@
-"""Which functions a condition may call, with how many arguments, and what each makes of them.
+"""The catalogue of functions and operators: names, parameters, result kinds and implementations.
 
-`FUNCTIONS` has every function and operator under its canonical name; other names Spark knows it by are the
-parser's business. Arguments stand in the order of Spark's function calls. What needs more than its arguments'
-values (AND stops early, LIKE compiles its pattern) has no implementation here but a form in `evaluate.py`.
+`FUNCTIONS` has every function and operator under its canonical name; the parser resolves Spark's aliases. Arguments
+stand in the order of Spark's function calls. A function that needs more than the values of its arguments (AND stops
+early, LIKE compiles its pattern) has no implementation here but a special form (`special_forms`, `pattern_functions`).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from types import MappingProxyType, NoneType
 from typing import Final
 
 from palio.filters.expressions import arithmetic as maths
-from palio.filters.expressions import casting, cloudevents_text, conversion, digests, own
+from palio.filters.expressions import cast, text_cast
 from palio.filters.expressions import date_functions as dates
+from palio.filters.expressions import extension_functions as extensions
 from palio.filters.expressions import number_functions as numbers
 from palio.filters.expressions import text_functions as texts
-from palio.filters.expressions.edit_distance import levenshtein
-from palio.filters.expressions.tree import Micros, Months
-from palio.filters.expressions.values import KIND_NAMES, Kind, Value
+from palio.filters.expressions.ast import Micros, Months
+from palio.filters.expressions.coercion import KIND_NAMES, NUMBERS, Kind, Value, day_at, micros_of, moment_at
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What an argument must be: the kind it is used as, the kinds that become it, and how they do."""
+    """Type of a parameter: its kind, the kinds that are coerced to it, and the conversion."""
 
     name: str
     kind: Kind | None
@@ -37,11 +37,11 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function or operator: how often it may be given arguments, and what it does with their values.
+    """A function or operator: arity, parameters and implementation.
 
-    A strict function is NULL where any argument is. `parameters` are those of the arguments in order, the
-    last one for all that follow it. A zoned implementation takes the name of the time zone first. `result` is
-    the kind of every value it gives, where that is always the same.
+    A strict function is NULL where any argument is. `parameters` are in the order of arguments; the last one applies to
+    all further arguments. A zoned implementation takes the name of the time zone first. `result` is the kind of its
+    values, where that is always the same.
     """
 
     name: str
@@ -55,20 +55,20 @@ class Function:
     zoned: bool = False
 
     def parameter(self, position: int) -> Parameter:
-        """What the argument at a position, counted from 0, must be."""
+        """The parameter at a position, counted from 0."""
         return self.parameters[min(position, len(self.parameters) - 1)] if self.parameters else ANY
 
 
 def _as_number(value: Value, zone: str) -> Value:
-    return casting.to_double(value) if isinstance(value, str) else value
+    return text_cast.to_double(value) if isinstance(value, str) else value
 
 
 def _as_run(value: Value, zone: str) -> Value:
-    return value if isinstance(value, bytes) else conversion.to_text(value, zone)
+    return value if isinstance(value, bytes) else cast.to_text(value, zone)
 
 
 def _as_digits(value: Value, zone: str) -> Value:
-    return conversion.to_whole(value, zone) if type(value) in _NUMBERS else conversion.to_text(value, zone)
+    return cast.to_whole(value, zone) if type(value) in NUMBERS else cast.to_text(value, zone)
 
 
 def _as_it_is(value: Value, zone: str) -> Value:
@@ -76,32 +76,31 @@ def _as_it_is(value: Value, zone: str) -> Value:
 
 
 _SCALARS: Final[frozenset[Kind]] = frozenset({bool, int, Decimal, float, str, date, datetime, bytes})
-_NUMBERS: Final[frozenset[Kind]] = frozenset({int, Decimal, float})
-_WORTH: Final[frozenset[Kind]] = _NUMBERS | {str}
+_NUMBERS_AND_TEXT: Final[frozenset[Kind]] = NUMBERS | {str}
 _TIMES: Final[frozenset[Kind]] = frozenset({date, datetime, str})
 
 ANY: Final = Parameter("any value", None, frozenset(KIND_NAMES), _as_it_is)
-TEXT: Final = Parameter("string", str, _SCALARS, conversion.to_text)
+TEXT: Final = Parameter("string", str, _SCALARS, cast.to_text)
 RUN: Final = Parameter("string or binary", str, _SCALARS, _as_run)
-WHOLE: Final = Parameter("int", None, _WORTH, partial(conversion.to_whole, bound=2**31))
-LONG: Final = Parameter("bigint", int, _WORTH, conversion.to_whole)
-COUNT: Final = Parameter("int", None, frozenset({int, str}), partial(conversion.to_whole, bound=2**31))
+WHOLE: Final = Parameter("int", None, _NUMBERS_AND_TEXT, partial(cast.to_whole, bound=2**31))
+LONG: Final = Parameter("bigint", int, _NUMBERS_AND_TEXT, cast.to_whole)
+COUNT: Final = Parameter("int", None, frozenset({int, str}), partial(cast.to_whole, bound=2**31))
 INTEGER: Final = Parameter("bigint", int, frozenset({int}), _as_it_is)
-REAL: Final = Parameter("number", float, _WORTH, conversion.to_double)
-NUMBER: Final = Parameter("number", float, _WORTH, _as_number)
-NUMERIC: Final = Parameter("number", float, _NUMBERS, _as_it_is)
-MAGNITUDE: Final = replace(NUMBER, accepts=_WORTH | {Months, Micros})
+REAL: Final = Parameter("number", float, _NUMBERS_AND_TEXT, cast.to_double)
+NUMBER: Final = Parameter("number", float, _NUMBERS_AND_TEXT, _as_number)
+NUMERIC: Final = Parameter("number", float, NUMBERS, _as_it_is)
+MAGNITUDE: Final = replace(NUMBER, accepts=_NUMBERS_AND_TEXT | {Months, Micros})
 BITS: Final = Parameter("integer", int, frozenset({int, str}), _as_it_is)
 EXACT: Final = Parameter("exact number", int, frozenset({int, Decimal, str, Months, Micros}), _as_it_is)
-DAY: Final = Parameter("date", date, _TIMES, conversion.to_date)
-MOMENT: Final = Parameter("timestamp", None, _TIMES, conversion.to_moment)
+DAY: Final = Parameter("date", date, _TIMES, cast.to_date)
+MOMENT: Final = Parameter("timestamp", None, _TIMES, cast.to_moment)
 TIME: Final = Parameter("date or timestamp", None, _TIMES, _as_it_is)
-# Patterns are asked of strings alone, here as in the index: a stream has no schema to say that a cast was meant.
+# Patterns apply to strings only, here as in the index: a stream has no schema from which a cast could be inferred.
 ONLY_TEXT: Final = Parameter("string", str, frozenset({str}), _as_it_is)
 ONLY_RUN: Final = Parameter("string or binary", str, frozenset({str, bytes}), _as_it_is)
 ONLY_DAY: Final = Parameter("date", date, frozenset({date}), _as_it_is)
 ONLY_MOMENT: Final = Parameter("timestamp", datetime, frozenset({datetime}), _as_it_is)
-TRUTH: Final = Parameter("boolean", bool, frozenset({bool, str}), conversion.to_boolean)
+TRUTH: Final = Parameter("boolean", bool, frozenset({bool, str}), cast.to_boolean)
 ONLY_TRUTH: Final = Parameter("boolean", bool, frozenset({bool}), _as_it_is)
 DIGITS: Final = Parameter("number, string or binary", bytes, _SCALARS, _as_digits)
 ARRAY: Final = Parameter("array", tuple, frozenset({tuple}), _as_it_is)
@@ -132,7 +131,7 @@ def _typeof(value: Value) -> Value:
     return _TYPE_NAMES.get(type(value))
 
 
-_known: dict[str, Function] = {}
+_catalogue: dict[str, Function] = {}
 
 
 def _operator(
@@ -147,7 +146,7 @@ def _operator(
     parameters: tuple[Parameter, ...] = (),
 ) -> None:
     minimum, maximum = count
-    _known[name] = Function(name, minimum, maximum, strict, implementation, summary, parameters, result, zoned)
+    _catalogue[name] = Function(name, minimum, maximum, strict, implementation, summary, parameters, result, zoned)
 
 
 def _function(
@@ -162,9 +161,9 @@ def _function(
     strict: bool = True,
     zoned: bool = False,
 ) -> None:
-    """A function whose last `optional` parameters may be left out, or with `more`, the last one repeated."""
+    """Register a function whose last `optional` parameters may be left out, or with `more`, the last one repeated."""
     least, most = len(parameters) - optional, None if more else len(parameters)
-    _known[name] = Function(name, least, most, strict, implementation, summary, parameters, result, zoned)
+    _catalogue[name] = Function(name, least, most, strict, implementation, summary, parameters, result, zoned)
 
 
 _operator("and", (2, None), "TRUE if all are, FALSE if one is", strict=False, result=bool, parameters=(TRUTH,))
@@ -205,7 +204,7 @@ _operator(
 )
 _operator("+", (2, 2), "the sum; a day and days; a time and an interval", implementation=maths.add, zoned=True)
 _operator("-", (2, 2), "the difference; of two times, an interval", implementation=maths.subtract, zoned=True)
-_operator("*", (2, 2), "the product; an interval so many times", implementation=maths.multiply)
+_operator("*", (2, 2), "the product; a multiple of an interval", implementation=maths.multiply)
 _operator("/", (2, 2), "the quotient: a decimal of decimals, else a double", implementation=maths.divide)
 _operator("%", (2, 2), "the remainder, with the sign of the left", implementation=maths.remainder)
 _operator(
@@ -217,13 +216,19 @@ _operator(
     parameters=(EXACT,),
 )
 _operator("neg", (1, 1), "the number with the other sign", implementation=maths.negate, parameters=(MAGNITUDE,))
-_operator("positive", (1, 1), "the number as it is", implementation=maths.keep, parameters=(MAGNITUDE,))
+_operator("positive", (1, 1), "the number as it is", implementation=maths.unary_plus, parameters=(MAGNITUDE,))
 _operator("&", (2, 2), "bitwise and", implementation=maths.bit_and, result=int, parameters=(BITS,))
 _operator("|", (2, 2), "bitwise or", implementation=maths.bit_or, result=int, parameters=(BITS,))
 _operator("^", (2, 2), "bitwise exclusive or", implementation=maths.bit_xor, result=int, parameters=(BITS,))
 _operator("~", (1, 1), "bitwise not", implementation=maths.bit_not, result=int, parameters=(INTEGER,))
-_function("shiftleft", maths.shift_left, (LONG, WHOLE), int, "the bits so many places to the left")
-_function("shiftright", maths.shift_right, (LONG, WHOLE), int, "the bits so many places to the right, the sign kept")
+_function("shiftleft", maths.shift_left, (LONG, WHOLE), int, "the bits shifted n places to the left")
+_function(
+    "shiftright",
+    maths.shift_right,
+    (LONG, WHOLE),
+    int,
+    "the bits shifted n places to the right, the sign kept",
+)
 _operator("cast", (2, 2), "the value as another type; NULL where it cannot be one")
 _operator("case", (2, None), "the value after the first condition that is TRUE, else the last", strict=False)
 
@@ -269,7 +274,7 @@ _function(
 _function("ltrim", texts.ltrim, (TEXT, TEXT), str, "as trim, at the start only", optional=1)
 _function("rtrim", texts.rtrim, (TEXT, TEXT), str, "as trim, at the end only", optional=1)
 _function("btrim", texts.btrim, (TEXT, TEXT), str, "as trim, the characters given second", optional=1)
-_function("substring", texts.substring, (RUN, WHOLE, WHOLE), None, "from a position, so many characters", optional=1)
+_function("substring", texts.substring, (RUN, WHOLE, WHOLE), None, "from a position, n characters", optional=1)
 _function("left", texts.left, (RUN, WHOLE), None, "the first characters")
 _function("right", texts.right, (TEXT, WHOLE), str, "the last characters")
 _function("concat", texts.concat, (RUN,), None, "all in a row", optional=1, more=True)
@@ -301,32 +306,36 @@ _function(
 )
 _function("lpad", texts.lpad, (RUN, WHOLE, RUN), None, "filled at the start, or cut, to a length", optional=1)
 _function("rpad", texts.rpad, (RUN, WHOLE, RUN), None, "filled at the end, or cut, to a length", optional=1)
-_function("repeat", texts.repeat, (TEXT, WHOLE), str, "so many times in a row")
-_function("space", texts.space, (WHOLE,), str, "so many blanks")
+_function("repeat", texts.repeat, (TEXT, WHOLE), str, "repeated n times")
+_function("space", texts.space, (WHOLE,), str, "n blanks")
 _function("split_part", texts.split_part, (TEXT, TEXT, WHOLE), str, "one of the parts between separators")
 _function(
     "substring_index",
     texts.substring_index,
     (TEXT, TEXT, WHOLE),
     str,
-    "what is before so many separators, or after, from the end",
+    "what is before n separators, or after, from the end",
 )
 _function(
     "overlay",
     texts.overlay,
     (RUN, RUN, WHOLE, WHOLE),
     None,
-    "from a position, as many characters as the second has, or so many, replaced by it",
+    "from a position, as many characters as the second has, or the given number, replaced by it",
     optional=1,
 )
 _function("regexp_extract", None, (TEXT, ONLY_TEXT, INTEGER), str, "what a group of the first match is", optional=1)
 _function("regexp_replace", None, (TEXT, ONLY_TEXT, ONLY_TEXT), str, "every match replaced")
-_function("levenshtein", levenshtein, (TEXT, TEXT, WHOLE), int, "how many characters two texts differ by", optional=1)
-_function("hex", digests.hexadecimal, (DIGITS,), str, "the bytes, or a whole number, in hexadecimal digits")
-_function("md5", digests.md5, (ONLY_RUN,), str, "the MD5 digest in hexadecimal digits")
-_function("sha1", digests.sha1, (ONLY_RUN,), str, "the SHA-1 digest in hexadecimal digits")
-_function("sha2", digests.sha2, (ONLY_RUN, WHOLE), str, "the SHA-2 digest of so many bits in hexadecimal digits")
-_function("conv", digests.conv, (TEXT, WHOLE, WHOLE), str, "a whole number written in another base")
+_function(
+    "levenshtein", texts.levenshtein, (TEXT, TEXT, WHOLE), int, "how many characters two texts differ by", optional=1
+)
+_function("hex", texts.hexadecimal, (DIGITS,), str, "the bytes, or a whole number, in hexadecimal digits")
+_function("md5", texts.md5, (ONLY_RUN,), str, "the MD5 digest in hexadecimal digits")
+_function("sha1", texts.sha1, (ONLY_RUN,), str, "the SHA-1 digest in hexadecimal digits")
+_function(
+    "sha2", texts.sha2, (ONLY_RUN, WHOLE), str, "the SHA-2 digest of the given length in bits in hexadecimal digits"
+)
+_function("conv", texts.conv, (TEXT, WHOLE, WHOLE), str, "a whole number written in another base")
 _function("ascii", texts.ascii_code, (TEXT,), int, "the code of the first character")
 _function("chr", texts.chr_of, (LONG,), str, "the character of a code modulo 256")
 
@@ -339,10 +348,10 @@ _function(
     numbers.round_half_up,
     (NUMBER, WHOLE),
     None,
-    "to so many digits, halves away from zero",
+    "to n digits, halves away from zero",
     optional=1,
 )
-_function("bround", numbers.round_half_even, (NUMBER, WHOLE), None, "to so many digits, halves to even", optional=1)
+_function("bround", numbers.round_half_even, (NUMBER, WHOLE), None, "to n digits, halves to even", optional=1)
 _function("sqrt", numbers.sqrt, (REAL,), float, "the square root")
 _function("cbrt", numbers.cbrt, (REAL,), float, "the cube root")
 _function("power", numbers.power, (REAL, REAL), float, "the first to the power of the second")
@@ -380,11 +389,16 @@ _function(
     "the second, a decimal",
     zoned=True,
 )
-_function("date_add", dates.date_add, (DAY, COUNT), date, "so many days later")
-_function("date_sub", dates.date_sub, (DAY, COUNT), date, "so many days earlier")
+_function("date_add", dates.date_add, (DAY, COUNT), date, "n days later")
+_function("date_sub", dates.date_sub, (DAY, COUNT), date, "n days earlier")
 _function("datediff", dates.datediff, (DAY, DAY), int, "days from the second to the first")
 _function(
-    "timestampadd", dates.timestampadd, (ONLY_TEXT, LONG, MOMENT), datetime, "so many units of time later", zoned=True
+    "timestampadd",
+    dates.timestampadd,
+    (ONLY_TEXT, LONG, MOMENT),
+    datetime,
+    "n units of time later",
+    zoned=True,
 )
 _function(
     "timestampdiff",
@@ -394,7 +408,7 @@ _function(
     "whole units of time from the first to the second",
     zoned=True,
 )
-_function("add_months", dates.add_months, (DAY, WHOLE), date, "so many months later")
+_function("add_months", maths.add_months, (DAY, WHOLE), date, "n months later")
 _function(
     "months_between",
     dates.months_between,
@@ -408,31 +422,37 @@ _function("last_day", dates.last_day, (DAY,), date, "the last day of the month")
 _function("next_day", dates.next_day, (DAY, TEXT), date, "the next day of that name")
 _function("trunc", dates.trunc, (DAY, TEXT), date, "the first day of the year, quarter, month or week")
 _function("date_trunc", dates.date_trunc, (TEXT, MOMENT), datetime, "the first moment of a unit of time", zoned=True)
-_function("make_date", dates.make_date, (WHOLE, WHOLE, WHOLE), date, "the date of a year, a month and a day")
+_function("make_date", date, (WHOLE, WHOLE, WHOLE), date, "the date of a year, a month and a day")
 _function("to_date", None, (ANY, ONLY_TEXT), date, "the date a text means", optional=1)
 _function("to_timestamp", None, (ANY, ONLY_TEXT), datetime, "the moment a text means", optional=1)
 _function("date_format", None, (MOMENT, ONLY_TEXT), str, "a moment written by a pattern")
-_function("from_unixtime", None, (LONG, ONLY_TEXT), str, "so many seconds after 1970, written by a pattern", optional=1)
+_function("from_unixtime", None, (LONG, ONLY_TEXT), str, "n seconds after 1970, written by a pattern", optional=1)
 _function("unix_date", dates.unix_date, (ONLY_DAY,), int, "days since 1 January 1970")
-_function("date_from_unix_date", dates.date_from_unix_date, (WHOLE,), date, "so many days after 1 January 1970")
+_function("date_from_unix_date", day_at, (WHOLE,), date, "n days after 1 January 1970")
 _function("unix_seconds", dates.unix_seconds, (ONLY_MOMENT,), int, "seconds since 1970, down")
 _function("unix_millis", dates.unix_millis, (ONLY_MOMENT,), int, "milliseconds since 1970, down")
-_function("unix_micros", dates.unix_micros, (ONLY_MOMENT,), int, "microseconds since 1970")
+_function("unix_micros", micros_of, (ONLY_MOMENT,), int, "microseconds since 1970")
 _function("unix_timestamp", None, (TIME, ONLY_TEXT), int, "seconds since 1970, towards it", optional=1)
-_function("timestamp_seconds", dates.timestamp_seconds, (NUMERIC,), datetime, "so many seconds after 1970")
-_function("timestamp_millis", dates.timestamp_millis, (INTEGER,), datetime, "so many milliseconds after 1970")
-_function("timestamp_micros", dates.timestamp_micros, (INTEGER,), datetime, "so many microseconds after 1970")
+_function("timestamp_seconds", dates.timestamp_seconds, (NUMERIC,), datetime, "n seconds after 1970")
+_function("timestamp_millis", dates.timestamp_millis, (INTEGER,), datetime, "n milliseconds after 1970")
+_function("timestamp_micros", moment_at, (INTEGER,), datetime, "n microseconds after 1970")
 
 _function("array_contains", None, (ARRAY, ANY), bool, "whether an array has an element that equals a value")
 _function("element_at", None, (ARRAY, INTEGER), None, "an element of an array, from 1, or from the end")
 _function("size", None, (ARRAY,), int, "how many elements an array has")
 
-_function("ip_in_network", own.ip_in_network, (ONLY_TEXT, ONLY_TEXT), bool, "whether an IP address is within a network")
+_function(
+    "ip_in_network",
+    extensions.ip_in_network,
+    (ONLY_TEXT, ONLY_TEXT),
+    bool,
+    "whether an IP address is within a network",
+)
 _function("any_value_like", None, (ONLY_TEXT,), bool, "whether some value of the event has the form of a pattern")
 _function("any_value_ilike", None, (ONLY_TEXT,), bool, "as any_value_like, without regard to case")
 _function("any_value_rlike", None, (ONLY_TEXT,), bool, "whether some value of the event matches a regular expression")
-_function("cesql_int", cloudevents_text.integer_in, (ONLY_TEXT,), int, "the 32-bit integer that a text says to CESQL")
-_function("cesql_string", cloudevents_text.text_of, (ANY,), str, "a value as CloudEvents writes it; NULL for bytes")
+_function("cesql_int", extensions.cesql_integer, (ONLY_TEXT,), int, "the 32-bit integer that a text says to CESQL")
+_function("cesql_string", extensions.cloudevents_text, (ANY,), str, "a value as CloudEvents writes it; NULL for bytes")
 _function("in_timezone", None, (ONLY_TEXT, TRUTH), bool, "a condition on the clocks of a time zone")
 _function(
     "condition_in",
@@ -445,4 +465,4 @@ _function(
     strict=False,
 )
 
-FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(_known)
+FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(_catalogue)

@@ -1,7 +1,7 @@
-"""The functions of numbers, on arguments that are numbers already and never NULL.
+"""Numeric functions: rounding, roots, powers and logarithms.
 
-Logarithms, powers and exponentials come from this machine's C library, where Spark has Java's own; the last
-digit of a double may differ between them.
+Arguments are numbers already and never NULL. Logarithms, powers and exponentials come from the C library of the
+machine, where Spark has Java's own; the last digit of a double may differ between them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, 
 from functools import partial
 from typing import Final
 
-from palio.filters.expressions.conversion import rescale
-from palio.filters.expressions.values import LARGEST, WIDE, Value, bounded, positive_zero, scale_of
+from palio.filters.expressions.cast import rescale
+from palio.filters.expressions.coercion import LARGEST, MAX_DIGITS, WIDE, Value, bounded, positive_zero, scale_of
 
-_DIGITS: Final = 38
 _LN_2: Final = math.log(2)
 
 
@@ -52,9 +51,9 @@ def floor(number: int | Decimal | float) -> Value:
 def _round(number: int | Decimal | float, scale: int = 0, *, rounding: str) -> Value:
     """A number with `scale` digits after the point, or, if that is negative, zeros before it."""
     if isinstance(number, float):
-        # Fewer digits than a double has cannot change it, and more than its range leave nothing of it.
+        # A double has fewer than 400 digits on either side of the point.
         if not math.isfinite(number) or scale > 400:
-            return number + 0.0  # without the sign of a zero, as Java's decimals, which it goes through
+            return number + 0.0  # -0.0 becomes 0.0: Java rounds by way of a decimal
         if scale < -400:
             return 0.0
         exact = Decimal(repr(number))
@@ -69,10 +68,10 @@ def _round(number: int | Decimal | float, scale: int = 0, *, rounding: str) -> V
         return bounded(int(Decimal(number).quantize(Decimal(1).scaleb(-scale), rounding, WIDE)))
     if scale >= scale_of(number):
         return number
-    if scale < -_DIGITS:
+    if scale < -MAX_DIGITS:
         return Decimal(0)
     kept = number.quantize(Decimal(1).scaleb(-scale), rounding, WIDE)
-    return rescale(kept, _DIGITS, max(scale, 0))
+    return rescale(kept, MAX_DIGITS, max(scale, 0))
 
 
 round_half_up = partial(_round, rounding=ROUND_HALF_UP)
@@ -84,7 +83,7 @@ def sqrt(number: float) -> float:
 
 
 def cbrt(number: float) -> float:
-    """The cube root; that of a cube is whole, which the C library's need not be."""
+    """The cube root, exact for cubes, which the C library does not guarantee."""
     from fractions import Fraction
 
     root = math.cbrt(number)

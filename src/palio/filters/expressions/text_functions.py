@@ -1,17 +1,19 @@
-"""The string functions, on arguments that are strings already and never NULL.
+"""String functions: substrings, padding, searching, digests, number bases, and the Levenshtein distance.
 
-Positions and lengths count characters (code points) from 1. Where Spark has the same function for binary
-values it works on bytes here too. What would be longer than `TEXT_LIMIT` is NULL, so that no condition can
-fill the memory; Spark goes up to two gigabytes.
+Arguments are strings already and never NULL. Positions and lengths count characters (code points) from 1. Where Spark
+has the same function for binary values, it works on bytes here too. A result longer than `TEXT_LIMIT` is NULL, so that
+no condition can exhaust memory; Spark goes up to two gigabytes.
 """
 
 from __future__ import annotations
 
+import hashlib
+from string import ascii_uppercase, digits
 from typing import Any, Final, TypeVar
 
-from palio.filters.expressions.values import Value
+from palio.filters.expressions.coercion import Value, low_64_bits
 
-TEXT_LIMIT: Final = 2**20
+TEXT_LIMIT: Final = 2**20  # characters
 
 Run = TypeVar("Run", str, bytes)
 
@@ -176,7 +178,7 @@ def rpad(run: str | bytes, size: int, *pad: str | bytes) -> str | bytes | None:
 
 
 def _padding(run: str | bytes, size: int, pad: tuple[str | bytes, ...]) -> tuple[Any, Any]:
-    """A text, and what makes it as long as wanted: blanks, or zero bytes, unless said otherwise."""
+    """A text and its padding: blanks, or zero bytes, unless given."""
     whole, unit = _alike(run, pad[0]) if pad else (run, " " if isinstance(run, str) else b"\0")
     if size > max(TEXT_LIMIT, len(whole)):
         return whole, None
@@ -189,7 +191,7 @@ def repeat(text: str, times: int) -> str | None:
 
 
 def split_part(text: str, separator: str, number: int) -> str | None:
-    """One of the parts between separators, from 1, or from the end; empty where there are not so many."""
+    """One of the parts between separators, counted from 1, or from the end; empty where there is none."""
     if number == 0:
         return None
     parts = text.split(separator) if separator else [text]
@@ -222,3 +224,98 @@ def chr_of(code: int) -> str:
 
 def space(count: int) -> str | None:
     return repeat(" ", count)
+
+
+_DIGITS: Final = digits + ascii_uppercase
+_SHA2: Final = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
+_WORD_RANGE: Final = 2**64
+
+
+def hexadecimal(value: int | str | bytes) -> str:
+    """The bytes of a text or binary value, or an integer in two's complement, in capitals."""
+    if isinstance(value, int):
+        return f"{value % _WORD_RANGE:X}"
+    return _bytes(value).hex().upper()
+
+
+def md5(run: str | bytes) -> str:
+    return hashlib.md5(_bytes(run), usedforsecurity=False).hexdigest()
+
+
+def sha1(run: str | bytes) -> str:
+    return hashlib.sha1(_bytes(run), usedforsecurity=False).hexdigest()
+
+
+def sha2(run: str | bytes, bits: int) -> str | None:
+    """The digest of 224, 256, 384 or 512 bits; 0 stands for 256, any other length is NULL."""
+    name = _SHA2.get(bits)
+    return None if name is None else hashlib.new(name, _bytes(run)).hexdigest()
+
+
+def _bytes(run: str | bytes) -> bytes:
+    return run if isinstance(run, bytes) else run.encode("utf-8", "replace")
+
+
+def conv(text: str, base: int, to: int) -> str | None:
+    """A whole number written in another base: of 64 bits without a sign, or with one where `to` is negative."""
+    if not (2 <= base <= 36 and 2 <= abs(to) <= 36):
+        return None
+    text = text.strip(" ")
+    if not text:
+        return None
+    is_negative = text[0] == "-"
+    value = 0
+    for character in text[is_negative:]:
+        digit = _DIGITS.find(character.upper()) if character.isascii() else -1  # ß would become two letters
+        if not 0 <= digit < base:
+            break  # characters after the digits are ignored
+        value = value * base + digit
+        if value >= _WORD_RANGE:
+            return None
+    if is_negative and to > 0:
+        value = _WORD_RANGE - 1 if value >= _WORD_RANGE // 2 else -value % _WORD_RANGE
+    elif to < 0 and value >= _WORD_RANGE // 2:
+        value, is_negative = -low_64_bits(value), True
+    written = _written(value, abs(to))
+    return f"-{written}" if is_negative and to < 0 else written
+
+
+def _written(value: int, base: int) -> str:
+    found = _DIGITS[value % base]
+    while value := value // base:
+        found = _DIGITS[value % base] + found
+    return found
+
+
+MAX_LEVENSHTEIN_CELLS: Final = 2**24  # length times length; a longer pair is NULL
+
+
+def levenshtein(left: str, right: str, most: int | None = None) -> int | None:
+    """The edit distance of two texts; -1 where it exceeds `most`.
+
+    The table is computed a column at a time in the bits of one integer (Myers, in Hyyrö's form for whole texts): a
+    table of all pairs of characters is slow in Python. A column costs more the longer the text is.
+    """
+    if len(left) * len(right) > MAX_LEVENSHTEIN_CELLS:
+        return None
+    distance = _distance(left, right)
+    return distance if most is None or distance <= most else -1
+
+
+def _distance(left: str, right: str) -> int:
+    if not left:
+        return len(right)
+    places: dict[str, int] = {}
+    for place, character in enumerate(left):
+        places[character] = places.get(character, 0) | 1 << place
+    every, last = (1 << len(left)) - 1, 1 << len(left) - 1
+    # Bit i tells whether the distance grows, or shrinks, from row i to the next.
+    grows, shrinks, distance = every, 0, len(left)
+    for character in right:
+        equal = places.get(character, 0)
+        diagonal = (((equal & grows) + grows) ^ grows) | equal | shrinks
+        up, down = shrinks | ~(diagonal | grows), grows & diagonal
+        distance += bool(up & last) - bool(down & last)
+        up, down = up << 1 | 1, down << 1
+        grows, shrinks = (down | ~(diagonal | up)) & every, up & diagonal & every
+    return distance

@@ -8,13 +8,12 @@ from typing import Any
 
 from palio.errors import ParseError
 from palio.events import Event
-from palio.filters.expressions.tree import attributes_of
+from palio.filters.expressions.ast import attributes_of
 from palio.filters.filter import Filter
-from palio.languages.cesql.evaluation import Run, compile_expression
-from palio.languages.cesql.failures import PARSE, Failure
+from palio.languages.cesql.evaluation import CompiledExpression, compile_expression
 from palio.languages.cesql.lowering import check, lower_filter
 from palio.languages.cesql.parser import parse_expression
-from palio.languages.cesql.types import Value
+from palio.languages.cesql.types import PARSE, Failure, Value
 
 __all__ = ["Failure", "condition", "evaluate", "parse"]
 
@@ -59,12 +58,12 @@ def evaluate(text: str, event: Event | Mapping[str, Any] | str | bytes) -> tuple
 
 
 @lru_cache(maxsize=4096)
-def _compiled(text: str) -> Run:
+def _compiled(text: str) -> CompiledExpression:
     return compile_expression(parse_expression(text))
 
 
 def condition(text: str) -> Condition:
-    """What is left to evaluate of a filter, asked of one event after the other: the entry point `palio.conditions`."""
+    """The evaluator of a residual: the entry point `palio.conditions`."""
     return Condition(text)
 
 

@@ -1,11 +1,11 @@
-"""The value of an expression for an event, and the errors that happened on the way.
+"""Evaluation of CESQL expressions: a value for an event, and the errors on the way.
 
-Expressions are compiled to closures once, for many events, as Palio's own are (`filters/expressions/evaluate.py`); in
-place of NULL there is a list that every part adds its errors to. What happens to a value (§3.2, §3.3, §3.6):
+Expressions are compiled to closures once, for many events, as Palio's own are (`filters/expressions/special_forms.py`);
+in place of NULL there is a list to which every part adds its errors. The rules (§3.2, §3.3, §3.6):
 
 - An operator or function of which an operand failed, gives the zero value of its own type: false, 0 or "".
 - A cast that fails gives the zero value of the type wanted, and the operator goes on with it.
-- AND and OR look at their operands from left to right, and no further once the outcome is certain; so does IN.
+- AND and OR evaluate their operands from left to right, and no further once the outcome is certain; so does IN.
 
 The specification's own tests decide where its text leaves room: `1 != 1 / 0` is false, and `NOT 10` is a failed cast
 and true, although `BOOL(10)` is none.
@@ -13,30 +13,41 @@ and true, although `BOOL(10)` is none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from palio.filters.expressions.cloudevents_text import LARGEST, SMALLEST
-from palio.filters.expressions.inference import bottom_up
-from palio.filters.expressions.tree import Attribute, Call, Expression, Literal
+from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, bottom_up
+from palio.filters.expressions.extension_functions import LARGEST_CESQL_INTEGER, SMALLEST_CESQL_INTEGER
 from palio.filters.like import LikePattern
-from palio.languages.cesql.failures import CAST, GENERIC, MATH, MISSING_ATTRIBUTE, MISSING_FUNCTION, Failure
-from palio.languages.cesql.functions import Unable, find, refusal
-from palio.languages.cesql.patterns import read_pattern
-from palio.languages.cesql.types import Type, Value, are_equal, cast, seen, type_of
+from palio.languages.cesql.functions import FunctionFailed, find_function, refusal
+from palio.languages.cesql.types import (
+    CAST,
+    GENERIC,
+    MATH,
+    MISSING_ATTRIBUTE,
+    MISSING_FUNCTION,
+    Failure,
+    Type,
+    Value,
+    are_equal,
+    attribute_value,
+    cast,
+    type_of,
+)
 
 Event: TypeAlias = Mapping[str, Any]
 Failures: TypeAlias = list[Failure]
-Run: TypeAlias = Callable[[Event, Failures], Value]
+CompiledExpression: TypeAlias = Callable[[Event, Failures], Value]
 
 REQUIRED: Final = frozenset({"id", "source", "specversion", "type"})
 """The attributes that every CloudEvent has, so that EXISTS is true of them whatever the event (§3.4.4)."""
 
 NOT_AN_ATTRIBUTE: Final = "data"
-"""What a CloudEvent carries is none of its attributes; no expression sees it."""
+"""The payload of a CloudEvent is none of its attributes; no expression sees it."""
 
 
-def compile_expression(expression: Expression) -> Run:
+def compile_expression(expression: Expression) -> CompiledExpression:
     """The function from an event's attributes, and a list for errors, to the value of an expression."""
     compiler = _Compiler()
     for call in bottom_up(expression):
@@ -48,9 +59,9 @@ class _Compiler:
     """Compiles the parts of one expression, inner ones before outer ones."""
 
     def __init__(self) -> None:
-        self._parts: dict[int, Run] = {}
+        self._parts: dict[int, CompiledExpression] = {}
 
-    def part(self, expression: Expression) -> Run:
+    def part(self, expression: Expression) -> CompiledExpression:
         match expression:
             case Literal(value):
                 return _constant(value)  # type: ignore[arg-type]
@@ -62,26 +73,26 @@ class _Compiler:
                 return self._parts[id(expression)]
         raise TypeError(expression)
 
-    def _call(self, call: Call) -> Run:
+    def _call(self, call: Call) -> CompiledExpression:
         if call.function == "exists":
             (attribute,) = call.arguments
             assert isinstance(attribute, Attribute)
             return _exists(attribute.name)
-        form = _FORMS.get(call.function, _function)
-        return form(call, [self.part(argument) for argument in call.arguments])
+        compile_call = _COMPILERS.get(call.function, _function)
+        return compile_call(call, [self.part(argument) for argument in call.arguments])
 
 
-def _constant(value: Value) -> Run:
+def _constant(value: Value) -> CompiledExpression:
     return lambda event, failures: value
 
 
-def _attribute(name: str, position: int) -> Run:
+def _attribute(name: str, position: int) -> CompiledExpression:
     def run(event: Event, failures: Failures) -> Value:
         value = event.get(name)
         if value is None or name == NOT_AN_ATTRIBUTE:
             failures.append(Failure(MISSING_ATTRIBUTE, f"the event has no attribute {name}", position))
             return False
-        found = seen(value)
+        found = attribute_value(value)
         if found is None:
             reason = f"the attribute {name} holds a value of no CloudEvents type ({type(value).__name__})"
             failures.append(Failure(GENERIC, reason, position))
@@ -91,7 +102,7 @@ def _attribute(name: str, position: int) -> Run:
     return run
 
 
-def _exists(name: str) -> Run:
+def _exists(name: str) -> CompiledExpression:
     if name in REQUIRED:
         return _constant(True)
     if name == NOT_AN_ATTRIBUTE:
@@ -99,7 +110,7 @@ def _exists(name: str) -> Run:
     return lambda event, failures: event.get(name) is not None
 
 
-def _casting(value: Value, target: Type, failures: Failures, position: int) -> Value:
+def _cast_or_fail(value: Value, target: Type, failures: Failures, position: int) -> Value:
     """A value as another type; where it cannot be, an error and the zero value of the type."""
     found = cast(value, target)
     if found is None:
@@ -109,22 +120,22 @@ def _casting(value: Value, target: Type, failures: Failures, position: int) -> V
     return found
 
 
-def _and(call: Call, operands: list[Run]) -> Run:
-    parts = list(zip(operands, _starts(call), strict=True))
+def _and(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
+    parts = list(zip(operands, _positions(call), strict=True))
 
     def run(event: Event, failures: Failures) -> Value:
         before = len(failures)
         for operand, position in parts:
             value = operand(event, failures)
-            if len(failures) > before or not _casting(value, Type.BOOLEAN, failures, position):
+            if len(failures) > before or not _cast_or_fail(value, Type.BOOLEAN, failures, position):
                 return False
         return True
 
     return run
 
 
-def _or(call: Call, operands: list[Run]) -> Run:
-    parts = list(zip(operands, _starts(call), strict=True))
+def _or(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
+    parts = list(zip(operands, _positions(call), strict=True))
 
     def run(event: Event, failures: Failures) -> Value:
         failed, start = False, len(failures)
@@ -135,30 +146,30 @@ def _or(call: Call, operands: list[Run]) -> Run:
             value = operand(event, failures)
             if len(failures) > before:
                 failed = True
-            elif _casting(value, Type.BOOLEAN, failures, position):
+            elif _cast_or_fail(value, Type.BOOLEAN, failures, position):
                 return not failed
         return False
 
     return run
 
 
-def _xor(call: Call, operands: list[Run]) -> Run:
+def _xor(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
     left, right = operands
-    first_position, second_position = _starts(call)
+    first_position, second_position = _positions(call)
 
     def run(event: Event, failures: Failures) -> Value:
         before = len(failures)
         first, second = left(event, failures), right(event, failures)
         if len(failures) > before:
             return False
-        one = _casting(first, Type.BOOLEAN, failures, first_position)
-        return one is not _casting(second, Type.BOOLEAN, failures, second_position)
+        one = _cast_or_fail(first, Type.BOOLEAN, failures, first_position)
+        return one is not _cast_or_fail(second, Type.BOOLEAN, failures, second_position)
 
     return run
 
 
-def _not(call: Call, operands: list[Run]) -> Run:
-    (operand,), (position,) = operands, _starts(call)
+def _not(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
+    (operand,), (position,) = operands, _positions(call)
 
     def run(event: Event, failures: Failures) -> Value:
         before = len(failures)
@@ -168,13 +179,13 @@ def _not(call: Call, operands: list[Run]) -> Run:
         if type_of(value) is Type.INTEGER:
             failures.append(Failure(CAST, f"NOT takes a Boolean, not the Integer {value}", position))
             return True
-        return not _casting(value, Type.BOOLEAN, failures, position)
+        return not _cast_or_fail(value, Type.BOOLEAN, failures, position)
 
     return run
 
 
-def _equal(wanted: bool) -> _Form:
-    def form(call: Call, operands: list[Run]) -> Run:
+def _equal(wanted: bool) -> _Compile:
+    def compile_equal(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
         left, right = operands
         position = call.arguments[0].span[0]
 
@@ -183,11 +194,11 @@ def _equal(wanted: bool) -> _Form:
             first, second = left(event, failures), right(event, failures)
             if len(failures) > before:
                 return False
-            return are_equal(_casting(first, type_of(second), failures, position), second) is wanted
+            return are_equal(_cast_or_fail(first, type_of(second), failures, position), second) is wanted
 
         return run
 
-    return form
+    return compile_equal
 
 
 _COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
@@ -198,7 +209,7 @@ _COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
 }
 
 
-def _comparison(call: Call, operands: list[Run]) -> Run:
+def _comparison(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
     compare = _COMPARISONS[call.function]
     integers = _integers(call, operands)
 
@@ -209,7 +220,7 @@ def _comparison(call: Call, operands: list[Run]) -> Run:
     return run
 
 
-def _arithmetic(call: Call, operands: list[Run]) -> Run:
+def _arithmetic(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
     compute, position = _ARITHMETIC[call.function], call.span[0]
     integers = _integers(call, operands)
 
@@ -218,7 +229,7 @@ def _arithmetic(call: Call, operands: list[Run]) -> Run:
         if found is None:
             return 0
         result = compute(*found)
-        if result is None or not SMALLEST <= result <= LARGEST:
+        if result is None or not SMALLEST_CESQL_INTEGER <= result <= LARGEST_CESQL_INTEGER:
             reason = "division by zero" if result is None else f"{result} is beyond 32 bits"
             failures.append(Failure(MATH, reason, position))
             return 0
@@ -227,16 +238,16 @@ def _arithmetic(call: Call, operands: list[Run]) -> Run:
     return run
 
 
-def _integers(call: Call, operands: list[Run]) -> Callable[[Event, Failures], list[int] | None]:
+def _integers(call: Call, operands: list[CompiledExpression]) -> Callable[[Event, Failures], list[int] | None]:
     """The operands as Integers; None where one of them failed."""
-    parts = list(zip(operands, _starts(call), strict=True))
+    parts = list(zip(operands, _positions(call), strict=True))
 
     def run(event: Event, failures: Failures) -> list[int] | None:
         before = len(failures)
         values = [(operand(event, failures), position) for operand, position in parts]
         if len(failures) > before:
             return None
-        return [int(_casting(value, Type.INTEGER, failures, position)) for value, position in values]
+        return [int(_cast_or_fail(value, Type.INTEGER, failures, position)) for value, position in values]
 
     return run
 
@@ -261,7 +272,7 @@ _ARITHMETIC: Final[dict[str, Callable[..., int | None]]] = {
 }
 
 
-def _like(call: Call, operands: list[Run]) -> Run:
+def _like(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
     operand = operands[0]
     matches = pattern_of(call).matches
 
@@ -273,16 +284,27 @@ def _like(call: Call, operands: list[Run]) -> Run:
     return run
 
 
+_BACKSLASH: Final = re.compile(r"\\[%_]|\\", re.DOTALL)
+
+
+def parse_pattern(text: str) -> LikePattern:
+    """The LIKE pattern of a text (§3.4.3). Every text is one.
+
+    A backslash before `%` or `_` makes it mean itself; before anything else it is a backslash, also at the end.
+    """
+    return LikePattern.parse(_BACKSLASH.sub(lambda found: found[0] if len(found[0]) == 2 else "\\\\", text))
+
+
 def pattern_of(call: Call) -> LikePattern:
     """The pattern of a LIKE."""
     pattern = call.arguments[1]
     assert isinstance(pattern, Literal)
-    return read_pattern(str(pattern.value))
+    return parse_pattern(str(pattern.value))
 
 
-def _in(call: Call, operands: list[Run]) -> Run:
+def _in(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
     left, *items = operands
-    parts = list(zip(items, _starts(call)[1:], strict=True))
+    parts = list(zip(items, _positions(call)[1:], strict=True))
 
     def run(event: Event, failures: Failures) -> Value:
         before = len(failures)
@@ -295,16 +317,16 @@ def _in(call: Call, operands: list[Run]) -> Run:
             other = item(event, failures)
             if len(failures) > before:
                 failed = True
-            elif are_equal(value, _casting(other, target, failures, position)):
+            elif are_equal(value, _cast_or_fail(other, target, failures, position)):
                 return not failed
         return False
 
     return run
 
 
-def _function(call: Call, operands: list[Run]) -> Run:
+def _function(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
     position = call.span[0]
-    function = find(call.function, len(operands))
+    function = find_function(call.function, len(operands))
     if function is None:
         failure = Failure(MISSING_FUNCTION, refusal(call.function, len(operands)) or "", position)
 
@@ -316,7 +338,7 @@ def _function(call: Call, operands: list[Run]) -> Run:
     zero, compute = function.result.zero, function.compute
     parts = [
         (operand, function.parameter(at), start)
-        for at, (operand, start) in enumerate(zip(operands, _starts(call), strict=True))
+        for at, (operand, start) in enumerate(zip(operands, _positions(call), strict=True))
     ]
 
     def run(event: Event, failures: Failures) -> Value:
@@ -325,23 +347,24 @@ def _function(call: Call, operands: list[Run]) -> Run:
         if len(failures) > before:
             return zero
         arguments = [
-            _casting(value, target, failures, start) for value, (_, target, start) in zip(values, parts, strict=True)
+            _cast_or_fail(value, target, failures, start)
+            for value, (_, target, start) in zip(values, parts, strict=True)
         ]
         try:
             return compute(*arguments)
-        except Unable as error:
+        except FunctionFailed as error:
             failures.append(Failure(error.kind, error.reason, position))
             return error.value
 
     return run
 
 
-def _starts(call: Call) -> list[int]:
+def _positions(call: Call) -> list[int]:
     return [argument.span[0] for argument in call.arguments]
 
 
-_Form: TypeAlias = Callable[[Call, list[Run]], Run]
-_FORMS: Final[dict[str, _Form]] = {
+_Compile: TypeAlias = Callable[[Call, list[CompiledExpression]], CompiledExpression]
+_COMPILERS: Final[dict[str, _Compile]] = {
     "and": _and,
     "or": _or,
     "xor": _xor,

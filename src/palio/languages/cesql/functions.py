@@ -1,7 +1,7 @@
-"""Which functions may an expression call, and what do they give? (§3.5)
+"""Functions of CESQL (§3.5).
 
 A function is found by its name, whatever the case of its letters, and the number of its arguments. Its arguments
-are cast to the types it takes before it sees them. What it cannot do it says by raising `Unable`, with the value
+are cast to the types of its parameters before the call. A function that fails raises `FunctionFailed`, with the value
 that it gives nevertheless.
 """
 
@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from palio.errors import PalioError
-from palio.filters.expressions.cloudevents_text import LARGEST, SMALLEST
+from palio.filters.expressions.extension_functions import LARGEST_CESQL_INTEGER, SMALLEST_CESQL_INTEGER
 from palio.filters.expressions.text_functions import TEXT_LIMIT
-from palio.languages.cesql.failures import FUNCTION_EVALUATION, MATH
-from palio.languages.cesql.types import Type, Value, cast
+from palio.languages.cesql.types import FUNCTION_EVALUATION, MATH, Type, Value, cast
 
 
-class Unable(PalioError):
-    """What a function could not do; it gives a value all the same."""
+class FunctionFailed(PalioError):
+    """The error of a function, with the value that it gives all the same."""
 
     def __init__(self, value: Value, reason: str, kind: str = FUNCTION_EVALUATION) -> None:
         self.value = value
@@ -39,10 +38,10 @@ class Function:
     optional: int = 0
     more: Type | None = None
 
-    def takes(self, count: int) -> bool:
-        """Whether it may be given so many arguments."""
-        least = len(self.parameters) - self.optional
-        return least <= count and (self.more is not None or count <= len(self.parameters))
+    def accepts(self, count: int) -> bool:
+        """Whether it may be called with this number of arguments."""
+        minimum = len(self.parameters) - self.optional
+        return minimum <= count and (self.more is not None or count <= len(self.parameters))
 
     def parameter(self, position: int) -> Type:
         """The type of the argument at a position, counted from 0."""
@@ -54,10 +53,12 @@ class Function:
     @property
     def arguments(self) -> str:
         """How many arguments it takes, in words."""
-        least, most = len(self.parameters) - self.optional, len(self.parameters)
+        minimum, maximum = len(self.parameters) - self.optional, len(self.parameters)
         if self.more is not None:
-            return f"{least} or more arguments" if least else "any number of arguments"
-        return f"{least} to {most} arguments" if self.optional else f"{most} argument{'' if most == 1 else 's'}"
+            return f"{minimum} or more arguments" if minimum else "any number of arguments"
+        return (
+            f"{minimum} to {maximum} arguments" if self.optional else f"{maximum} argument{'' if maximum == 1 else 's'}"
+        )
 
 
 # What Unicode calls white space; Python's strip() takes some control characters as well, which §3.5.1 rules out.
@@ -73,27 +74,27 @@ def _concat(*parts: str) -> str:
 def _concat_with(separator: str, *parts: str) -> str:
     length = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
     if length > TEXT_LIMIT:  # as in SQL; a long attribute named often would fill the memory
-        raise Unable("", f"a text of {length:,} characters; {TEXT_LIMIT:,} is the limit")
+        raise FunctionFailed("", f"a text of {length:,} characters; {TEXT_LIMIT:,} is the limit")
     return separator.join(parts)
 
 
 def _left(text: str, count: int) -> str:
     if count < 0:
-        raise Unable(text, f"LEFT of {count} characters")
+        raise FunctionFailed(text, f"LEFT of {count} characters")
     return text[:count]
 
 
 def _right(text: str, count: int) -> str:
     if count < 0:
-        raise Unable(text, f"RIGHT of {count} characters")
+        raise FunctionFailed(text, f"RIGHT of {count} characters")
     return text[max(0, len(text) - count) :]
 
 
 def _substring(text: str, position: int, length: int | None = None) -> str:
     if length is not None and length < 0:
-        raise Unable("", f"SUBSTRING of {length} characters")
+        raise FunctionFailed("", f"SUBSTRING of {length} characters")
     if not -len(text) <= position <= len(text):
-        raise Unable("", f"SUBSTRING from {position} of a text of {len(text)}")
+        raise FunctionFailed("", f"SUBSTRING from {position} of a text of {len(text)}")
     if position == 0:
         return ""
     start = position - 1 if position > 0 else len(text) + position
@@ -101,8 +102,8 @@ def _substring(text: str, position: int, length: int | None = None) -> str:
 
 
 def _absolute(number: int) -> int:
-    if number == SMALLEST:
-        raise Unable(LARGEST, f"ABS({number}) is beyond 32 bits", MATH)
+    if number == SMALLEST_CESQL_INTEGER:
+        raise FunctionFailed(LARGEST_CESQL_INTEGER, f"ABS({number}) is beyond 32 bits", MATH)
     return abs(number)
 
 
@@ -118,7 +119,7 @@ def _trim(text: str) -> str:
     return text.strip(_WHITE_SPACE)
 
 
-def _itself(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
@@ -145,24 +146,24 @@ FUNCTIONS: Final[dict[str, Function]] = {
         Function("SUBSTRING", (_TEXT, _WHOLE, _WHOLE), _TEXT, _substring, optional=1),
         Function("ABS", (_WHOLE,), _WHOLE, _absolute),
         # The casts by name; a cast that fails is the call's own cast error.
-        Function("INT", (_WHOLE,), _WHOLE, _itself),
-        Function("BOOL", (_TRUTH,), _TRUTH, _itself),
-        Function("STRING", (_TEXT,), _TEXT, _itself),
+        Function("INT", (_WHOLE,), _WHOLE, _identity),
+        Function("BOOL", (_TRUTH,), _TRUTH, _identity),
+        Function("STRING", (_TEXT,), _TEXT, _identity),
         Function("IS_INT", (Type.ANY,), _TRUTH, _is_integer),
         Function("IS_BOOL", (Type.ANY,), _TRUTH, _is_boolean),
     )
 }
 
 
-def find(name: str, count: int) -> Function | None:
-    """The function of a name in capital letters that takes so many arguments."""
+def find_function(name: str, count: int) -> Function | None:
+    """The function of a name in capital letters that accepts this number of arguments."""
     function = FUNCTIONS.get(name)
-    return function if function is not None and function.takes(count) else None
+    return function if function is not None and function.accepts(count) else None
 
 
 def refusal(name: str, count: int) -> str | None:
-    """Why there is no such function, or not with so many arguments; None where there is."""
+    """Why there is no such function, or not with this number of arguments; None where there is."""
     function = FUNCTIONS.get(name)
     if function is None:
         return f"there is no function {name}"
-    return None if function.takes(count) else f"{name} takes {function.arguments}, not {count}"
+    return None if function.accepts(count) else f"{name} takes {function.arguments}, not {count}"

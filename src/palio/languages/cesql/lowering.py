@@ -1,4 +1,4 @@
-"""From an expression to a filter: which of it the index can hold, and what is left to evaluate.
+"""Lowering of CESQL expressions to filters.
 
 A filter matches where the expression is true and nothing failed (§1.2), so a condition is not true, false or NULL but
 true, false or failed, and AND and OR are not symmetric: `a = 1 OR b = 2` fails where there is no `a`, whatever `b` is.
@@ -7,7 +7,7 @@ With *defined* for "true or false", without an error,
     a AND b   is true where both are     is false where a is, or where a is defined and b is false
     a OR b    is false where both are    is true where a is, or where a is defined and b is true
 
-Written out like this a tree may grow faster than its text. Where it does, and where a condition computes something or
+Expanded like this a tree may grow faster than its text. Where it does, and where a condition computes something or
 compares two attributes, the condition is kept as text and evaluated, see `palio.filters.computed.foreign`.
 """
 
@@ -17,31 +17,30 @@ from typing import Final
 
 from palio.errors import ParseError
 from palio.filters.computed import foreign
-from palio.filters.expressions.tree import Attribute, Call, Expression, Literal, attributes_of, walk
+from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, attributes_of, walk
 from palio.filters.filter import Filter
 from palio.filters.tree import EVERYTHING, NOTHING, And, Or
 from palio.languages.cesql.evaluation import NOT_AN_ATTRIBUTE, REQUIRED, compile_expression, pattern_of
-from palio.languages.cesql.failures import Failure
-from palio.languages.cesql.functions import FUNCTIONS, find, refusal
-from palio.languages.cesql.sets import (
+from palio.languages.cesql.functions import FUNCTIONS, find_function, refusal
+from palio.languages.cesql.parser import print_expression
+from palio.languages.cesql.types import Failure, Type, Value
+from palio.languages.cesql.value_sets import (
     ALWAYS,
     NEVER,
     UNDEFINED,
-    Meaning,
-    compared,
-    compared_after,
+    Truth,
+    compare_constant,
+    compare_reversed,
     exists,
+    in_list,
     like,
-    one_of,
-    truly,
     truth,
     truth_for_not,
+    where_boolean_true,
 )
-from palio.languages.cesql.types import Type, Value
-from palio.languages.cesql.writing import write
 
 LANGUAGE: Final = "cesql"
-_LARGEST: Final = 1_000  # conditions in a tree, beyond a few for each condition in the text
+_MAX_EXPANDED_CONDITIONS: Final = 1_000  # in a tree, beyond four for each condition in the text
 _COMPARISONS: Final = frozenset({"=", "<>", "<", "<=", ">", ">="})
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%", "neg"})
 
@@ -62,7 +61,7 @@ def lower_filter(expression: Expression) -> Filter:
     """The filter of an expression that was checked."""
     match expression:
         case Attribute(name):
-            return Filter(truly(name), truth_for_not(name).false)
+            return Filter(where_boolean_true(name), truth_for_not(name).false)
         case Call() if _type_of(expression) is Type.BOOLEAN:
             meant = lower(expression)
             return Filter(meant.true, lambda: meant.false)
@@ -71,16 +70,16 @@ def lower_filter(expression: Expression) -> Filter:
     return Filter(EVERYTHING if is_true else NOTHING, _operand_of_not(expression).false)
 
 
-def lower(expression: Expression) -> Meaning:
+def lower(expression: Expression) -> Truth:
     """The meaning of an expression that gives a Boolean."""
     if not attributes_of(expression):
         value, failures = _fold(expression)
         return UNDEFINED if failures else ALWAYS if value is True else NEVER
     match expression:
         case Call("and" | "or" | "xor" as function, arguments):
-            # Too large a tree is given up for its text as soon as it is one, or building it would take too long.
+            # Given up as soon as the tree is too large: building the whole of it first would take too long.
             meant = _join(function, [_operand(each) for each in arguments])
-            return meant if meant.size <= _LARGEST + 4 * meant.conditions else _evaluated(expression)
+            return meant if meant.size <= _MAX_EXPANDED_CONDITIONS + 4 * meant.conditions else _residual(expression)
         case Call("not", (argument,)):
             return _operand_of_not(argument).negated()
         case Call("exists", (Attribute(name),)):
@@ -88,24 +87,24 @@ def lower(expression: Expression) -> Meaning:
         case Call("like", (Attribute(name), _)):
             return like(name, pattern_of(expression))
         case Call("in", (Attribute(name), *items)) if not any(attributes_of(item) for item in items):
-            return one_of(name, [_constant(item) for item in items])
+            return in_list(name, [_constant(item) for item in items])
         case Call(operator, (left, right)) if operator in _COMPARISONS:
-            return _comparison(operator, left, right) or _evaluated(expression)
-    return _evaluated(expression)
+            return _comparison(operator, left, right) or _residual(expression)
+    return _residual(expression)
 
 
-def _comparison(operator: str, left: Expression, right: Expression) -> Meaning | None:
+def _comparison(operator: str, left: Expression, right: Expression) -> Truth | None:
     """A comparison of an attribute with a constant, either way round; None for any other."""
     if isinstance(left, Attribute) and not attributes_of(right):
-        constant, compare, name = _constant(right), compared, left.name
+        constant, compare, name = _constant(right), compare_constant, left.name
     elif isinstance(right, Attribute) and not attributes_of(left):
-        constant, compare, name = _constant(left), compared_after, right.name
+        constant, compare, name = _constant(left), compare_reversed, right.name
     else:
         return None
     return UNDEFINED if constant is None else compare(name, operator, constant)
 
 
-def _operand(expression: Expression) -> Meaning:
+def _operand(expression: Expression) -> Truth:
     """An operand of AND, OR or XOR, which cast it to a Boolean."""
     if isinstance(expression, Attribute):
         return truth(expression.name)
@@ -114,25 +113,25 @@ def _operand(expression: Expression) -> Meaning:
     return lower(Call("BOOL", (expression,), expression.span))
 
 
-def _operand_of_not(expression: Expression) -> Meaning:
+def _operand_of_not(expression: Expression) -> Truth:
     """The operand of NOT, which is cast to a Boolean unless it is an Integer."""
     if isinstance(expression, Attribute):
         return truth_for_not(expression.name)
     return UNDEFINED if _type_of(expression) is Type.INTEGER else _operand(expression)
 
 
-def _join(function: str, parts: list[Meaning]) -> Meaning:
+def _join(function: str, parts: list[Truth]) -> Truth:
     """Conditions joined by one operator; halves of halves, so that a long chain makes no deep tree."""
     if len(parts) == 1:
         return parts[0]
     if function != "xor" and parts[0].domain and all(part.domain == parts[0].domain for part in parts):
-        return _join_alike(function, parts)
+        return _join_same_domain(function, parts)
     middle = len(parts) // 2
     left, right = _join(function, parts[:middle]), _join(function, parts[middle:])
     conditions, size = left.conditions + right.conditions, 2 * left.size + right.size
     match function:
         case "and":
-            return Meaning(
+            return Truth(
                 lambda: And((left.true, right.true)),
                 lambda: Or((left.false, And((left.defined, right.false)))),
                 lambda: Or((left.false, And((left.defined, right.defined)))),
@@ -140,14 +139,14 @@ def _join(function: str, parts: list[Meaning]) -> Meaning:
                 size=size,
             )
         case "or":
-            return Meaning(
+            return Truth(
                 lambda: Or((left.true, And((left.defined, right.true)))),
                 lambda: And((left.false, right.false)),
                 lambda: Or((left.true, And((left.defined, right.defined)))),
                 conditions=conditions,
                 size=size,
             )
-    return Meaning(
+    return Truth(
         lambda: Or((And((left.true, right.false)), And((left.false, right.true)))),
         lambda: Or((And((left.true, right.true)), And((left.false, right.false)))),
         lambda: And((left.defined, right.defined)),
@@ -156,10 +155,10 @@ def _join(function: str, parts: list[Meaning]) -> Meaning:
     )
 
 
-def _join_alike(function: str, parts: list[Meaning]) -> Meaning:
+def _join_same_domain(function: str, parts: list[Truth]) -> Truth:
     """Conditions that are defined in the same places, such as those on one attribute: there order does not matter."""
     every, some = (And, Or) if function == "and" else (Or, And)
-    return Meaning(
+    return Truth(
         lambda: every(tuple(part.true for part in parts)),
         lambda: some(tuple(part.false for part in parts)),
         lambda: parts[0].defined,
@@ -169,11 +168,11 @@ def _join_alike(function: str, parts: list[Meaning]) -> Meaning:
     )
 
 
-def _evaluated(expression: Expression) -> Meaning:
+def _residual(expression: Expression) -> Truth:
     """A condition that is kept as text and evaluated."""
-    text = write(expression)
+    text = print_expression(expression)
     true, false = foreign(LANGUAGE, text, True), foreign(LANGUAGE, text, False)
-    return Meaning(true, false, Or((true, false)))
+    return Truth(true, false, Or((true, false)))
 
 
 def _type_of(expression: Expression) -> Type:
@@ -186,7 +185,7 @@ def _type_of(expression: Expression) -> Type:
         case Literal():
             return Type.STRING
         case Call(function, arguments) if function.isupper():
-            found = find(function, len(arguments))
+            found = find_function(function, len(arguments))
             assert found is not None  # checked before
             return found.result
         case Call(function) if function in _ARITHMETIC:

@@ -1,11 +1,14 @@
-"""What values does an expression have, what does it see of an event's, and how does one type become another?
+"""Types, casts and errors of CESQL.
 
 CESQL has three types, Boolean, Integer of 32 bits and String, which here are Python's `bool`, `int` and `str`. An
 attribute of any other type is seen as a String: an integer beyond 32 bits, a decimal, a float, a date and a
-timestamp by the text that `palio.filters.expressions.cloudevents_text` gives them.
+timestamp by the text that `palio.filters.expressions.extension_functions` gives them.
 
 A timestamp is read from a CloudEvent as an instant, and how it was spelled is lost. It is therefore equal to every
 RFC 3339 text of its instant, so that the text a publisher wrote is never unequal to itself.
+
+An error does not end an evaluation: every operator and function gives a value all the same, and the errors are
+collected beside it, by the names that CESQL 1.0 §3.3 gives.
 """
 
 from __future__ import annotations
@@ -17,7 +20,12 @@ from typing import Any, Final, TypeAlias
 
 from palio.errors import EventError
 from palio.events.cloudevents import read_time
-from palio.filters.expressions.cloudevents_text import LARGEST, SMALLEST, integer_in, text_of
+from palio.filters.expressions.extension_functions import (
+    LARGEST_CESQL_INTEGER,
+    SMALLEST_CESQL_INTEGER,
+    cesql_integer,
+    cloudevents_text,
+)
 
 Value: TypeAlias = bool | int | str
 
@@ -48,36 +56,36 @@ def cast(value: Value, target: Type) -> Value | None:
     """A value as another type (§3.7); None where it cannot be."""
     match target:
         case Type.STRING:
-            return value if isinstance(value, str) else text_of(value)
+            return value if isinstance(value, str) else cloudevents_text(value)
         case Type.INTEGER:
-            return integer_in(value) if isinstance(value, str) else int(value)
+            return cesql_integer(value) if isinstance(value, str) else int(value)
         case Type.BOOLEAN:
-            return truth_in(value) if isinstance(value, str) else bool(value)
+            return _boolean_in(value) if isinstance(value, str) else bool(value)
     return value
 
 
-def truth_in(text: str) -> bool | None:
-    """What a text says: `true` or `false`, in any case of letters; else None."""
+def _boolean_in(text: str) -> bool | None:
+    """The Boolean of a text, `true` or `false` in any case of letters; else None."""
     return {"true": True, "false": False}.get(text.lower())
 
 
-class Moment(str):
+class TimestampText(str):
     """The text of a timestamp, equal to every other text of its instant."""
 
 
-def seen(value: Any) -> Value | None:
-    """What an expression sees of an attribute that is there; None for what CloudEvents has no form for."""
+def attribute_value(value: Any) -> Value | None:
+    """An attribute of an event as a CESQL value; None for a type that CloudEvents does not have."""
     if isinstance(value, bool):
         return value
-    if isinstance(value, int) and SMALLEST <= value <= LARGEST:
+    if isinstance(value, int) and SMALLEST_CESQL_INTEGER <= value <= LARGEST_CESQL_INTEGER:
         return int(value)
-    text = text_of(value)
-    return Moment(text) if text is not None and isinstance(value, datetime) else text
+    text = cloudevents_text(value)
+    return TimestampText(text) if text is not None and isinstance(value, datetime) else text
 
 
 def are_equal(left: Value, right: Value) -> bool:
     """Whether two values of one type are equal."""
-    if isinstance(left, Moment) or isinstance(right, Moment):
+    if isinstance(left, TimestampText) or isinstance(right, TimestampText):
         first, second = instant_in(str(left)), instant_in(str(right))
         if first is not None and second is not None:
             return first == second
@@ -90,3 +98,36 @@ def instant_in(text: str) -> datetime | None:
         return read_time(text).astimezone(UTC)
     except (EventError, OverflowError):
         return None
+
+
+# --- errors ----------------------------------------------------------------------------------------------
+
+PARSE: Final = "parse"
+MATH: Final = "math"
+CAST: Final = "cast"
+MISSING_ATTRIBUTE: Final = "missingAttribute"
+MISSING_FUNCTION: Final = "missingFunction"
+FUNCTION_EVALUATION: Final = "functionEvaluation"
+GENERIC: Final = "generic"
+
+KINDS: Final = (PARSE, MATH, CAST, MISSING_ATTRIBUTE, MISSING_FUNCTION, FUNCTION_EVALUATION, GENERIC)
+
+
+class Failure(str):
+    """One error: the name of its kind, with the reason and the position in the expression."""
+
+    reason: str
+    position: int
+
+    def __new__(cls, kind: str, reason: str, position: int) -> Failure:
+        made = super().__new__(cls, kind)
+        made.reason = reason
+        made.position = position
+        return made
+
+    @property
+    def kind(self) -> str:
+        return str(self)
+
+    def __reduce__(self) -> tuple[type[Failure], tuple[str, str, int]]:
+        return Failure, (str(self), self.reason, self.position)

@@ -7,9 +7,9 @@ from typing import Any
 
 from palio.filters.filter import Filter
 from palio.languages.eventbridge.dialect import EVENTBRIDGE
-from palio.languages.eventbridge.document import Document, read_document
+from palio.languages.eventbridge.document import Document, parse_document
 from palio.languages.eventbridge.lowering import lower_rule
-from palio.languages.eventbridge.rules import read_rule
+from palio.languages.eventbridge.parser import parse_rule
 
 __all__ = ["parse"]
 
@@ -26,14 +26,14 @@ def parse(condition: Any, *, strict: bool = True, timezone: str = "UTC") -> Filt
     """
     if isinstance(condition, str):
         return _parse_text(condition, strict)
-    return _parse(read_document(condition), strict)
+    return _parse(parse_document(condition), strict)
 
 
 @lru_cache(maxsize=4096)
 def _parse_text(text: str, strict: bool) -> Filter:
-    return _parse(read_document(text), strict)
+    return _parse(parse_document(text), strict)
 
 
 def _parse(document: Document, strict: bool) -> Filter:
     dialect = EVENTBRIDGE if strict else EVENTBRIDGE.unlimited()
-    return lower_rule(read_rule(document, dialect), document, dialect)
+    return lower_rule(parse_rule(document, dialect), document, dialect)

@@ -1,70 +1,130 @@
-"""What patterns of EventBridge and policies of SNS differ in: which tests they know, and their limits.
+"""Dialects of event patterns: the operators and quotas of EventBridge and SNS.
 
 The limits are those the services document. They are quotas of the services, not of Palio; `strict=False` lifts
 them, and takes a bare value for a list of one, which is how people often write patterns in YAML.
+
+EventBridge runs all wildcards of a field as one nondeterministic automaton, and refuses a pattern for which some value
+could activate too many of its states at once: one for each beginning of a wildcard that the value, read so far, is a
+match of. `*:*:*` read against `::` is at `*`, `*:`, `*:*`, `*:*:` and `*:*:*`. Palio reads a text about once whatever
+the wildcard, and counts only to refuse what EventBridge refuses.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final
 
-TEXT_TESTS: Final = ("prefix", "suffix", "equals-ignore-case", "wildcard")
+_STRING_OPERATORS: Final = ("prefix", "suffix", "equals-ignore-case", "wildcard")
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One of the languages."""
+    """What one service accepts."""
 
     service: str
     """Whose language it is, as messages name it."""
-    tests: frozenset[str]
-    """The names that a test of a value may have."""
-    excluded: frozenset[str]
-    """The names of the tests that `anything-but` may exclude."""
+    operators: frozenset[str]
+    """The names of the operators."""
+    excludable: frozenset[str]
+    """The operators that may stand inside `anything-but`."""
     ignores_case_in_parts: bool
     """Whether `prefix` and `suffix` may hold an `equals-ignore-case`."""
     excludes_lists: bool
-    """Whether a test inside `anything-but` may have a list of texts."""
-    dots_join: bool
+    """Whether an operator inside `anything-but` may have a list of strings."""
+    dots_are_steps: bool
     """Whether a dot in a name also stands for a step into an object."""
-    largest: Decimal | None
+    max_number: Decimal | None
     """The largest number, either side of zero, that `numeric` and `anything-but` take; None for no limit."""
-    largest_exact: Decimal | None
+    max_exact_number: Decimal | None
     """The largest number that may stand for itself; None for no limit."""
-    digits: int | None
-    """How many digits behind the point count; None for all."""
-    most_combinations: int | None
+    fraction_digits: int | None
+    """How many digits behind the point are compared; None for all."""
+    max_or_combinations: int | None
     """How many combinations the arrays of `$or` may have; None for no limit."""
-    busiest_wildcards: int | None
-    """In how many places the wildcards of a field may be at once (see `complexity`); None for no limit."""
+    max_wildcard_states: int | None
+    """How many states the wildcards of a field may have active at once; None for no limit."""
     bare_values: bool
     """Whether a value may stand where a list of it belongs."""
 
     def unlimited(self) -> Dialect:
-        """The same without the service's quotas, and with bare values."""
+        """This dialect without the quotas of the service, and with bare values."""
         return replace(
             self,
-            largest=None,
-            largest_exact=None,
-            most_combinations=None,
-            busiest_wildcards=None,
+            max_number=None,
+            max_exact_number=None,
+            max_or_combinations=None,
+            max_wildcard_states=None,
             bare_values=True,
         )
 
 
 EVENTBRIDGE: Final = Dialect(
     service="EventBridge",
-    tests=frozenset({"exactly", "anything-but", "numeric", "cidr", "exists", *TEXT_TESTS}),
-    excluded=frozenset(TEXT_TESTS),
+    operators=frozenset({"exactly", "anything-but", "numeric", "cidr", "exists", *_STRING_OPERATORS}),
+    excludable=frozenset(_STRING_OPERATORS),
     ignores_case_in_parts=True,
     excludes_lists=True,
-    dots_join=True,
-    largest=Decimal("5e9"),
-    largest_exact=None,
-    digits=None,
-    most_combinations=1_000,
-    busiest_wildcards=10,
+    dots_are_steps=True,
+    max_number=Decimal("5e9"),
+    max_exact_number=None,
+    fraction_digits=None,
+    max_or_combinations=1_000,
+    max_wildcard_states=10,
     bare_values=False,
 )
+
+_ANY: Final = -1  # in a wildcard, any bytes; as an input, a byte that no wildcard names
+_MAX_VISITED_STATES: Final = 5_000  # of the subset construction, before the wildcards are taken for simple
+
+# For each wildcard, the lengths of its beginnings that the value read so far is a match of.
+_State = tuple[frozenset[int], ...]
+
+
+def max_active_states(wildcards: Iterable[str], limit: int) -> int:
+    """The most states of the automaton that some value activates at once, counted up to a limit."""
+    patterns = [_tokens(text) for text in dict.fromkeys(wildcards)]
+    if not patterns:
+        return 0
+    alphabet = {token for tokens in patterns for token in tokens} | {_ANY}
+    most = 0
+    start: _State = tuple(_with_empty_gaps(frozenset({0}), tokens) for tokens in patterns)
+    seen = {start}
+    waiting = [start]
+    while waiting and len(seen) < _MAX_VISITED_STATES:
+        state = waiting.pop()
+        for byte in alphabet:
+            following = tuple(_step(each, byte, tokens) for each, tokens in zip(state, patterns, strict=True))
+            most = max(most, sum(map(len, following)))
+            if most >= limit:
+                return limit
+            if following not in seen:
+                seen.add(following)
+                waiting.append(following)
+    return most
+
+
+def _tokens(text: str) -> list[int]:
+    """The bytes of a wildcard between quotes, as EventBridge sees a string, and its gaps."""
+    tokens: list[int] = [ord('"')]
+    escaped = False
+    for byte in text.encode():
+        if byte == ord("\\") and not escaped:
+            escaped = True
+            continue
+        tokens.append(_ANY if byte == ord("*") and not escaped else byte)
+        escaped = False
+    return [*tokens, ord('"')]
+
+
+def _step(lengths: frozenset[int], byte: int, tokens: list[int]) -> frozenset[int]:
+    """The beginnings that match one byte more."""
+    longer = {each + 1 for each in lengths if each < len(tokens) and tokens[each] == byte != _ANY}
+    kept = {each for each in lengths if each and tokens[each - 1] == _ANY}
+    return _with_empty_gaps(frozenset(longer | kept), tokens)
+
+
+def _with_empty_gaps(lengths: frozenset[int], tokens: list[int]) -> frozenset[int]:
+    gaps = {each + 1 for each in lengths if each < len(tokens) and tokens[each] == _ANY}
+    return lengths | gaps

@@ -1,6 +1,6 @@
-"""A pattern as it was written: JSON, with the place of every value in its text.
+"""JSON documents with the position of every value, and the error locations within them.
 
-A reader of patterns needs three things that `json.loads` throws away: where a value stands, so that an error can
+A parser of patterns needs three things that `json.loads` throws away: where a value stands, so that an error can
 point at it; a key that occurs twice, which has a meaning here; and the digits of a number. A pattern given as
 Python objects is written down as JSON on the way, so that its errors point too.
 """
@@ -16,11 +16,11 @@ from math import isfinite
 from typing import Any, Final, TypeAlias
 
 from palio.errors import EventError, ParseError
-from palio.events.limits import DEFAULT_LIMITS
-from palio.events.values import check_text, type_name
+from palio.events.names import quote_segment
+from palio.events.values import DEFAULT_LIMITS, check_text, type_name
 
-DEEPEST: Final = DEFAULT_LIMITS.depth  # no event nests deeper, so no deeper pattern could match one
-_MOST: Final = DEFAULT_LIMITS.containers
+MAX_NESTING_LEVELS: Final = DEFAULT_LIMITS.depth  # no event nests deeper, so no deeper pattern could match one
+_MAX_CONTAINERS: Final = DEFAULT_LIMITS.containers
 
 _JSON: Final = json.JSONDecoder()
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
@@ -45,7 +45,7 @@ Content: TypeAlias = Object | Array | str | Decimal | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A JSON value and the place where it begins."""
+    """A JSON value and the location where it begins."""
 
     content: Content
     position: int
@@ -53,18 +53,18 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON text and what it says."""
+    """A JSON text and its root value."""
 
     text: str
     root: Value
 
 
-def read_document(condition: Any) -> Document:
+def parse_document(condition: Any) -> Document:
     """The document of a pattern given as JSON text or as Python objects."""
     if isinstance(condition, bytes):
         condition = _decode(condition)
     if isinstance(condition, str):
-        return Document(condition, _Reader(condition).document())
+        return Document(condition, _Parser(condition).document())
     writer = _Writer()
     root = writer.value(condition, 1)
     return Document(writer.text, root)
@@ -78,8 +78,8 @@ def _decode(data: bytes) -> str:
         raise ParseError(shown, error.start, f"invalid UTF-8: {error.reason}") from None
 
 
-class _Reader:
-    """Reads a text from left to right."""
+class _Parser:
+    """Recursive-descent parser of JSON text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -99,7 +99,7 @@ class _Reader:
         first = self.text[start : start + 1]
         if first in ("{", "["):
             self._containers += 1
-            if depth > DEEPEST or self._containers > _MOST:
+            if depth > MAX_NESTING_LEVELS or self._containers > _MAX_CONTAINERS:
                 raise self.refuse(_too_large(depth))
             return Value(self.object(depth) if first == "{" else self.array(depth), start)
         if first == '"':
@@ -182,7 +182,7 @@ class _Reader:
 
 
 class _Writer:
-    """Writes Python objects down as JSON, and notes where each of them stands."""
+    """Printer of Python objects as JSON that records the position of each."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -198,7 +198,7 @@ class _Writer:
         if isinstance(value, Mapping | list | tuple):
             # Depth alone does not bound the work: each of a hundred lists may hold the next one twice.
             self._containers += 1
-            if depth > DEEPEST or self._containers > _MOST:
+            if depth > MAX_NESTING_LEVELS or self._containers > _MAX_CONTAINERS:
                 raise self.refuse(_too_large(depth))
         if isinstance(value, Mapping):
             return Value(self.object(value, depth), start)
@@ -256,9 +256,9 @@ class _Writer:
 
 
 def _too_large(depth: int) -> str:
-    if depth > DEEPEST:
-        return f"nested deeper than {DEEPEST} levels"
-    return f"more than {_MOST:,} objects and arrays in one pattern"
+    if depth > MAX_NESTING_LEVELS:
+        return f"nested deeper than {MAX_NESTING_LEVELS} levels"
+    return f"more than {_MAX_CONTAINERS:,} objects and arrays in one pattern"
 
 
 def _as_json(content: str | Decimal | bool | None) -> str:
@@ -266,7 +266,7 @@ def _as_json(content: str | Decimal | bool | None) -> str:
 
 
 def kind_of(value: Value) -> str:
-    """What a value is, as a message should say it."""
+    """The JSON type of a value, as an error says it."""
     match value.content:
         case None:
             return "null"
@@ -280,3 +280,28 @@ def kind_of(value: Value) -> str:
             return "an array"
         case Object():
             return "an object"
+
+
+_MAX_PATH_CHARACTERS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A path into a pattern, `detail.state[0].numeric`, and the text of the pattern."""
+
+    text: str
+    path: str = ""
+
+    def inside(self, name: str) -> Location:
+        """The member of an object."""
+        step = quote_segment(name)
+        return Location(self.text, f"{self.path}.{step}" if self.path else step)
+
+    def item(self, index: int) -> Location:
+        """An element of an array."""
+        return Location(self.text, f"{self.path}[{index}]")
+
+    def refuse(self, value: Value, reason: str, hint: str | None = None) -> ParseError:
+        """The error for a value at this path."""
+        path = self.path if len(self.path) <= _MAX_PATH_CHARACTERS else f"…{self.path[-_MAX_PATH_CHARACTERS:]}"
+        return ParseError(self.text, value.position, f"{path}: {reason}" if path else reason, hint)

@@ -1,7 +1,7 @@
-"""From a rule to a filter.
+"""Lowering of event patterns to filters.
 
 A field is an attribute by its path, and its list a set of values; a pattern is therefore conditions that the index
-holds as they are. A rule is true or false and nothing between, so where it is FALSE is where it is not TRUE.
+holds as they are. A rule is two-valued, so where it is FALSE is where it is not TRUE.
 """
 
 from __future__ import annotations
@@ -13,57 +13,56 @@ from typing import Final
 from palio.events.names import join_path
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Leaf, Node, Or
-from palio.filters.values import ValueSet
-from palio.languages.eventbridge.conditions import ABSENT, THERE, Condition, none_of
+from palio.filters.value_sets import ValueSet
 from palio.languages.eventbridge.dialect import Dialect
-from palio.languages.eventbridge.document import Document
-from palio.languages.eventbridge.expressions import Absent
-from palio.languages.eventbridge.refusal import Place
-from palio.languages.eventbridge.rules import MOST_CHOICES, Field, Rule, choices_of, repeats_a_field
+from palio.languages.eventbridge.document import Document, Location
+from palio.languages.eventbridge.operators import Absent
+from palio.languages.eventbridge.parser import MAX_CHOICES, Field, Rule, choices_of, has_repeated_field
+from palio.languages.eventbridge.value_tests import ABSENT, EXISTING, ValueTest, none_of
 
-_MOST_DOTS: Final = 5  # in the names of one field; each doubles the ways to read them
+_MAX_DOTS: Final = 5  # in the names of one field; each doubles the ways to read them
 
 
 def lower_rule(rule: Rule, document: Document, dialect: Dialect) -> Filter:
     """The filter that a rule is."""
-    if repeats_a_field(rule):
+    if has_repeated_field(rule):
         choices = choices_of(rule)
         if choices is None:
-            raise Place(document.text).refuse(
+            raise Location(document.text).refuse(
                 document.root,
-                f"a field is named twice, and $or leaves more than {MOST_CHOICES:,} choices around it",
+                f"a field is named twice, and $or leaves more than {MAX_CHOICES:,} choices around it",
                 "name each field once",
             )
         lowered = [tuple(choice.values()) for choice in choices]
         return Filter(
-            Or(tuple(_holds(fields, document, dialect) for fields in lowered)),
-            lambda: And(tuple(_fails(fields, document, dialect) for fields in lowered)),
+            Or(tuple(_lower_true(fields, document, dialect) for fields in lowered)),
+            lambda: And(tuple(_lower_false(fields, document, dialect) for fields in lowered)),
         )
-    return Filter(_holds(rule, document, dialect), lambda: _fails(rule, document, dialect))
+    return Filter(_lower_true(rule, document, dialect), lambda: _lower_false(rule, document, dialect))
 
 
-def _holds(rule: Rule, document: Document, dialect: Dialect) -> Node:
+def _lower_true(rule: Rule, document: Document, dialect: Dialect) -> Node:
     """Where a rule is TRUE: all of its fields match, and of each choice some branch."""
     parts = (
-        _field_holds(item, _names_of(item, document, dialect))
+        _lower_field_true(item, _names_of(item, document, dialect))
         if isinstance(item, Field)
-        else Or(tuple(_holds(branch, document, dialect) for branch in item.branches))
+        else Or(tuple(_lower_true(branch, document, dialect) for branch in item.branches))
         for item in rule
     )
     return And(tuple(parts))
 
 
-def _fails(rule: Rule, document: Document, dialect: Dialect) -> Node:
+def _lower_false(rule: Rule, document: Document, dialect: Dialect) -> Node:
     parts = (
-        _field_fails(item, _names_of(item, document, dialect))
+        _lower_field_false(item, _names_of(item, document, dialect))
         if isinstance(item, Field)
-        else And(tuple(_fails(branch, document, dialect) for branch in item.branches))
+        else And(tuple(_lower_false(branch, document, dialect) for branch in item.branches))
         for item in rule
     )
     return Or(tuple(parts))
 
 
-def _field_holds(field: Field, names: list[str]) -> Node:
+def _lower_field_true(field: Field, names: list[str]) -> Node:
     found: list[Node] = [
         Leaf(name, values) for name in names for each in _conditions(field, name) for values in each.inside
     ]
@@ -72,18 +71,18 @@ def _field_holds(field: Field, names: list[str]) -> Node:
     return Or(tuple(found))
 
 
-def _field_fails(field: Field, names: list[str]) -> Node:
+def _lower_field_false(field: Field, names: list[str]) -> Node:
     failed: list[Node] = [
         Or((Leaf(name, ABSENT), *(Leaf(name, values) for values in sets)))
         for name in names
         for sets in _outside(_conditions(field, name))
     ]
     if _wants_absence(field):
-        failed.append(Or(tuple(Leaf(name, THERE) for name in names)))
+        failed.append(Or(tuple(Leaf(name, EXISTING) for name in names)))
     return And(tuple(failed))
 
 
-def _outside(conditions: list[Condition]) -> Iterator[tuple[ValueSet, ...]]:
+def _outside(conditions: list[ValueTest]) -> Iterator[tuple[ValueSet, ...]]:
     """Unions of sets, all of which a value is in for which no condition holds; few where conditions are many."""
     single = [each for each in conditions if len(each.inside) == 1]
     if single:
@@ -91,9 +90,9 @@ def _outside(conditions: list[Condition]) -> Iterator[tuple[ValueSet, ...]]:
     yield from (each.outside for each in conditions if len(each.inside) > 1)
 
 
-def _conditions(field: Field, name: str) -> list[Condition]:
+def _conditions(field: Field, name: str) -> list[ValueTest]:
     present = [each for each in field.alternatives if not isinstance(each, Absent)]
-    return [each if isinstance(each, Condition) else each(name) for each in present]
+    return [each if isinstance(each, ValueTest) else each(name) for each in present]
 
 
 def _wants_absence(field: Field) -> bool:
@@ -102,12 +101,12 @@ def _wants_absence(field: Field) -> bool:
 
 def _names_of(field: Field, document: Document, dialect: Dialect) -> list[str]:
     """The attributes a field may be: several where a name in its path has a dot, which may be a step as well."""
-    if not dialect.dots_join or not any("." in name for name in field.path):
+    if not dialect.dots_are_steps or not any("." in name for name in field.path):
         return [join_path(field.path)]
-    if sum(name.count(".") for name in field.path) > _MOST_DOTS:
-        raise Place(document.text).refuse(
+    if sum(name.count(".") for name in field.path) > _MAX_DOTS:
+        raise Location(document.text).refuse(
             document.root,
-            f"{field.dotted[:80]}: more than {_MOST_DOTS} dots in names, each of which may be a step into an object",
+            f"{field.dotted[:80]}: more than {_MAX_DOTS} dots in names, each of which may be a step into an object",
             "write objects for the steps",
         )
     readings = product(*map(_readings, field.path))

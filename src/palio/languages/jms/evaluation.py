@@ -1,22 +1,37 @@
-"""What does a selector say of an event: TRUE, FALSE, or neither?
+"""Evaluation of JMS selectors: a selector is TRUE, FALSE or unknown for an event.
 
 An expression is compiled once into nested functions. A value is None where it is NULL, and a condition where it is
 unknown: AND, OR and NOT are Kleene's. An attribute that an event lacks is NULL; one that stands as a condition is TRUE
 only where it is the truth value, and FALSE where it is a value of another kind.
+
+Arithmetic is Java's: integers are longs that wrap around on overflow; beside an approximate number every number is a
+double. Two things are as brokers have them: a quotient is a double even of two integers (ActiveMQ, Artemis, Qpid
+Broker-J and RabbitMQ agree that 5 / 2 is 2.5), and + joins two texts (ActiveMQ and what came of it). JMS has no
+decimals; a decimal of an event is a double here. The value is NULL where an operand is, where one is no number, and
+where an integer is divided by the integer 0, for which Java has no value either. A double divided by 0 is infinite, or
+NaN.
+
+Only like values compare: numbers of any kind with each other, texts with texts, truth values with truth values. The
+comparison of unlike values is FALSE, whatever its sign, `<>` included, and that of a NULL is unknown. An integer or
+decimal is rounded to a double before it meets one, as Java's promotion does. NaN equals itself and is above all other
+numbers, as in `Double.compareTo`, with which ActiveMQ, Artemis and Qpid Broker-J compare. The specification has no
+order of texts; here it is that of their code points, as where brokers have one. Truth values have none. Dates,
+timestamps and bytes, which JMS does not know, compare among their own kind.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from math import copysign, fmod, inf, isinf, nan
+from typing import Any, Final, TypeAlias
 
 from palio.events.values import Scalar
-from palio.filters.expressions.tree import Attribute, Call, Expression, Literal, attributes_of
-from palio.languages.jms import arithmetic
-from palio.languages.jms.comparing import among, compare, outside
-from palio.languages.jms.grammar import COMPARISONS
-from palio.languages.jms.patterns import pattern_of
-from palio.languages.jms.sorts import is_condition
+from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, attributes_of
+from palio.filters.like import LikePattern
+from palio.languages.jms.lexer import to_long
+from palio.languages.jms.type_check import COMPARISONS, ORDERS, is_condition
 
 Event: TypeAlias = Mapping[str, Scalar]
 Truth: TypeAlias = Callable[[Event], bool | None]
@@ -37,7 +52,7 @@ class Condition:
 
 
 def compile_condition(expression: Expression) -> Truth:
-    """A function from an event to what a condition says of it."""
+    """A function from an event to the truth of a condition."""
     match expression:
         case Literal(value):
             truth = value if isinstance(value, bool) else None
@@ -65,11 +80,11 @@ def compile_value(expression: Expression) -> Value:
         case Attribute(name):
             return lambda event: event.get(name)
         case Call("neg" | "pos" as function, (argument,)):
-            signed = arithmetic.negative if function == "neg" else arithmetic.positive
+            signed = _negate if function == "neg" else _to_number
             inner = compile_value(argument)
             return lambda event: signed(inner(event))
         case Call(function, (left, right)):
-            operation = arithmetic.OPERATIONS[function]
+            operation = _OPERATIONS[function]
             first, second = compile_value(left), compile_value(right)
             return lambda event: operation(first(event), second(event))
     raise TypeError(expression)
@@ -98,7 +113,7 @@ def _predicate(function: str, arguments: tuple[Expression, ...]) -> Truth:
     value, *others = map(compile_value, arguments)
     if function in COMPARISONS:
         (other,) = others
-        return lambda event: compare(function, value(event), other(event))
+        return lambda event: _compare(function, value(event), other(event))
     match function:
         case "isnull":
             return lambda event: value(event) is None
@@ -107,9 +122,9 @@ def _predicate(function: str, arguments: tuple[Expression, ...]) -> Truth:
         case "between" | "notbetween":
             return compile_condition(as_comparisons(function, arguments))
         case "in":
-            return lambda event: among(value(event), [other(event) for other in others])
+            return lambda event: _is_among(value(event), [other(event) for other in others])
         case "notin":
-            return lambda event: outside(value(event), [other(event) for other in others])
+            return lambda event: _is_none_of(value(event), [other(event) for other in others])
     return _like(value, arguments, function == "like")
 
 
@@ -131,3 +146,171 @@ def _like(value: Value, arguments: tuple[Expression, ...], wanted: bool) -> Trut
         return isinstance(found, str) and pattern.matches(found) is wanted
 
     return truth
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------
+
+Operation: TypeAlias = Callable[[Scalar, Scalar], Scalar]
+
+
+def _is_number(value: Scalar) -> bool:
+    """Whether a value is one of the three kinds of number; a truth value is none."""
+    return type(value) in (int, float, Decimal)
+
+
+def _negate(value: Scalar) -> Scalar:
+    """A number with the other sign."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return to_long(-value)
+    return -value if isinstance(value, float | Decimal) else None
+
+
+def _to_number(value: Scalar) -> Scalar:
+    """A number as it is; NULL for anything else."""
+    return value if _is_number(value) else None
+
+
+def _of_numbers(
+    exact: Callable[[int, int], int | float | None], approximate: Callable[[float, float], float]
+) -> Operation:
+    def operation(left: Scalar, right: Scalar) -> Scalar:
+        if type(left) is int and type(right) is int:
+            return exact(left, right)
+        if _is_number(left) and _is_number(right):
+            return approximate(float(left), float(right))  # type: ignore[arg-type]
+        return None
+
+    return operation
+
+
+def _quotient(left: float, right: float) -> float:
+    if right:
+        return left / right
+    if left != left or left == 0 or right != right:
+        return nan
+    return copysign(inf, left) * copysign(1.0, right)
+
+
+def _remainder(left: float, right: float) -> float:
+    return nan if right == 0 or isinf(left) else fmod(left, right)
+
+
+def _exact_remainder(left: int, right: int) -> int | None:
+    """The remainder, with the sign of the dividend, as in Java."""
+    if right == 0:
+        return None
+    rest = abs(left) % abs(right)
+    return rest if left >= 0 else -rest
+
+
+_add: Final = _of_numbers(lambda left, right: to_long(left + right), lambda left, right: left + right)
+
+
+def _plus(left: Scalar, right: Scalar) -> Scalar:
+    if isinstance(left, str) and isinstance(right, str):
+        return left + right
+    return _add(left, right)
+
+
+_OPERATIONS: Final[dict[str, Operation]] = {
+    "+": _plus,
+    "-": _of_numbers(lambda left, right: to_long(left - right), lambda left, right: left - right),
+    "*": _of_numbers(lambda left, right: to_long(left * right), lambda left, right: left * right),
+    "/": _of_numbers(lambda left, right: float(left) / float(right) if right else None, _quotient),
+    "%": _of_numbers(_exact_remainder, _remainder),
+}
+
+
+# --- comparison ------------------------------------------------------------------------------------------
+
+_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def _compare(sign: str, left: Scalar, right: Scalar) -> bool | None:
+    """The truth of a comparison; None where a value is NULL."""
+    if left is None or right is None:
+        return None
+    if not _are_comparable(left, right):
+        return False
+    if isinstance(left, bool) and sign in ORDERS:
+        return False
+    if isinstance(left, float) or isinstance(right, float):
+        left, right = _as_sortable(float(left), float(right))  # type: ignore[arg-type]
+    return _COMPARE[sign](left, right)
+
+
+def _are_comparable(left: Scalar, right: Scalar) -> bool:
+    """Whether two values are of kinds that compare."""
+    return type(left) is type(right) or (_is_number(left) and _is_number(right))
+
+
+def _is_among(value: Scalar, items: Iterable[Scalar]) -> bool | None:
+    """Whether a value is one of several; None where it may be, if a NULL is among them."""
+    if value is None:
+        return None
+    found: bool | None = False
+    for item in items:
+        equal = _compare("=", value, item)
+        if equal:
+            return True
+        found = None if equal is None else found
+    return found
+
+
+def _is_none_of(value: Scalar, items: Iterable[Scalar]) -> bool | None:
+    """Whether a value is none of several; FALSE where it is like none of them, as for any unlike kinds."""
+    several = list(items)
+    inside = _is_among(value, several)
+    if inside is not False:
+        return None if inside is None else False
+    return any(_are_comparable(value, item) for item in several)
+
+
+def _as_sortable(left: float, right: float) -> tuple[float, float]:
+    """Two numbers that compare as these do, NaN being the greatest."""
+    if left != left or right != right:
+        return left != left, right != right
+    return left, right
+
+
+# --- LIKE ------------------------------------------------------------------------------------------------
+
+
+def pattern_of(arguments: tuple[Expression, ...]) -> LikePattern:
+    """The pattern of a LIKE, from its arguments: the value, the pattern, and the escape character if there is one.
+
+    The escape character takes the meaning of a `_`, a `%` or an escape character behind it. Before anything else it
+    stands for itself, be it a wildcard, as ActiveMQ and Artemis read it; at the end of a pattern, where it can only be
+    a slip, it is a ValueError, unless it is a wildcard. Without ESCAPE no character escapes.
+    """
+    text, escape, *_ = (*(str(each.value) for each in arguments[1:] if isinstance(each, Literal)), None)
+    assert text is not None  # the grammar has a text there
+    if escape and escape not in "%_" and _ends_in_escape(text, escape):
+        raise ValueError(f"the pattern ends with its escape character {escape}, which then escapes nothing")
+    return LikePattern.parse("".join(_with_backslashes(text, escape)))
+
+
+def _with_backslashes(text: str, escape: str | None) -> Iterator[str]:
+    """The pattern with a backslash before every character that means itself where it could mean something else."""
+    place = 0
+    while place < len(text):
+        character = text[place]
+        if character == escape and text[place + 1 : place + 2] in ("%", "_", escape):
+            place += 1
+            yield f"\\{text[place]}" if text[place] in "%_\\" else text[place]
+        else:
+            yield "\\\\" if character == "\\" else character
+        place += 1
+
+
+def _ends_in_escape(text: str, escape: str) -> bool:
+    """Whether the last escape character of a text has nothing behind it that it could escape."""
+    run = len(text) - len(text.rstrip(escape))
+    return run % 2 == 1

@@ -1,7 +1,15 @@
-"""Which words, numbers, texts and signs does a selector consist of, and where do they stand?
+"""Lexer of JMS selectors: tokens, Java identifiers and Java numerals.
 
-The kinds of token are those of SQL's lexer, so that both languages share a cursor; the key of a word is the word
-in small letters where it is reserved, and empty where it is a name.
+The key of a word is the word in small letters where it is reserved, and empty where it is a name.
+
+A name is a Java identifier: `Character.isJavaIdentifierStart` and `isJavaIdentifierPart` say which characters it
+has, and both depend on the character's Unicode category alone. Eleven words, in any mixture of capital and small
+letters, are never names. Between double quotes any text is one, as in SQL-92.
+
+Exact numerals are 64-bit integers, in decimal, hexadecimal (`0xFF`), octal (`017`) or binary (`0b101`), with or without
+an `L` behind them; approximate ones have a point, an exponent, an `F` or a `D` (`7.`, `.5`, `7E3`, `95.7F`, `0x1p-3`).
+Digits may be parted by `_`. As in Java, the sixty-four bits of a numeral that is not decimal may be those of a negative
+number, and with an `F` a number is rounded to 32 bits.
 
 The specification knows no comments; ActiveMQ and what came of it skip `/* … */`, and `--` with the rest of its line
 where a line end follows. Where none does, `--` is two minus signs, here only directly before a number: `--1.0 = 1.0`.
@@ -11,12 +19,151 @@ What one reader would take for a comment and another for arithmetic is refused.
 from __future__ import annotations
 
 import re
-from typing import Final
+import struct
+from math import isinf
+from typing import Final, NoReturn
+from unicodedata import category
 
 from palio.errors import ParseError
-from palio.languages.jms.identifiers import RESERVED, first_foreign_character
-from palio.languages.jms.numerals import NUMERAL
-from palio.languages.sql.lexer import END, NUMBER, QUOTED, SIGN, TEXT, WORD, Token, check_text
+from palio.events.names import split_path
+from palio.languages.grammar import (
+    END,
+    NUMBER,
+    QUOTED,
+    SIGN,
+    TEXT,
+    WORD,
+    InvalidLiteral,
+    Token,
+    check_text,
+    refuse_character,
+    shorten,
+    typographic_quotes,
+)
+
+RESERVED: Final = frozenset("null true false not and or between like in is escape".split())
+
+_START: Final = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
+_PART: Final = _START | {"Nd", "Mn", "Mc", "Cf"}
+
+
+def first_foreign_character(name: str) -> int | None:
+    """The place of the first character that a Java identifier cannot have there; None where it is one."""
+    for place, character in enumerate(name):
+        if category(character) not in (_PART if place else _START):
+            return place
+    return None
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a name may stand in a selector without quotes."""
+    return bool(name) and name.lower() not in RESERVED and first_foreign_character(name) is None
+
+
+def write_name(path: str) -> str:
+    """An attribute as a selector writes it, each part of its path in quotes where it must be."""
+    return ".".join(each if is_identifier(each) else _quoted(each) for each in split_path(path))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+_DIGITS: Final = r"[0-9](?:[0-9_]*[0-9])?"
+_HEX: Final = r"[0-9a-fA-F](?:[0-9a-fA-F_]*[0-9a-fA-F])?"
+_EXPONENT: Final = rf"(?:[eE][+-]?{_DIGITS})"
+
+NUMERAL: Final = rf"""
+    0[xX](?:{_HEX}\.?|(?:{_HEX})?\.{_HEX})[pP][+-]?{_DIGITS}[fFdD]?
+  | 0[xX]{_HEX}[lL]? | 0[bB][01](?:[01_]*[01])?[lL]?
+  | (?:{_DIGITS}\.(?:{_DIGITS})?|\.{_DIGITS}){_EXPONENT}?[fFdD]?
+  | {_DIGITS}(?:{_EXPONENT}[fFdD]?|[fFdD])
+  | {_DIGITS}[lL]?
+"""
+"""The form of all numerals, as a verbose regular expression."""
+
+_MAX_LONG: Final = 2**63 - 1
+
+
+def parse_number(numeral: str, negative: bool = False) -> int | float:
+    """The number a numeral stands for, behind a minus where `negative`; InvalidLiteral where Java has none."""
+    digits = numeral.replace("_", "").lower()
+    if digits.startswith("0x"):
+        return _approximate_hex(digits, negative) if "p" in digits else _bits(digits, 16, negative)
+    if digits.startswith("0b"):
+        return _bits(digits, 2, negative)
+    if digits[-1] in "fd" or "." in digits or "e" in digits:
+        return _approximate(digits, negative)
+    digits = digits.removesuffix("l")
+    if digits[0] == "0" and len(digits) > 1:
+        return _octal(digits, negative)
+    # Turning long texts into integers takes quadratic time; no number of twenty digits is in range.
+    exact = int(digits) if len(digits) < 20 else _MAX_LONG + 2
+    if exact > _MAX_LONG + negative:
+        raise InvalidLiteral(f"{shorten(digits)} is more than a 64-bit integer holds", "write a number with a point")
+    return -exact if negative else exact
+
+
+def _octal(digits: str, negative: bool) -> int:
+    if digits.strip("01234567"):
+        raise InvalidLiteral(
+            f"{shorten(digits)} begins with a 0, so it is octal, and 8 and 9 are no octal digits",
+            f"write {shorten(digits.lstrip('0'))} for the decimal number",
+        )
+    return _bits(digits, 8, negative)
+
+
+def _bits(digits: str, base: int, negative: bool) -> int:
+    body = digits.removesuffix("l")
+    value = int(body, base) if len(body) < 100 else 1 << 64
+    if value >= 1 << 64:
+        raise InvalidLiteral(f"{shorten(digits)} has more than 64 bits", "write a number with a point")
+    value = value - (1 << 64) if value > _MAX_LONG else value
+    return to_long(-value) if negative else value
+
+
+def _approximate(digits: str, negative: bool) -> float:
+    mantissa = digits.rstrip("fd").partition("e")[0]
+    value = float(digits.rstrip("fd"))
+    return _ranged(value, digits, mantissa.strip("0.") == "", negative)
+
+
+def _approximate_hex(digits: str, negative: bool) -> float:
+    mantissa, _, exponent = digits.partition("p")
+    power = exponent.rstrip("fd")
+    try:
+        value = float.fromhex(f"{mantissa}p{power}")
+    except OverflowError:
+        value = float("inf")
+    is_float = exponent[-1] == "f"
+    return _ranged(value, f"{mantissa}p{power}{'f' if is_float else ''}", mantissa[2:].strip("0.") == "", negative)
+
+
+def _ranged(value: float, digits: str, is_zero: bool, negative: bool) -> float:
+    """The number, rounded to 32 bits where an F asks for it; what has no place in the range is refused."""
+    if digits[-1] == "f":
+        value = _to_float(value)
+    if isinf(value) or (value == 0 and not is_zero):
+        size = "large" if value else "small"
+        raise InvalidLiteral(
+            f"{shorten(digits)} is too {size} for a Java {'float' if digits[-1] == 'f' else 'double'}",
+            "write a number in its range",
+        )
+    return -value if negative else value
+
+
+def _to_float(value: float) -> float:
+    try:
+        rounded: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return float("inf")
+    return rounded
+
+
+def to_long(value: int) -> int:
+    """An integer as Java's 64 bits have it: what is too large comes round from the other end."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
+
 
 HYPHENATED: Final = "hyphenated_props:"
 """What a selector for Artemis begins with where its names may have hyphens."""
@@ -27,7 +174,7 @@ _CONVERTING: Final = "convert_string_expressions:"
 _LINE_COMMENT: Final = 6
 _BLOCK_COMMENT: Final = 7
 _NO_NUMERAL: Final = 8
-# A quote that is not doubled ends a text; where a doubled one could be given back, a look ahead says no. Behind a
+# A quote that is not doubled ends a text; where a doubled one could be given back, a lookahead prevents it. Behind a
 # number a word may stand without a blank, but only where it goes on with the condition: `a = 1AND b = 2`.
 _FORM: Final = r"""[ \t\n\r\f]*+(?:
       ( [A-Za-z_$\x80-\U0010ffff] [A-Za-z0-9_$\x80-\U0010ffff%s]*+ )
@@ -124,9 +271,8 @@ def _end_of_comment(text: str, start: int) -> int:
 
 
 def _refuse_numeral(text: str, start: int, found: str) -> None:
-    shown = found if len(found) <= 40 else f"{found[:40]}…"
     hint = "a name begins with a letter, _ or $; any other stands in quotes"
-    raise ParseError(text, start, f"{shown} is neither a number nor a name", hint)
+    raise ParseError(text, start, f"{shorten(found)} is neither a number nor a name", hint)
 
 
 _STRAY: Final = {
@@ -140,16 +286,9 @@ _STRAY: Final = {
     "?": ("there are no parameters in a selector", "write the value itself"),
     ":": ("there are no parameters in a selector", 'write the value itself; a name with a colon in quotes: "a:b"'),
     ";": ("a selector is one condition", "leave the semicolon out"),
-    "“": ("a typographic quotation mark", "texts stand in ', names in \""),
-    "”": ("a typographic quotation mark", "texts stand in ', names in \""),
-    "‘": ("a typographic quotation mark", "texts stand in ', names in \""),
-    "’": ("a typographic quotation mark", "texts stand in ', names in \""),
+    **typographic_quotes("texts stand in ', names in \""),
 }
 
 
-def _refuse_character(text: str, at: int) -> None:
-    character = text[at]
-    if character in _STRAY:
-        raise ParseError(text, at, *_STRAY[character])
-    shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
-    raise ParseError(text, at, f"the character {shown} has no meaning here", 'a name that has it stands in quotes: "…"')
+def _refuse_character(text: str, position: int) -> NoReturn:
+    refuse_character(text, position, _STRAY, 'a name that has it stands in quotes: "…"')

@@ -1,53 +1,80 @@
-"""What does the text of a selector say? From text to `Expression`, by the grammar of JMS.
+"""Parser and printer of JMS selectors: from text to `Expression` and back, by the grammar of Jakarta Messaging 3.1.
 
     condition  OR, AND and NOT of predicates, from loose to tight
     predicate  value, or value = <> < <= > >= value, value [NOT] BETWEEN value AND value,
                value [NOT] LIKE text [ESCAPE text], value [NOT] IN (value, …), value IS [NOT] NULL
     value      + - * / % and signs over texts, numbers, TRUE, FALSE, names and brackets
 
-Comparisons and predicates do not chain: `a = b = c` needs brackets. What may stand where is looked at afterwards,
-in `sorts`. Only brackets nest in Python as they do in the text.
+Comparisons and predicates do not chain: `a = b = c` needs brackets. Whether an operand is a value or a condition is
+checked on the finished tree, in `type_check`. `%` is not in the specification; ActiveMQ, Artemis, Qpid and RabbitMQ
+have it.
 
 The trees have SQL's shape with JMS's meaning; the calls that SQL does not have are `notin`, `notlike` and
 `notbetween`, which are not the NOT of the others (they are FALSE for a value of another kind, as those are), and
 `pos`, which is NULL for what is no number.
+
+What a filter cannot hold in its index it keeps as text, and filters are equal where their texts are. So the printer
+writes one canonical text for an expression, with no brackets, blanks or spellings of the writer's own.
 """
 
 from __future__ import annotations
 
-from typing import Final, NoReturn
+from typing import ClassVar, Final, NoReturn
 
 from palio.events.names import quote_segment
-from palio.filters.expressions.tree import Attribute, Expression, Literal
-from palio.languages.jms.grammar import COMPARISONS, INFIX, PREDICATES, PREFIX
-from palio.languages.jms.lexer import tokenize
-from palio.languages.jms.numerals import number
-from palio.languages.jms.patterns import pattern_of
-from palio.languages.jms.sorts import check_condition
-from palio.languages.sql.cursor import DEEPEST, Cursor
-from palio.languages.sql.lexer import END, NUMBER, QUOTED, TEXT, WORD, Token
-from palio.languages.sql.precedence import AND, NOT, PREDICATE, VALUE, Operands, Operator
+from palio.filters.expressions.ast import Attribute, Call, Expression, Literal
+from palio.languages.grammar import END, NUMBER, QUOTED, TEXT, WORD, ExpressionParser, Operator, OperatorStack, Token
+from palio.languages.jms.evaluation import pattern_of
+from palio.languages.jms.lexer import parse_number, tokenize, write_name
+from palio.languages.jms.type_check import check_condition
 
 ALL: Final = Literal(True)
-"""What a blank selector says: every message is selected."""
+"""The expression of a blank selector: every message is selected."""
+
+# Binding powers, as the specification's table has them.
+_OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _UNARY = range(1, 9)
+_VALUE: Final = _SUM
+"""The loosest operator within a value; a comparison is none."""
+_INFIX: Final[dict[str, Operator]] = {
+    "or": Operator(_OR, "or", is_chained=True),
+    "and": Operator(_AND, "and", is_chained=True),
+    **{sign: Operator(_COMPARISON, sign) for sign in ("=", "<>", "<", "<=", ">", ">=")},
+    **{sign: Operator(_SUM, sign) for sign in ("+", "-")},
+    **{sign: Operator(_PRODUCT, sign) for sign in ("*", "/", "%")},
+}
+_PREFIX: Final[dict[str, Operator]] = {
+    "not": Operator(_NOT, "not", is_prefix=True),
+    "-": Operator(_UNARY, "neg", is_prefix=True),
+    "+": Operator(_UNARY, "pos", is_prefix=True),
+}
+_PREDICATES: Final = frozenset({"is", "in", "between", "like", "not"})
+"""The keys that begin a predicate behind a value."""
+
+_SLIPS: Final = {
+    "==": "'equals' is written =",
+    "=<": "'at most' is written <=",
+    "=>": "'at least' is written >=",
+    "><": "'differs from' is written <>",
+}
 
 
 def parse_selector(text: str) -> Expression:
-    """The condition a selector says; ParseError where it says none. Takes time linear in its length."""
-    return Parser(text).selector()
+    """The expression of a selector; ParseError where it has none. Takes time linear in its length."""
+    return Parser(text, tokenize(text)).selector()
 
 
-class Parser(Cursor):
-    """One reading of one selector."""
+class Parser(ExpressionParser):
+    """The parse of one selector."""
 
-    __slots__ = ("_level",)
+    __slots__ = ()
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text, tokenize(text))
-        self._level = 0
+    subject: ClassVar = "selector"
+    infix: ClassVar = _INFIX
+    prefix: ClassVar = _PREFIX
+    nonassociative: ClassVar = _COMPARISON
 
     def selector(self) -> Expression:
-        """All of the text as one condition."""
+        """The whole text as one condition."""
         if self.tokens[0][0] == END:
             if self.text.strip(" \t\n\r\f"):
                 hint = "an empty selector selects everything; write TRUE to say so beside a comment"
@@ -55,76 +82,26 @@ class Parser(Cursor):
             return ALL
         tree = self.expression()
         if self.tokens[self.at][0] != END:
-            self.unexpected()
-        self.bound_depth(tree)
+            self.fail_unexpected()
+        self.check_depth(tree)
         check_condition(self.text, tree)
         return tree
 
-    def expression(self, lowest: int = 0) -> Expression:
-        """What stands here, up to the first token that cannot continue it; with VALUE for `lowest`, a value."""
-        self._level += 1
-        if self._level > DEEPEST:
-            self.fail_here(f"nested more than {DEEPEST} levels deep", "split the selector")
-        operands = Operands()
-        while True:
-            _, key, start, _ = token = self.tokens[self.at]
-            if key in PREFIX and not (key != "not" and self.tokens[self.at + 1][0] == NUMBER):
-                self._check_not(key, operands, lowest)
-                operands.prefix(PREFIX[key], start)
-                self.at += 1
-                continue
-            operands.nodes.append(self._operand(token))
-            operands.starts.append(start)
-            operator = INFIX.get(self.peek()) or self._predicate(operands, lowest)
-            if operator is None or (lowest and operator.power <= VALUE):
-                break
-            if operator.function in COMPARISONS and _is_comparing(operands):
-                hint = "compare two by two: a = b AND b = c; or put brackets around the first comparison"
-                self.fail_here("comparisons do not chain", hint)
-            operands.infix(operator, self.tokens[self.at - 1][3])
-            self.at += 1
-        operands.settle(0, self.tokens[self.at - 1][3])
-        self._level -= 1
-        return operands.nodes[0]
-
-    def _check_not(self, key: str, operands: Operands, lowest: int) -> None:
-        if key == "not" and (lowest or (operands.pending and operands.pending[-1].power > NOT)):
+    def is_prefix(self, key: str, stack: OperatorStack, lowest: int) -> bool:
+        if key != "not":
+            return self.tokens[self.at + 1][0] != NUMBER
+        if lowest or (stack.pending and stack.pending[-1].power > _NOT):
             self.fail_here("NOT cannot stand here without brackets", "write (NOT …)")
+        return True
 
     # --- operands ------------------------------------------------------------------------------------------
 
-    def _operand(self, token: Token) -> Expression:
-        kind, key, start, end = token
-        self.at += 1
-        if kind == NUMBER:
-            return self._number(start, end)
-        if kind == TEXT:
-            return Literal(self._text(start, end), (start, end))
-        if key in ("-", "+"):  # and a number behind it, with which it is one literal: -9223372036854775808
-            _, _, first, end = self.tokens[self.at]
-            self.at += 1
-            return self._number(first, end, start, negative=key == "-")
-        if key in ("true", "false"):
-            return Literal(key == "true", (start, end))
-        if key == "(":
-            found = self.expression()
-            self._close("the bracket")
-            return found
-        if kind != QUOTED and (kind != WORD or key):
-            self.at -= 1
-            self.missing_value()
-        return self._name(token)
-
-    def _number(self, start: int, end: int, sign: int | None = None, negative: bool = False) -> Literal:
-        value = self.read(start, number, self.text[start:end], negative)
-        return Literal(value, (start if sign is None else sign, end))
-
-    def _text(self, start: int, end: int) -> str:
-        return self.text[start + 1 : end - 1].replace("''", "'")
-
-    def _name(self, token: Token) -> Expression:
+    def read_name(self, token: Token) -> Expression:
         """An attribute, by its name or the path to it."""
-        start, end = token[2], token[3]
+        kind, key, start, end = token
+        if kind != QUOTED and (kind != WORD or key):
+            self._fail_missing_value()
+        self.at += 1
         segments = [self._segment(token)]
         while self.peek() == ".":
             kind, key, first, end = following = self.tokens[self.at + 1]
@@ -143,28 +120,47 @@ class Parser(Cursor):
             return self.text[start:end]
         return quote_segment(self.text[start + 1 : end - 1].replace('""', '"'))
 
-    def _close(self, what: str) -> None:
-        if self.peek() != ")":
-            if self.tokens[self.at][0] == END:
-                self.fail_here(f"{what} is never closed", "a ) is missing")
-            self.unexpected()
+    def _text(self, token: Token) -> Literal:
+        _, _, start, end = token
         self.at += 1
+        return Literal(self.text[start + 1 : end - 1].replace("''", "'"), (start, end))
+
+    def _number(self, token: Token) -> Literal:
+        _, _, start, end = token
+        self.at += 1
+        return Literal(self.read(start, parse_number, self.text[start:end]), (start, end))
+
+    def _signed_number(self, token: Token) -> Literal:
+        """A number and its sign, which are one literal: -9223372036854775808 is an integer."""
+        _, _, start, end = self.tokens[self.at + 1]
+        self.at += 2
+        return Literal(self.read(start, parse_number, self.text[start:end], token[1] == "-"), (token[2], end))
+
+    def _truth(self, token: Token) -> Literal:
+        self.at += 1
+        return Literal(token[1] == "true", token[2:])
+
+    def _brackets(self, _: Token) -> Expression:
+        self.at += 1
+        found = self.expression()
+        self.close("the bracket")
+        return found
 
     # --- predicates ----------------------------------------------------------------------------------------
 
-    def _predicate(self, operands: Operands, lowest: int) -> Operator | None:
+    def read_postfix(self, stack: OperatorStack, lowest: int) -> Operator | None:
         """The predicate behind an operand, if one is there, and the operator that follows."""
-        if self.peek() not in PREDICATES or lowest:
-            return INFIX.get(self.peek())
-        if _is_comparing(operands):
+        if self.peek() not in _PREDICATES or lowest:
+            return _INFIX.get(self.peek())
+        if stack.has_pending(_COMPARISON):
             self.fail_here(f"{self.shown()} cannot follow a comparison", "put brackets around the comparison before it")
-        operands.settle(PREDICATE, self.tokens[self.at - 1][3])
-        start = operands.starts[-1]
+        stack.reduce(_PREDICATE, self.tokens[self.at - 1][3])
+        start = stack.starts[-1]
         function, arguments = self._read_predicate()
-        operands.nodes[-1] = self.call(function, (operands.nodes[-1], *arguments), start)
+        stack.nodes[-1] = self.call(function, (stack.nodes[-1], *arguments), start)
         following = self.peek()
-        operator = INFIX.get(following)
-        if following in PREDICATES or (operator is not None and operator.power > AND):
+        operator = _INFIX.get(following)
+        if following in _PREDICATES or (operator is not None and operator.power > _AND):
             hint = "put brackets around the predicate before it: (a IN ('x', 'y')) = b"
             self.fail_here(f"{self.shown()} cannot follow a predicate", hint)
         return operator
@@ -178,11 +174,9 @@ class Parser(Cursor):
         if negated:
             key = self.take()
         if key == "between":
-            low = self.expression(VALUE)
-            if self.take() != "and":
-                self.at -= 1
-                self.fail_here(f"BETWEEN has two ends; here is {self.shown()}", "write x BETWEEN 1 AND 10")
-            return f"{negated}between", (low, self.expression(VALUE))
+            low = self.expression(_VALUE)
+            self.expect("and", "BETWEEN has two ends", "write x BETWEEN 1 AND 10")
+            return f"{negated}between", (low, self.expression(_VALUE))
         if key == "like":
             return f"{negated}like", self._like()
         if key != "in":
@@ -215,32 +209,24 @@ class Parser(Cursor):
         return pattern, escape
 
     def _text_literal(self, behind: str, hint: str) -> Literal:
-        kind, _, start, end = self.tokens[self.at]
-        if kind != TEXT:
-            self.fail(start, f"behind {behind} stands a text; here is {self.shown()}", hint)
-        self.at += 1
-        return Literal(self._text(start, end), (start, end))
+        token = self.tokens[self.at]
+        if token[0] != TEXT:
+            self.fail_here(f"behind {behind} stands a text; here is {self.shown()}", hint)
+        return self._text(token)
 
     def _list(self) -> tuple[Expression, ...]:
-        hint = "write IN ('a', 'b')"
-        if self.take() != "(":
-            self.at -= 1
-            self.fail_here(f"behind IN stands a list in brackets; here is {self.shown()}", hint)
+        self.expect("(", "behind IN stands a list in brackets", "write IN ('a', 'b')")
         if self.peek() == ")":
             self.fail_here("the list of IN is empty", "FALSE is the condition that nothing satisfies")
-        items = [self.expression(VALUE)]
-        while self.peek() == ",":
-            self.at += 1
-            items.append(self.expression(VALUE))
+        items = self.expressions(_VALUE)
         if self.peek() != ")" and self.tokens[self.at][0] != END:
             self.fail_here(f"{self.shown()} does not continue the list of IN", "a comma or a ) is missing before it")
-        self._close("the list of IN")
+        self.close("the list of IN")
         return tuple(items)
 
     # --- errors --------------------------------------------------------------------------------------------
 
-    def unexpected(self) -> NoReturn:
-        """The next token continues nothing."""
+    def fail_unexpected(self) -> NoReturn:
         kind, key, start, _ = self.tokens[self.at]
         if key == ")":
             self.fail(start, "this bracket was never opened", "leave it out, or add a ( before")
@@ -253,8 +239,8 @@ class Parser(Cursor):
         hint = "an operator such as AND or = is missing before it"
         self.fail(start, f"{self.shown()} does not continue the selector", hint)
 
-    def missing_value(self) -> NoReturn:
-        """The next token begins no value."""
+    def _fail_missing_value(self) -> NoReturn:
+        """Fail because the next token begins no value."""
         kind, key, _, _ = self.tokens[self.at]
         before = self.tokens[self.at - 1] if self.at else None
         if kind == END:
@@ -267,20 +253,76 @@ class Parser(Cursor):
             hint = f'it is a reserved word; an attribute of that name stands in quotes: "{self.shown()}"'
         self.fail_here(f"{self.shown()} stands where a value should", hint)
 
+    readers: ClassVar = {
+        "'": _text,
+        "0": _number,
+        "-": _signed_number,
+        "+": _signed_number,
+        "(": _brackets,
+        "true": _truth,
+        "false": _truth,
+    }
 
-def _is_comparing(operands: Operands) -> bool:
-    """Whether a comparison waits for its right-hand side."""
-    for operator in reversed(operands.pending):
-        if operator.power < VALUE:
-            return False
-        if operator.function in COMPARISONS:
-            return True
-    return False
+
+# --- printer -----------------------------------------------------------------------------------------------
+
+_ATOM: Final = _UNARY + 1
+_SIGNS: Final = {"neg": "-", "pos": "+"}
+_NEGATED: Final = {f"not{word}": f"NOT {word.upper()}" for word in ("in", "like", "between")}
 
 
-_SLIPS: Final = {
-    "==": "'equals' is written =",
-    "=<": "'at most' is written <=",
-    "=>": "'at least' is written >=",
-    "><": "'differs from' is written <>",
-}
+def print_selector(expression: Expression) -> str:
+    """The canonical text of an expression."""
+    return _write(expression)[0]
+
+
+# Texts carry how tightly they bind.
+def _write(expression: Expression) -> tuple[str, int]:
+    match expression:
+        case Literal(value):
+            return _literal(value), _ATOM
+        case Attribute(name):
+            return write_name(name), _ATOM
+        case Call("and" | "or" as function, arguments):
+            power = _INFIX[function].power
+            return f" {function.upper()} ".join(_within(each, power + 1) for each in arguments), power
+        case Call("not", (argument,)):
+            power = _PREFIX["not"].power
+            return f"NOT {_within(argument, power)}", power
+        case Call("neg" | "pos" as function, (argument,)):
+            bound = _ATOM if isinstance(argument, Attribute) else _ATOM + 1
+            return _SIGNS[function] + _within(argument, bound), _UNARY
+        case Call(function, (left, right)) if function in _INFIX:
+            power = _INFIX[function].power
+            least = power + 1 if power == _COMPARISON else power
+            return f"{_within(left, least)} {function} {_within(right, power + 1)}", power
+        case Call(function, (value, *others)):
+            return f"{_within(value, _VALUE)} {_predicate(function, others)}", _PREDICATE
+    raise TypeError(expression)
+
+
+def _within(expression: Expression, least: int) -> str:
+    """An expression as an operand, in brackets where it binds less tightly than it must."""
+    text, power = _write(expression)
+    return text if power >= least else f"({text})"
+
+
+def _predicate(function: str, others: list[Expression]) -> str:
+    written = [_within(each, _VALUE) for each in others]
+    word = _NEGATED.get(function, function.upper())
+    match function:
+        case "isnull" | "isnotnull":
+            return "IS NULL" if function == "isnull" else "IS NOT NULL"
+        case "between" | "notbetween":
+            return f"{word} {' AND '.join(written)}"
+        case "in" | "notin":
+            return f"{word} ({', '.join(written)})"
+    return f"{word} {' ESCAPE '.join(written)}"
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return repr(value)

@@ -11,8 +11,8 @@ from os import PathLike
 from typing import Any
 
 from palio.filters.filter import Filter
-from palio.languages.sigma.rules import RefusedRule, Rules, SigmaRule, read_rules
-from palio.languages.sigma.windows_events import flatten_windows_event
+from palio.languages.sigma.rule_files import RefusedRule, Rules, SigmaRule, read_rules
+from palio.languages.sigma.windows_log import flatten_windows_event
 
 __all__ = ["RefusedRule", "Rules", "SigmaRule", "flatten_windows_event", "parse", "read_rules"]
 
@@ -30,6 +30,6 @@ def parse(
     """
     from palio.languages.sigma.logsources import LogSources
     from palio.languages.sigma.lowering import lower_rule
-    from palio.languages.sigma.rule import read_rule
+    from palio.languages.sigma.parser import parse_rule
 
-    return lower_rule(read_rule(condition), LogSources.read(logsources), timezone)
+    return lower_rule(parse_rule(condition), LogSources.read(logsources), timezone)

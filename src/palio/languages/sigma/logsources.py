@@ -1,4 +1,4 @@
-"""Where a rule's log source is found in the events: which channel, which event id, which names its fields have there.
+"""Mapping of Sigma log sources to events: channel, event id, and the names of fields.
 
 A mapping is a dict, or a YAML or JSON file, in the form that the tools around Sigma have used since its beginning:
 
@@ -30,42 +30,42 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from palio.errors import InputError
-from palio.languages.sigma import windows
-from palio.languages.sigma.documents import read_documents
+from palio.languages.sigma import windows_log
+from palio.languages.sigma.yaml_loader import load_documents
 
 Key: TypeAlias = tuple[str | None, str | None, str | None]  # category, product, service
 _PARTS: Final = ("category", "product", "service")
 _KNOWN: Final = frozenset((*_PARTS, "conditions", "rewrite", "sources", "fieldmappings", "index", "definition"))
 _WINDOWS_LOG: Final = "WinEventLog:"
-_MOST_REWRITES: Final = 8
+_MAX_REWRITES: Final = 8
 
 
 @dataclass(frozen=True)
-class Place:
+class LogSourceMapping:
     """One way in which a log source occurs in events: conditions, written as detections, and names of fields."""
 
     conditions: tuple[Mapping[str, Any], ...] = ()
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def join(self, other: Place) -> Place:
-        return Place(self.conditions + other.conditions, {**self.names, **other.names})
+    def join(self, other: LogSourceMapping) -> LogSourceMapping:
+        return LogSourceMapping(self.conditions + other.conditions, {**self.names, **other.names})
 
 
 @dataclass(frozen=True)
 class _Entry:
     key: Key
-    place: Place
+    mapping: LogSourceMapping
     rewritten: Key | None
 
 
 @dataclass(frozen=True)
 class LogSources:
-    """A mapping of log sources to places."""
+    """All mappings of log sources."""
 
     entries: tuple[_Entry, ...]
     names: Mapping[str, tuple[str, ...]]
     known: frozenset[Key] | None = None  # where a list of all log sources there are was given
-    _found: dict[Key, list[Place]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _found: dict[Key, list[LogSourceMapping]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def read(cls, mapping: LogSources | Mapping[str, Any] | str | PathLike[str] | None) -> LogSources:
@@ -78,32 +78,34 @@ class LogSources:
             return _read(mapping, "the mapping of log sources")
         return _read_file(str(mapping))
 
-    def places(self, logsource: Mapping[str, Any]) -> list[Place]:
-        """The places where events of a rule's log source are found; any of them will do."""
+    def mappings(self, logsource: Mapping[str, Any]) -> list[LogSourceMapping]:
+        """The mappings of a rule's log source, which are alternatives."""
         key = _key_of(logsource)
         if self.known is not None and not self._is_known(key):
-            raise ValueError(f"the log source {_spoken(key)} is not in the list of log sources")
+            raise ValueError(f"the log source {_describe(key)} is not in the list of log sources")
         if key not in self._found:
-            self._found[key] = [Place(names=self.names).join(place) for place in self._places(key, 0)]
+            self._found[key] = [
+                LogSourceMapping(names=self.names).join(mapping) for mapping in self._find_mappings(key, 0)
+            ]
         return self._found[key]
 
-    def _places(self, key: Key, depth: int) -> list[Place]:
-        if depth > _MOST_REWRITES:
-            raise ValueError(f"the mapping of the log source {_spoken(key)} goes round in a circle")
+    def _find_mappings(self, key: Key, depth: int) -> list[LogSourceMapping]:
+        if depth > _MAX_REWRITES:
+            raise ValueError(f"the mapping of the log source {_describe(key)} goes round in a circle")
         groups: dict[Key, list[_Entry]] = {}
         for entry in self.entries:
             if all(mine in (None, theirs) for mine, theirs in zip(entry.key, key, strict=True)):
                 groups.setdefault(entry.key, []).append(entry)
-        found = [Place()]
+        found = [LogSourceMapping()]
         for alternatives in groups.values():
-            added = [place for entry in alternatives for place in self._followed(entry, depth)]
+            added = [mapping for entry in alternatives for mapping in self._follow_rewrite(entry, depth)]
             found = [before.join(after) for before in found for after in added]
         return found
 
-    def _followed(self, entry: _Entry, depth: int) -> list[Place]:
+    def _follow_rewrite(self, entry: _Entry, depth: int) -> list[LogSourceMapping]:
         if entry.rewritten is None:
-            return [entry.place]
-        return [entry.place.join(further) for further in self._places(entry.rewritten, depth + 1)]
+            return [entry.mapping]
+        return [entry.mapping.join(further) for further in self._find_mappings(entry.rewritten, depth + 1)]
 
     def _is_known(self, key: Key) -> bool:
         assert self.known is not None
@@ -117,7 +119,7 @@ class LogSources:
 @cache
 def default_mapping() -> LogSources:
     """Windows as it is; of other products nothing is assumed."""
-    return _read(windows.mapping(), "the default mapping")
+    return _read(windows_log.default_mapping(), "the default mapping")
 
 
 @cache
@@ -127,7 +129,7 @@ def _read_file(path: str) -> LogSources:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(path, f"the mapping of log sources cannot be read: {error}") from error
     try:
-        documents = [json.loads(text)] if path.endswith(".json") else read_documents(text)
+        documents = [json.loads(text)] if path.endswith(".json") else load_documents(text)
     except ValueError as error:
         raise InputError(path, f"the mapping of log sources cannot be read: {error}") from error
     if len(documents) != 1 or not isinstance(documents[0], dict):
@@ -188,28 +190,28 @@ def _entry(name: Any, entry: Any, source: str) -> _Entry:
     asked = [dict(each) for each in (conditions, _channels(entry.get("sources"))) if each]
     return _Entry(
         key,
-        Place(tuple(asked), _names(entry.get("fieldmappings"), source)),
+        LogSourceMapping(tuple(asked), _names(entry.get("fieldmappings"), source)),
         None if rewritten is None else _key_of(rewritten),
     )
 
 
 def _channels(sources: Any) -> dict[str, Any]:
     """The condition that sources mean; of files nothing can be said, because an event does not name its file."""
-    names = [each for each in _several(sources) if isinstance(each, str) and each.startswith(_WINDOWS_LOG)]
+    names = [each for each in _as_list(sources) if isinstance(each, str) and each.startswith(_WINDOWS_LOG)]
     return {"Channel": [each.removeprefix(_WINDOWS_LOG) for each in names]} if names else {}
 
 
 def _names(mapping: Any, source: str) -> dict[str, tuple[str, ...]]:
     if not isinstance(mapping, Mapping | None):
         raise InputError(source, "`fieldmappings` is a mapping from the name of a field to its name in the events")
-    names = {str(field): tuple(_several(name)) for field, name in (mapping or {}).items()}
+    names = {str(field): tuple(_as_list(name)) for field, name in (mapping or {}).items()}
     for field_name, several in names.items():
         if not several or not all(isinstance(each, str) for each in several):
             raise InputError(source, f"the field {field_name!r} is mapped to a name or a list of names")
     return names
 
 
-def _several(value: Any) -> Iterator[Any]:
+def _as_list(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         yield from value
     elif value is not None:
@@ -221,5 +223,5 @@ def _key_of(logsource: Mapping[str, Any]) -> Key:
     return category, product, service
 
 
-def _spoken(key: Key) -> str:
+def _describe(key: Key) -> str:
     return ", ".join(f"{part} {name!r}" for part, name in zip(_PARTS, key, strict=True) if name is not None)

@@ -1,8 +1,8 @@
-r"""A rule's regular expressions, in the notation that Palio's engine reads.
+r"""Translation of PCRE regular expressions to the Java notation of Palio's engine.
 
 Sigma says no more of them than that they are regular expressions; the tools that run rules read PCRE's notation or
-Python's, which agree on all that is accepted here. Palio's engine reads Java's, and whoever knows both notations knows
-the traps: Java's dot leaves out five line terminators and not one, its `$` comes before any of the five, `[` in a class
+Python's, which agree on all that is accepted here. Palio's engine reads Java's, which has
+traps: Java's dot leaves out five line terminators and not one, its `$` comes before any of the five, `[` in a class
 opens another class, `{` that repeats nothing is an error. So every expression is written anew, with the same meaning:
 `.` as `[^\n]`, `$` as an optional newline and the end.
 
@@ -52,7 +52,7 @@ def to_java(text: str, flags: frozenset[str] = frozenset()) -> str:
 
 @dataclass(slots=True)
 class _Group:
-    """What an open group must restore when it closes, and whether something came before it."""
+    """State of an open group: the flags to restore when it closes, and whether something came before it."""
 
     dot_is_all: bool
     by_lines: bool

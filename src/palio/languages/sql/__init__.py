@@ -9,7 +9,7 @@ from palio.errors import InvalidArgument, ParseError
 from palio.filters.filter import Filter
 from palio.languages.sql.lowering import lower_filter
 from palio.languages.sql.parser import parse_condition
-from palio.languages.sql.shapes import Shaped
+from palio.languages.sql.template_cache import BoundTemplate
 
 __all__ = ["parse"]
 
@@ -25,7 +25,7 @@ def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str, timezone: str) -> Filter:
-    shaped = Shaped.read(text, timezone)
+    shaped = BoundTemplate.read(text, timezone)
     if shaped is not None:
         return shaped.filter()
     return lower_filter(parse_condition(text, timezone=timezone), text, timezone)

@@ -1,4 +1,4 @@
-"""What is the length of an interval literal?
+"""Interval literals of SQL.
 
 Spark has two kinds that cannot be mixed: whole months (`Months`) and microseconds (`Micros`). There are three
 notations: numbers with units (`INTERVAL 1 DAY 2 HOURS`, `INTERVAL '1' DAY`), all of that in one text
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from palio.filters.expressions.tree import Micros, Months
-from palio.languages.sql.literals import BadLiteral
+from palio.filters.expressions.ast import Micros, Months
+from palio.languages.grammar import InvalidLiteral
 
 _SECOND: Final = 1_000_000
 _MONTHS: Final = {"month": 1, "year": 12}
@@ -24,11 +24,11 @@ _MICROS: Final = {
     "day": 86_400 * _SECOND,
     "week": 7 * 86_400 * _SECOND,
 }
-UNITS: Final = frozenset(form for unit in (*_MONTHS, *_MICROS, "nanosecond") for form in (unit, f"{unit}s"))
-RANGE_UNITS: Final = ("year", "month", "day", "hour", "minute", "second")
+INTERVAL_UNITS: Final = frozenset(form for unit in (*_MONTHS, *_MICROS, "nanosecond") for form in (unit, f"{unit}s"))
+_RANGE_UNITS: Final = ("year", "month", "day", "hour", "minute", "second")
 
-_LONG: Final = 2**63
-_INT: Final = 2**31
+_MAX_LONG: Final = 2**63
+_MAX_INT: Final = 2**31
 
 _PART = re.compile(
     r"\s*([+-]?)\s*([0-9]*)(\.[0-9]{0,9})?\s+(year|month|week|day|hour|minute|second|millisecond|microsecond)s?(?=\s|\Z)",
@@ -38,7 +38,7 @@ _PREFIX = re.compile(r"\Ainterval(?=\s)", re.IGNORECASE)
 _BLANKS: Final = "".join(map(chr, range(0x21))) + "\x7f"
 
 
-class Part(NamedTuple):
+class IntervalPart(NamedTuple):
     """A value with its unit, as in INTERVAL -'1' DAY: the sign before it and whether it is a text."""
 
     sign: str
@@ -47,12 +47,12 @@ class Part(NamedTuple):
     unit: str
 
 
-def of_parts(parts: list[Part]) -> Months | Micros:
+def parse_interval_parts(parts: list[IntervalPart]) -> Months | Micros:
     """The interval of values with their units, as in INTERVAL 1 DAY '2' HOURS."""
     written = []
     for sign, value, is_text, unit in parts:
         if any(map(str.isalpha, value)):
-            raise BadLiteral(f"{value!r} is no number of units", "write the unit behind the text")
+            raise InvalidLiteral(f"{value!r} is no number of units", "write the unit behind the text")
         if not is_text:
             value = sign + value
         elif sign == "-":
@@ -61,7 +61,7 @@ def of_parts(parts: list[Part]) -> Months | Micros:
     return _sum(" ".join(written))
 
 
-def of_text(text: str) -> Months | Micros:
+def parse_interval_text(text: str) -> Months | Micros:
     """The interval of a text with values and units, as in INTERVAL '1 day 2 hours'."""
     text = text.strip(_BLANKS)
     return _sum(_PREFIX.sub("", text))
@@ -74,14 +74,14 @@ def _sum(text: str) -> Months | Micros:
     while at < len(text) or not kinds:
         found = _PART.match(text, at)
         if not found or not (found[2] or (found[3] or "")[1:]):
-            raise BadLiteral(f"{text!r} is no interval", "write it as INTERVAL '1' DAY or INTERVAL '1 day 2 hours'")
+            raise InvalidLiteral(f"{text!r} is no interval", "write it as INTERVAL '1' DAY or INTERVAL '1 day 2 hours'")
         sign, whole, fraction, unit = found.groups()
         unit = unit.lower()
         if fraction is not None and unit != "second":
-            raise BadLiteral(f"only seconds may have a fraction, not {unit}s")
+            raise InvalidLiteral(f"only seconds may have a fraction, not {unit}s")
         digits = whole.lstrip("0")[:20] or "0"
-        if int(digits) >= _LONG:
-            _bounded_micros(_LONG)
+        if int(digits) >= _MAX_LONG:
+            _bounded_micros(_MAX_LONG)
         count = int(sign + digits)
         kinds.add(unit in _MONTHS)
         if unit in _MONTHS:
@@ -92,7 +92,7 @@ def _sum(text: str) -> Months | Micros:
         at = found.end()
     if len(kinds) > 1:
         hint = "add two intervals one after the other: d + INTERVAL '1' MONTH + INTERVAL '1' DAY"
-        raise BadLiteral("an interval has months and years, or units up to weeks, not both", hint)
+        raise InvalidLiteral("an interval has months and years, or units up to weeks, not both", hint)
     return _bounded_months(months) if kinds == {True} else _bounded_micros(micros)
 
 
@@ -107,30 +107,30 @@ _PATTERNS: Final = {
 _LIMITS: Final = {"hour": 24, "minute": 60, "second": 60}
 
 
-def of_range(part: Part, last: str) -> Months | Micros:
+def parse_interval_range(part: IntervalPart, last: str) -> Months | Micros:
     """The interval of a text with a range of units, as in INTERVAL '1 02:03:04' DAY TO SECOND."""
     sign, text, is_text, first = part
-    if not is_text or first not in RANGE_UNITS or last not in RANGE_UNITS:
-        raise BadLiteral("an interval from one unit to another is a text", "write INTERVAL '1-6' YEAR TO MONTH")
+    if not is_text or first not in _RANGE_UNITS or last not in _RANGE_UNITS:
+        raise InvalidLiteral("an interval from one unit to another is a text", "write INTERVAL '1-6' YEAR TO MONTH")
     if sign == "-":
         text = f"+{text[1:]}" if text.startswith("-") else f"-{text}"
     if (first, last) == ("year", "month"):
         return _year_month(text)
     units = [
-        unit for unit in _PATTERNS if RANGE_UNITS.index(first) <= RANGE_UNITS.index(unit) <= RANGE_UNITS.index(last)
+        unit for unit in _PATTERNS if _RANGE_UNITS.index(first) <= _RANGE_UNITS.index(unit) <= _RANGE_UNITS.index(last)
     ]
     if len(units) < 2 or units[0] != first:
-        raise BadLiteral(f"there are no intervals from {first} to {last}", "such as DAY TO SECOND, YEAR TO MONTH")
+        raise InvalidLiteral(f"there are no intervals from {first} to {last}", "such as DAY TO SECOND, YEAR TO MONTH")
     pattern = "".join(_PATTERNS[unit] + (" " if unit == "day" else ":") for unit in units)[:-1]
     found = re.fullmatch(_SIGN + pattern, text.strip(_BLANKS))
     if not found:
         shape = "".join({"day": "d ", "hour": "h:", "minute": "m:", "second": "s:"}[unit] for unit in units)[:-1]
-        raise BadLiteral(f"{text!r} is no interval from {first} to {last}", f"write it as '{shape}'")
+        raise InvalidLiteral(f"{text!r} is no interval from {first} to {last}", f"write it as '{shape}'")
     micros = 0
     for unit, digits in zip(units, found.groups()[1:], strict=False):
         value = int(digits.lstrip("0")[:25] or "0")
         if unit != first and (value >= _LIMITS[unit] or len(digits) > 2):
-            raise BadLiteral(f"{digits} {unit}s are beyond {_LIMITS[unit] - 1}")
+            raise InvalidLiteral(f"{digits} {unit}s are beyond {_LIMITS[unit] - 1}")
         micros += value * _MICROS[unit]
     if last == "second" and (fraction := found.groups()[-1]):
         micros += int(fraction.ljust(9, "0")[:6])
@@ -140,21 +140,21 @@ def of_range(part: Part, last: str) -> Months | Micros:
 def _year_month(text: str) -> Months:
     found = _YEAR_MONTH.fullmatch(text.strip(_BLANKS))
     if not found:
-        raise BadLiteral(f"{text!r} is no interval from year to month", "write it as '1-11'")
+        raise InvalidLiteral(f"{text!r} is no interval from year to month", "write it as '1-11'")
     months = int(found[3].lstrip("0")[:25] or "0")
     if months > 11:
-        raise BadLiteral(f"{found[3]} months are beyond 11")
+        raise InvalidLiteral(f"{found[3]} months are beyond 11")
     months += 12 * int(found[2].lstrip("0")[:25] or "0")
     return _bounded_months(-months if found[1] == "-" else months)
 
 
 def _bounded_months(months: int) -> Months:
-    if not -_INT <= months < _INT:
-        raise BadLiteral("an interval beyond the longest, 178956970 years and 7 months")
+    if not -_MAX_INT <= months < _MAX_INT:
+        raise InvalidLiteral("an interval beyond the longest, 178956970 years and 7 months")
     return Months(months)
 
 
 def _bounded_micros(micros: int) -> Micros:
-    if not -_LONG <= micros < _LONG:
-        raise BadLiteral("an interval beyond the longest, 106751991 days")
+    if not -_MAX_LONG <= micros < _MAX_LONG:
+        raise InvalidLiteral("an interval beyond the longest, 106751991 days")
     return Micros(micros)

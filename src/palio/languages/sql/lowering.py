@@ -1,8 +1,8 @@
-"""From an SQL expression to a filter: which of it the index can hold, and what is left to compute.
+"""Lowering of SQL expressions to filters.
 
-Three-valued logic is kept by asking four questions of every condition instead of one: where is it TRUE, where is
-it FALSE, and where is it not TRUE, not FALSE. NOT swaps the first two, AND and OR distribute over all four, and
-IS TRUE, IS NULL and their like are made of them, so that the tree that results has no negation left in it.
+Three-valued logic is kept by four truth tests of a condition instead of one: where it is TRUE, where it is FALSE, and
+where it is not TRUE, not FALSE. NOT swaps the first two, AND and OR distribute over all four, and IS TRUE, IS NULL and
+their like are made of them, so that the tree that results has no negation left in it.
 
 A comparison of one attribute with a constant becomes a set of values; any other condition on one attribute
 becomes a test on its values, evaluated once per distinct value; a condition on several attributes is a residual.
@@ -15,31 +15,24 @@ from enum import Enum
 
 from palio.errors import ParseError
 from palio.events.values import Scalar
-from palio.filters.comparisons import MIRRORED, OPERATORS, Truth, compare, equal_to_any
-from palio.filters.computed import computed
-from palio.filters.expressions.evaluate import compile_expression, refusal
-from palio.filters.expressions.own import reads_whole_event
-from palio.filters.expressions.tree import (
-    Attribute,
-    Call,
-    Expression,
-    Literal,
-    Micros,
-    Months,
-    attributes_of,
-    walk,
-)
+from palio.filters.comparisons import OPERATORS, Truth, compare, equal_to_any
+from palio.filters.computed import computed_condition
+from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Micros, Months, attributes_of, walk
+from palio.filters.expressions.extension_functions import reads_whole_event
+from palio.filters.expressions.special_forms import compile_expression
+from palio.filters.expressions.validation import refusal
+from palio.filters.expressions.value_comparison import MIRRORED
 from palio.filters.filter import Filter
 from palio.filters.like import LikePattern
-from palio.filters.patterns import Like, Matching, Pattern, Test
-from palio.filters.printing import NULL_NAMES, TYPE_NAMES, domain_of
 from palio.filters.regex import Regex
-from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or
-from palio.filters.values import ANY_VALUE, NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet
+from palio.filters.sql_writer import NULL_NAMES, TYPE_NAMES
+from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, domain_of
+from palio.filters.value_sets import ANY_VALUE, NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet
+from palio.filters.value_tests import Like, Pattern, Rlike, Test
 
 
-class Ask(Enum):
-    """Which events are wanted: those for which a condition is, or is not, TRUE or FALSE."""
+class TruthTest(Enum):
+    """SQL's truth tests `IS [NOT] TRUE` and `IS [NOT] FALSE`: the events that a tree is to hold."""
 
     TRUE = "true"
     FALSE = "false"
@@ -47,13 +40,13 @@ class Ask(Enum):
     NOT_FALSE = "not false"
 
 
-NEGATED = {
-    Ask.TRUE: Ask.FALSE,
-    Ask.FALSE: Ask.TRUE,
-    Ask.NOT_TRUE: Ask.NOT_FALSE,
-    Ask.NOT_FALSE: Ask.NOT_TRUE,
+INVERSE = {
+    TruthTest.TRUE: TruthTest.FALSE,
+    TruthTest.FALSE: TruthTest.TRUE,
+    TruthTest.NOT_TRUE: TruthTest.NOT_FALSE,
+    TruthTest.NOT_FALSE: TruthTest.NOT_TRUE,
 }
-# Calls whose value is a truth value, and those that have the type of their arguments.
+# Calls whose value is a truth value; those below may also have the type of their arguments.
 _CONDITIONS = frozenset(
     "and or not = <=> <> < <= > >= in between like ilike rlike isnull isnotnull istrue isfalse isnan startswith "
     "endswith contains array_contains ip_in_network any_value_like any_value_ilike any_value_rlike "
@@ -65,14 +58,14 @@ _POLYMORPHIC = frozenset(["case", "coalesce", "if", "nullif", "nvl2", "greatest"
 
 def lower_filter(expression: Expression, text: str, timezone: str) -> Filter:
     """The filter of a parsed condition."""
-    check(expression, text)
+    check_refusals(expression, text)
     lowering = _Lowering(text, timezone)
-    return Filter(lowering.lower(expression, Ask.TRUE), lambda: lowering.lower(expression, Ask.FALSE))
+    return Filter(lowering.lower(expression, TruthTest.TRUE), lambda: lowering.lower(expression, TruthTest.FALSE))
 
 
-def check(expression: Expression, text: str) -> None:
-    """Refuse what cannot mean the same here as in Spark."""
-    if _is_simple(expression):
+def check_refusals(expression: Expression, text: str) -> None:
+    """Refuse a condition that cannot mean the same here as in Spark."""
+    if _is_never_refused(expression):
         return
     refused = refusal(expression)
     if refused is not None:
@@ -85,36 +78,42 @@ class _Lowering:
     text: str
     timezone: str
 
-    def lower(self, expression: Expression, ask: Ask) -> Node:
-        """The tree of the events for which a condition answers as asked."""
+    def lower(self, expression: Expression, wanted: TruthTest) -> Node:
+        """The tree of the events for which a condition passes a truth test."""
         match expression:
             case Literal(value, span):
-                return self._constant(value, span[0], ask)
+                return self._lower_constant(value, span[0], wanted)
             case Attribute(name):
-                return asked(name, Truth(ValueSet.points([True]), ValueSet.points([False])), ask)
+                return leaf_where(name, Truth(ValueSet.points([True]), ValueSet.points([False])), wanted)
             case Call("and" | "or" as function, arguments):
-                parts = tuple(self.lower(each, ask) for each in arguments)
-                conjunctive = (function == "and") == (ask in (Ask.TRUE, Ask.NOT_FALSE))
+                parts = tuple(self.lower(each, wanted) for each in arguments)
+                conjunctive = (function == "and") == (wanted in (TruthTest.TRUE, TruthTest.NOT_FALSE))
                 return And(parts) if conjunctive else Or(parts)
             case Call("not", (argument,)):
-                return self.lower(argument, NEGATED[ask])
+                return self.lower(argument, INVERSE[wanted])
             case Call("istrue" | "isfalse" as function, (argument,)):
-                return self.lower(argument, two_valued(function == "istrue", ask))
+                return self.lower(argument, inner_test(function == "istrue", wanted))
             case Call("isnull" | "isnotnull" as function, (argument,)):
-                return self._nullness(argument, (function == "isnull") == (ask in (Ask.TRUE, Ask.NOT_FALSE)))
+                return self._lower_null_test(
+                    argument, (function == "isnull") == (wanted in (TruthTest.TRUE, TruthTest.NOT_FALSE))
+                )
             case Call("in_timezone", (Literal(str() as zone), condition)):
-                return replace(self, timezone=zone).lower(condition, ask)
+                return replace(self, timezone=zone).lower(condition, wanted)
             case Call("between", (value, low, high)):
                 both = Call("and", (Call(">=", (value, low)), Call("<=", (value, high))))
-                return self.lower(both, ask) if isinstance(value, Attribute) else self._computed(expression, ask)
+                return (
+                    self.lower(both, wanted)
+                    if isinstance(value, Attribute)
+                    else self._lower_computed(expression, wanted)
+                )
             case Call(function, arguments):
-                simple = self._on_one_attribute(function, arguments)
+                simple = self._compare(function, arguments)
                 if simple is not None:
-                    return asked(simple[0], simple[1], ask)
-                return self._pattern(expression, ask) or self._computed(expression, ask)
+                    return leaf_where(simple[0], simple[1], wanted)
+                return self._lower_pattern(expression, wanted) or self._lower_computed(expression, wanted)
         raise ParseError(self.text, expression.span[0], "this is not a condition")
 
-    def _constant(self, value: object, position: int, ask: Ask) -> Node:
+    def _lower_constant(self, value: object, position: int, wanted: TruthTest) -> Node:
         if value is not None and not isinstance(value, bool):
             raise ParseError(
                 self.text,
@@ -123,42 +122,42 @@ class _Lowering:
                 "compare it with something",
             )
         held = {
-            Ask.TRUE: value is True,
-            Ask.FALSE: value is False,
-            Ask.NOT_TRUE: value is not True,
-            Ask.NOT_FALSE: value is not False,
+            TruthTest.TRUE: value is True,
+            TruthTest.FALSE: value is False,
+            TruthTest.NOT_TRUE: value is not True,
+            TruthTest.NOT_FALSE: value is not False,
         }
-        return EVERYTHING if held[ask] else NOTHING
+        return EVERYTHING if held[wanted] else NOTHING
 
-    def _nullness(self, argument: Expression, is_null: bool) -> Node:
+    def _lower_null_test(self, argument: Expression, is_null: bool) -> Node:
         if isinstance(argument, Attribute):
             return Leaf(argument.name, NULLS if is_null else PRESENT)
         if isinstance(argument, Call) and argument.function in _NEVER_NULL:
             return NOTHING if is_null else EVERYTHING
         if _is_condition(argument) and not _is_polymorphic(argument) and not _tests_for_null(argument):
             if is_null:
-                return And((self.lower(argument, Ask.NOT_TRUE), self.lower(argument, Ask.NOT_FALSE)))
-            return Or((self.lower(argument, Ask.TRUE), self.lower(argument, Ask.FALSE)))
-        return self._computed(Call("isnull", (argument,), argument.span), Ask.TRUE if is_null else Ask.FALSE)
+                return And((self.lower(argument, TruthTest.NOT_TRUE), self.lower(argument, TruthTest.NOT_FALSE)))
+            return Or((self.lower(argument, TruthTest.TRUE), self.lower(argument, TruthTest.FALSE)))
+        return self._lower_computed(
+            Call("isnull", (argument,), argument.span), TruthTest.TRUE if is_null else TruthTest.FALSE
+        )
 
-    def _on_one_attribute(self, function: str, arguments: tuple[Expression, ...]) -> tuple[str, Truth] | None:
-        """The attribute and the sets of values of a condition that intervals can hold."""
+    def _compare(self, function: str, arguments: tuple[Expression, ...]) -> tuple[str, Truth] | None:
+        """The attribute and the sets of values of a comparison with constants; None for any other call."""
         if function in OPERATORS or function == "<=>":
             left, right = arguments
-            if isinstance(right, Attribute) and not attributes_of(left) and function != "<=>":
-                left, right, function = right, left, MIRRORED[function]
-            elif isinstance(right, Attribute) and not attributes_of(left):
-                left, right = right, left
+            if isinstance(right, Attribute) and not attributes_of(left):
+                left, right, function = right, left, MIRRORED.get(function, function)
             if attributes_of(right):
                 return None
             literal = self.constant(right)
             if isinstance(literal, Months | Micros):
                 return None
             if isinstance(left, Call) and left.function == "typeof" and isinstance(left.arguments[0], Attribute):
-                return left.arguments[0].name, self._of_type(function, [literal], right)
+                return left.arguments[0].name, self._compare_type(function, [literal], right)
             if not isinstance(left, Attribute):
                 return None
-            return left.name, compared(function, literal, self.timezone)
+            return left.name, compare_literal(function, literal, self.timezone)
         if function == "in":
             value, *items = arguments
             if any(attributes_of(item) for item in items):
@@ -167,13 +166,13 @@ class _Lowering:
             if any(isinstance(each, Months | Micros) for each in literals):
                 return None
             if isinstance(value, Call) and value.function == "typeof" and isinstance(value.arguments[0], Attribute):
-                return value.arguments[0].name, self._of_type("=", literals, items[0])  # type: ignore[arg-type]
+                return value.arguments[0].name, self._compare_type("=", literals, items[0])  # type: ignore[arg-type]
             if isinstance(value, Attribute):
                 return value.name, equal_to_any(literals, self.timezone)  # type: ignore[arg-type]
         return None
 
-    def _of_type(self, function: str, names: list[Scalar], at: Expression) -> Truth:
-        """typeof(x) = 'string': what printing uses to tell apart kinds that a literal would run together."""
+    def _compare_type(self, function: str, names: list[Scalar], at: Expression) -> Truth:
+        """typeof(x) = 'string', by which the printer tells apart kinds that a literal would run together."""
         kinds = [kind for kind, name in {**TYPE_NAMES, **NULL_NAMES}.items() if name in names]
         if function not in ("=", "<>") or len(kinds) != len(set(names)):
             known = ", ".join((*TYPE_NAMES.values(), *NULL_NAMES.values()))
@@ -187,29 +186,29 @@ class _Lowering:
         truth = Truth(inside, inside.complement())
         return truth if function == "=" else truth.negate()
 
-    def _pattern(self, call: Call, ask: Ask) -> Node | None:
+    def _lower_pattern(self, call: Call, wanted: TruthTest) -> Node | None:
         """LIKE, RLIKE and their function forms on an attribute; None for anything else."""
         match call:
             case Call("like" | "ilike" as function, (Attribute(name), pattern, *escape)) if not attributes_of(pattern):
                 text = self.constant(pattern)
                 mark = self.constant(escape[0]) if escape else "\\"
                 if text is None or mark is None:
-                    return asked(name, Truth(NO_VALUE, NO_VALUE), ask)
+                    return leaf_where(name, Truth(NO_VALUE, NO_VALUE), wanted)
                 if not isinstance(text, str) or not isinstance(mark, str):
                     raise ParseError(self.text, pattern.span[0], "a pattern is a string")
                 try:
                     like = LikePattern.parse(text, mark, function == "ilike")
                 except ValueError as error:
                     raise ParseError(self.text, pattern.span[0], str(error)) from None
-                return liked(name, like, ask)
+                return lower_like(name, like, wanted)
             case Call("rlike", (Attribute(name), pattern)) if not attributes_of(pattern):
                 text = self.constant(pattern)
                 if text is None:
-                    return asked(name, Truth(NO_VALUE, NO_VALUE), ask)
+                    return leaf_where(name, Truth(NO_VALUE, NO_VALUE), wanted)
                 if not isinstance(text, str):
                     raise ParseError(self.text, pattern.span[0], "a regular expression is a string")
                 try:
-                    return tested(name, Matching(Regex.compile(text)), ask)
+                    return lower_pattern(name, Rlike(Regex.compile(text)), wanted)
                 except ValueError as error:
                     raise ParseError(self.text, pattern.span[0], str(error)) from None
             case Call("startswith" | "endswith" | "contains" as function, (Attribute(name), part)) if not attributes_of(
@@ -223,10 +222,10 @@ class _Lowering:
                     "endswith": LikePattern.ending,
                     "contains": LikePattern.containing,
                 }
-                return liked(name, made[function](text), ask)
+                return lower_like(name, made[function](text), wanted)
         return None
 
-    def _computed(self, expression: Call, ask: Ask) -> Node:
+    def _lower_computed(self, expression: Call, wanted: TruthTest) -> Node:
         """A condition that must be evaluated: on one attribute a test of its values, on several a residual."""
         if not _is_condition(expression):
             raise ParseError(
@@ -237,11 +236,11 @@ class _Lowering:
             )
         names = attributes_of(expression)
         if not names and not reads_whole_event(expression):
-            return self._constant(self.constant(expression), expression.span[0], ask)
-        if ask in (Ask.NOT_TRUE, Ask.NOT_FALSE):
-            question = Call("istrue" if ask is Ask.NOT_TRUE else "isfalse", (expression,), expression.span)
-            return computed(question, wants=False, timezone=self.timezone)
-        return computed(expression, wants=ask is Ask.TRUE, timezone=self.timezone)
+            return self._lower_constant(self.constant(expression), expression.span[0], wanted)
+        if wanted in (TruthTest.NOT_TRUE, TruthTest.NOT_FALSE):
+            question = Call("istrue" if wanted is TruthTest.NOT_TRUE else "isfalse", (expression,), expression.span)
+            return computed_condition(question, wants=False, timezone=self.timezone)
+        return computed_condition(expression, wants=wanted is TruthTest.TRUE, timezone=self.timezone)
 
     def constant(self, expression: Expression) -> Scalar | Months | Micros:
         """The value of an expression without attributes; what would raise in Spark is NULL."""
@@ -252,20 +251,26 @@ class _Lowering:
         return value
 
 
-def _is_simple(expression: Expression) -> bool:
-    """Whether a condition only compares attributes with single literals, of which nothing is ever refused."""
+def _is_never_refused(expression: Expression) -> bool:
+    """Whether a condition only compares attributes with literals that go together; spares the search for refusals."""
     if not isinstance(expression, Call):
         return False
-    if expression.function in ("and", "or", "not"):
-        return all(_is_simple(argument) for argument in expression.arguments)
-    if expression.function not in OPERATORS and expression.function not in ("between", "isnull", "isnotnull"):
+    function, arguments = expression.function, expression.arguments
+    if function in ("and", "or", "not"):
+        return all(_is_never_refused(argument) for argument in arguments)
+    first, *others = arguments
+    values = [other.value for other in others if isinstance(other, Literal)]
+    if not isinstance(first, Attribute) or len(values) < len(others):
         return False
-    first, *others = expression.arguments
-    return isinstance(first, Attribute) and all(isinstance(other, Literal) for other in others)
+    if function in ("like", "ilike"):
+        return len(values) == 1 and isinstance(values[0], str) and "\\" not in values[0]
+    if function == "in":
+        return len(kinds := set(map(type, values))) == 1 and kinds <= {int, str}
+    return function in OPERATORS or function in ("between", "isnull", "isnotnull")
 
 
 def _tests_for_null(expression: Expression) -> bool:
-    """Whether some condition inside is asked for NULL: taking two of those apart doubles what is inside each."""
+    """Whether some condition inside is tested for NULL. Expanding nested ones would double the tree at each level."""
     return any(
         isinstance(node, Call)
         and node.function in ("isnull", "isnotnull")
@@ -275,16 +280,16 @@ def _tests_for_null(expression: Expression) -> bool:
     )
 
 
-def two_valued(positive: bool, ask: Ask) -> Ask:
-    """What to ask of the inside of a test that is never NULL, so that "not true" is "false"."""
-    wants = ask in (Ask.TRUE, Ask.NOT_FALSE)
+def inner_test(positive: bool, wanted: TruthTest) -> TruthTest:
+    """The truth test of the operand of IS TRUE (`positive`) or IS FALSE, which is never NULL itself."""
+    wants = wanted in (TruthTest.TRUE, TruthTest.NOT_FALSE)
     if positive:
-        return Ask.TRUE if wants else Ask.NOT_TRUE
-    return Ask.FALSE if wants else Ask.NOT_FALSE
+        return TruthTest.TRUE if wants else TruthTest.NOT_TRUE
+    return TruthTest.FALSE if wants else TruthTest.NOT_FALSE
 
 
-def compared(function: str, literal: Scalar, timezone: str) -> Truth:
-    """The meaning of a comparison, also of the one that takes NULL for a value."""
+def compare_literal(function: str, literal: Scalar, timezone: str) -> Truth:
+    """The sets of values of a comparison with a literal; `<=>` takes NULL for a value."""
     if function != "<=>":
         return compare(function, literal, timezone)
     if literal is None:
@@ -293,37 +298,36 @@ def compared(function: str, literal: Scalar, timezone: str) -> Truth:
     return Truth(equal, equal.complement())
 
 
-def asked(name: str, truth: Truth, ask: Ask) -> Leaf:
-    """The values of an attribute for which a condition answers as asked."""
-    match ask:
-        case Ask.TRUE:
+def leaf_where(name: str, truth: Truth, wanted: TruthTest) -> Leaf:
+    """The values of an attribute for which a condition with this truth passes a truth test."""
+    match wanted:
+        case TruthTest.TRUE:
             return Leaf(name, truth.true)
-        case Ask.FALSE:
+        case TruthTest.FALSE:
             return Leaf(name, truth.false)
-        case Ask.NOT_TRUE:
+        case TruthTest.NOT_TRUE:
             return Leaf(name, truth.true.complement())
-        case Ask.NOT_FALSE:
+        case TruthTest.NOT_FALSE:
             return Leaf(name, truth.false.complement())
 
 
-def liked(name: str, pattern: LikePattern, ask: Ask) -> Node:
+def lower_like(name: str, pattern: LikePattern, wanted: TruthTest) -> Node:
     """LIKE: a set of strings where the pattern is one, else a test of each."""
     if pattern.ignore_case or pattern.shape not in ("exact", "prefix"):
-        return tested(name, Like(pattern), ask)
+        return lower_pattern(name, Like(pattern), wanted)
     inside = ValueSet.prefix(pattern.text)
     if pattern.shape == "exact":
         inside = ValueSet.points([pattern.text])
-    if ask is Ask.TRUE:
+    if wanted is TruthTest.TRUE:
         return Leaf(name, inside)
-    return asked(name, Truth(inside, STRINGS.intersect(inside.complement())), ask)
+    return leaf_where(name, Truth(inside, STRINGS.intersect(inside.complement())), wanted)
 
 
-def tested(name: str, pattern: Pattern, ask: Ask) -> Node:
+def lower_pattern(name: str, pattern: Pattern, wanted: TruthTest) -> Node:
     """A string pattern: TRUE or FALSE for strings, NULL for everything else."""
-    wanted = ask in (Ask.TRUE, Ask.NOT_FALSE)
-    test = Test(pattern, wanted)
+    test = Test(pattern, wanted in (TruthTest.TRUE, TruthTest.NOT_FALSE))
     inside = Leaf(name, domain_of(test).where([test]))
-    if ask in (Ask.TRUE, Ask.FALSE):
+    if wanted in (TruthTest.TRUE, TruthTest.FALSE):
         return inside
     return Or((inside, Leaf(name, ANY_VALUE.intersect(STRINGS.complement()))))
 

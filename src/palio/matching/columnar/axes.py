@@ -1,8 +1,8 @@
-"""From values to slots: what an event's value is to the index.
+"""Axes: the slot of a value, which is all that the index sees of it.
 
 An attribute is an *axis*: slot 0 is missing, 1 null, 2 false, 3 true, then come the numbers, strings, dates,
-timestamps and bytes, each kind with one slot more than its constants make cuts. `encoding` makes axes, `columns` asks
-them of whole Arrow columns; here they are asked of one Python value at a time.
+timestamps and bytes, each kind with one slot more than its constants make cuts. `axes_builder` makes axes, the kernels
+encode whole Arrow columns with them; here one Python value is encoded at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from palio.matching.columnar import encoding_kernels as kernels
-from palio.matching.columnar.cuts import LARGEST, SMALLEST, float_order, nearest_float
 from palio.matching.columnar.layout import (
     AXES_CUT_KINDS,
     AXES_FIELDS,
@@ -30,8 +29,8 @@ from palio.matching.columnar.layout import (
     AXES_TABLES,
     AXES_TEXT,
     AXES_TEXT_STARTS,
+    AXIS_AMBIGUOUS,
     AXIS_BYTES,
-    AXIS_CONFUSED,
     AXIS_DATES,
     AXIS_FLOAT_PLACE,
     AXIS_NULLS,
@@ -47,13 +46,16 @@ from palio.matching.columnar.layout import (
     NULL,
     TRUE,
     VIRTUAL_SIZE,
+    Int64s,
 )
+from palio.matching.columnar.native import address_of
+from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, float_order, nearest_float, text_bytes
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = _EPOCH.toordinal()
 _SHORT: Final = 2**52  # below, there is a float between any two integers
-_MOST_KNOWN: Final = 4096  # values whose codes an axis remembers for single events
+_MAX_CACHED_VALUES: Final = 4096  # per axis, for single events
 
 
 class Region(IntEnum):
@@ -84,7 +86,7 @@ class Axes:
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self.arrays = dict(arrays)
-        self._rows: npt.NDArray[np.int64] = self.arrays["rows"]
+        self._rows: Int64s = self.arrays["rows"]
         self._table = np.zeros(AXES_FIELDS, np.int64)
         for at, name in _ADDRESSES.items():
             self._table[at] = address_of(self.arrays[name])
@@ -109,7 +111,7 @@ class Axes:
 
     def places_fractions(self, axis: int) -> bool:
         """Whether floats and decimals find their slot for certain: not where two exact constants round to one float."""
-        return not self._rows[axis, AXIS_CONFUSED]
+        return not self._rows[axis, AXIS_AMBIGUOUS]
 
     def code(self, axis: int, value: Any) -> int | None:
         """An axis and the slot of a value on it, as one integer; None where the value says nothing."""
@@ -134,7 +136,7 @@ class Axes:
             if kind is str or kind is int:
                 found = known.get(value)
                 if found is None:
-                    if len(known) >= _MOST_KNOWN:
+                    if len(known) >= _MAX_CACHED_VALUES:
                         known.clear()
                     found = known[value] = axis << 32 | self.slot(axis, value)
                 return found
@@ -143,7 +145,7 @@ class Axes:
         return code
 
     def _integer(self, axis: int, value: int) -> int:
-        if SMALLEST <= value <= LARGEST:
+        if MIN_INT64 <= value <= MAX_INT64:
             return int(kernels.whole_slot(self.address, axis, AXIS_NUMBERS, value))
         return self._decimal(axis, Decimal(value))
 
@@ -151,7 +153,7 @@ class Axes:
         return int(kernels.float_slot(self.address, axis, value))
 
     def _text(self, axis: int, value: str | bytes) -> int:
-        text = array("B", encoded(value))
+        text = array("B", text_bytes(value))
         which = AXIS_STRINGS if isinstance(value, str) else AXIS_BYTES
         return int(kernels.text_slot(self.address, axis, which, *text.buffer_info()))
 
@@ -166,7 +168,7 @@ class Axes:
 
     def _decimal(self, axis: int, value: Decimal) -> int:
         """Count the cuts that are not above a decimal: by floats, but where floats cannot tell, exactly."""
-        if value == value.to_integral_value() and SMALLEST <= value <= LARGEST:
+        if value == value.to_integral_value() and MIN_INT64 <= value <= MAX_INT64:
             return self._integer(axis, int(value))
         first, start, count = self._rows[axis, AXIS_NUMBERS : AXIS_NUMBERS + 3].tolist()
         floats = int(self._rows[axis, AXIS_FLOAT_PLACE])
@@ -210,11 +212,6 @@ _SLOTS: Final[dict[type, Callable[[Axes, int, Any], int]]] = {
 }
 
 
-def encoded(text: str | bytes) -> bytes:
-    """A text as it is compared. A lone surrogate is not UTF-8, but JSON can say it and it must not end a match."""
-    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-
-
 def days(value: date) -> int:
     """Days since 1970-01-01."""
     return value.toordinal() - _EPOCH_DAY
@@ -224,8 +221,3 @@ def micros(value: datetime) -> int:
     """Microseconds since 1970-01-01 UTC; a time without a zone is taken to be UTC."""
     since = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-def address_of(values: npt.NDArray[Any]) -> int:
-    """Where an array begins. The array must be kept alive for as long as the address is used."""
-    return int(values.__array_interface__["data"][0])

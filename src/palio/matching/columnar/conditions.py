@@ -1,6 +1,6 @@
-"""From filters to what the engine stores: intervals of slots on axes, ANDed, ORed, or as a small program.
+"""Conditions of the index: filters lowered to intervals of slots on axes, ANDed, ORed, or as a small program.
 
-An attribute is an axis; a test that must be asked of a value (LIKE with a wildcard in the middle, a regular
+An attribute is an axis; a test that must be evaluated on a value (LIKE with a wildcard in the middle, a regular
 expression, a computed condition) is a *virtual* axis of its own, on which an event stands at 1 where its value
 passes. A search through all values of an event is such an axis too, of no attribute. A conjunction becomes rows, a
 disjunction of few conjunctions several sets of rows under one number, and any larger tree a program of jumps with the
@@ -18,37 +18,34 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from palio.filters.expressions.own import OF_THE_EVENT
-from palio.filters.expressions.tree import Call, Literal
-from palio.filters.intervals import EMPTY
-from palio.filters.kinds import KINDS, Kind
+from palio.filters.comparisons import Term, comparison_terms, number_terms
+from palio.filters.expressions.ast import Call, Literal
+from palio.filters.expressions.extension_functions import WHOLE_EVENT_FUNCTIONS
+from palio.filters.kinds import KINDS, NUMBERS, Kind
 from palio.filters.like import LikePattern
 from palio.filters.normal_form import expand
-from palio.filters.patterns import Computed, Like, Matching, Test
-from palio.filters.printing import domain_of
 from palio.filters.regex import Regex
-from palio.filters.terms import NUMBERS, Term, number_terms, terms
-from palio.filters.tree import And, Leaf, Node, Or, Residual
-from palio.filters.values import PRESENT, ValueSet
-from palio.matching.columnar.encoding import BEHIND, Axes, AxesBuilder, Region
+from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
+from palio.filters.value_sets import EMPTY, PRESENT, ValueSet
+from palio.filters.value_tests import Computed, Like, Rlike, Test
+from palio.matching.columnar.axes import Axes, Region
+from palio.matching.columnar.axes_builder import FIRST_VIRTUAL_AXIS, AxesBuilder
+from palio.matching.columnar.layout import FAIL, MATCH, Floats, Int64s
 from palio.matching.columnar.postings import Conjunctions
 
-MOST_CONJUNCTIONS: Final = 16
-MATCH: Final = -1
-FAIL: Final = -2
+MAX_CONJUNCTIONS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SetMembership:
     """Whether a value is in a set that no run of slots can hold, because its kinds of number disagree."""
 
     values: ValueSet
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class EventSearch:
     """Whether some value of the event, of whatever attribute, has a form: a function of the whole event, and its
     pattern."""
 
@@ -56,9 +53,8 @@ class Search:
     pattern: str
 
 
-Int64s: TypeAlias = npt.NDArray[np.int64]
-Question: TypeAlias = Test | Member | Search
-AxisKey: TypeAlias = tuple[str, Question | None]  # an attribute, or a question about it; a search has no attribute
+ValueTest: TypeAlias = Test | SetMembership | EventSearch
+AxisKey: TypeAlias = tuple[str, ValueTest | None]  # an attribute, or a question about it; a search has no attribute
 _REGIONS: Final = {
     Kind.STRING: Region.STRING,
     Kind.DATE: Region.DATE,
@@ -104,18 +100,18 @@ class ConditionsBuilder:
         self.axes = AxesBuilder()
         self._axis_of: dict[AxisKey, int] = {}
         self._questions: list[AxisKey] = []
-        self.unsure: set[int] = set()  # numbers whose candidates must be asked again: they have residuals
+        self.residual_numbers: set[int] = set()  # numbers of subscriptions with residuals
         self._rows: list[_Rows] = []
         self._plain: list[tuple[Int64s, Int64s, Int64s]] = []
         self._encoded: dict[tuple[str, ValueSet], _Encoded] = {}
         self._searches: dict[Residual, int] = {}
         self._shares: dict[int, float] = {}  # by handle: what share of events meets it at least; inf: unfit to file by
-        self._uses: dict[int, int] = {}  # by handle: in how many rows and programs it is asked
+        self._uses: dict[int, int] = {}  # by handle: the rows and programs that have it
         self._hits: set[int] = set()
 
     def add(self, number: int, node: Node) -> None:
         """Take in the canonical tree of one subscription."""
-        alternatives = expand(node, MOST_CONJUNCTIONS)
+        alternatives = expand(node, MAX_CONJUNCTIONS)
         if alternatives is not None:
             for conjunction in alternatives:
                 leaves = [Leaf(name, values) for name, values in conjunction.leaves.items()]
@@ -123,17 +119,17 @@ class ConditionsBuilder:
             return
         certain, sure = _without_residuals(node)
         if not sure:
-            self.unsure.add(number)
+            self.residual_numbers.add(number)
         # A few alternatives are each filed under what is rarest in them.
-        is_few = isinstance(certain, Or) and len(certain.children) <= MOST_CONJUNCTIONS
+        is_few = isinstance(certain, Or) and len(certain.children) <= MAX_CONJUNCTIONS
         for each in certain.children if isinstance(certain, Or) and is_few else (certain,):
             self._add_tree(number, each)
 
     def _certain(self, number: int, residuals: Sequence[Residual]) -> list[Residual]:
-        """The residuals that the index can hold; for the others, candidates must be asked again."""
+        """The residuals that the index can hold; others are left to be checked on candidates."""
         searches = [each for each in residuals if _search_in(each) is not None]
         if len(searches) < len(residuals):
-            self.unsure.add(number)
+            self.residual_numbers.add(number)
         return searches
 
     def axis(self, key: AxisKey) -> int:
@@ -144,7 +140,7 @@ class ConditionsBuilder:
                 known = len(self._axis_of) - len(self._questions)
                 self.axes.declare(known)
             else:
-                known = BEHIND + len(self._questions)
+                known = FIRST_VIRTUAL_AXIS + len(self._questions)
                 self._questions.append(key)
                 self.axes.virtual(known)
             self._axis_of[key] = known
@@ -155,7 +151,7 @@ class ConditionsBuilder:
         """What the axes are of, in their order: the attributes, then the questions."""
         return [name for name, question in self._axis_of if question is None], self._questions
 
-    def add_plain(self, numbers: Int64s, lengths: Int64s, handles: Int64s) -> None:
+    def add_intervals(self, numbers: Int64s, lengths: Int64s, handles: Int64s) -> None:
         """Take in many conjunctions whose intervals are made already: their numbers, sizes and handles in order."""
         self._plain.append((numbers, lengths, handles))
 
@@ -262,7 +258,7 @@ class ConditionsBuilder:
             search = _search_in(residual)
             assert search is not None  # other residuals are taken out before
             axis = self.axis(("", search))
-            known = self._searches[residual] = self._hit(axis, residual.wants, share_of(search))
+            known = self._searches[residual] = self._hit(axis, residual.wants, selectivity_of(search))
         return known
 
     def _make(self, attribute: str, values: ValueSet) -> _Encoded:
@@ -270,12 +266,12 @@ class ConditionsBuilder:
         plain = ValueSet(values.parts)
         if plain.parts[Kind.STRING].is_empty and any(isinstance(test.pattern, Computed) for test in values.tests):
             # Asked as a whole, so that it is never computed for a string.
-            axis = self.axis((attribute, Member(values)))
+            axis = self.axis((attribute, SetMembership(values)))
             encoded.tests.append(self._hit(axis, True, _UNKNOWN_SHARE))
             return encoded
         for test in sorted(values.tests, key=lambda test: (not test.wanted, test.key)):
             axis = self.axis((attribute, Test(test.pattern)))
-            encoded.tests.append(self._hit(axis, test.wanted, share_of(test)))
+            encoded.tests.append(self._hit(axis, test.wanted, selectivity_of(test)))
         if any(test.wanted and plain == domain_of(test) for test in values.tests):
             return encoded  # a hit already says that the value is in the interval part
         self._intervals(attribute, plain, encoded)
@@ -306,7 +302,7 @@ class ConditionsBuilder:
             if part.is_full:
                 encoded.handles.append(self._between(axis, region, None, None))
             elif not part.is_empty:
-                encoded.handles += [self._term(axis, region, term) for term in terms(kind, part)]
+                encoded.handles += [self._term(axis, region, term) for term in comparison_terms(kind, part)]
 
     def _numbers(self, attribute: str, axis: int, values: ValueSet, encoded: _Encoded) -> None:
         parts = [values.parts[kind] for kind in NUMBERS]
@@ -322,14 +318,14 @@ class ConditionsBuilder:
         if _has_integers_alone(values):
             # Their own slots, and one question that all such conditions on the attribute share.
             part = values.parts[Kind.INTEGER]
-            found = [[]] if part.is_full else list(terms(Kind.INTEGER, part))
+            found = [[]] if part.is_full else list(comparison_terms(Kind.INTEGER, part))
             encoded.handles += [self._term(axis, Region.NUMBER, term) for term in found]
-            encoded.tests.append(self._fixed(self.axis((attribute, Member(_NO_FRACTIONS))), 1, 1, np.inf))
+            encoded.tests.append(self._fixed(self.axis((attribute, SetMembership(_NO_FRACTIONS))), 1, 1, np.inf))
             return
         only = ValueSet(
             tuple(part if kind in NUMBERS else EMPTY for kind, part in zip(KINDS, values.parts, strict=True))
         )
-        virtual = self.axis((attribute, Member(only)))
+        virtual = self.axis((attribute, SetMembership(only)))
         encoded.either.append(self._hit(virtual, True, _RANGE_SHARE))
 
     def _fixed(self, axis: int, low: int, high: int, share: float) -> int:
@@ -385,10 +381,12 @@ class ConditionsBuilder:
             shares=self._axis_shares(),
         )
 
-    def _axis_shares(self) -> npt.NDArray[np.float64]:
+    def _axis_shares(self) -> Floats:
         """Per axis: what share of events hits it at least, where it is the axis of a question."""
         attributes, questions = self.keys
-        return np.array([*(0.0 for _ in attributes), *(share_of(question) for _, question in questions if question)])
+        return np.array(
+            [*(0.0 for _ in attributes), *(selectivity_of(question) for _, question in questions if question)]
+        )
 
 
 def _flat(lists: list[list[int]]) -> Int64s:
@@ -400,7 +398,7 @@ def _lengths(rows: list[_Rows], field: str) -> Int64s:
 
 
 def _starts(lengths: Int64s, before: int = 0) -> Int64s:
-    """Where each run begins, and where the last one ends, after so many empty ones."""
+    """Where each run begins, and where the last one ends; with `before` empty runs in front."""
     starts = np.zeros(before + len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=starts[before + 1 :])
     return starts
@@ -419,11 +417,13 @@ def _flags(values: ValueSet, kind: Kind) -> bool:
     return values.parts[kind].is_full
 
 
-def _search_in(residual: Residual) -> Search | None:
+def _search_in(residual: Residual) -> EventSearch | None:
     """The search through all values of an event that a residual is, if it is one."""
     match residual.expression:
-        case Call(function, (Literal(str(pattern)),)) if function in OF_THE_EVENT and residual.timezone == "UTC":
-            return Search(function, pattern)
+        case Call(function, (Literal(str(pattern)),)) if (
+            function in WHOLE_EVENT_FUNCTIONS and residual.timezone == "UTC"
+        ):
+            return EventSearch(function, pattern)
     return None
 
 
@@ -445,16 +445,16 @@ def _without_residuals(node: Node) -> tuple[Node, bool]:
             return Or(tuple(part for part, _ in parts)), all(sure for _, sure in parts)
 
 
-def share_of(question: Question) -> float:
+def selectivity_of(question: ValueTest) -> float:
     """What share of events is taken to answer a question with yes at least; more, the more subscriptions ask it."""
     match question:
         case Test(Like(pattern)):
             return _share_of_pattern(pattern)
-        case Test(Matching(regex)):
+        case Test(Rlike(regex)):
             return _share_of_text(regex.required)
-        case Search("any_value_rlike", pattern):
+        case EventSearch("any_value_rlike", pattern):
             return _share_of_text(Regex.compile(pattern).required)
-        case Search(_, pattern):
+        case EventSearch(_, pattern):
             return _share_of_text(max(LikePattern.parse(pattern).literals, key=len, default=""))
     return _UNKNOWN_SHARE
 

@@ -1,4 +1,4 @@
-"""From values to slots: integers, floats, texts, and whole columns of an Arrow batch, without Python objects.
+"""Kernels that encode values as slots: integers, floats, texts, and whole columns of an Arrow batch.
 
 A value's slot is the number of cuts that are not above it. Numbers find it by a table over the leading bits of the
 value, which leaves a handful of cuts to search; texts by a hash table of those that are compared for equality. A text
@@ -104,7 +104,7 @@ _STIR = -4417276706812531889
 _NAN = 0x7FF8000000000000
 _MAGNITUDE = 0x7FFFFFFFFFFFFFFF
 _LIMIT = 9223372036854775808.0  # one more than the largest integer of 64 bits
-_LONG = -0x8000000000000000  # marks the key of a text longer than seven bytes, which is only its hash
+_HASH_MARK = -0x8000000000000000  # in the key of a text longer than seven bytes, which is only its hash
 
 
 @inlined
@@ -237,7 +237,7 @@ def key_of(text: int, length: int, end: int) -> int:
         key = (key ^ i64_at(place, 0)) * _SPREAD
         key ^= shifted(key, 32)
     key = (key ^ i64_at(text + length, -1)) * _SPREAD
-    return (key ^ shifted(key, 29)) | _LONG
+    return (key ^ shifted(key, 29)) | _HASH_MARK
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Where things lie in the memory that the kernels read: one list of agreements between those who write and read it.
+"""Memory layout of the index: the tables and offsets that Python writes and the kernels read.
 
 An index is a table of addresses (`INDEX_…`), a thread's scratch memory another (`WORK_…`), the axes a row of numbers
 each (`AXIS_…`), and a column of a batch one too (`COLUMN_…`).
@@ -20,9 +20,20 @@ that 0 means that the event lacks the axis.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
-FORMAT: Final = 2  # one more whenever an agreement changes: a saved index is of no use to another format
+import numpy as np
+import numpy.typing as npt
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+Int32s: TypeAlias = npt.NDArray[np.int32]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Int8s: TypeAlias = npt.NDArray[np.int8]
+Uint16s: TypeAlias = npt.NDArray[np.uint16]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+FORMAT: Final = 2  # goes up with every change: a saved index of another format is refused
 
 MISSING: Final = 0
 NULL: Final = 1
@@ -66,16 +77,16 @@ WORK_OUT: Final = 11  # int32: the numbers found
 WORK_OUT_ROOM: Final = 12
 WORK_FOUND: Final = 13  # how many there are
 WORK_ENDS: Final = 14  # int64 per row: how many there are after it
-WORK_DEAD: Final = 15  # a bitmap of numbers not to report, or 0
-WORK_DEAD_BITS: Final = 16
+WORK_TOMBSTONES: Final = 15  # a bitmap of numbers not to report, or 0
+WORK_TOMBSTONE_BITS: Final = 16
 WORK_FIELDS: Final = 17
 
 # Blocks and records.
 GROUPED: Final = 0xFFFF
-MOST_FLAT: Final = 0xFFFE
+MAX_FLAT_ENTRIES: Final = 0xFFFE
 NO_AXIS: Final = 0
-MOST_NARROW: Final = 0xFFFF
-MOST_INLINE_AXIS: Final = 32_000  # axes beyond are left to records
+MAX_NARROW_SLOT: Final = 0xFFFF
+MAX_INLINE_AXIS: Final = 32_000  # axes beyond are left to records
 LAST: Final = 0x8000
 ESCAPES: Final = 0x7FF0
 ESCAPE_WIDE: Final = 0x7FF0  # axis, low, high
@@ -93,13 +104,13 @@ AXIS_NUMBER_PLACE: Final = 4  # of its cuts among all
 AXIS_NUMBER_COUNT: Final = 5
 AXIS_INTEGER_COUNT: Final = 6  # those that lie within 64 bits
 AXIS_INTEGER_HINTS: Final = 7  # place of the table that shortens the search, or -1; its shift; its smallest value
-AXIS_FLOAT_PLACE: Final = 10  # of its cuts among floats, or -1 where those among integers say the same
+AXIS_FLOAT_PLACE: Final = 10  # of its cuts among floats, or -1 where those among integers will do
 AXIS_FLOAT_HINTS: Final = 11
 AXIS_DATES: Final = 14  # first slot, place and count of its cuts
 AXIS_TIMESTAMPS: Final = 17
 AXIS_STRINGS: Final = 20  # first slot, then as below
 AXIS_BYTES: Final = 26
-AXIS_CONFUSED: Final = 32  # whether two exact constants round to one float: floats and decimals may be misplaced
+AXIS_AMBIGUOUS: Final = 32  # whether two exact constants round to one float: floats and decimals may be misplaced
 AXIS_FIELDS: Final = 33
 
 # What follows the first slot of strings or bytes.
@@ -176,7 +187,7 @@ KIND_SLOT16: Final = 20
 KIND_SLOT32: Final = 21
 KIND_SLOT64: Final = 22
 
-# Patterns that strings are asked for, all those of an attribute or of the whole event together.
+# The pattern table of an attribute, or of searches through whole events.
 PATTERNS_PAIRS: Final = 0  # a bitmap by two bytes: whether a text of at most three begins with them
 PATTERNS_SPECIAL: Final = 1  # uint8 per byte: 1 where a text that holds it must be looked at more closely
 PATTERNS_FILTER: Final = 2  # a bitmap by the hash of a gram: whether some text may have it
@@ -203,31 +214,31 @@ TEXT_ROW_FIELDS: Final = 5
 
 GRAM: Final = 4  # bytes of the grams that longer texts are found by
 
-# A word is the code of a question, or, with the first of these bits, the number of one that must be asked in full; with
-# the second, it is of the whole event and may be found for several of its values.
-WORD_ASKED: Final = 1 << 62
+# A word is the code of a test that holds. With the first bit it is the number of a test that Python must decide;
+# with the second bit it is of the whole event and may be found for several of its values.
+WORD_UNDECIDED: Final = 1 << 62
 WORD_SHARED: Final = 1 << 61
 
-# What is known of the values of a column: an open hash table of entries.
-KNOWN_TABLE: Final = 0  # int64 pairs: key of a value, its entry plus 1
-KNOWN_BITS: Final = 1
-KNOWN_ENTRIES: Final = 2  # int64 rows of ENTRY_FIELDS
-KNOWN_COUNT: Final = 3
-KNOWN_ROOM: Final = 4
-KNOWN_TEXT: Final = 5  # the values' bytes
-KNOWN_TEXT_USED: Final = 6
-KNOWN_TEXT_ROOM: Final = 7
-KNOWN_WORDS: Final = 8  # int64: the entries' words
-KNOWN_WORDS_USED: Final = 9
-KNOWN_WORDS_ROOM: Final = 10
-KNOWN_STAMPS: Final = 11  # int64 per text of the patterns: the value that last had it
-KNOWN_EPOCH: Final = 12
-KNOWN_FOLDED: Final = 13  # room for a value in lower case
-KNOWN_TODO: Final = 14  # int64 pairs: an entry that must be looked at more closely, and a row that has its value
-KNOWN_TODO_COUNT: Final = 15
-KNOWN_TODO_ROOM: Final = 16
-KNOWN_MOST: Final = 17  # the most words that one value had
-KNOWN_FIELDS: Final = 18
+# The cache of the values of a column: an open hash table of entries.
+CACHE_TABLE: Final = 0  # int64 pairs: key of a value, its entry plus 1
+CACHE_BITS: Final = 1
+CACHE_ENTRIES: Final = 2  # int64 rows of ENTRY_FIELDS
+CACHE_COUNT: Final = 3
+CACHE_ROOM: Final = 4
+CACHE_TEXT: Final = 5  # the values' bytes
+CACHE_TEXT_USED: Final = 6
+CACHE_TEXT_ROOM: Final = 7
+CACHE_WORDS: Final = 8  # int64: the entries' words
+CACHE_WORDS_USED: Final = 9
+CACHE_WORDS_ROOM: Final = 10
+CACHE_STAMPS: Final = 11  # int64 per text of the patterns: the value that last had it
+CACHE_EPOCH: Final = 12
+CACHE_FOLDED: Final = 13  # room for a value in lower case
+CACHE_TODO: Final = 14  # int64 pairs: an entry that must be looked at more closely, and a row that has its value
+CACHE_TODO_COUNT: Final = 15
+CACHE_TODO_ROOM: Final = 16
+CACHE_MAX_WORDS: Final = 17  # of one value, so far
+CACHE_FIELDS: Final = 18
 
 ENTRY_TEXT: Final = 0  # where its value is kept, or -1
 ENTRY_LENGTH: Final = 1
@@ -235,14 +246,14 @@ ENTRY_WORD: Final = 2  # its first word
 ENTRY_WORDS: Final = 3  # how many; -1: nothing is known yet
 ENTRY_FIELDS: Final = 4
 
-# A column that is asked.
-ASKED_COLUMN: Final = 0  # its descriptor
-ASKED_PATTERNS: Final = 1
-ASKED_KNOWN: Final = 2
-ASKED_IDS: Final = 3  # int32 per row: the entry of its value, or -1
-ASKED_NULL: Final = 4  # the entry of null, or -1
-ASKED_FOUND: Final = 5  # how many rows have an entry
-ASKED_FIELDS: Final = 6
+# A column whose values are tested.
+TESTED_COLUMN: Final = 0  # its descriptor
+TESTED_PATTERNS: Final = 1
+TESTED_CACHE: Final = 2
+TESTED_IDS: Final = 3  # int32 per row: the entry of its value, or -1
+TESTED_NULL: Final = 4  # the entry of null, or -1
+TESTED_FOUND: Final = 5  # how many rows have an entry
+TESTED_FIELDS: Final = 6
 
-LONGEST_KEPT: Final = 4096  # bytes of a value that is kept
-LONGEST_FOLDED: Final = 65_536  # and of one that is looked through here
+MAX_CACHED_VALUE_BYTES: Final = 4096  # bytes of a value that is kept
+MAX_FOLDED_BYTES: Final = 65_536  # and of one that is looked through here

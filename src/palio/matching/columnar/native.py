@@ -1,4 +1,4 @@
-"""How the kernels are compiled, and the few machine operations Numba has no words for.
+"""Compilation of kernels, and the machine operations that Numba lacks.
 
 Kernels take addresses (plain integers), not arrays. Unboxing an array costs a tenth of a microsecond on every
 call, a read-only or memory-mapped array is another type that compiles again, and a kernel reads twenty of them;
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
+import numpy.typing as npt
 from llvmlite import ir
 from numba import njit, types
 from numba.core import config
@@ -30,14 +31,14 @@ I1, I8, I16, I32, I64 = (ir.IntType(width) for width in (1, 8, 16, 32, 64))
 LANES: Final = 16  # entries tested at once against values looked up one by one
 WIDE_LANES: Final = 32  # entries tested at once against one value
 _LLVM: Final = llvm.llvm_version_info[0]
-# What the code may use that Numba makes: what the processor has, or what the environment says.
+# The features Numba may use: those of the processor, or those that the environment names.
 _GIVEN: Final = getattr(config, "CPU_FEATURES", None)
 _FEATURES: Final = frozenset(cast(Any, get_host_cpu_features)().split(",") if _GIVEN is None else _GIVEN.split(","))
-# A processor with this instruction packs the chosen ones of sixteen integers at once; LLVM names it since 20.
-_CAN_PACK: Final = _LLVM >= 20 and "+avx512f" in _FEATURES
-# One with this one looks up thirty-two values at once in a table that fits two registers.
-CAN_LOOK_UP: Final = "+avx512bw" in _FEATURES
-FEW: Final = 64  # values of such a table
+# VPCOMPRESSD packs the chosen ones of sixteen integers at once; LLVM has an intrinsic for it since 20.
+_HAS_COMPRESS: Final = _LLVM >= 20 and "+avx512f" in _FEATURES
+# VPERMI2W looks up thirty-two values at once in a table that fits two registers.
+HAS_TABLE_LOOKUP: Final = "+avx512bw" in _FEATURES
+SMALL_TABLE_SLOTS: Final = 64  # values of such a table
 _jit: Any = njit
 
 
@@ -84,15 +85,13 @@ def _stamp(dispatcher: Any) -> None:
 @cache
 def _sources() -> str:
     folder = Path(__file__).parent
-    names = (
-        "native.py",
-        "layout.py",
-        "kernels.py",
-        "encoding_kernels.py",
-        "pattern_kernels.py",
-        "posting_kernels.py",
-    )
-    return sha256(b"".join((folder / name).read_bytes() for name in names)).hexdigest()
+    files = [folder / "native.py", folder / "layout.py", *sorted(folder.glob("*kernels.py"))]
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def address_of(values: npt.NDArray[Any]) -> int:
+    """Where an array begins. The array must be kept alive for as long as the address is used."""
+    return int(values.__array_interface__["data"][0])
 
 
 def _number(value: int, kind: ir.IntType, lanes: int) -> ir.Constant:
@@ -258,14 +257,14 @@ def _within_each(context: Any, axes: Any, lows: Any, highs: Any, table: Any, mas
 def _within_few(context: Any, axes: Any, lows: Any, highs: Any, table: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         axes, low, high, first = (_vector(builder, address, I16, WIDE_LANES) for address in arguments)
-        if CAN_LOOK_UP:
+        if HAS_TABLE_LOOKUP:
             second = _vector(builder, builder.add(arguments[3], I64(2 * WIDE_LANES)), I16, WIDE_LANES)
             name, wide = "llvm.x86.avx512.vpermi2var.hi.512", ir.VectorType(I16, WIDE_LANES)
             shape = ir.FunctionType(wide, [wide] * 3)
             function = builder.module.globals.get(name) or ir.Function(builder.module, shape, name)
             values = builder.call(function, [first, axes, second])
         else:
-            values = _looked_up(builder, axes, arguments[3], I64(FEW - 1), WIDE_LANES)
+            values = _looked_up(builder, axes, arguments[3], I64(SMALL_TABLE_SLOTS - 1), WIDE_LANES)
         above = builder.icmp_unsigned(">=", values, low)
         below = builder.icmp_unsigned("<=", values, high)
         return _bits(builder, builder.and_(above, below), WIDE_LANES)
@@ -334,7 +333,7 @@ def _pack(context: Any, source: Any, mask: Any, target: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         source, mask, target = arguments
         values = _vector(builder, source, I32, LANES)
-        if not _CAN_PACK:
+        if not _HAS_COMPRESS:
             # Every lane is written and only the chosen ones move the target on: no branch to guess wrong.
             for lane in range(LANES):
                 value = builder.extract_element(values, I32(lane))

@@ -1,10 +1,10 @@
-"""Asking whole columns of strings: which of thousands of patterns does each value satisfy?
+"""Kernels that evaluate thousands of patterns on whole columns of strings.
 
 A value that was seen before is found by its hash, with what was found out about it then. A new one is brought to lower
 case and read once, four bytes at a time at every place: every text that some pattern needs was filed under one of its
 grams, the one that fewest others have, and a small bitmap says of nearly every place that no text has that gram. What
 passes is compared in full. Patterns that ask for more than a text at its place (regular expressions, texts with gaps,
-texts whose case matters) are only noted, for Python to ask.
+texts whose case matters) are only noted, and evaluated in Python.
 
 Lower case is that of ASCII. Two characters beyond it have one in ASCII (the Kelvin sign and the dotted capital I), and
 how letters beyond it fold is for Python to say: a value that holds a byte which may belong to the former, or, where
@@ -15,13 +15,24 @@ from __future__ import annotations
 
 from palio.matching.columnar.encoding_kernels import home_of, key_of, same, valid_bits, write_code
 from palio.matching.columnar.layout import (
-    ASKED_COLUMN,
-    ASKED_FIELDS,
-    ASKED_FOUND,
-    ASKED_IDS,
-    ASKED_KNOWN,
-    ASKED_NULL,
-    ASKED_PATTERNS,
+    CACHE_BITS,
+    CACHE_COUNT,
+    CACHE_ENTRIES,
+    CACHE_EPOCH,
+    CACHE_FOLDED,
+    CACHE_MAX_WORDS,
+    CACHE_ROOM,
+    CACHE_STAMPS,
+    CACHE_TABLE,
+    CACHE_TEXT,
+    CACHE_TEXT_ROOM,
+    CACHE_TEXT_USED,
+    CACHE_TODO,
+    CACHE_TODO_COUNT,
+    CACHE_TODO_ROOM,
+    CACHE_WORDS,
+    CACHE_WORDS_ROOM,
+    CACHE_WORDS_USED,
     COLUMN_KIND,
     COLUMN_OFFSET,
     COLUMN_TEXT,
@@ -36,26 +47,8 @@ from palio.matching.columnar.layout import (
     ENTRY_WORDS,
     GRAM,
     KIND_TEXT32,
-    KNOWN_BITS,
-    KNOWN_COUNT,
-    KNOWN_ENTRIES,
-    KNOWN_EPOCH,
-    KNOWN_FOLDED,
-    KNOWN_MOST,
-    KNOWN_ROOM,
-    KNOWN_STAMPS,
-    KNOWN_TABLE,
-    KNOWN_TEXT,
-    KNOWN_TEXT_ROOM,
-    KNOWN_TEXT_USED,
-    KNOWN_TODO,
-    KNOWN_TODO_COUNT,
-    KNOWN_TODO_ROOM,
-    KNOWN_WORDS,
-    KNOWN_WORDS_ROOM,
-    KNOWN_WORDS_USED,
-    LONGEST_FOLDED,
-    LONGEST_KEPT,
+    MAX_CACHED_VALUE_BYTES,
+    MAX_FOLDED_BYTES,
     PATTERNS_ALWAYS,
     PATTERNS_ALWAYS_COUNT,
     PATTERNS_BYTES,
@@ -70,14 +63,21 @@ from palio.matching.columnar.layout import (
     PATTERNS_TEXTS,
     PATTERNS_WORD_COUNT,
     PATTERNS_WORDS,
+    TESTED_CACHE,
+    TESTED_COLUMN,
+    TESTED_FIELDS,
+    TESTED_FOUND,
+    TESTED_IDS,
+    TESTED_NULL,
+    TESTED_PATTERNS,
     TEXT_ROW_ENDS,
     TEXT_ROW_FIELDS,
     TEXT_ROW_LENGTH,
     TEXT_ROW_START,
     TEXT_ROW_WORD,
     TEXT_ROW_WORDS,
-    WORD_ASKED,
     WORD_SHARED,
+    WORD_UNDECIDED,
 )
 from palio.matching.columnar.native import (
     compiled,
@@ -215,71 +215,71 @@ def fold(patterns: int, value: int, length: int, end: int, folded: int) -> int:
 @inlined
 def has_room(asked: int, known: int, length: int) -> bool:
     """Whether one more value can be taken in."""
-    most = i64_at(i64_at(asked, ASKED_PATTERNS), PATTERNS_WORD_COUNT)
+    most = i64_at(i64_at(asked, TESTED_PATTERNS), PATTERNS_WORD_COUNT)
     return (
-        i64_at(known, KNOWN_COUNT) < i64_at(known, KNOWN_ROOM)
-        and i64_at(known, KNOWN_TEXT_USED) + min(length, LONGEST_KEPT) <= i64_at(known, KNOWN_TEXT_ROOM)
-        and i64_at(known, KNOWN_WORDS_USED) + most <= i64_at(known, KNOWN_WORDS_ROOM)
-        and i64_at(known, KNOWN_TODO_COUNT) < i64_at(known, KNOWN_TODO_ROOM)
+        i64_at(known, CACHE_COUNT) < i64_at(known, CACHE_ROOM)
+        and i64_at(known, CACHE_TEXT_USED) + min(length, MAX_CACHED_VALUE_BYTES) <= i64_at(known, CACHE_TEXT_ROOM)
+        and i64_at(known, CACHE_WORDS_USED) + most <= i64_at(known, CACHE_WORDS_ROOM)
+        and i64_at(known, CACHE_TODO_COUNT) < i64_at(known, CACHE_TODO_ROOM)
     )
 
 
 @compiled
 def take_in(asked: int, value: int, length: int, end: int, row: int) -> int:
     """Find out about a value that is not known, and give it an entry; the first room was made."""
-    known = i64_at(asked, ASKED_KNOWN)
-    patterns = i64_at(asked, ASKED_PATTERNS)
-    number = i64_at(known, KNOWN_COUNT)
-    put_i64(known, KNOWN_COUNT, number + 1)
-    entry = i64_at(known, KNOWN_ENTRIES) + 8 * ENTRY_FIELDS * number
+    known = i64_at(asked, TESTED_CACHE)
+    patterns = i64_at(asked, TESTED_PATTERNS)
+    number = i64_at(known, CACHE_COUNT)
+    put_i64(known, CACHE_COUNT, number + 1)
+    entry = i64_at(known, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number
     put_i64(entry, ENTRY_TEXT, -1)
     put_i64(entry, ENTRY_LENGTH, length)
-    first = i64_at(known, KNOWN_WORDS_USED)
+    first = i64_at(known, CACHE_WORDS_USED)
     count = first
-    closely = length > LONGEST_FOLDED
+    closely = length > MAX_FOLDED_BYTES
     if not closely:
-        folded = i64_at(known, KNOWN_FOLDED)
+        folded = i64_at(known, CACHE_FOLDED)
         closely = fold(patterns, value, length, end, folded) != 0
         if not closely:
-            words = i64_at(known, KNOWN_WORDS)
-            stamps = i64_at(known, KNOWN_STAMPS)
-            epoch = i64_at(known, KNOWN_EPOCH) + 1
-            put_i64(known, KNOWN_EPOCH, epoch)
+            words = i64_at(known, CACHE_WORDS)
+            stamps = i64_at(known, CACHE_STAMPS)
+            epoch = i64_at(known, CACHE_EPOCH) + 1
+            put_i64(known, CACHE_EPOCH, epoch)
             count = look_through(patterns, folded, length, stamps, epoch, words, count)
             for index in range(first, count):
-                closely = closely or i64_at(words, index) & WORD_ASKED != 0
-            put_i64(known, KNOWN_WORDS_USED, count)
-            put_i64(known, KNOWN_MOST, max(i64_at(known, KNOWN_MOST), count - first))
+                closely = closely or i64_at(words, index) & WORD_UNDECIDED != 0
+            put_i64(known, CACHE_WORDS_USED, count)
+            put_i64(known, CACHE_MAX_WORDS, max(i64_at(known, CACHE_MAX_WORDS), count - first))
     put_i64(entry, ENTRY_WORD, first)
     put_i64(entry, ENTRY_WORDS, count - first if count > first or not closely else -1)
     if closely:
-        todo = i64_at(known, KNOWN_TODO_COUNT)
-        put_i64(i64_at(known, KNOWN_TODO), 2 * todo, number)
-        put_i64(i64_at(known, KNOWN_TODO), 2 * todo + 1, row)
-        put_i64(known, KNOWN_TODO_COUNT, todo + 1)
+        todo = i64_at(known, CACHE_TODO_COUNT)
+        put_i64(i64_at(known, CACHE_TODO), 2 * todo, number)
+        put_i64(i64_at(known, CACHE_TODO), 2 * todo + 1, row)
+        put_i64(known, CACHE_TODO_COUNT, todo + 1)
     return number
 
 
 @inlined
 def keep(known: int, number: int, value: int, length: int, key: int, place: int) -> None:
     """Enter a value into the table, so that it is found again."""
-    used = i64_at(known, KNOWN_TEXT_USED)
-    text = i64_at(known, KNOWN_TEXT) + used
+    used = i64_at(known, CACHE_TEXT_USED)
+    text = i64_at(known, CACHE_TEXT) + used
     for index in range(length):
         put_u8(text, index, u8_at(value, index))
-    put_i64(known, KNOWN_TEXT_USED, used + length)
-    put_i64(i64_at(known, KNOWN_ENTRIES) + 8 * ENTRY_FIELDS * number, ENTRY_TEXT, used)
-    put_i64(i64_at(known, KNOWN_TABLE), 2 * place, key)
-    put_i64(i64_at(known, KNOWN_TABLE), 2 * place + 1, number + 1)
+    put_i64(known, CACHE_TEXT_USED, used + length)
+    put_i64(i64_at(known, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number, ENTRY_TEXT, used)
+    put_i64(i64_at(known, CACHE_TABLE), 2 * place, key)
+    put_i64(i64_at(known, CACHE_TABLE), 2 * place + 1, number + 1)
 
 
 @inlined
 def entry_of(asked: int, value: int, length: int, end: int, row: int) -> int:
     """The entry of a value, made where there is none; -1 where there is no room for it."""
-    known = i64_at(asked, ASKED_KNOWN)
+    known = i64_at(asked, TESTED_CACHE)
     key = key_of(value, length, end)
-    bits = i64_at(known, KNOWN_BITS)
-    table = i64_at(known, KNOWN_TABLE)
+    bits = i64_at(known, CACHE_BITS)
+    table = i64_at(known, CACHE_TABLE)
     place = home_of(key, bits)
     while True:
         found = i64_at(table, 2 * place)
@@ -289,15 +289,15 @@ def entry_of(asked: int, value: int, length: int, end: int, row: int) -> int:
             number = i64_at(table, 2 * place + 1) - 1
             if key > 0:
                 return number
-            entry = i64_at(known, KNOWN_ENTRIES) + 8 * ENTRY_FIELDS * number
-            text = i64_at(known, KNOWN_TEXT) + i64_at(entry, ENTRY_TEXT)
+            entry = i64_at(known, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number
+            text = i64_at(known, CACHE_TEXT) + i64_at(entry, ENTRY_TEXT)
             if i64_at(entry, ENTRY_LENGTH) == length and same(text, value, length):
                 return number
         place = (place + 1) & ((1 << bits) - 1)
     if not has_room(asked, known, length):
         return -1
     number = take_in(asked, value, length, end, row)
-    if length <= LONGEST_KEPT:
+    if length <= MAX_CACHED_VALUE_BYTES:
         keep(known, number, value, length, key, place)
     return number
 
@@ -307,10 +307,10 @@ def answer_columns(asked: int, count: int, which: int, row: int, rows: int) -> i
     """Find the entries of all values of some columns, from a column and a row on; where there is no more room,
     return the column and, in the lower half, the row. -1 when all is done."""
     while which < count:
-        each = asked + 8 * ASKED_FIELDS * which
-        column = i64_at(each, ASKED_COLUMN)
-        ids = i64_at(each, ASKED_IDS)
-        null = i64_at(each, ASKED_NULL)
+        each = asked + 8 * TESTED_FIELDS * which
+        column = i64_at(each, TESTED_COLUMN)
+        ids = i64_at(each, TESTED_IDS)
+        null = i64_at(each, TESTED_NULL)
         bitmap = i64_at(column, COLUMN_VALID)
         bitmap_end = i64_at(column, COLUMN_VALID_END)
         offset = i64_at(column, COLUMN_OFFSET)
@@ -318,7 +318,7 @@ def answer_columns(asked: int, count: int, which: int, row: int, rows: int) -> i
         text = i64_at(column, COLUMN_TEXT)
         end = i64_at(column, COLUMN_TEXT_END)
         narrow = i64_at(column, COLUMN_KIND) == KIND_TEXT32
-        found = i64_at(each, ASKED_FOUND) if row > 0 else 0
+        found = i64_at(each, TESTED_FOUND) if row > 0 else 0
         start = row & ~31
         while start < rows:
             many = min(32, rows - start)
@@ -339,12 +339,12 @@ def answer_columns(asked: int, count: int, which: int, row: int, rows: int) -> i
                     length = i64_at(values, offset + index + 1) - begin
                 entry = entry_of(each, text + begin, length, end, index)
                 if entry < 0:
-                    put_i64(each, ASKED_FOUND, found)
+                    put_i64(each, TESTED_FOUND, found)
                     return which << 32 | index
                 put_i32(ids, index, entry)
                 found += 1
             start += 32
-        put_i64(each, ASKED_FOUND, found + (rows if null >= 0 else 0))
+        put_i64(each, TESTED_FOUND, found + (rows if null >= 0 else 0))
         which += 1
         row = 0
     return -1
@@ -361,9 +361,9 @@ def search_columns(
     """
     found = i64_at(out, 0)
     while which < count:
-        each = asked + 8 * ASKED_FIELDS * which
-        column = i64_at(each, ASKED_COLUMN)
-        searches = i64_at(each, ASKED_PATTERNS)
+        each = asked + 8 * TESTED_FIELDS * which
+        column = i64_at(each, TESTED_COLUMN)
+        searches = i64_at(each, TESTED_PATTERNS)
         bitmap = i64_at(column, COLUMN_VALID)
         bitmap_end = i64_at(column, COLUMN_VALID_END)
         offset = i64_at(column, COLUMN_OFFSET)
@@ -397,7 +397,7 @@ def search_columns(
                     put_i64(out, 0, found)
                     put_i64(out, 1, epoch)
                     return which << 32 | index
-                closely = length > LONGEST_FOLDED
+                closely = length > MAX_FOLDED_BYTES
                 if not closely:
                     closely = fold(searches, value, length, end, folded) != 0
                 before_length = -1
@@ -429,11 +429,11 @@ def search_columns(
 @compiled
 def rehash(known: int) -> None:
     """Enter all entries that are kept into an empty table."""
-    bits = i64_at(known, KNOWN_BITS)
-    table = i64_at(known, KNOWN_TABLE)
-    text = i64_at(known, KNOWN_TEXT)
-    for number in range(i64_at(known, KNOWN_COUNT)):
-        entry = i64_at(known, KNOWN_ENTRIES) + 8 * ENTRY_FIELDS * number
+    bits = i64_at(known, CACHE_BITS)
+    table = i64_at(known, CACHE_TABLE)
+    text = i64_at(known, CACHE_TEXT)
+    for number in range(i64_at(known, CACHE_COUNT)):
+        entry = i64_at(known, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number
         start = i64_at(entry, ENTRY_TEXT)
         if start < 0:
             continue
@@ -461,13 +461,13 @@ def add_word(codes: int, stride: int, lengths: int, row: int, word: int) -> None
 def add_answers(asked: int, count: int, first: int, rows: int, codes: int, stride: int, lengths: int) -> None:
     """Add the codes of what is known of the values of some columns to a block of rows."""
     for which in range(count):
-        each = asked + 8 * ASKED_FIELDS * which
-        if i64_at(each, ASKED_FOUND) == 0:
+        each = asked + 8 * TESTED_FIELDS * which
+        if i64_at(each, TESTED_FOUND) == 0:
             continue
-        known = i64_at(each, ASKED_KNOWN)
-        entries = i64_at(known, KNOWN_ENTRIES)
-        words = i64_at(known, KNOWN_WORDS)
-        ids = i64_at(each, ASKED_IDS) + 4 * first
+        known = i64_at(each, TESTED_CACHE)
+        entries = i64_at(known, CACHE_ENTRIES)
+        words = i64_at(known, CACHE_WORDS)
+        ids = i64_at(each, TESTED_IDS) + 4 * first
         for row in range(rows):
             number = i32_at(ids, row)
             if number >= 0:

@@ -1,21 +1,39 @@
-"""The texts that patterns look for, filed by their grams: what `pattern_kernels` reads.
+"""Tests that must be evaluated on values: LIKE, regular expressions, computed conditions, sets that slots cannot hold.
 
-A pattern that is a text at its place (all of a value, its start, its end or anywhere) is decided by the kernels. Of any
-other the longest piece of text is filed, and where that is found the pattern is asked in full; one without such a piece
-is asked of every new value.
+`AttributeTests` evaluates all tests on one attribute for one value. Every LIKE pattern and regular expression has a
+longest piece of text that must occur, and all those pieces share an automaton (Aho and Corasick), one over the text as
+it is and one over its lower case. A pattern is evaluated only where its piece is found; one that is nothing but its
+piece is not evaluated at all, and one that is a whole text is found by that text. Results are cached by value, because
+streams repeat themselves. `EventSearches` does so for searches through all values of an event.
+
+`PatternTable` holds the pieces for the kernels, which evaluate whole columns of strings (`pattern_cache`) and must
+agree. Each piece is filed under its rarest *gram* of four bytes. A pattern that is a text at its place (all of a value,
+its start, its end or anywhere) is decided by the kernels; of any other the piece is filed, and where that is found the
+pattern is evaluated in Python.
+
+Rejected: RE2's own set of expressions. After a compile that fails for size, its Python wrapper crashes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from palio.events.values import Scalar
+from palio.filters.expressions.extension_functions import cast_text
+from palio.filters.expressions.text_cast import may_occur_in_non_string
+from palio.filters.kinds import MISSING, Kind, Value
 from palio.filters.like import LikePattern
-from palio.matching.columnar.axes import address_of, encoded
+from palio.filters.regex import Regex
+from palio.filters.tree import Attributes
+from palio.filters.value_tests import Computed, Like, Rlike, Test
+from palio.matching.columnar.conditions import EventSearch, SetMembership, ValueTest
 from palio.matching.columnar.layout import (
     GRAM,
     PADDING,
@@ -35,10 +53,198 @@ from palio.matching.columnar.layout import (
     PATTERNS_TEXTS,
     PATTERNS_WORD_COUNT,
     PATTERNS_WORDS,
-    WORD_ASKED,
     WORD_SHARED,
+    WORD_UNDECIDED,
+    Int32s,
+    Int64s,
 )
-from palio.matching.columnar.questions import Pattern
+from palio.matching.columnar.native import address_of
+from palio.matching.columnar.slot_order import text_bytes
+
+_MAX_CACHED_VALUES: Final = 50_000  # per attribute; then the cache is cleared
+_MAX_CACHED_CHARS: Final = 1_000  # of a value
+_MAX_WITHOUT_AUTOMATON: Final = 3  # pieces that are faster looked for one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A question about a string: its code, and the LIKE pattern or regular expression it is."""
+
+    code: int
+    asked: LikePattern | Regex
+
+    @property
+    def accepts(self) -> Callable[[str], bool]:
+        return self.asked.search if isinstance(self.asked, Regex) else self.asked.matches
+
+    @property
+    def ignores_case(self) -> bool:
+        return isinstance(self.asked, LikePattern) and self.asked.ignore_case
+
+    @property
+    def piece(self) -> str:
+        """A piece of text that must occur; of a pattern that ignores case, in lower case."""
+        if isinstance(self.asked, Regex):
+            return self.asked.required
+        return max(self.asked.literals, key=len, default="")
+
+
+class AttributeTests:
+    """All questions about one attribute; answers are the codes of the axes whose question holds."""
+
+    def __init__(self, questions: Sequence[tuple[int, ValueTest]]) -> None:
+        self.patterns: list[Pattern] = []
+        self.of_strings: list[tuple[int, ValueTest]] = []  # beside patterns
+        self.of_others: list[tuple[int, ValueTest]] = []
+        for code, question in questions:
+            match question:
+                case Test(Like(pattern), True):
+                    self.patterns.append(Pattern(code, pattern))
+                case Test(Rlike(regex), True):
+                    self.patterns.append(Pattern(code, regex))
+                case SetMembership(values):
+                    self.of_others.append((code, question))
+                    if not values.parts[Kind.STRING].is_empty:
+                        self.of_strings.append((code, question))
+                case _:
+                    if not _is_about_text(question):
+                        self.of_others.append((code, question))
+                    self.of_strings.append((code, question))
+        self._known: dict[str, tuple[int, ...]] = {}
+        self.when_missing = self._other(MISSING)
+        self.when_null = self._other(None)
+
+    def codes(self, value: Value) -> tuple[int, ...]:
+        """The codes of all questions that hold for a value."""
+        if value is None:
+            return self.when_null
+        if type(value) is not str:
+            return self._other(value) if self.of_others else ()
+        known = self._known.get(value)
+        if known is None:
+            known = self._ask(value)
+            if len(value) <= _MAX_CACHED_CHARS:
+                if len(self._known) >= _MAX_CACHED_VALUES:
+                    self._known = {}
+                self._known[value] = known
+        return known
+
+    @cached_property
+    def _find(self) -> _Finder:
+        return _Finder(self.patterns)
+
+    def _ask(self, text: str) -> tuple[int, ...]:
+        own = [code for code, question in self.of_strings if _asked(question, text)]
+        return (*own, *self._find(text))
+
+    def _other(self, value: Value) -> tuple[int, ...]:
+        return tuple(code for code, question in self.of_others if _asked(question, value))
+
+
+class EventSearches:
+    """All searches through the values of an event; answers are the codes of those that find something."""
+
+    def __init__(self, searches: Iterable[tuple[int, EventSearch]]) -> None:
+        self.patterns = [Pattern(code, _pattern_of(search)) for code, search in searches]
+        self._find = _Finder(self.patterns)
+        self._known: dict[str, tuple[int, ...]] = {}
+        of_others = [pattern for pattern in self.patterns if may_occur_in_non_string(pattern.piece)]
+        self._find_in_others = _Finder(of_others)
+        self.reads_others = bool(of_others)  # whether something may be found in a value that is no string
+
+    def codes(self, attributes: Attributes) -> list[int]:
+        """The codes of all searches that find something in an event."""
+        found: set[int] = set()
+        for value in attributes.values():
+            for each in value if type(value) is tuple else (value,):
+                found.update(self.of_value(each))  # type: ignore[arg-type]
+        return list(found)
+
+    def of_value(self, value: Scalar) -> tuple[int, ...]:
+        """The codes of the searches that find something in a value."""
+        if type(value) is not str:
+            text = cast_text(value, "UTC") if self.reads_others else None
+            return () if text is None else tuple(self._find_in_others(text))
+        known = self._known.get(value)
+        if known is None:
+            known = tuple(self._find(value))
+            if len(value) <= _MAX_CACHED_CHARS:
+                if len(self._known) >= _MAX_CACHED_VALUES:
+                    self._known = {}
+                self._known[value] = known
+        return known
+
+
+def _pattern_of(search: EventSearch) -> LikePattern | Regex:
+    if search.function == "any_value_rlike":
+        return Regex.compile(search.pattern)
+    return LikePattern.parse(search.pattern, ignore_case=search.function == "any_value_ilike")
+
+
+def _asked(question: ValueTest, value: Value) -> bool:
+    if isinstance(question, SetMembership):
+        return question.values.contains(value)
+    assert isinstance(question, Test)  # a search is of no attribute
+    return question.passes(value)
+
+
+class _Finder:
+    """Finds the patterns that a text satisfies."""
+
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        self._plain = _Automaton([each for each in patterns if not each.ignores_case])
+        self._folded = _Automaton([each for each in patterns if each.ignores_case])
+
+    def __call__(self, text: str) -> Iterator[int]:
+        yield from self._plain.find(text, text)
+        if self._folded.patterns:
+            yield from self._folded.find(text, text.lower())
+
+
+def _is_about_text(question: ValueTest) -> bool:
+    """Whether no value but a string can be answered with yes."""
+    return isinstance(question, Test) and isinstance(question.pattern, Computed) and question.pattern.is_string_only
+
+
+class _Automaton:
+    """Patterns that are looked for in one form of a text, as it is or in lower case."""
+
+    def __init__(self, patterns: Sequence[Pattern]) -> None:
+        self.patterns = patterns
+        self._whole: dict[str, list[int]] = {}
+        by_piece: dict[str, list[Pattern]] = {}
+        for pattern in patterns:
+            if isinstance(pattern.asked, LikePattern) and pattern.asked.shape == "exact":
+                self._whole.setdefault(pattern.asked.text, []).append(pattern.code)
+            else:
+                by_piece.setdefault(pattern.piece, []).append(pattern)
+        self._always = [(each.code, each.accepts) for each in by_piece.pop("", [])]
+        groups = list(by_piece.values())
+        self._automaton: Any = None
+        if len(groups) <= _MAX_WITHOUT_AUTOMATON:
+            self._always += [(each.code, each.accepts) for group in groups for each in group]
+        else:
+            from ahocorasick_rs import AhoCorasick
+
+            self._automaton = AhoCorasick(list(by_piece))
+        # Of the patterns with a piece: those that ask for nothing else, and the others.
+        self._sure = [[each.code for each in group if _is_its_piece(each)] for group in groups]
+        self._asked = [[(each.code, each.accepts) for each in group if not _is_its_piece(each)] for group in groups]
+
+    def find(self, text: str, searched: str) -> list[int]:
+        """The codes of the patterns a text satisfies, given the form of it that is searched."""
+        found = list(self._whole.get(searched, ()))
+        found += [code for code, accepts in self._always if accepts(text)]
+        if self._automaton is not None:
+            for index in {hit[0] for hit in self._automaton.find_matches_as_indexes(searched, overlapping=True)}:
+                found += self._sure[index]
+                found += [code for code, accepts in self._asked[index] if accepts(text)]
+        return found
+
+
+def _is_its_piece(pattern: Pattern) -> bool:
+    return isinstance(pattern.asked, LikePattern) and pattern.asked.shape == "substring"
+
 
 Ask: TypeAlias = Callable[[str], bool]
 
@@ -46,9 +252,9 @@ _ENDS: Final = {"exact": 3, "prefix": 1, "suffix": 2, "substring": 0}
 _SPREAD: Final = 0x9E3779B1
 _HOME_SPREAD: Final = -7046029254386353131 % 2**64  # as in encoding_kernels
 _FILTER_BITS_PER_GRAM: Final = 32  # so that a place passes for nothing once in some thirty
-_FEWEST_FILTER_BITS: Final = 10
-_MOST_FILTER_BITS: Final = 18  # 32 kilobytes, which the fastest cache holds
-_NO_PAIRS: Final = np.zeros(1, np.uint8)  # read by nobody where no text is short
+_MIN_FILTER_BITS: Final = 10
+_MAX_FILTER_BITS: Final = 18  # 32 kilobytes, which the fastest cache holds
+_NO_PAIRS: Final = np.zeros(1, np.uint8)  # never read where no text is short
 # The first bytes of the two characters whose lower case is ASCII and which are not.
 _FOREIGN_CAPITALS: Final = (0xC4, 0xE2)
 
@@ -62,7 +268,7 @@ class PatternTable:
         searches: Sequence[Pattern] = (),
         always: Sequence[tuple[int, Ask]] = (),
     ) -> None:
-        """Of the patterns of an attribute, of searches, and of further questions, which are asked of every value."""
+        """Of the patterns of an attribute, of searches, and of further tests, which are evaluated on every value."""
         self.asked: list[tuple[int, Ask]] = []  # by the number in a word: its code, and the question
         by_text: dict[tuple[bytes, int], list[int]] = {}
         every = [self._ask(code, accepts) for code, accepts in always]
@@ -70,10 +276,10 @@ class PatternTable:
             for pattern in several:
                 code, ends = pattern.code | mark, _ends_of(pattern)
                 if ends is not None:
-                    by_text.setdefault((encoded(pattern.piece), ends), []).append(code)
+                    by_text.setdefault((text_bytes(pattern.piece), ends), []).append(code)
                 elif pattern.piece:
                     word = self._ask(code, pattern.accepts)
-                    by_text.setdefault((encoded(pattern.piece.lower()), 0), []).append(word)
+                    by_text.setdefault((text_bytes(pattern.piece.lower()), 0), []).append(word)
                 else:
                     every.append(self._ask(code, pattern.accepts))
         self.text_count = len(by_text)
@@ -88,7 +294,7 @@ class PatternTable:
 
     def _ask(self, code: int, accepts: Ask) -> int:
         self.asked.append((code, accepts))
-        return WORD_ASKED | len(self.asked) - 1
+        return WORD_UNDECIDED | len(self.asked) - 1
 
     @property
     def nbytes(self) -> int:
@@ -96,8 +302,8 @@ class PatternTable:
         return sum(each.nbytes for each in self.arrays.values())
 
     def question_of(self, word: int) -> tuple[int, Ask]:
-        """What a word stands for that must be asked in full: the code, and the question."""
-        return self.asked[word & ~WORD_ASKED]
+        """The code and the test of an undecided word."""
+        return self.asked[word & ~WORD_UNDECIDED]
 
     def _arrays(self, by_text: dict[tuple[bytes, int], list[int]], every: list[int]) -> dict[str, npt.NDArray[Any]]:
         special = np.zeros(256, np.uint8)
@@ -112,8 +318,8 @@ class PatternTable:
             start += len(text)
         grams = _rarest_grams([text for text, _ in by_text])
         table, table_bits, candidates = _gram_table(grams)
-        bits = max(_FEWEST_FILTER_BITS, (_FILTER_BITS_PER_GRAM * len(grams)).bit_length())
-        shift = 32 - min(bits, _MOST_FILTER_BITS)
+        bits = max(_MIN_FILTER_BITS, (_FILTER_BITS_PER_GRAM * len(grams)).bit_length())
+        shift = 32 - min(bits, _MAX_FILTER_BITS)
         lengths = 0
         bitmap = np.zeros((1 << (32 - shift)) // 8, np.uint8)
         pairs = np.zeros(1 << 16, np.bool_)
@@ -188,7 +394,7 @@ def _rarest_grams(texts: Sequence[bytes]) -> list[tuple[int, int, int]]:
 
 def _gram_table(
     grams: Sequence[tuple[int, int, int]],
-) -> tuple[npt.NDArray[np.int64], int, npt.NDArray[np.int32]]:
+) -> tuple[Int64s, int, Int32s]:
     """A hash table from grams to runs of candidates: the numbers of the texts, and the places of the grams in them."""
     by_gram: dict[int, list[tuple[int, int]]] = {}
     for number, (gram, size, place) in enumerate(grams):

@@ -1,17 +1,18 @@
-"""The steps of building postings, over flat arrays.
+"""Kernels that build postings from rows of intervals.
 
-A row is one conjunction; `start`, `axis`, `low` and `high` hold its intervals, those on one axis side by side and
-meaning either. Every row is filed under its *pivot*, the condition that fewest events are expected to meet, once in
-every bucket of slots that the pivot touches. How many events meet a condition is not known here; how many
-subscriptions share a value is, and people tend to ask for what happens.
+A row is one conjunction; its intervals on one axis are alternatives. Every row is filed under its *pivot*, the
+condition that the fewest events are expected to meet, once in every bucket of slots that the pivot touches. Its second
+rarest condition is written beside each copy, its other conditions into a record. How many events meet a condition is
+not known here. How many subscriptions share a value is, and people tend to ask for what happens.
+
+Many arrays travel as named tables (`IntervalRows`, `AxisUses`, …), which Numba takes apart without a cost.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.columnar.layout import (
     ESCAPE_PROGRAM,
@@ -22,20 +23,18 @@ from palio.matching.columnar.layout import (
     FALSE,
     GROUPED,
     LAST,
-    MOST_FLAT,
-    MOST_INLINE_AXIS,
+    MAX_FLAT_ENTRIES,
+    MAX_INLINE_AXIS,
     NO_AXIS,
     TRUE,
+    Flags,
+    Floats,
+    Int8s,
+    Int32s,
+    Int64s,
+    Uint16s,
 )
 from palio.matching.columnar.native import compiled, inlined
-
-Ints = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
-Words = npt.NDArray[np.uint16]
-Flags = npt.NDArray[np.bool_]
-Levels = npt.NDArray[np.int8]
-Plan = npt.NDArray[np.int32]
-Shares = npt.NDArray[np.float64]
 
 # Where a row is filed.
 NEVER: Final = 0  # it cannot match
@@ -54,26 +53,83 @@ PLAN_RECORD: Final = 6  # where its record begins, or -1 where it has none
 PLAN_INNER: Final = 7  # the same for copies that need not check the pivot
 PLAN_FIELDS: Final = 8
 
-_MOST_COPIES: Final = 16  # buckets one interval may touch
+_MAX_COPIES: Final = 16  # buckets that one interval may touch
 _RANGE_PENALTY: Final = 2.0  # a range is filed several times, a point once
-_BOOLEAN_SHARE: Final = 4  # a truth value is met by one event in so many, however few ask for it
-_FEWEST_GROUPED: Final = 64
+_BOOLEAN_SHARE: Final = 4  # one event in so many meets a truth value, however few ask for it
+_MIN_GROUPED_ENTRIES: Final = 64
 _ENTRIES_PER_GROUP: Final = 4
 
 
+class IntervalRows(NamedTuple):
+    """Rows of intervals: those of row r are start[r] to start[r + 1], those on one axis side by side."""
+
+    start: Int64s
+    axis: Int32s
+    low: Int32s
+    high: Int32s
+
+
+class AxisUses(NamedTuple):
+    """How often conditions use each axis and each slot: the base of all selectivity estimates."""
+
+    sizes: Int32s  # slots, by axis
+    shares: Floats  # by axis of two slots: the least share of events that hit it
+    offsets: Int64s  # where the slots of an axis begin in `points`
+    points: Int32s  # conditions that are one slot, by slot
+    uses: Int32s  # conditions, by axis
+
+
+class AxisLevels(NamedTuple):
+    """The levels of buckets of each axis."""
+
+    shifts: Int8s  # by axis and level: the bits of a slot that its bucket leaves out
+    counts: Int8s  # by axis: how many levels it may have
+    bases: Int64s  # by axis and level: the first bucket
+
+
+class Copies(NamedTuple):
+    """The copies of rows in postings, one for every bucket that a pivot touches."""
+
+    postings: Int32s
+    refs: Int32s  # the row, times 2, plus 1 where the pivot must be checked
+    edged: Flags  # by row: whether a copy must check the pivot
+
+
+class Entries(NamedTuple):
+    """The copies in the order of their postings."""
+
+    copies: Int32s  # indices into `refs`
+    refs: Int32s  # as those of `Copies`
+    keys: Int32s  # by row: the key that sorts it into a group
+    first: Int32s  # by posting: its first entry
+
+
+class Seconds(NamedTuple):
+    """What is written into blocks: by row its second condition, its plan, and the number to report."""
+
+    inlines: Uint16s  # axis, low, high
+    plan: Int32s
+    numbers: Int32s
+
+
+class RecordRows(NamedTuple):
+    """What records are written from, by row."""
+
+    numbers: Int32s
+    program_start: Int64s
+    edged: Flags
+    visits: Int32s  # the stamp of a row that several copies may find, or -1
+    repeats: Int32s  # the stamp of a number that several rows may report, or -1
+
+
 @compiled
-def unite(
-    start: Ints,
-    axis: Numbers,
-    low: Numbers,
-    high: Numbers,
-    new_start: Ints,
-    new_axis: Numbers,
-    new_low: Numbers,
-    new_high: Numbers,
-    never: Flags,
-) -> int:
-    """Sort and merge the intervals of each row on each axis, and leave out empty ones."""
+def unite(rows: IntervalRows, united: IntervalRows, never: Flags) -> int:
+    """Sort and merge the intervals of each row on each axis, and leave out empty ones; returns how many are left.
+
+    `never` gets the rows that ask for what no value is.
+    """
+    start, axis, low, high = rows
+    new_start, new_axis, new_low, new_high = united
     total = 0
     for row in range(len(start) - 1):
         new_start[row] = total
@@ -110,8 +166,10 @@ def unite(
 
 
 @compiled
-def count_uses(axis: Numbers, low: Numbers, high: Numbers, offsets: Ints, points: Numbers, uses: Numbers) -> None:
-    """How often each axis is asked of, and how often each single slot."""
+def count_uses(rows: IntervalRows, counted: AxisUses) -> None:
+    """Count the conditions on each axis, and on each single slot."""
+    _, axis, low, high = rows
+    offsets, points, uses = counted.offsets, counted.points, counted.uses
     for index in range(len(axis)):
         uses[axis[index]] += 1
         if low[index] == high[index]:
@@ -119,30 +177,21 @@ def count_uses(axis: Numbers, low: Numbers, high: Numbers, offsets: Ints, points
 
 
 @inlined
-def weight(
-    axis: int,
-    low: int,
-    high: int,
-    size: int,
-    rows: int,
-    shares: Shares,
-    offsets: Ints,
-    points: Numbers,
-    uses: Numbers,
-) -> float:
+def weight(axis: int, low: int, high: int, rows: int, counted: AxisUses) -> float:
     """How many events are expected to meet an interval, in units of how many subscriptions ask."""
+    size = counted.sizes[axis]
     if low != high:
-        return _RANGE_PENALTY * float(uses[axis]) * (high - low + 1) / size
-    shared = float(points[offsets[axis] + low])
+        return float(_RANGE_PENALTY * counted.uses[axis] * (high - low + 1) / size)
+    shared = float(counted.points[counted.offsets[axis] + low])
     if size == 2:
-        return float(max(shared, rows * shares[axis]))
+        return float(max(shared, rows * counted.shares[axis]))
     if low == FALSE or low == TRUE:
         return max(shared, rows / _BOOLEAN_SHARE)
     return shared
 
 
 @inlined
-def touched(low: Numbers, high: Numbers, first: int, last: int, shift: int) -> int:
+def touched(low: Int32s, high: Int32s, first: int, last: int, shift: int) -> int:
     """How many buckets a union of intervals touches."""
     count = 0
     previous = -1
@@ -155,20 +204,18 @@ def touched(low: Numbers, high: Numbers, first: int, last: int, shift: int) -> i
 
 
 @inlined
-def fitting_level(
-    low: Numbers, high: Numbers, first: int, last: int, axis: int, level_shifts: Levels, level_counts: Levels
-) -> int:
+def fitting_level(low: Int32s, high: Int32s, first: int, last: int, axis: int, levels: AxisLevels) -> int:
     """The finest level at which a union touches few buckets."""
-    most = max(_MOST_COPIES, 2 * (last - first))
-    coarsest = int(level_counts[axis]) - 1
+    most = max(_MAX_COPIES, 2 * (last - first))
+    coarsest = int(levels.counts[axis]) - 1
     for level in range(coarsest):
-        if touched(low, high, first, last, level_shifts[axis, level]) <= most:
+        if touched(low, high, first, last, levels.shifts[axis, level]) <= most:
             return level
     return coarsest
 
 
 @inlined
-def file_under(low: Numbers, first: int, last: int, shift: int, base: int, filed: Numbers) -> None:
+def file_under(low: Int32s, first: int, last: int, shift: int, base: int, filed: Int32s) -> None:
     """Count the intervals of a union where they begin."""
     for index in range(first, last):
         filed[base + (low[index] >> shift)] += 1
@@ -176,30 +223,20 @@ def file_under(low: Numbers, first: int, last: int, shift: int, base: int, filed
 
 @compiled
 def plan_rows(
-    start: Ints,
-    axis: Numbers,
-    low: Numbers,
-    high: Numbers,
+    conditions: IntervalRows,
     never: Flags,
-    access_start: Ints,
-    access_axis: Numbers,
-    access_low: Numbers,
-    access_high: Numbers,
-    sizes: Numbers,
-    shares: Shares,
-    level_shifts: Levels,
-    level_counts: Levels,
-    offsets: Ints,
-    points: Numbers,
-    uses: Numbers,
-    plan: Plan,
-    bases: Ints,
-    filed: Numbers,
+    access: IntervalRows,
+    counted: AxisUses,
+    levels: AxisLevels,
+    plan: Int32s,
+    filed: Int32s,
 ) -> int:
-    """Choose where each row is filed and what is written beside it; return how many copies that makes at most.
+    """Choose the pivot and the second condition of each row; returns an upper bound of the copies.
 
-    `filed` gets how many intervals begin in each bucket of each level, were they all used.
+    `filed` gets the number of intervals that begin in each bucket, as if all levels were in use.
     """
+    start, axis, low, high = conditions
+    access_start, access_axis, access_low, access_high = access
     rows = len(start) - 1
     copies = 0
     for row in range(rows):
@@ -210,9 +247,7 @@ def plan_rows(
         by_access = np.inf if access_start[row] == access_start[row + 1] else 0.0
         for index in range(access_start[row], access_start[row + 1]):
             own = access_axis[index]
-            by_access += weight(
-                own, access_low[index], access_high[index], sizes[own], rows, shares, offsets, points, uses
-            )
+            by_access += weight(own, access_low[index], access_high[index], rows, counted)
             if access_low[index] == 0:
                 by_access = np.inf
         # The two rarest conditions, rarest first; an access set may be the first of them.
@@ -228,12 +263,12 @@ def plan_rows(
             own = axis[first]
             mine = 0.0
             while last < start[row + 1] and axis[last] == own:
-                mine += weight(own, low[last], high[last], sizes[own], rows, shares, offsets, points, uses)
+                mine += weight(own, low[last], high[last], rows, counted)
                 last += 1
             if low[first] == 0:
                 continue
             if mine < best:
-                if plan[row, PLAN_FILED] == BY_CONDITION and axis[plan[row, PLAN_PIVOT]] < MOST_INLINE_AXIS:
+                if plan[row, PLAN_FILED] == BY_CONDITION and axis[plan[row, PLAN_PIVOT]] < MAX_INLINE_AXIS:
                     second = best
                     plan[row, PLAN_SECOND] = plan[row, PLAN_PIVOT]
                     plan[row, PLAN_SECOND_LAST] = plan[row, PLAN_PIVOT_LAST]
@@ -241,7 +276,7 @@ def plan_rows(
                 plan[row, PLAN_FILED] = BY_CONDITION
                 plan[row, PLAN_PIVOT] = first
                 plan[row, PLAN_PIVOT_LAST] = last
-            elif mine < second and own < MOST_INLINE_AXIS:
+            elif mine < second and own < MAX_INLINE_AXIS:
                 second = mine
                 plan[row, PLAN_SECOND] = first
                 plan[row, PLAN_SECOND_LAST] = last
@@ -249,14 +284,14 @@ def plan_rows(
             first = plan[row, PLAN_PIVOT]
             last = plan[row, PLAN_PIVOT_LAST]
             own = axis[first]
-            if plan[row, PLAN_SECOND] < 0 and low[first] < high[last - 1] and own < MOST_INLINE_AXIS:
+            if plan[row, PLAN_SECOND] < 0 and low[first] < high[last - 1] and own < MAX_INLINE_AXIS:
                 # With nothing else to ask, the place beside the payload checks the pivot itself.
                 plan[row, PLAN_SECOND] = first
                 plan[row, PLAN_SECOND_LAST] = last
-            level = fitting_level(low, high, first, last, own, level_shifts, level_counts)
+            level = fitting_level(low, high, first, last, own, levels)
             plan[row, PLAN_LEVEL] = level
-            file_under(low, first, last, level_shifts[own, level], bases[own, level], filed)
-            copies += touched(low, high, first, last, level_shifts[own, level])
+            file_under(low, first, last, levels.shifts[own, level], levels.bases[own, level], filed)
+            copies += touched(low, high, first, last, levels.shifts[own, level])
         elif plan[row, PLAN_FILED] == BY_ACCESS:
             first = access_start[row]
             while first < access_start[row + 1]:
@@ -264,21 +299,20 @@ def plan_rows(
                 last = first
                 while last < access_start[row + 1] and access_axis[last] == own:
                     last += 1
-                level = fitting_level(access_low, access_high, first, last, own, level_shifts, level_counts)
-                file_under(access_low, first, last, level_shifts[own, level], bases[own, level], filed)
-                copies += touched(access_low, access_high, first, last, level_shifts[own, level])
+                level = fitting_level(access_low, access_high, first, last, own, levels)
+                file_under(access_low, first, last, levels.shifts[own, level], levels.bases[own, level], filed)
+                copies += touched(access_low, access_high, first, last, levels.shifts[own, level])
                 first = last
     return copies
 
 
 @compiled
-def inline_seconds(
-    axis: Numbers, low: Numbers, high: Numbers, shifts: Levels, plan: Plan, inlines: Words, keys: Numbers
-) -> None:
+def inline_seconds(rows: IntervalRows, shifts: Int8s, plan: Int32s, inlines: Uint16s, keys: Int32s) -> None:
     """Second conditions as they are written in blocks, and the keys that sort rows into groups.
 
     A key is twice the axis, plus 1 where the condition is a point.
     """
+    _, axis, low, high = rows
     for row in range(len(plan)):
         inlines[row, 0] = NO_AXIS
         inlines[row, 1] = 1
@@ -294,7 +328,7 @@ def inline_seconds(
 
 
 @compiled
-def sort_by(keys: Numbers, order: Numbers, result: Numbers, starts: Numbers) -> None:
+def sort_by(keys: Int32s, order: Int32s, result: Int32s, starts: Int32s) -> None:
     """Put numbers in the order of their keys, equal ones as they come; `starts` (zeros) gets where each key begins."""
     for index in range(len(order)):
         starts[keys[order[index]] + 1] += 1
@@ -311,19 +345,19 @@ def sort_by(keys: Numbers, order: Numbers, result: Numbers, starts: Numbers) -> 
 
 @inlined
 def copy_union(
-    low: Numbers,
-    high: Numbers,
+    low: Int32s,
+    high: Int32s,
     first: int,
     last: int,
     size: int,
     shift: int,
     base: int,
     row: int,
-    postings: Numbers,
-    refs: Numbers,
+    copies: Copies,
     count: int,
 ) -> tuple[int, bool]:
-    """File a row under every bucket a union touches, once; say whether one of them is not all inside."""
+    """File a row once under every bucket that a union touches; returns the new count, and whether a bucket is not all
+    inside the union."""
     edges = False
     previous = -1
     for index in range(first, last):
@@ -333,8 +367,8 @@ def copy_union(
             begin += 1
         for bucket in range(begin, end + 1):
             inside = low[index] <= bucket << shift and high[index] >= min(size, (bucket + 1) << shift) - 1
-            postings[count] = base + bucket
-            refs[count] = row << 1 | (0 if inside else 1)
+            copies.postings[count] = base + bucket
+            copies.refs[count] = row << 1 | (0 if inside else 1)
             edges = edges or not inside
             count += 1
         previous = end
@@ -343,24 +377,18 @@ def copy_union(
 
 @compiled
 def copy_rows(
-    order: Numbers,
-    axis: Numbers,
-    low: Numbers,
-    high: Numbers,
-    access_axis: Numbers,
-    access_low: Numbers,
-    access_high: Numbers,
-    sizes: Numbers,
-    level_shifts: Levels,
-    level_counts: Levels,
-    takers: Levels,
-    bases: Ints,
-    plan: Plan,
-    postings: Numbers,
-    refs: Numbers,
-    edged: Flags,
+    order: Int32s,
+    conditions: IntervalRows,
+    access: IntervalRows,
+    sizes: Int32s,
+    levels: AxisLevels,
+    takers: Int8s,
+    plan: Int32s,
+    copies: Copies,
 ) -> int:
-    """Write the posting of every copy of every row, and the row (times 2, plus 1 where the pivot must be checked)."""
+    """Write the copies of every row, in a given order of rows; returns how many there are."""
+    _, axis, low, high = conditions
+    _, access_axis, access_low, access_high = access
     count = 0
     for place in range(len(order)):
         row = order[place]
@@ -369,9 +397,9 @@ def copy_rows(
         if plan[row, PLAN_FILED] == BY_CONDITION:
             own = axis[first]
             level = takers[own, plan[row, PLAN_LEVEL]]
-            shift = level_shifts[own, level]
-            count, edged[row] = copy_union(
-                low, high, first, last, sizes[own], shift, bases[own, level], row, postings, refs, count
+            shift = levels.shifts[own, level]
+            count, copies.edged[row] = copy_union(
+                low, high, first, last, sizes[own], shift, levels.bases[own, level], row, copies, count
             )
         elif plan[row, PLAN_FILED] == BY_ACCESS:
             while first < last:
@@ -379,28 +407,18 @@ def copy_rows(
                 end = first
                 while end < last and access_axis[end] == own:
                     end += 1
-                level = fitting_level(access_low, access_high, first, end, own, level_shifts, level_counts)
+                level = fitting_level(access_low, access_high, first, end, own, levels)
                 level = takers[own, level]
-                shift = level_shifts[own, level]
+                shift = levels.shifts[own, level]
                 count, _ = copy_union(
-                    access_low,
-                    access_high,
-                    first,
-                    end,
-                    sizes[own],
-                    shift,
-                    bases[own, level],
-                    row,
-                    postings,
-                    refs,
-                    count,
+                    access_low, access_high, first, end, sizes[own], shift, levels.bases[own, level], row, copies, count
                 )
                 first = end
     return count
 
 
 @inlined
-def put_long(words: Words, place: int, value: int) -> None:
+def put_long(words: Uint16s, place: int, value: int) -> None:
     words[place] = value & 0xFFFF
     words[place + 1] = (value >> 16) & 0xFFFF
 
@@ -408,13 +426,13 @@ def put_long(words: Words, place: int, value: int) -> None:
 @inlined
 def put_union(
     axis: int,
-    low: Numbers,
-    high: Numbers,
+    low: Int32s,
+    high: Int32s,
     first: int,
     last: int,
-    records: Words,
+    records: Uint16s,
     place: int,
-    runs: Numbers,
+    runs: Int32s,
     run: int,
 ) -> tuple[int, int]:
     """Write a condition into a record; return where the next one goes, and the next free run."""
@@ -440,14 +458,14 @@ def put_union(
 
 
 @inlined
-def put_escape(records: Words, place: int, escape: int, operand: int) -> int:
+def put_escape(records: Uint16s, place: int, escape: int, operand: int) -> int:
     records[place] = escape
     put_long(records, place + 1, operand)
     return place + 3
 
 
 @inlined
-def is_inline(axis: Numbers, first: int, shifts: Levels, plan: Plan, row: int) -> bool:
+def is_inline(axis: Int32s, first: int, shifts: Int8s, plan: Int32s, row: int) -> bool:
     """Whether what stands beside the payload is the condition that begins at an interval, exactly."""
     second = plan[row, PLAN_SECOND]
     return bool(first == second and first + 1 == plan[row, PLAN_SECOND_LAST] and shifts[axis[first]] == 0)
@@ -455,26 +473,20 @@ def is_inline(axis: Numbers, first: int, shifts: Levels, plan: Plan, row: int) -
 
 @compiled
 def write_records(
-    order: Numbers,
-    numbers: Numbers,
-    start: Ints,
-    axis: Numbers,
-    low: Numbers,
-    high: Numbers,
-    program_start: Ints,
-    shifts: Levels,
-    edged: Flags,
-    visits: Numbers,
-    repeats: Numbers,
-    plan: Plan,
-    records: Words,
-    runs: Numbers,
+    order: Int32s,
+    source: RecordRows,
+    conditions: IntervalRows,
+    shifts: Int8s,
+    plan: Int32s,
+    records: Uint16s,
+    runs: Int32s,
 ) -> tuple[int, int]:
     """Write the record of every row that needs one, in the order in which matching meets the rows.
 
-    `visits` and `repeats` number the stamps of rows that several copies may find, and of numbers that several rows
-    may report; -1 is none.
+    Returns how many words of `records` and how many of `runs` are used.
     """
+    start, axis, low, high = conditions
+    program_start = source.program_start
     place = 0
     run = 0
     for position in range(len(order)):
@@ -485,13 +497,13 @@ def write_records(
         begin = place
         last_condition = -1
         first = plan[row, PLAN_PIVOT]
-        if filed == BY_CONDITION and edged[row] and not is_inline(axis, first, shifts, plan, row):
+        if filed == BY_CONDITION and source.edged[row] and not is_inline(axis, first, shifts, plan, row):
             last_condition = place
             place, run = put_union(axis[first], low, high, first, plan[row, PLAN_PIVOT_LAST], records, place, runs, run)
         inner = place
         if filed == BY_ACCESS:
             last_condition = place
-            place = put_escape(records, place, ESCAPE_STAMP, visits[row])
+            place = put_escape(records, place, ESCAPE_STAMP, source.visits[row])
         last = start[row]
         while last < start[row + 1]:
             first = last
@@ -506,21 +518,22 @@ def write_records(
         if program_start[row] < program_start[row + 1]:
             last_condition = place
             place = put_escape(records, place, ESCAPE_PROGRAM, program_start[row])
-        if repeats[row] >= 0:
+        if source.repeats[row] >= 0:
             last_condition = place
-            place = put_escape(records, place, ESCAPE_STAMP, repeats[row])
+            place = put_escape(records, place, ESCAPE_STAMP, source.repeats[row])
         plan[row, PLAN_RECORD] = begin if last_condition >= 0 else -1
         plan[row, PLAN_INNER] = inner if last_condition >= inner else -1
         if last_condition >= 0:
             records[last_condition] |= LAST
-            put_long(records, place, numbers[row])
+            put_long(records, place, source.numbers[row])
             place += 2
     return place, run
 
 
 @compiled
-def measure(entries: Numbers, refs: Numbers, keys: Numbers, first: Numbers, starts: Numbers, groups: Numbers) -> int:
-    """How large each posting's block is, and in how many groups (0: flat); return the largest posting's length."""
+def measure_blocks(entries: Entries, starts: Int32s, groups: Int32s) -> int:
+    """Measure each posting's block and count its groups (0: flat); returns the entries of the largest posting."""
+    copies, refs, keys, first = entries
     place = 0
     largest = 0
     for posting in range(len(first) - 1):
@@ -533,13 +546,13 @@ def measure(entries: Numbers, refs: Numbers, keys: Numbers, first: Numbers, star
         size = 0  # in words
         key = -1
         for index in range(first[posting], first[posting + 1]):
-            now = keys[refs[entries[index]] >> 1]
+            now = keys[refs[copies[index]] >> 1]
             if now != key:
                 key = now
                 many += 1
                 size += size & 1
             size += 3 if key & 1 else 4
-        if count > MOST_FLAT or (count >= _FEWEST_GROUPED and count >= _ENTRIES_PER_GROUP * many):
+        if count > MAX_FLAT_ENTRIES or (count >= _MIN_GROUPED_ENTRIES and count >= _ENTRIES_PER_GROUP * many):
             groups[posting] = many
             place += (4 + many + (many & 1) + 2 * (many + 1) + size + 1) >> 1
         else:
@@ -550,45 +563,33 @@ def measure(entries: Numbers, refs: Numbers, keys: Numbers, first: Numbers, star
 
 @inlined
 def put_entries(
-    blocks: Words,
+    blocks: Uint16s,
     place: int,
     first_run: int,
     last_run: int,
     begin: int,
     count: int,
-    entries: Numbers,
-    refs: Numbers,
-    inlines: Words,
-    plan: Plan,
-    numbers: Numbers,
+    entries: Entries,
+    seconds: Seconds,
 ) -> int:
     """Write entries: runs of their second conditions (0: axis, 1: low, 2: high), then their payloads."""
+    plan = seconds.plan
     for index in range(count):
-        ref = refs[entries[begin + index]]
+        ref = entries.refs[entries.copies[begin + index]]
         row = ref >> 1
         at = place + index
         for run in range(first_run, last_run):
-            blocks[at] = inlines[row, run]
+            blocks[at] = seconds.inlines[row, run]
             at += count
         record = plan[row, PLAN_RECORD if ref & 1 and plan[row, PLAN_FILED] == BY_CONDITION else PLAN_INNER]
-        put_long(blocks, at + index, numbers[row] if record < 0 else ~record)
+        put_long(blocks, at + index, seconds.numbers[row] if record < 0 else ~record)
     return place + (last_run - first_run + 2) * count
 
 
 @compiled
-def write_blocks(
-    entries: Numbers,
-    refs: Numbers,
-    keys: Numbers,
-    numbers: Numbers,
-    first: Numbers,
-    starts: Numbers,
-    groups: Numbers,
-    inlines: Words,
-    plan: Plan,
-    blocks: Words,
-) -> None:
+def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, seconds: Seconds, blocks: Uint16s) -> None:
     """Write every posting's block."""
+    copies, refs, keys, first = entries
     for posting in range(len(first) - 1):
         begin = first[posting]
         end = first[posting + 1]
@@ -599,7 +600,7 @@ def write_blocks(
         if many == 0:
             blocks[block] = end - begin
             blocks[block + 1] = 0
-            put_entries(blocks, block + 2, 0, 3, begin, end - begin, entries, refs, inlines, plan, numbers)
+            put_entries(blocks, block + 2, 0, 3, begin, end - begin, entries, seconds)
             continue
         blocks[block] = GROUPED
         blocks[block + 1] = many
@@ -608,14 +609,14 @@ def write_blocks(
         places = axes + many + (many & 1)
         place = places + 2 * (many + 1)
         for group in range(many):
-            key = keys[refs[entries[begin]] >> 1]
+            key = keys[refs[copies[begin]] >> 1]
             last = begin
-            while last < end and keys[refs[entries[last]] >> 1] == key:
+            while last < end and keys[refs[copies[last]] >> 1] == key:
                 last += 1
             blocks[axes + group] = key >> 1
             place += place & 1
             put_long(blocks, places + 2 * group, (place - block) | (key & 1))
             runs = 2 if key & 1 else 3
-            place = put_entries(blocks, place, 1, runs, begin, last - begin, entries, refs, inlines, plan, numbers)
+            place = put_entries(blocks, place, 1, runs, begin, last - begin, entries, seconds)
             begin = last
         put_long(blocks, places + 2 * many, place + (place & 1) - block)

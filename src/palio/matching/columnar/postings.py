@@ -1,15 +1,20 @@
-"""The immutable index of one segment: which subscriptions to look at for a value, and what else they ask.
+"""Postings of one segment: which subscriptions to look at for a value, and what else they require.
 
-Every conjunction is filed once, under the condition expected to be rarest, and its next rarest condition is written
-beside it, so that most candidates are ruled out by reading memory in order (`layout` says how it lies). A range is
-filed under every bucket of slots it touches, at a coarseness that keeps the buckets few.
+Every conjunction is filed once, under its *pivot*, the condition expected to be rarest. Its next rarest condition is
+written beside it, so that most candidates are ruled out by reading memory in order (`layout` has the format).
+
+A range is filed under every bucket of slots it touches. An axis has *levels* of buckets: single slots, then ever wider
+buckets. A range goes to the finest level at which it touches few. Every level in use costs each event one more posting
+to visit, so a level with little in it is given up: its ranges go to the next coarser one, where some events meet them
+in vain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from itertools import pairwise
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -29,17 +34,18 @@ from palio.matching.columnar.layout import (
     INDEX_RUNS,
     INDEX_SHIFTS,
     INDEX_STARTS,
-    MOST_NARROW,
+    MAX_NARROW_SLOT,
     PADDING,
+    Flags,
+    Floats,
+    Int8s,
+    Int32s,
+    Int64s,
+    Uint16s,
 )
-from palio.matching.columnar.levels import MOST_LEVELS, Buckets, possible_levels, takers_of
-
-Ints: TypeAlias = npt.NDArray[np.int64]
-Numbers: TypeAlias = npt.NDArray[np.int32]
-Flags: TypeAlias = npt.NDArray[np.bool_]
 
 _PADDING_WORDS: Final = PADDING // 2
-_LONGEST_CONDITION: Final = 7  # words
+_MAX_CONDITION_WORDS: Final = 7
 _NUMBER_WORDS: Final = 2
 _HIT_SHARE: Final = 1 / 64  # of events that hit a pattern, where nothing is known of it
 
@@ -53,18 +59,18 @@ class Conjunctions:
     intervals, if it has any; they are a hint where to file it.
     """
 
-    ids: Numbers
-    start: Ints
-    axis: Numbers
-    lo: Numbers
-    hi: Numbers
-    access_start: Ints | None = None
-    access_axis: Numbers | None = None
-    access_lo: Numbers | None = None
-    access_hi: Numbers | None = None
-    program_start: Ints | None = None
-    program: npt.NDArray[np.int32] | None = None
-    shares: npt.NDArray[np.float64] | None = None  # per axis of two slots: what share of events hits it at least
+    ids: Int32s
+    start: Int64s
+    axis: Int32s
+    lo: Int32s
+    hi: Int32s
+    access_start: Int64s | None = None
+    access_axis: Int32s | None = None
+    access_lo: Int32s | None = None
+    access_hi: Int32s | None = None
+    program_start: Int64s | None = None
+    program: Int32s | None = None
+    shares: Floats | None = None  # per axis of two slots: what share of events hits it at least
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -84,7 +90,7 @@ _ADDRESSES: Final = {
 
 
 class Postings:
-    """Reads as a table of addresses for the kernels. Never changed once made; its arrays may be memory-mapped."""
+    """Immutable arrays, shown to the kernels as a table of addresses. They may be memory-mapped."""
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         self.arrays = dict(arrays)
@@ -110,7 +116,7 @@ class Postings:
         return sum(each.nbytes for each in self.arrays.values())
 
     @classmethod
-    def build(cls, rows: Conjunctions, sizes: Numbers) -> Postings:
+    def build(cls, rows: Conjunctions, sizes: Int32s) -> Postings:
         """File every row. `sizes` is how many slots each axis has."""
         build = _Build(rows, np.ascontiguousarray(sizes, np.int32))
         postings = cls(build.arrays())
@@ -121,50 +127,46 @@ class Postings:
 class _Build:
     """The steps from rows to arrays."""
 
-    def __init__(self, rows: Conjunctions, sizes: Numbers) -> None:
+    def __init__(self, rows: Conjunctions, sizes: Int32s) -> None:
         self.count = len(rows)
         self.sizes = sizes
         self.numbers = _own(rows.ids, np.int32)
-        self.start, self.axis, self.low, self.high, self.never = united(rows.start, rows.axis, rows.lo, rows.hi)
-        self._take_access(rows)
+        self.conditions, self.never = _merge_rows(rows.start, rows.axis, rows.lo, rows.hi)
+        self.access = self._access_of(rows)
         self.shares = np.full(len(sizes), _HIT_SHARE) if rows.shares is None else _own(rows.shares, np.float64)
         self.program_start = _starts(rows.program_start, self.count)
         self.program = np.zeros((0, 5), np.int32) if rows.program is None else _own(rows.program, np.int32)
         # A second condition has 16 bits, of which 0 means that the event lacks the axis.
         self.shifts = np.array([max(0, int(size).bit_length() - 16) for size in sizes.tolist()], np.int8)
-        self.shifts[(sizes.astype(np.int64) >> self.shifts) + 1 > MOST_NARROW] += 1
+        self.shifts[(sizes.astype(np.int64) >> self.shifts) + 1 > MAX_NARROW_SLOT] += 1
 
-    def _take_access(self, rows: Conjunctions) -> None:
+    def _access_of(self, rows: Conjunctions) -> kernels.IntervalRows:
         start = _starts(rows.access_start, self.count)
         if rows.access_axis is None or rows.access_lo is None or rows.access_hi is None or start[-1] == 0:
             none = np.zeros(0, np.int32)
-            self.access_start, self.access_axis = np.zeros(self.count + 1, np.int64), none
-            self.access_low, self.access_high = none, none
-            return
+            return kernels.IntervalRows(np.zeros(self.count + 1, np.int64), none, none, none)
         row = np.repeat(np.arange(self.count), np.diff(start))
         order = np.lexsort((rows.access_lo, rows.access_axis, row))
-        found = united(start, rows.access_axis[order], rows.access_lo[order], rows.access_hi[order])
-        self.access_start, self.access_axis, self.access_low, self.access_high, _ = found
+        return _merge_rows(start, rows.access_axis[order], rows.access_lo[order], rows.access_hi[order])[0]
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        copies = self._plan()
+        room = self._plan()
         order = self._order()
-        postings, refs = np.empty(copies, np.int32), np.empty(copies, np.int32)
-        edged = np.zeros(self.count, np.bool_)
-        copies = kernels.copy_rows(
-            order, self.axis, self.low, self.high, self.access_axis, self.access_low, self.access_high, self.sizes,
-            self.level_shifts, self.level_counts, self.takers, self.buckets.bases, self.plan, postings, refs, edged,
-        )  # fmt: skip
-        entries = np.empty(copies, np.int32)
-        first = np.zeros(self.buckets.count + 1, np.int32)
-        kernels.sort_by(postings, np.arange(copies, dtype=np.int32), entries, first)
-        records, runs, stamps = self._records(entries, refs, edged)
-        starts, groups = np.zeros(self.buckets.count + 1, np.int32), np.zeros(self.buckets.count, np.int32)
-        largest = kernels.measure(entries, refs, self.keys, first, starts, groups)
-        blocks = np.zeros(2 * int(starts[-1]) + _PADDING_WORDS, np.uint16)
-        kernels.write_blocks(
-            entries, refs, self.keys, self.numbers, first, starts, groups, self.inlines, self.plan, blocks
+        copies = kernels.Copies(np.empty(room, np.int32), np.empty(room, np.int32), np.zeros(self.count, np.bool_))
+        levels = kernels.AxisLevels(self.level_shifts, self.level_counts, self.buckets.bases)
+        count = kernels.copy_rows(
+            order, self.conditions, self.access, self.sizes, levels, self.takers, self.plan, copies
         )
+        by_posting = np.empty(count, np.int32)
+        first = np.zeros(self.buckets.count + 1, np.int32)
+        kernels.sort_by(copies.postings, np.arange(count, dtype=np.int32), by_posting, first)
+        records, runs, stamps = self._records(copies.refs[by_posting] >> 1, copies.edged)
+        entries = kernels.Entries(by_posting, copies.refs, self.keys, first)
+        starts, groups = np.zeros(self.buckets.count + 1, np.int32), np.zeros(self.buckets.count, np.int32)
+        largest = kernels.measure_blocks(entries, starts, groups)
+        blocks = np.zeros(2 * int(starts[-1]) + _PADDING_WORDS, np.uint16)
+        seconds = kernels.Seconds(self.inlines, self.plan, self.numbers)
+        kernels.write_blocks(entries, starts, groups, seconds, blocks)
         always = np.flatnonzero(self.is_always)
         records_of = self.plan[always, kernels.PLAN_RECORD]
         level_starts = np.zeros(len(self.sizes) + 1, np.int32)
@@ -187,46 +189,43 @@ class _Build:
         offsets = np.zeros(len(self.sizes) + 1, np.int64)
         np.cumsum(self.sizes, out=offsets[1:])
         points, uses = np.zeros(int(offsets[-1]), np.int32), np.zeros(len(self.sizes), np.int32)
-        kernels.count_uses(self.axis, self.low, self.high, offsets, points, uses)
-        kernels.count_uses(self.access_axis, self.access_low, self.access_high, offsets, points, uses)
+        counted = kernels.AxisUses(self.sizes, self.shares, offsets, points, uses)
+        kernels.count_uses(self.conditions, counted)
+        kernels.count_uses(self.access, counted)
         self.level_shifts, self.level_counts = possible_levels(self.sizes)
-        possible = Buckets(self.sizes, self.level_shifts, np.arange(MOST_LEVELS) < self.level_counts[:, None])
+        possible = Buckets(self.sizes, self.level_shifts, np.arange(MAX_LEVELS) < self.level_counts[:, None])
         filed = np.zeros(possible.count, np.int32)
         self.plan = np.zeros((self.count, kernels.PLAN_FIELDS), np.int32)
-        copies = kernels.plan_rows(
-            self.start, self.axis, self.low, self.high, self.never, self.access_start, self.access_axis,
-            self.access_low, self.access_high, self.sizes, self.shares, self.level_shifts, self.level_counts, offsets,
-            points, uses, self.plan, possible.bases, filed,
-        )  # fmt: skip
-        self.takers, self.used = takers_of(filed, possible, self.level_shifts, self.level_counts)
+        levels = kernels.AxisLevels(self.level_shifts, self.level_counts, possible.bases)
+        copies = kernels.plan_rows(self.conditions, self.never, self.access, counted, levels, self.plan, filed)
+        self.takers, self.used = choose_levels(filed, possible, self.level_shifts, self.level_counts)
         self.buckets = Buckets(self.sizes, self.level_shifts, self.used)
         self.is_always = self.plan[:, kernels.PLAN_FILED] == kernels.ALWAYS
         return int(copies)
 
-    def _order(self) -> Numbers:
+    def _order(self) -> Int32s:
         """Rows by the axis of their second condition, points apart, then by its low slot."""
         self.inlines, self.keys = np.empty((self.count, 3), np.uint16), np.empty(self.count, np.int32)
-        kernels.inline_seconds(self.axis, self.low, self.high, self.shifts, self.plan, self.inlines, self.keys)
+        kernels.inline_seconds(self.conditions, self.shifts, self.plan, self.inlines, self.keys)
         low = self.inlines[:, 1].astype(np.int32)
         order, by_low = np.arange(self.count, dtype=np.int32), np.empty(self.count, np.int32)
         kernels.sort_by(low, order, by_low, np.zeros(int(low.max(initial=0)) + 2, np.int32))
         kernels.sort_by(self.keys, by_low, order, np.zeros(int(self.keys.max(initial=0)) + 2, np.int32))
         return order
 
-    def _records(self, entries: Numbers, refs: Numbers, edged: Flags) -> tuple[npt.NDArray[np.uint16], Numbers, int]:
-        """Records in the order in which matching meets them, so that those of one posting lie together."""
+    def _records(self, rows: Int32s, edged: Flags) -> tuple[Uint16s, Int32s, int]:
+        """Records in the order in which matching meets their rows, so that those of one posting lie together."""
         visits, repeats, stamps = self._stamps()
-        order = _first_met(refs[entries] >> 1, self.count)
-        conditions = len(self.axis) + 3 * self.count
-        records = np.empty(conditions * _LONGEST_CONDITION + _NUMBER_WORDS * self.count, np.uint16)
-        runs = np.empty(2 * len(self.axis) + 2, np.int32)
+        intervals = len(self.conditions.axis)
+        records = np.empty((intervals + 3 * self.count) * _MAX_CONDITION_WORDS + _NUMBER_WORDS * self.count, np.uint16)
+        runs = np.empty(2 * intervals + 2, np.int32)
+        source = kernels.RecordRows(self.numbers, self.program_start, edged, visits, repeats)
         words, used = kernels.write_records(
-            order, self.numbers, self.start, self.axis, self.low, self.high, self.program_start, self.shifts, edged,
-            visits, repeats, self.plan, records, runs,
-        )  # fmt: skip
+            _first_met(rows, self.count), source, self.conditions, self.shifts, self.plan, records, runs
+        )
         return records[:words].copy(), runs[: 2 * used].copy(), stamps
 
-    def _stamps(self) -> tuple[Numbers, Numbers, int]:
+    def _stamps(self) -> tuple[Int32s, Int32s, int]:
         """Stamps for rows that several copies may find for one event, and for numbers that several rows report."""
         visits, repeats = np.full(self.count, -1, np.int32), np.full(self.count, -1, np.int32)
         by_access = np.flatnonzero(self.plan[:, kernels.PLAN_FILED] == kernels.BY_ACCESS)
@@ -245,23 +244,107 @@ def _own(values: npt.NDArray[Any], kind: type) -> npt.NDArray[Any]:
     return np.require(values, kind, ["C", "W"])
 
 
-def _starts(values: Ints | None, count: int) -> Ints:
+def _starts(values: Int64s | None, count: int) -> Int64s:
     return np.zeros(count + 1, np.int64) if values is None else _own(values, np.int64)
 
 
-def united(start: Ints, axis: Numbers, low: Numbers, high: Numbers) -> tuple[Ints, Numbers, Numbers, Numbers, Flags]:
-    """Rows of intervals, those of each on one axis in order and apart; and which rows ask for what is never there."""
-    start = _own(start, np.int64)
-    axis, low, high = (_own(each, np.int32) for each in (axis, low, high))
-    new_start = np.empty_like(start)
-    new_axis, new_low, new_high = (np.empty_like(each) for each in (axis, low, high))
+def merge_intervals(
+    start: Int64s, axis: Int32s, low: Int32s, high: Int32s
+) -> tuple[Int64s, Int32s, Int32s, Int32s, Flags]:
+    """Rows of intervals, those of each on one axis in order and disjoint; and which rows nothing can satisfy."""
+    rows, never = _merge_rows(start, axis, low, high)
+    return (*rows, never)
+
+
+def _merge_rows(start: Int64s, axis: Int32s, low: Int32s, high: Int32s) -> tuple[kernels.IntervalRows, Flags]:
+    rows = kernels.IntervalRows(_own(start, np.int64), *(_own(each, np.int32) for each in (axis, low, high)))
+    united = kernels.IntervalRows(
+        np.empty_like(rows.start), np.empty_like(rows.axis), np.empty_like(rows.low), np.empty_like(rows.high)
+    )
     never = np.zeros(len(start) - 1, np.bool_)
-    total = kernels.unite(start, axis, low, high, new_start, new_axis, new_low, new_high, never)
-    return new_start, new_axis[:total], new_low[:total], new_high[:total], never
+    total = kernels.unite(rows, united, never)
+    return kernels.IntervalRows(united.start, united.axis[:total], united.low[:total], united.high[:total]), never
 
 
-def _first_met(rows: Numbers, count: int) -> Numbers:
+def _first_met(rows: Int32s, count: int) -> Int32s:
     """Every row once, in the order in which it first occurs; then those that do not occur."""
     position = np.full(count, len(rows), np.int64)
     position[rows[::-1]] = np.arange(len(rows) - 1, -1, -1)
     return np.argsort(position, kind="stable").astype(np.int32)
+
+
+MAX_LEVELS: Final = 12
+_LEVEL_STEP_BITS: Final = 3  # neighbouring levels differ by a factor of 8
+_FINEST_SHIFT: Final = 2  # but for the first, of single slots
+_COARSEST_BITS: Final = 4  # of the buckets of the coarsest level
+_VISIT_COST_ENTRIES: Final = 8.0  # entries that are read in the time of one more visit to a posting
+
+
+def possible_levels(sizes: Int32s) -> tuple[Int8s, Int8s]:
+    """How many bits of a slot each level of an axis leaves out, and how many levels it may have.
+
+    None at level 0, then ever more, up to a few buckets for the whole axis.
+    """
+    coarsest = np.maximum(0, np.frexp(sizes - 1.0)[1] - _COARSEST_BITS)
+    counts = np.where(coarsest < _FINEST_SHIFT, 1, 2 + (coarsest - _FINEST_SHIFT) // _LEVEL_STEP_BITS)
+    level = np.arange(MAX_LEVELS)
+    shifts = coarsest[:, None] - _LEVEL_STEP_BITS * (counts[:, None] - 1 - level)
+    shifts[:, 0] = 0
+    return np.clip(shifts, 0, 32).astype(np.int8), counts.astype(np.int8)
+
+
+class Buckets:
+    """The buckets of some levels of axes, numbered."""
+
+    def __init__(self, sizes: Int32s, shifts: Int8s, levels: Flags) -> None:
+        axes, those = np.nonzero(levels)
+        self.shifts = shifts[axes, those].astype(np.int64)
+        counts = ((sizes[axes] - 1) >> self.shifts) + 1
+        self.firsts = np.cumsum(counts) - counts
+        self.count = int(counts.sum())
+        self.bases = np.zeros(levels.shape, np.int64)
+        """The first bucket by axis and level."""
+        self.bases[axes, those] = self.firsts
+
+
+def choose_levels(filed: Int32s, buckets: Buckets, shifts: Int8s, counts: Int8s) -> tuple[Int8s, Flags]:
+    """Which level takes what belongs to a level, itself or a coarser one; and which levels are in use then.
+
+    `filed` is how many intervals begin in each bucket of all possible levels.
+    """
+    used = np.arange(MAX_LEVELS) < counts[:, None]
+    takers = np.tile(np.arange(MAX_LEVELS, dtype=np.int8), (len(counts), 1))
+    if not len(filed):
+        return takers, used
+    used[used] = np.add.reduceat(filed, buckets.firsts) > 0
+    held = np.split(filed.astype(np.int64), buckets.firsts[1:])
+    place_of = np.cumsum(counts, dtype=np.int64) - counts  # of an axis's first level among all
+    for axis in np.flatnonzero(np.count_nonzero(used, axis=1) > 1).tolist():
+        levels = np.flatnonzero(used[axis]).tolist()
+        here = held[place_of[axis] + levels[0]]
+        given_up: list[int] = []
+        for finer, coarser in pairwise(levels):
+            there = held[place_of[axis] + coarser]
+            wider = _widened(here, int(shifts[axis, coarser] - shifts[axis, finer]))
+            if _neighbours(wider) - _neighbours(here) > _VISIT_COST_ENTRIES:
+                here, given_up = there, []
+                continue
+            here = wider + there
+            given_up.append(finer)
+            takers[axis, given_up] = coarser
+            used[axis, finer] = False
+    return takers, used
+
+
+def _widened(filed: Int64s, bits: int) -> Int64s:
+    """The contents of buckets that are wider by some bits."""
+    wide = 1 << bits
+    padded = np.zeros(-(-len(filed) // wide) * wide, np.int64)
+    padded[: len(filed)] = filed
+    found: Int64s = padded.reshape(-1, wide).sum(axis=1)
+    return found
+
+
+def _neighbours(filed: Int64s) -> float:
+    """With how many others an interval shares its bucket: where many are, many events are expected, too."""
+    return float(np.square(filed).sum() / filed.sum())

@@ -1,7 +1,7 @@
-"""Asking the index: one event, or a batch of them, gives the numbers of the subscriptions that match.
+"""Search of a segment's postings: one event, or a batch of them, gives the numbers of the candidates.
 
-A `Searcher` may be used by many threads at once: what a search needs to write lies in scratch memory that each
-borrows from a pool, and the kernels release the GIL.
+A `Searcher` may be used by many threads at once: what a search writes lies in scratch memory that each borrows from a
+pool, and the kernels release the GIL.
 """
 
 from __future__ import annotations
@@ -10,15 +10,11 @@ from array import array
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from palio.matching.columnar import encoding_kernels, kernels, pattern_kernels
-from palio.matching.columnar.answers import Answers
-from palio.matching.columnar.axes import Axes, address_of
-from palio.matching.columnar.columns import BoundColumns
+from palio.matching.columnar import encoding_kernels, match_kernels, pattern_kernels
+from palio.matching.columnar.arrow_columns import BoundColumns
+from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.layout import (
-    WORK_DEAD,
-    WORK_DEAD_BITS,
     WORK_ENDS,
     WORK_EXACT,
     WORK_FIELDS,
@@ -34,25 +30,28 @@ from palio.matching.columnar.layout import (
     WORK_STAMPS,
     WORK_TODO,
     WORK_TODO_ROOM,
+    WORK_TOMBSTONE_BITS,
+    WORK_TOMBSTONES,
+    Bytes,
+    Int32s,
+    Int64s,
 )
-from palio.matching.columnar.native import FEW
+from palio.matching.columnar.native import SMALL_TABLE_SLOTS, address_of
+from palio.matching.columnar.pattern_cache import BatchAnswers
 from palio.matching.columnar.postings import Postings
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-Numbers: TypeAlias = npt.NDArray[np.int32]
-Bitmap: TypeAlias = npt.NDArray[np.uint8]
-Extras: TypeAlias = tuple[Ints, Ints]
+Extras: TypeAlias = tuple[Int64s, Int64s]
 
 _BLOCK_ROWS: Final = 512  # rows encoded at a time: their codes stay in the fast caches until they are matched
 _SLACK: Final = 64  # room that the kernels may need beyond what they fill
-_FEWEST_PENDING: Final = 4096
-_FEWEST_QUEUED: Final = 1024
-_FEWEST_NUMBERS: Final = 4096
+_MIN_PENDING_ROOM: Final = 4096
+_MIN_QUEUE_ROOM: Final = 1024
+_MIN_NUMBERS_ROOM: Final = 4096
 _USUAL_CODES: Final = 64
 _FIRST_GUESS: Final = 4.0  # numbers per row, before anything is known
 
 
-def row_numbers(ends: Ints, base: int = 0) -> Ints:
+def row_numbers(ends: Int64s, base: int = 0) -> Int64s:
     """The row of every number that a batch gave, counted from `base`."""
     counts = ends.copy()
     counts[1:] -= ends[:-1]
@@ -65,7 +64,7 @@ class Searcher:
     def __init__(self, axes: Axes, postings: Postings) -> None:
         self.axes = axes
         self.postings = postings
-        self.dead: Bitmap | None = None
+        self.tombstones: Bytes | None = None
         """A bitmap of the numbers never to report. To bury more, set another one: it may be in use."""
         self._levels = max(1, postings.most_levels)
         self._pool: list[_Scratch] = []
@@ -80,14 +79,14 @@ class Searcher:
         address, length = packed.buffer_info()
         facts = scratch.facts
         facts[WORK_FOUND] = 0
-        while kernels.match_rows(self.postings.address, scratch.address, address, 0, length, 0, 0, 1) == 0:
+        while match_kernels.match_rows(self.postings.address, scratch.address, address, 0, length, 0, 0, 1) == 0:
             scratch.own_numbers(4 * len(scratch.numbers))
         found = facts[WORK_FOUND]
         result: list[int] = scratch.numbers[:found].tolist() if found else []
         self._pool.append(scratch)
         return result
 
-    def match_codes(self, starts: Ints, codes: Ints) -> tuple[Ints, Numbers]:
+    def match_codes(self, starts: Int64s, codes: Int64s) -> tuple[Int64s, Int32s]:
         """Match events given as runs of codes: where each row's numbers end, and the numbers."""
         starts, codes = np.ascontiguousarray(starts, np.int64), np.ascontiguousarray(codes, np.int64)
         count = len(starts) - 1
@@ -96,8 +95,8 @@ class Searcher:
         return batch.finish()
 
     def match_columns(
-        self, columns: BoundColumns, extras: Extras | None = None, answers: Answers | None = None
-    ) -> tuple[Ints, Numbers]:
+        self, columns: BoundColumns, extras: Extras | None = None, answers: BatchAnswers | None = None
+    ) -> tuple[Int64s, Int32s]:
         """Match the rows of a batch, with further words for some of them, and what is known of their strings."""
         stride = columns.count + (0 if answers is None else answers.most_words)
         extra = (0, 0)
@@ -125,8 +124,8 @@ class Searcher:
             scratch = self._pool.pop()
         except IndexError:
             scratch = _Scratch(self.postings)
-        if scratch.dead is not self.dead:
-            scratch.bury(self.dead)
+        if scratch.tombstones is not self.tombstones:
+            scratch.set_tombstones(self.tombstones)
         return scratch
 
 
@@ -139,15 +138,15 @@ class _Scratch:
         self.facts: memoryview[int] = self.table.data.cast("B").cast(
             "q"
         )  # faster than the array to read or write one of
-        self.narrow = np.zeros(max(FEW, 1 << postings.axes.bit_length()), np.uint16)
+        self.narrow = np.zeros(max(SMALL_TABLE_SLOTS, 1 << postings.axes.bit_length()), np.uint16)
         self.narrow[0] = 1
         self.exact = np.zeros(postings.axes, np.int32)
-        self.pending = np.empty(max(_FEWEST_PENDING, postings.largest) + _SLACK, np.int32)
+        self.pending = np.empty(max(_MIN_PENDING_ROOM, postings.largest) + _SLACK, np.int32)
         self.stamps = np.zeros(postings.stamps, np.int64)
-        self.queue = np.empty(3 * max(_FEWEST_QUEUED, postings.most_groups), np.int64)
+        self.queue = np.empty(3 * max(_MIN_QUEUE_ROOM, postings.most_groups), np.int64)
         self.todo = np.empty(0, np.int64)
         self.ends = np.zeros(1, np.int64)
-        self.dead: Bitmap | None = None
+        self.tombstones: Bytes | None = None
         for at, values in (
             (WORK_NARROW, self.narrow),
             (WORK_EXACT, self.exact),
@@ -160,10 +159,10 @@ class _Scratch:
         self.table[WORK_PENDING_ROOM] = len(self.pending)
         self.table[WORK_QUEUE_ROOM] = len(self.queue) // 3
         self.fit_codes(_USUAL_CODES * max(1, postings.most_levels))
-        self.own_numbers(max(_FEWEST_NUMBERS, postings.largest + _SLACK))
+        self.own_numbers(max(_MIN_NUMBERS_ROOM, postings.largest + _SLACK))
 
     def fit_codes(self, blocks: int) -> None:
-        """Make room for an event that visits so many blocks."""
+        """Make room for an event that visits this many blocks."""
         if 2 * blocks > len(self.todo):
             self.todo = np.empty(2 * blocks, np.int64)
             self.table[WORK_TODO] = address_of(self.todo)
@@ -174,15 +173,15 @@ class _Scratch:
         self.numbers = np.empty(room, np.int32)
         self.write_to(self.numbers, self.ends)
 
-    def write_to(self, numbers: Numbers, ends: Ints) -> None:
+    def write_to(self, numbers: Int32s, ends: Int64s) -> None:
         self.facts[WORK_OUT] = address_of(numbers)
         self.facts[WORK_OUT_ROOM] = len(numbers)
         self.facts[WORK_ENDS] = address_of(ends)
 
-    def bury(self, dead: Bitmap | None) -> None:
-        self.dead = dead
-        self.facts[WORK_DEAD] = 0 if dead is None else address_of(dead)
-        self.facts[WORK_DEAD_BITS] = 0 if dead is None else 8 * len(dead)
+    def set_tombstones(self, tombstones: Bytes | None) -> None:
+        self.tombstones = tombstones
+        self.facts[WORK_TOMBSTONES] = 0 if tombstones is None else address_of(tombstones)
+        self.facts[WORK_TOMBSTONE_BITS] = 0 if tombstones is None else 8 * len(tombstones)
 
 
 class _Batch:
@@ -196,7 +195,7 @@ class _Batch:
         self._count = count
         self._ends = np.empty(count, np.int64)
         expected = int(1.25 * count * searcher._per_row)
-        self._numbers = np.empty(expected + searcher.postings.largest + _FEWEST_NUMBERS, np.int32)
+        self._numbers = np.empty(expected + searcher.postings.largest + _MIN_NUMBERS_ROOM, np.int32)
 
     def match(self, codes: int, starts: int, stride: int, lengths: int, first: int, count: int) -> None:
         """Match a block of rows; the block's first row is row `first` of the batch."""
@@ -204,7 +203,7 @@ class _Batch:
         row = 0
         while row < count:
             scratch.write_to(self._numbers, self._ends[first:])
-            row = kernels.match_rows(
+            row = match_kernels.match_rows(
                 self._searcher.postings.address, scratch.address, codes, starts, stride, lengths, row, count
             )
             if row < count:
@@ -217,7 +216,7 @@ class _Batch:
         larger[:found] = self._numbers[:found]
         self._numbers = larger
 
-    def finish(self) -> tuple[Ints, Numbers]:
+    def finish(self) -> tuple[Int64s, Int32s]:
         """Where each row's numbers end, and the numbers."""
         searcher, scratch = self._searcher, self._scratch
         found = scratch.facts[WORK_FOUND]

@@ -1,4 +1,8 @@
-"""One immutable piece of the index: axes, postings, and the questions about values that no interval can answer."""
+"""Segment: one immutable part of the index, made of axes, postings, and tests that no interval of slots can say.
+
+A segment gives the candidates of an event or a batch. For most subscriptions they are matches; those with residual
+conditions (`residual_numbers`) are decided by their filters, in `palio.matching.residuals`.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +14,29 @@ from math import prod
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from palio.errors import PalioError
 from palio.events.arrow import read_column
-from palio.events.groups import Group, Grouped, values_within
-from palio.filters.choosing import MOST_CHOICES
+from palio.events.nested_content import Group, GroupedAttributes, values_within
+from palio.filters.array_choice import MAX_CHOICES
 from palio.filters.tree import Attributes
-from palio.matching.columnar.answers import AskedColumn, Memory, Searching, TextAt, TextColumn
-from palio.matching.columnar.columns import BoundColumns, bind_columns
-from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, Search
-from palio.matching.columnar.encoding import Axes
-from palio.matching.columnar.exported import ColumnPlan
+from palio.matching.columnar.arrow_columns import BoundColumns, ColumnPlan, bind_columns
+from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, EventSearch
+from palio.matching.columnar.layout import Int32s, Int64s
+from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextAt, TextColumn
+from palio.matching.columnar.patterns import AttributeTests, EventSearches
 from palio.matching.columnar.postings import Postings
-from palio.matching.columnar.questions import Questions, Searches
 from palio.matching.columnar.search import Searcher, row_numbers
-from palio.matching.columnar.transposed import Transposed
+from palio.matching.columnar.transposition import TransposedEvents
 
 _HIT_SLOT: Final = 1
-Ints = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.int32]
 
 
-class AskTheFilters(PalioError):
-    """The index cannot place an event: the caller asks the filters one by one.
+class CannotEncode(PalioError):
+    """The index cannot encode an event: the caller evaluates the filters one by one.
 
     Its arrays allow more choices than are laid out, or it has a decimal where two constants that differ only beyond
     a double's precision leave no order that is right for doubles and decimals alike.
@@ -43,27 +44,27 @@ class AskTheFilters(PalioError):
 
 
 class Segment:
-    """Subscriptions by number, never changed once made; removals are a bitmap that the matcher hands in."""
+    """Subscriptions by number, immutable; tombstones are a bitmap that the segment set hands in."""
 
     def __init__(
         self,
         attributes: Sequence[str],
-        questions: Callable[[], Sequence[AxisKey]],
+        tests: Callable[[], Sequence[AxisKey]],
         axes: Axes,
         postings: Postings,
-        runs: Numbers,
-        unsure: Numbers,
+        runs: Int32s,
+        residual_numbers: Int32s,
     ) -> None:
-        """The axes are those of the attributes, then those of the questions, which are made when they are needed."""
+        """The axes are those of the attributes, then those of the tests, which are made when they are needed."""
         self._axis_of = {name: axis for axis, name in enumerate(attributes)}
-        self._make_questions = questions
+        self._make_tests = tests
         self.axes = axes
         self.postings = postings
         self.runs = runs  # of the numbers of all its subscriptions, in order: the first, and one past the last
         self.size = int((runs[:, 1] - runs[:, 0]).sum())
-        self.unsure = unsure  # sorted numbers whose candidates must be asked again
+        self.residual_numbers = residual_numbers  # sorted; their candidates must be checked
         self.searcher = Searcher(axes, postings)
-        self._memories: list[Memory] = []
+        self._caches: list[PatternCache] = []
         self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_fractions(axis)}
         # For the schema of the last batch, by whether its columns were named by paths.
         self._plan: dict[bool, tuple[pa.Schema | None, ColumnPlan | None]] = dict.fromkeys((False, True), (None, None))
@@ -71,31 +72,33 @@ class Segment:
     @cached_property
     def keys(self) -> list[AxisKey]:
         """What the axes are of, in their order."""
-        return [*((name, None) for name in self._axis_of), *self._make_questions()]
+        return [*((name, None) for name in self._axis_of), *self._make_tests()]
 
     @cached_property
-    def _questions(self) -> Mapping[str, Questions]:
+    def _tests(self) -> Mapping[str, AttributeTests]:
         asked: dict[str, list[tuple[int, Any]]] = {}
         for axis, (name, question) in enumerate(self.keys):
-            if question is not None and not isinstance(question, Search):
+            if question is not None and not isinstance(question, EventSearch):
                 asked.setdefault(name, []).append((axis << 32 | _HIT_SLOT, question))
-        return {name: Questions(each) for name, each in asked.items()}
+        return {name: AttributeTests(each) for name, each in asked.items()}
 
     @cached_property
-    def _searches(self) -> Searches | None:
-        found = [(axis << 32 | _HIT_SLOT, each) for axis, (_, each) in enumerate(self.keys) if isinstance(each, Search)]
-        return Searches(found) if found else None
+    def _searches(self) -> EventSearches | None:
+        found = [
+            (axis << 32 | _HIT_SLOT, each) for axis, (_, each) in enumerate(self.keys) if isinstance(each, EventSearch)
+        ]
+        return EventSearches(found) if found else None
 
     @cached_property
     def _when_missing(self) -> Mapping[str, tuple[int, ...]]:
-        return {name: each.when_missing for name, each in self._questions.items() if each.when_missing}
+        return {name: each.when_missing for name, each in self._tests.items() if each.when_missing}
 
     @cached_property
-    def _coders(self) -> Mapping[str, tuple[Callable[[Any], int] | None, Questions | None]]:
-        coders: dict[str, tuple[Callable[[Any], int] | None, Questions | None]] = {}
+    def _coders(self) -> Mapping[str, tuple[Callable[[Any], int] | None, AttributeTests | None]]:
+        coders: dict[str, tuple[Callable[[Any], int] | None, AttributeTests | None]] = {}
         for name in self.attributes:
             own = self._axis_of.get(name)
-            coders[name] = (None if own is None else self.axes.coder(own), self._questions.get(name))
+            coders[name] = (None if own is None else self.axes.coder(own), self._tests.get(name))
         return coders
 
     @classmethod
@@ -103,45 +106,47 @@ class Segment:
         axes, conjunctions = builder.finish()
         postings = Postings.build(conjunctions, axes.sizes)
         runs = _runs(np.unique(conjunctions.ids))
-        attributes, questions = builder.keys
-        return cls(attributes, lambda: questions, axes, postings, runs, np.array(sorted(builder.unsure), np.int32))
+        attributes, tests = builder.keys
+        return cls(
+            attributes, lambda: tests, axes, postings, runs, np.array(sorted(builder.residual_numbers), np.int32)
+        )
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that matching reads."""
         patterns = [column.table for column in self.__dict__.get("_asked_columns", {}).values()]  # if made already
-        own = self.axes.nbytes + self.postings.nbytes + self.unsure.nbytes + self.runs.nbytes
+        own = self.axes.nbytes + self.postings.nbytes + self.residual_numbers.nbytes + self.runs.nbytes
         return int(own + sum(table.nbytes for table in patterns))
 
     @property
-    def numbers(self) -> Numbers:
+    def numbers(self) -> Int32s:
         """The numbers of all its subscriptions, sorted."""
         lengths = self.runs[:, 1] - self.runs[:, 0]
         before = np.cumsum(lengths) - lengths
-        shifts: Numbers = np.repeat((self.runs[:, 0] - before).astype(np.int32), lengths)
+        shifts: Int32s = np.repeat((self.runs[:, 0] - before).astype(np.int32), lengths)
         shifts += np.arange(self.size, dtype=np.int32)
         return shifts
 
     @property
     def attributes(self) -> Collection[str]:
         """The names of all attributes that are looked at."""
-        return {*self._axis_of, *self._questions}
+        return {*self._axis_of, *self._tests}
 
     def alive(self) -> list[int]:
         """The numbers of the subscriptions that are not removed."""
-        dead, numbers = self.searcher.dead, self.numbers
-        if dead is not None:
-            numbers = numbers[np.unpackbits(dead, bitorder="little")[numbers] == 0]
+        tombstones, numbers = self.searcher.tombstones, self.numbers
+        if tombstones is not None:
+            numbers = numbers[np.unpackbits(tombstones, bitorder="little")[numbers] == 0]
         return numbers.tolist()  # type: ignore[no-any-return]
 
     def match_event(self, attributes: Attributes) -> list[int]:
         """The numbers of the candidates for one event."""
         if self._misplaced and any(_has_fraction(attributes.get(name)) for name in self._misplaced):
-            raise AskTheFilters
+            raise CannotEncode
         groups: tuple[Group, ...] = ()
         alone = attributes
-        if isinstance(attributes, Grouped):
-            alone, groups = attributes.alone, attributes.groups
+        if isinstance(attributes, GroupedAttributes):
+            alone, groups = attributes.ungrouped, attributes.groups
         codes, several = self._codes(alone, groups)
         for name, missed in self._when_missing.items():
             if name not in attributes:
@@ -164,13 +169,13 @@ class Segment:
             if type(value) is tuple:
                 several.append(_distinct(_element_codes(found, element) for element in value))
                 continue
-            coder, questions = found
+            coder, tests = found
             if coder is not None:
                 code = coder(value)
                 if code >= 0:
                     codes.append(code)
-            if questions is not None:
-                codes.extend(questions.codes(value))  # type: ignore[arg-type]
+            if tests is not None:
+                codes.extend(tests.codes(value))  # type: ignore[arg-type]
         several += [self._codes_of_objects(group, attributes) for group in groups]
         return codes, several
 
@@ -178,7 +183,7 @@ class Segment:
         """The codes of each object of an array, in each of its own choices; what an object lacks is missing."""
         names = {name for name, _ in values_within((group,)) if name in self._coders}
         if not names.isdisjoint(beside):
-            raise AskTheFilters  # a value beside an object may be chosen in place of its own
+            raise CannotEncode  # a value beside an object may be chosen in place of its own
         asked = names & self._when_missing.keys()
         found: dict[tuple[int, ...], None] = {}
         for element in group.elements:
@@ -186,8 +191,8 @@ class Segment:
             missed = [code for name in lacking for code in self._when_missing[name]]
             codes, several = self._codes(*element)
             found |= dict.fromkeys(tuple(sorted(chosen)) for chosen in _choices(codes + missed, several))
-            if len(found) > MOST_CHOICES:
-                raise AskTheFilters
+            if len(found) > MAX_CHOICES:
+                raise CannotEncode
         return list(found)
 
     @property
@@ -195,14 +200,14 @@ class Segment:
         """Whether some subscription looks at attributes that it does not name."""
         return self._searches is not None
 
-    def match_batch(self, batch: pa.RecordBatch, paths: bool = False) -> tuple[Ints, Numbers] | None:
+    def match_batch(self, batch: pa.RecordBatch, paths: bool = False) -> tuple[Int64s, Int32s] | None:
         """Rows and numbers of the candidates for a batch; None where its columns must be looked at one by one.
 
         With `paths`, the columns are named by the paths of attributes, not by names of their own.
         """
         schema, plan = self._plan[paths]
         if schema is None or not batch.schema.equals(schema):
-            plan = ColumnPlan.of(batch.schema, self._axis_of, self._questions, self.reads_whole_event, paths)
+            plan = ColumnPlan.of(batch.schema, self._axis_of, self._tests, self.reads_whole_event, paths)
             self._plan[paths] = batch.schema, plan
         if plan is None:
             return None
@@ -214,14 +219,14 @@ class Segment:
             ]
             return self._match(bound, texts, others, batch.num_rows)
 
-    def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Ints, Numbers]:
+    def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Int64s, Int32s]:
         """Rows and numbers of the candidates for a batch of columns."""
         return self._match_arrays(columns, count)
 
-    def match_transposed(self, events: Transposed) -> tuple[Ints, Numbers]:
+    def match_transposed(self, events: TransposedEvents) -> tuple[Int64s, Int32s]:
         """Rows and numbers of the candidates for events."""
         columns: dict[str, pa.Array] = {}
-        words: dict[str, tuple[Ints, Ints]] = {}
+        words: dict[str, tuple[Int64s, Int64s]] = {}
         for name in events.names:
             if not self.reads_whole_event and name not in self._coders:
                 continue
@@ -232,34 +237,32 @@ class Segment:
                 columns[name] = column
         given = list(words.values())
         if self._searching is not None:
-            given.append(_finds_in_arrays(events, self._searching))
+            given.append(_search_arrays(events, self._searching))
         return self._match_arrays(columns, events.count, words.keys(), given)
 
     @cached_property
     def null_is_not_missing(self) -> frozenset[str]:
         """The attributes of which some condition tells null from missing, as no column does."""
         by_axis = {name for name, axis in self._axis_of.items() if self.axes.tells_null(axis)}
-        return frozenset(
-            by_axis | {name for name, each in self._questions.items() if each.when_missing != each.when_null}
-        )
+        return frozenset(by_axis | {name for name, each in self._tests.items() if each.when_missing != each.when_null})
 
-    def _words(self, name: str, events: Transposed) -> tuple[Ints, Ints]:
+    def _words(self, name: str, events: TransposedEvents) -> tuple[Int64s, Int64s]:
         """The codes of an attribute that is no column, with their rows."""
-        coder, questions = self._coders.get(name, (None, None))
+        coder, tests = self._coders.get(name, (None, None))
         searching = None if self._searching is None else self._searching.words_of
         rows: list[int] = []
         words: list[int] = []
-        lacking = set(range(events.count)) if questions is not None and questions.when_missing else set[int]()
+        lacking = set(range(events.count)) if tests is not None and tests.when_missing else set[int]()
         for row, value in events.values(name):
             if name in self._misplaced and _has_fraction(value):
-                raise AskTheFilters
+                raise CannotEncode
             lacking.discard(row)
-            own = [*_element_codes((coder, questions), value), *(() if searching is None else searching(value))]
+            own = [*_element_codes((coder, tests), value), *(() if searching is None else searching(value))]
             rows += [row] * len(own)
             words += own
         for row in lacking:
-            rows += [row] * len(questions.when_missing)  # type: ignore[union-attr]
-            words += questions.when_missing  # type: ignore[union-attr]
+            rows += [row] * len(tests.when_missing)  # type: ignore[union-attr]
+            words += tests.when_missing  # type: ignore[union-attr]
         return np.array(rows, np.int64), np.array(words, np.int64)
 
     def _match_arrays(
@@ -267,17 +270,17 @@ class Segment:
         columns: Mapping[str, pa.Array],
         count: int,
         known: Collection[str] = (),
-        words: Sequence[tuple[Ints, Ints]] = (),
-    ) -> tuple[Ints, Numbers]:
+        words: Sequence[tuple[Int64s, Int64s]] = (),
+    ) -> tuple[Int64s, Int32s]:
         """The candidates for columns, and for attributes of which the words are known."""
         if any(name in columns and _holds_fractions(columns[name]) for name in self._misplaced):
-            raise AskTheFilters
+            raise CannotEncode
         bound = bind_columns(
             self.axes,
             [(self._axis_of[name], column) for name, column in columns.items() if name in self._axis_of],
             count,
         )
-        others = {name: each for name, each in columns.items() if name in self._questions or self.reads_whole_event}
+        others = {name: each for name, each in columns.items() if name in self._tests or self.reads_whole_event}
         strings = {name: others.pop(name) for name in list(others) if _holds_strings(others[name])}
         plain = [_as_strings(column) for column in strings.values()]
         asked = bind_columns(self.axes, [(0, column) for column in plain], count)
@@ -294,44 +297,44 @@ class Segment:
         others: Mapping[str, pa.Array],
         count: int,
         known: Collection[str] = (),
-        words: Sequence[tuple[Ints, Ints]] = (),
-    ) -> tuple[Ints, Numbers]:
-        """The candidates for columns that axes read, columns of strings that are asked, others that are, and words."""
+        words: Sequence[tuple[Int64s, Int64s]] = (),
+    ) -> tuple[Int64s, Int32s]:
+        """The candidates for columns that axes read, columns of strings that are tested, others that are, and words."""
         present = {*(column.name for column in texts), *others, *known}
-        found = [self._hits_of_missing(name, count) for name in self._when_missing if name not in present]
+        found = [self._codes_of_missing(name, count) for name in self._when_missing if name not in present]
         found += words
-        found += [_hits(others[name], self._questions[name]) for name in others if name in self._questions]
-        memory = self._borrow()
-        asked = [column for column in texts if column.name in self._questions]
-        answers = memory.answers(self._asked_columns, asked, count) if asked else None
+        found += [_test_column(others[name], self._tests[name]) for name in others if name in self._tests]
+        cache = self._borrow()
+        asked = [column for column in texts if column.name in self._tests]
+        answers = cache.answers(self._asked_columns, asked, count) if asked else None
         if self._searching is not None:
-            searched = [column for column in texts if column.name not in self._questions]
-            found.append(memory.search(self._searching, searched, count))
+            searched = [column for column in texts if column.name not in self._tests]
+            found.append(cache.search(self._searching, searched, count))
             if self._searching.searches.reads_others:
-                found += [_finds(column, self._searching) for column in others.values()]
+                found += [_search_column(column, self._searching) for column in others.values()]
         extras = _by_row([each for each in found if len(each[0])], count)
         ends, numbers = self.searcher.match_columns(bound, extras, answers)
-        self._memories.append(memory)
+        self._caches.append(cache)
         return row_numbers(ends), numbers
 
-    def _hits_of_missing(self, name: str, count: int) -> tuple[Ints, Ints]:
+    def _codes_of_missing(self, name: str, count: int) -> tuple[Int64s, Int64s]:
         """The codes that every row has because a column is not there."""
         missed = np.array(self._when_missing[name], np.int64)
         return np.repeat(np.arange(count, dtype=np.int64), len(missed)), np.tile(missed, count)
 
-    def _borrow(self) -> Memory:
+    def _borrow(self) -> PatternCache:
         try:
-            return self._memories.pop()
+            return self._caches.pop()
         except IndexError:
-            return Memory()
+            return PatternCache()
 
     @cached_property
-    def _searching(self) -> Searching | None:
-        return None if self._searches is None else Searching(self._searches)
+    def _searching(self) -> SearchEvaluator | None:
+        return None if self._searches is None else SearchEvaluator(self._searches)
 
     @cached_property
-    def _asked_columns(self) -> Mapping[str, AskedColumn]:
-        return {name: AskedColumn(each, self._searching) for name, each in self._questions.items()}
+    def _asked_columns(self) -> Mapping[str, PatternColumn]:
+        return {name: PatternColumn(each, self._searching) for name, each in self._tests.items()}
 
 
 def _reader(batch: pa.RecordBatch, place: int) -> TextAt:
@@ -354,7 +357,7 @@ def _as_strings(column: pa.Array) -> pa.Array:
     return column.cast(pa.large_string()) if column.type == pa.string_view() else column
 
 
-def _by_row(found: Sequence[tuple[Ints, Ints]], count: int) -> tuple[Ints, Ints] | None:
+def _by_row(found: Sequence[tuple[Int64s, Int64s]], count: int) -> tuple[Int64s, Int64s] | None:
     """Words by row, from pairs of rows and words: where each row's begin, and the words."""
     if not found:
         return None
@@ -365,19 +368,19 @@ def _by_row(found: Sequence[tuple[Ints, Ints]], count: int) -> tuple[Ints, Ints]
     return starts, np.concatenate([each[1] for each in found])[order]
 
 
-def _finds(column: pa.Array, searching: Searching) -> tuple[Ints, Ints]:
+def _search_column(column: pa.Array, searching: SearchEvaluator) -> tuple[Int64s, Int64s]:
     """What searches find in a column whose values are no strings."""
     return _spread(column, searching.words_of, ())
 
 
-def _finds_in_arrays(events: Transposed, searching: Searching) -> tuple[Ints, Ints]:
+def _search_arrays(events: TransposedEvents, searching: SearchEvaluator) -> tuple[Int64s, Int64s]:
     """What searches find in values that are in no column."""
     found = [(row, word) for row, values in events.searched for value in values for word in searching.words_of(value)]
     rows, words = zip(*found, strict=True) if found else ((), ())
     return np.array(rows, np.int64), np.array(words, np.int64)
 
 
-def _runs(numbers: Numbers) -> Numbers:
+def _runs(numbers: Int32s) -> Int32s:
     """Sorted numbers as runs of consecutive ones."""
     breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
     first = numbers[np.concatenate([[0], breaks])] if len(numbers) else numbers
@@ -398,15 +401,15 @@ def _plain_type(column: pa.Array) -> pa.DataType:
     return column.type.value_type if pa.types.is_dictionary(column.type) else column.type
 
 
-def _hits(column: pa.Array, questions: Questions) -> tuple[Ints, Ints]:
-    """The codes of the questions that hold, of a column whose values are no strings."""
-    if not questions.of_others:
+def _test_column(column: pa.Array, tests: AttributeTests) -> tuple[Int64s, Int64s]:
+    """The codes of the tests that hold, of a column whose values are no strings."""
+    if not tests.of_others:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return _spread(column, questions.codes, questions.when_null)
+    return _spread(column, tests.codes, tests.when_null)
 
 
-def _spread(column: pa.Array, ask: Callable[[Any], Sequence[int]], when_null: Sequence[int]) -> tuple[Ints, Ints]:
-    """Words by row: each distinct value of a column is asked once."""
+def _spread(column: pa.Array, ask: Callable[[Any], Sequence[int]], when_null: Sequence[int]) -> tuple[Int64s, Int64s]:
+    """Words by row: each distinct value of a column is tested once."""
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
     answers = [ask(value) for value in read_column(encoded.dictionary)]
     lengths = np.array([len(each) for each in answers] + [len(when_null)], np.int64)
@@ -420,17 +423,17 @@ def _spread(column: pa.Array, ask: Callable[[Any], Sequence[int]], when_null: Se
     return rows, flat[np.repeat(starts[index], count) + offset]
 
 
-def _element_codes(found: tuple[Callable[[Any], int] | None, Questions | None], element: Any) -> tuple[int, ...]:
-    coder, questions = found
+def _element_codes(found: tuple[Callable[[Any], int] | None, AttributeTests | None], element: Any) -> tuple[int, ...]:
+    coder, tests = found
     code = -1 if coder is None else coder(element)
     own = (code,) if code >= 0 else ()
-    return own if questions is None else own + questions.codes(element)
+    return own if tests is None else own + tests.codes(element)
 
 
 def _choices(codes: list[int], several: Sequence[Sequence[tuple[int, ...]]]) -> Iterator[list[int]]:
     """Every choice of one element per array is an event of its own; what any of them matches, the event does."""
-    if prod(map(len, several)) > MOST_CHOICES:
-        raise AskTheFilters
+    if prod(map(len, several)) > MAX_CHOICES:
+        raise CannotEncode
     for chosen in product(*several):
         yield codes + [code for element in chosen for code in element]
 

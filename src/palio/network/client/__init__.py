@@ -1,1 +1,1 @@
-"""The Python client of a broker, for asyncio and for scripts."""
+"""The Python client of a broker: asynchronous, and blocking for scripts."""

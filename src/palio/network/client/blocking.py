@@ -1,8 +1,10 @@
-"""The same client for scripts and notebooks: every call waits. A loop of its own runs in a thread of its own.
+"""The client for scripts and notebooks: every call blocks until its answer.
 
-with palio.connect_blocking("palio://localhost:7420") as broker:
-    with broker.subscribe("price > 100") as events:
-        for event in events: ...
+An event loop in a thread of its own runs the asynchronous client.
+
+    with palio.connect_make_blocking("palio://localhost:7420") as broker:
+        with broker.subscribe("price > 100") as events:
+            for event in events: ...
 """
 
 from __future__ import annotations
@@ -18,68 +20,65 @@ from typing import Any, Generic, Self, TypeVar, cast
 from palio.errors import ConnectionFailed, InvalidArgument
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.network.client.broker import Broker
-from palio.network.client.connecting import connect
-from palio.network.client.log import LogPage, PastPage
-from palio.network.client.received import ReceivedEvent
-from palio.network.client.subscription import Subscription
-from palio.network.client.subscriptions import Subscriptions
-from palio.network.loops import new_loop
+from palio.network.client.broker import Broker, LogPage, ReplayPage, connect
+from palio.network.client.event_stream import ReceivedEvent
+from palio.network.client.subscription import Subscription, SubscriptionGroup
+from palio.network.event_loop import new_event_loop
 from palio.network.protocol import Overflow
-from palio.routing.clients import Confirm
+from palio.routing.messages import Confirm
 
 _Answer = TypeVar("_Answer")
 _Item = TypeVar("_Item")
 
 
-class _Loop:
-    """A loop in a thread."""
+class _LoopThread:
+    """An event loop in a thread."""
 
     def __init__(self, url: str) -> None:
-        self.is_over = False
+        self.is_stopped = False
         self._url = url
-        self._loop = new_loop()
+        self._loop = new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="palio client", daemon=True)
         self._thread.start()
 
-    def wait(self, doing: Coroutine[Any, Any, _Answer], timeout: float | None = None) -> _Answer:
-        """Do something there, and wait for it; an interrupt ends it."""
-        if self.is_over:
-            doing.close()
+    def wait(self, call: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """Run a coroutine in the thread and wait for its result; an interrupt cancels it."""
+        if self.is_stopped:
+            call.close()  # or Python warns that it was never awaited
             raise ConnectionFailed(self._url, "the connection was closed")
-        future = asyncio.run_coroutine_threadsafe(doing, self._loop)
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
-            return future.result(timeout)
-        except BaseException:
+            return future.result()
+        except BaseException:  # an interrupt reaches this thread only
             future.cancel()
             raise
 
     def stop(self) -> None:
-        self.is_over = True
+        self.is_stopped = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
 
 class BlockingEvent(Event):
-    """An event that came by a subscription."""
+    """A received event whose acknowledgement blocks."""
 
     __slots__ = ("_loop", "_received")
 
-    _loop: _Loop
+    _loop: _LoopThread
     _received: ReceivedEvent
 
     @property
     def subscriptions(self) -> tuple[str, ...]:
-        """The names of those by which it came."""
+        """The names of the subscriptions that it matched."""
         return self._received.subscriptions
 
     def ack(self) -> None:
-        """The event is dealt with; a durable subscription will not deliver it again."""
+        """Acknowledge the event: a durable subscription will not deliver it again."""
         self._loop.wait(self._received.ack())
 
 
-def _blocking(received: ReceivedEvent, loop: _Loop) -> BlockingEvent:
+def _make_blocking(received: ReceivedEvent, loop: _LoopThread) -> BlockingEvent:
     event: BlockingEvent = object.__new__(BlockingEvent)
     event._attributes = received._attributes
     event._identify(received.id, received.source, received.time)
@@ -88,13 +87,13 @@ def _blocking(received: ReceivedEvent, loop: _Loop) -> BlockingEvent:
     return event
 
 
-_Stream = TypeVar("_Stream", bound=Subscription | Subscriptions)
+_Stream = TypeVar("_Stream", bound=Subscription | SubscriptionGroup)
 
 
-class _Blocking(Generic[_Stream]):
-    """Events that match: a context manager, and an iterator that waits for the next."""
+class _BlockingStream(Generic[_Stream]):
+    """A stream of events: a context manager, and an iterator that blocks until the next event."""
 
-    def __init__(self, subscription: _Stream, loop: _Loop) -> None:
+    def __init__(self, subscription: _Stream, loop: _LoopThread) -> None:
         self._subscription = subscription
         self._loop = loop
 
@@ -113,7 +112,7 @@ class _Blocking(Generic[_Stream]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._loop.is_over:
+        if not self._loop.is_stopped:
             self._loop.wait(self._subscription.__aexit__(kind, error, trace))
 
     def __iter__(self) -> Self:
@@ -126,20 +125,20 @@ class _Blocking(Generic[_Stream]):
         return event
 
     def get(self, timeout: float | None = None) -> BlockingEvent | None:
-        """The next event; None when the subscription is over, or after so many seconds."""
+        """The next event; None at the end of the subscription, or after `timeout` seconds."""
         try:
             received = self._loop.wait(self._next(timeout))
         except TimeoutError:
             return None
-        return None if received is None else _blocking(received, self._loop)
+        return None if received is None else _make_blocking(received, self._loop)
 
     async def _next(self, timeout: float | None) -> ReceivedEvent | None:
         async with asyncio.timeout(timeout):
             return await anext(self._subscription, None)
 
 
-class BlockingSubscription(_Blocking[Subscription]):
-    """Events that match a condition."""
+class BlockingSubscription(_BlockingStream[Subscription]):
+    """The events that match a condition."""
 
     @property
     def address(self) -> str:
@@ -154,16 +153,16 @@ class BlockingSubscription(_Blocking[Subscription]):
         return self._subscription.is_durable
 
     def renew(self) -> None:
-        """It is wanted for as long again as its filter is valid."""
+        """Renew the lease, for the validity of the filter."""
         self._loop.wait(self._subscription.renew())
 
     def unsubscribe(self) -> None:
-        """Forget a durable subscription for good."""
+        """End a durable subscription for good, and discard its queue."""
         self._loop.wait(self._subscription.unsubscribe())
 
 
-class BlockingSubscriptions(_Blocking[Subscriptions]):
-    """Events that match any of several conditions."""
+class BlockingSubscriptionGroup(_BlockingStream[SubscriptionGroup]):
+    """The events that match any of several conditions."""
 
     def add(self, name: str, where: str | Filter, *, language: str = "sql") -> None:
         self._loop.wait(self._subscription.add(name, where, language=language))
@@ -173,9 +172,9 @@ class BlockingSubscriptions(_Blocking[Subscriptions]):
 
 
 class BlockingBroker:
-    """A broker, for code that waits; see `Broker` for what each call means."""
+    """The calls of `Broker`, each of which blocks; see there for their meaning."""
 
-    def __init__(self, broker: Broker, loop: _Loop) -> None:
+    def __init__(self, broker: Broker, loop: _LoopThread) -> None:
         self._broker = broker
         self._loop = loop
 
@@ -221,13 +220,13 @@ class BlockingBroker:
         confirm: Confirm = "edge",
         queue: int = 0,
         overflow: Overflow | None = None,
-    ) -> BlockingSubscriptions:
-        async def subscribe() -> Subscriptions:
+    ) -> BlockingSubscriptionGroup:
+        async def subscribe() -> SubscriptionGroup:
             return self._broker.subscribe_many(
                 wheres, language=language, confirm=confirm, queue=queue, overflow=overflow
             )
 
-        return BlockingSubscriptions(self._loop.wait(subscribe()), self._loop)
+        return BlockingSubscriptionGroup(self._loop.wait(subscribe()), self._loop)
 
     def publish(self, event: Event | Mapping[str, Any] | str | bytes, *, confirm: bool = False) -> None:
         self._loop.wait(self._broker.publish(event, confirm=confirm))
@@ -239,7 +238,7 @@ class BlockingBroker:
         confirm: bool = False,
         show: Callable[[int], None] = lambda done: None,
     ) -> int:
-        return self._loop.wait(self._broker.publish_all(_beside(events), confirm=confirm, show=show))
+        return self._loop.wait(self._broker.publish_all(_iterate_in_thread(events), confirm=confirm, show=show))
 
     def unsubscribe(self, name: str) -> None:
         self._loop.wait(self._broker.unsubscribe(name))
@@ -272,16 +271,16 @@ class BlockingBroker:
         places: Mapping[int, int] | None = None,
         limit: int = 500,
         language: str = "sql",
-    ) -> PastPage:
-        asked = self._broker.replay(where, since=since, places=places, limit=limit, language=language)
-        return self._loop.wait(asked)
+    ) -> ReplayPage:
+        call = self._broker.replay(where, since=since, places=places, limit=limit, language=language)
+        return self._loop.wait(call)
 
     def forget(self, broker: int) -> None:
         self._loop.wait(self._broker.forget(broker))
 
 
-async def _beside(items: Iterable[_Item]) -> AsyncIterator[_Item]:
-    """Items that may be long in coming: they are waited for in another thread, but for those that are there."""
+async def _iterate_in_thread(items: Iterable[_Item]) -> AsyncIterator[_Item]:
+    """Iterate in another thread, since an iterator may block; lists and tuples cannot, and need none."""
     if isinstance(items, list | tuple):
         for item in items:
             yield item
@@ -291,17 +290,17 @@ async def _beside(items: Iterable[_Item]) -> AsyncIterator[_Item]:
         yield cast(_Item, found)
 
 
-class BlockingConnecting:
-    """A broker that is connected to when this is entered."""
+class BlockingConnectionContext:
+    """The connection as a context manager: opened at its begin, closed at its end."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._arguments = arguments
-        self._loop: _Loop | None = None
+        self._loop: _LoopThread | None = None
 
     def __enter__(self) -> BlockingBroker:
         if self._loop is not None:
             raise InvalidArgument("a connection is entered once; make another one")
-        self._loop = _Loop(str(self._arguments["url"]))
+        self._loop = _LoopThread(str(self._arguments["url"]))
         try:
             return BlockingBroker(self._loop.wait(self._open()), self._loop)
         except BaseException:
@@ -309,15 +308,15 @@ class BlockingConnecting:
             raise
 
     async def _open(self) -> Broker:
-        self._connecting = connect(**self._arguments)
-        return await self._connecting.__aenter__()
+        self._connection = connect(**self._arguments)
+        return await self._connection.__aenter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._loop is not None
         try:
-            self._loop.wait(self._connecting.__aexit__(kind, error, trace))
+            self._loop.wait(self._connection.__aexit__(kind, error, trace))
         finally:
             self._loop.stop()
 
@@ -331,7 +330,7 @@ def connect_blocking(
     patience: float = 30.0,
     timeout: float = 10.0,
     publisher: str | None = None,
-) -> BlockingConnecting:
-    """Connect to a broker from code that waits; `with` it. The arguments are those of `connect`."""
+) -> BlockingConnectionContext:
+    """Connect to a broker from blocking code; `with` it. The arguments are those of `connect`."""
     arguments = {"url": url, "token": token, "app": app, "tls": tls, "patience": patience, "timeout": timeout}
-    return BlockingConnecting({**arguments, "publisher": publisher})
+    return BlockingConnectionContext({**arguments, "publisher": publisher})

@@ -1,7 +1,7 @@
-"""How does a client hold on to its broker? One connection, dialled again when it breaks.
+"""A client's connection to its broker, re-established when it breaks.
 
-Requests have numbers, and those without an answer are sent again over the next connection: a broker carries a request
-of this protocol out once for a session, and one connection is one session.
+A request has a number; requests without an answer are sent again over the next connection. The broker carries out
+each request of a session once, and one connection is one session. Reconnection uses exponential backoff with jitter.
 """
 
 from __future__ import annotations
@@ -15,33 +15,29 @@ from typing import Any, Final
 from palio.errors import (
     AuthenticationFailed,
     ConnectionFailed,
-    HomeAway,
     InvalidArgument,
     LimitReached,
-    NotAdvertised,
     NotPermitted,
     PalioError,
-    Refused,
-    StoreError,
-    StoreFull,
     WireError,
 )
 from palio.network import protocol
 from palio.network.addresses import Address
 from palio.network.channel import Channel
-from palio.network.protocol import ClientHello, Done, Failed, Failure, Goodbye, Matched, Welcome
+from palio.network.error_codes import error_of_code
+from palio.network.protocol import ClientHello, Done, Failed, Goodbye, Matched, Welcome
 
-_FIRST_PAUSE: Final = 0.05
-_LONGEST_PAUSE: Final = 2.0
-_HEARTBEAT: Final = 5.0  # until the broker says how often it wants to hear something
-_BUFFER: Final = 64 * 1024  # bytes of frames that are written without waiting for the loop
+_FIRST_BACKOFF_SECONDS: Final = 0.05
+_MAX_BACKOFF_SECONDS: Final = 2.0
+_HEARTBEAT_SECONDS: Final = 5.0  # until the broker's welcome says another interval
+_MAX_UNYIELDED_BYTES: Final = 64 * 1024  # written before a publisher yields to the event loop
 
 
 class Connection:
-    """A connection, for as long as somebody wants one.
+    """Requests, answers and events over one connection at a time, until `close` or a lasting failure.
 
-    `matched` is called with events, `heard` with what else is no answer to a request; `again` when a connection was
-    made anew, to say what must be said on each; `failed` when it is over for good.
+    `on_event` gets matched events, `on_message` all other messages that are no answer to a request. `on_reconnect` is
+    called after a reconnection, to repeat the state of the session; `on_failure` when it ends for good.
     """
 
     def __init__(
@@ -56,10 +52,10 @@ class Connection:
     ) -> None:
         self.address = address
         self.welcome: Welcome | None = None
-        self.heard: Callable[[Any], None] = lambda said: None
-        self.matched: Callable[[Matched], None] = lambda said: None
-        self.again: Callable[[], None] = lambda: None
-        self.failed: Callable[[PalioError], None] = lambda error: None
+        self.on_message: Callable[[Any], None] = lambda message: None
+        self.on_event: Callable[[Matched], None] = lambda message: None
+        self.on_reconnect: Callable[[], None] = lambda: None
+        self.on_failure: Callable[[PalioError], None] = lambda error: None
         self.failure: PalioError | None = None
         self._token = token
         self._app = app
@@ -69,36 +65,37 @@ class Connection:
         self._timeout = timeout
         self._channel: Channel | None = None
         self._requests: dict[int, tuple[bytes, asyncio.Future[Any]]] = {}
-        self._number = 0
-        self._buffered = 0
-        self._ready = asyncio.Event()  # connected and welcome
-        self._room = asyncio.Event()
-        self._closing = False
-        self._returning: asyncio.Task[None] | None = None
-        self._greeting: asyncio.Future[None] | None = None
+        self._number = 0  # of the last request
+        self._buffered = 0  # bytes written since the last yield to the event loop
+        self._ready = asyncio.Event()  # connected and welcomed, or failed for good
+        self._write_progress = asyncio.Event()
+        self._is_closing = False
+        self._reconnection: asyncio.Task[None] | None = None
+        self._welcomed: asyncio.Future[None] | None = None
 
-    # For whoever uses it
+    # Called by its users
 
     async def open(self) -> None:
         await self._dial(self._timeout)
 
     async def close(self) -> None:
-        """Leave; what was sent still goes out."""
-        self._closing = True
-        if self._returning is not None:
-            self._returning.cancel()
-            await asyncio.wait([self._returning])
+        """Close the connection; frames that were sent before still go out."""
+        self._is_closing = True
+        if self._reconnection is not None:
+            self._reconnection.cancel()
+            await asyncio.wait([self._reconnection])
         if self._channel is not None:
             self._channel.close("unavailable", "the client is leaving")
-            while self._channel is not None:
-                self._room.clear()
-                await self._room.wait()
+            while self._channel is not None:  # until `lost` clears it, which sets the event too
+                self._write_progress.clear()
+                await self._write_progress.wait()
         self._give_up(ConnectionFailed(str(self.address), "the connection was closed"))
 
-    async def ask(self, make: Callable[[int], Any], over: Callable[[], None] | None = None) -> Any:
-        """Send a request that is made of its number, and wait for its answer.
+    async def request(self, make: Callable[[int], Any], on_answered: Callable[[], None] | None = None) -> Any:
+        """Send the request that `make` makes of a number, and wait for its answer.
 
-        `over` is called when the broker owes no answer: when this ends or, where it is cancelled, when that comes.
+        `on_answered` is called when the broker owes no answer any more: when this call ends or, if it is cancelled,
+        when the answer arrives.
         """
         number, frame, future = 0, b"", None
         try:
@@ -106,41 +103,42 @@ class Connection:
             number, frame, future = self._begin(make)
             return await future
         except asyncio.CancelledError:
-            # Where the answer came in the same turn, the future is no longer cancelled and no other answer comes.
-            if over is not None and future is not None and future.cancelled():
-                self._answer_later(number, frame, over)
-                number, over = 0, None
+            # If the answer came in the same turn of the loop, the future has a result and no other answer will come.
+            if on_answered is not None and future is not None and future.cancelled():
+                self._answer_later(number, frame, on_answered)
+                number, on_answered = 0, None
             raise
         finally:
             self._requests.pop(number, None)
-            if over is not None:
-                over()
+            if on_answered is not None:
+                on_answered()
 
     def _begin(self, make: Callable[[int], Any]) -> tuple[int, bytes, asyncio.Future[Any]]:
         self._number += 1
         number = self._number
-        frame = self._fitting(_frame(make(number)))
+        frame = self._check_frame(_encode(make(number)))
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        # Recorded before it is sent: without a connection, the next one sends it.
         self._requests[number] = frame, future
-        self.say(frame)
+        self.send(frame)
         return number, frame, future
 
-    def _answer_later(self, number: int, frame: bytes, over: Callable[[], None]) -> None:
+    def _answer_later(self, number: int, frame: bytes, on_answered: Callable[[], None]) -> None:
         future = asyncio.get_running_loop().create_future()
         self._requests[number] = frame, future
-        self._when_answered(number, future, lambda error: over(), lambda answer: over())
+        self._when_answered(number, future, lambda error: on_answered(), lambda answer: on_answered())
 
-    def elsewhere(self, address: Address) -> Connection:
-        """A connection to another broker, made as this one is."""
+    def to_address(self, address: Address) -> Connection:
+        """A connection to another broker with the options of this one."""
         return Connection(address, self._token, self._app, self._tls, self._patience, self._timeout, self._publisher)
 
-    def post(
+    def request_nowait(
         self,
         make: Callable[[int], Any],
         failed: Callable[[PalioError], None],
         done: Callable[[Any], None] = lambda answer: None,
     ) -> None:
-        """Send a request now, and wait for nothing; `done` hears the answer, `failed` where it is not carried out."""
+        """Send a request without waiting; `done` gets its answer, `failed` its error."""
         number, _, future = self._begin(make)
         self._when_answered(number, future, failed, done)
 
@@ -162,29 +160,29 @@ class Connection:
         future.add_done_callback(answered)
 
     @property
-    def has_room(self) -> bool:
-        """Whether what is said now need not wait."""
-        return self._buffered < _BUFFER and self._channel is not None and self._ready.is_set()
+    def is_writable(self) -> bool:
+        """Whether an event may be sent without waiting."""
+        return self._buffered < _MAX_UNYIELDED_BYTES and self._channel is not None and self._ready.is_set()
 
-    async def tell(self, event: bytes) -> None:
-        """Send an event that has no answer; waits while the connection takes no more."""
-        if not self.has_room:
+    async def send_event_when_writable(self, event: bytes) -> None:
+        """Send an event that has no answer; waits while the connection's buffer is full (backpressure)."""
+        if not self.is_writable:
             await self._until_ready()
             self._flush()
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # lets the loop read answers and write what was flushed
             while self._channel is not None and self._channel.is_full:
-                self._room.clear()
-                await self._room.wait()
-        self.say_event(self._fitting(event))
+                self._write_progress.clear()
+                await self._write_progress.wait()
+        self.send_event(self._check_frame(event))
 
-    def say_event(self, event: bytes) -> None:
-        """Send an event that has no answer, if there is a connection."""
+    def send_event(self, event: bytes) -> None:
+        """Send an event that has no answer, if connected."""
         if self._channel is not None:
             self._buffered += len(event)
             self._channel.send_event(event)
 
-    def say(self, frame: bytes) -> None:
-        """Send now, if there is a connection."""
+    def send(self, frame: bytes) -> None:
+        """Send a frame now, if connected."""
         if self._channel is not None:
             self._buffered += len(frame)
             self._channel.send(frame)
@@ -198,12 +196,12 @@ class Connection:
         return self.welcome.window if self.welcome is not None else 1
 
     def check_event(self, size: int) -> None:
-        """LimitReached for an event that the broker would not let in."""
+        """LimitReached for an event that the broker would not accept."""
         if self.welcome is not None and size > self.welcome.longest_event:
             raise LimitReached("event_bytes", self.welcome.longest_event, f"an event of {size:,} bytes")
 
-    def _fitting(self, frame: bytes) -> bytes:
-        """A frame that the broker would read: one that is too long would only end the connection."""
+    def _check_frame(self, frame: bytes) -> bytes:
+        """LimitReached for a frame that is too long: the broker would end the connection."""
         if self.welcome is not None and len(frame) > self.welcome.longest_frame:
             raise LimitReached("frame_bytes", self.welcome.longest_frame, f"a message of {len(frame):,} bytes")
         return frame
@@ -221,7 +219,7 @@ class Connection:
         if self.failure is not None:
             raise self.failure
 
-    # Making connections
+    # Connecting and reconnecting
 
     async def _dial(self, timeout: float) -> None:
         loop = asyncio.get_running_loop()
@@ -230,13 +228,13 @@ class Connection:
             context = self._tls or ssl.create_default_context()
         elif self.address.scheme == "palio+udp":
             raise ConnectionFailed(str(self.address), "datagrams are for links between brokers; say palio://")
-        self._greeting = loop.create_future()
+        self._welcomed = loop.create_future()
         try:
             async with asyncio.timeout(timeout):
                 await loop.create_connection(
-                    lambda: Channel(self, _HEARTBEAT), self.address.host, self.address.port, ssl=context
+                    lambda: Channel(self, _HEARTBEAT_SECONDS), self.address.host, self.address.port, ssl=context
                 )
-                await self._greeting
+                await self._welcomed
         except TimeoutError:
             self._abandon()
             raise ConnectionFailed(str(self.address), f"no answer within {timeout:g} seconds") from None
@@ -248,7 +246,7 @@ class Connection:
                 str(self.address), "nothing listens there; start a broker with `palio serve`"
             ) from None
         except ConnectionFailed:
-            raise  # it is an OSError, too
+            raise  # it is an OSError too, as a ConnectionError
         except (OSError, ssl.SSLError) as error:
             raise ConnectionFailed(str(self.address), str(error) or type(error).__name__) from None
 
@@ -257,36 +255,36 @@ class Connection:
         if channel is not None:
             channel.abort("given up")
 
-    async def _return(self) -> None:
-        """Dial again, ever more patiently, until the broker is there or patience ends."""
+    async def _reconnect(self) -> None:
+        """Dial again, with exponential backoff and jitter, until connected or patience ends."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience
-        pause = _FIRST_PAUSE
+        backoff = _FIRST_BACKOFF_SECONDS
         while True:
-            await asyncio.sleep(pause * (0.5 + random()))
+            await asyncio.sleep(backoff * (0.5 + random()))
             try:
                 await self._dial(self._timeout)
                 return
-            except (AuthenticationFailed, NotPermitted, WireError) as error:
+            except (AuthenticationFailed, NotPermitted, WireError) as error:  # another attempt would fail likewise
                 self._give_up(error)
                 return
             except PalioError as error:
                 if loop.time() >= deadline:
                     self._give_up(error)
                     return
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
 
     def _give_up(self, error: PalioError) -> None:
         if self.failure is not None:
             return
         self.failure = error
-        self._ready.set()
+        self._ready.set()  # wakes the callers in `_until_ready`, which raise the failure
         for _, future in self._requests.values():
             if not future.done():
                 future.set_exception(error)
-        self.failed(error)
+        self.on_failure(error)
 
-    # What the channel tells
+    # Called by the channel
 
     def opened(self, channel: Channel) -> None:
         self._channel = channel
@@ -294,25 +292,25 @@ class Connection:
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:
-            said = protocol.decode_from_server(frame)
-            kind = type(said)
-            if kind is Matched:
-                self.matched(said)
+            message = protocol.decode_from_server(frame)
+            kind = type(message)
+            if kind is Matched:  # first, as by far the most frequent one
+                self.on_event(message)
             elif kind is Done:
-                for number in said.requests:
+                for number in message.requests:
                     self._answer(number, None)
             elif kind is Welcome:
-                self._welcomed(said)
-            elif kind is Failed and said.request in self._requests:
-                self._answer(said.request, error_of(said.kind, said.reason))
+                self._on_welcome(message)
+            elif kind is Failed and message.request in self._requests:
+                self._answer(message.request, error_of_code(message.kind, message.reason))
             elif kind is protocol.StatusAnswer:
-                self._answer(said.request, said.status)
-            elif kind is protocol.LogAnswer or (kind is protocol.Elsewhere and said.request):
-                self._answer(said.request, said)
+                self._answer(message.request, message.status)
+            elif kind is protocol.LogAnswer or (kind is protocol.Elsewhere and message.request):
+                self._answer(message.request, message)
             elif kind is protocol.ReplayAnswer:
-                self._answer(said.request, said.past)
+                self._answer(message.request, message.past)
             else:
-                self.heard(said)
+                self.on_message(message)
 
     def _answer(self, number: int, answer: Any) -> None:
         _, future = self._requests.get(number, (b"", None))
@@ -323,78 +321,50 @@ class Connection:
         else:
             future.set_result(answer)
 
-    def _welcomed(self, welcome: Welcome) -> None:
+    def _on_welcome(self, welcome: Welcome) -> None:
         is_first = self.welcome is None
         self.welcome = welcome
         if self._channel is not None:
             self._channel.beat_every(welcome.heartbeat)
         self._ready.set()
         if not is_first:
-            under_way = [frame for frame, _ in self._requests.values()]
-            self.again()
-            for frame in under_way:
-                self.say(frame)
-        if self._greeting is not None and not self._greeting.done():
-            self._greeting.set_result(None)
+            # Taken before `on_reconnect` adds requests of its own, which are sent as they are made.
+            unanswered = [frame for frame, _ in self._requests.values()]
+            self.on_reconnect()
+            for frame in unanswered:
+                self.send(frame)
+        if self._welcomed is not None and not self._welcomed.done():
+            self._welcomed.set_result(None)
 
     def writable(self, channel: Channel) -> None:
-        self._room.set()
+        self._write_progress.set()
 
     def lost(self, channel: Channel, reason: str) -> None:
         if channel is not self._channel:
-            return
+            return  # abandoned by `_dial`; another one may be in its place
         self._channel = None
         self._buffered = 0
         self._ready.clear()
-        self._room.set()
-        error = channel.failure or _why(channel.said, str(self.address), reason)
-        if self._greeting is not None and not self._greeting.done():
-            self._greeting.set_exception(error)
-        elif self._closing or not self._patience or isinstance(error, LimitReached | NotPermitted | WireError):
-            # Whoever says the same again over another connection hears the same again.
+        self._write_progress.set()
+        error = channel.failure or _error_of_goodbye(channel.said, str(self.address), reason)
+        if self._welcomed is not None and not self._welcomed.done():
+            self._welcomed.set_exception(error)
+        elif self._is_closing or not self._patience or isinstance(error, LimitReached | NotPermitted | WireError):
+            # The same messages over another connection would be refused again.
             self._give_up(error)
         else:
-            self._returning = asyncio.get_running_loop().create_task(self._return(), name="palio reconnects")
+            self._reconnection = asyncio.get_running_loop().create_task(self._reconnect(), name="palio reconnects")
 
 
-def _frame(said: Any) -> bytes:
+def _encode(message: Any) -> bytes:
     try:
-        return protocol.encode(said)
+        return protocol.encode(message)
     except (UnicodeEncodeError, OverflowError) as error:
-        raise InvalidArgument(f"a {type(said).__name__} that cannot be sent: {error}") from None
+        raise InvalidArgument(f"a {type(message).__name__} that cannot be sent: {error}") from None
 
 
-def _why(said: Goodbye | None, address: str, reason: str) -> PalioError:
-    if said is None or said.kind == "unavailable":
+# The errors that failure codes on the wire stand for; a code without an entry is `Refused`.
+def _error_of_goodbye(goodbye: Goodbye | None, address: str, reason: str) -> PalioError:
+    if goodbye is None or goodbye.kind == "unavailable":
         return ConnectionFailed(address, reason)
-    return error_of(said.kind, said.reason)
-
-
-def error_of(kind: Failure, reason: str) -> PalioError:
-    """The error that a failure on the wire stands for."""
-    match kind:
-        case "not authenticated":
-            return AuthenticationFailed(reason)
-        case "not advertised":
-            return NotAdvertised(reason)
-        case "not permitted":
-            return _told(NotPermitted, reason)
-        case "limit":
-            return _told(LimitReached, reason)
-        case "full":
-            return _told(StoreFull, reason)
-        case "broken":
-            return _told(StoreError, reason)
-        case "wire":
-            return WireError(reason)
-        case "away":
-            return _told(HomeAway, reason)
-    return Refused(reason)
-
-
-def _told(kind: type[PalioError], reason: str) -> PalioError:
-    """An error whose parts stayed at the broker, with the sentence that it made of them."""
-    error = kind.__new__(kind)
-    error.args = (reason,)
-    error.reason = reason  # type: ignore[attr-defined]
-    return error
+    return error_of_code(goodbye.kind, goodbye.reason)

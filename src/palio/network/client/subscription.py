@@ -1,9 +1,16 @@
-"""A subscription of a client: an asynchronous context manager, and the events that come while it is entered."""
+"""Subscriptions of a client: one condition, or a group of conditions with one stream.
+
+Each is an asynchronous context manager, and the stream of its events while it is entered. A durable subscription may
+have its home at another broker; the client follows the referral and continues there.
+
+A group is for a program with thousands of conditions: it needs no task for each of them, and an event that a hundred of
+them match is sent, decoded and delivered once, with the names of all.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
@@ -11,19 +18,20 @@ from typing import TYPE_CHECKING, Final
 from palio.errors import InvalidArgument, LivesElsewhere, PalioError
 from palio.filters.filter import Filter
 from palio.network import protocol
-from palio.network.client.stream import Stream, check_options
+from palio.network.client.event_stream import EventStream, check_subscription_options
 from palio.network.protocol import Acknowledge, Detach, Elsewhere, Overflow, Renew, Subscribe, Unsubscribe
-from palio.routing.clients import Confirm
+from palio.routing.messages import Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
     from palio.network.client.connection import Connection
 
-_JOURNEY: Final = 4  # brokers that are asked one after the other
+
+_MAX_REFERRALS: Final = 4
 
 
-class Subscription(Stream):
-    """Events that match. Enter it, then iterate; leaving it unsubscribes, unless it is durable."""
+class Subscription(EventStream):
+    """The events that match a condition. Enter it, then iterate; leaving it unsubscribes, unless it is durable."""
 
     def __init__(
         self,
@@ -36,31 +44,31 @@ class Subscription(Stream):
         queue: int,
         overflow: Overflow | None,
     ) -> None:
-        check_options(name, confirm, queue, overflow)
+        check_subscription_options(name, confirm, queue, overflow)
         if durable and wanted.validity is not None:
             raise InvalidArgument("a durable subscription stands until it is ended; its filter has no validity")
         super().__init__(broker, name)
         self.wanted = wanted
         self.is_durable = durable
         self.on_cancel = on_cancel
-        self._broker = broker  # where it was asked for
-        self._acknowledges = partial(self._acknowledge, self._connection)
+        self._broker = broker  # where it was requested; its home may be another
+        self._acknowledge_event = partial(self._acknowledge, self._connection)
         self._confirm: Confirm = confirm
         self._queue = queue
         self._overflow = overflow
-        self._done: list[int] = []
-        self._is_standing = False  # whether the broker has confirmed it; until then the request is under way
+        self._acknowledged: list[int] = []
+        self._is_confirmed = False  # until then the request is under way
         self._following: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Subscription:
         self._streams.add(self.name, self)
         self._was_entered = self._is_entered = True
         try:
-            await self._follow(await self._connection.ask(self._request))
+            await self._follow(await self._connection.request(self._request))
         except PalioError:
             self._forget()
             raise
-        except BaseException:  # who gave up waiting does not know whether the broker has it: it is to have it no more
+        except BaseException:  # cancelled: the broker may have the subscription, so it is withdrawn
             self._forget()
             self._leave()
             raise
@@ -68,94 +76,94 @@ class Subscription(Stream):
 
     @property
     def address(self) -> str:
-        """The broker that its events come from: for a durable one its home, wherever it was asked for."""
+        """The broker that the events come from: for a durable subscription, its home."""
         return str(self._connection.address)
 
     async def _follow(self, answer: Elsewhere | None) -> None:
-        """Ask where the broker says that a durable subscription lives; brokers may have to be asked one by one."""
-        for _ in range(_JOURNEY):
+        """Repeat the request at the home that a referral names, until a broker accepts it."""
+        for _ in range(_MAX_REFERRALS):
             if answer is None:
-                self._is_standing = True
+                self._is_confirmed = True
                 return
             self._streams.forget(self.name)
             home = await self._broker.at_home(self.name, answer.homes)
             self._connection, self._streams = home.connection, home.streams
-            self._acknowledges = partial(self._acknowledge, self._connection)
+            self._acknowledge_event = partial(self._acknowledge, self._connection)
             self._streams.move(self.name, self)
-            answer = await self._connection.ask(self._request)
+            answer = await self._connection.request(self._request)
         if answer is not None:
             raise LivesElsewhere(self.name, answer.homes, "brokers send each other on")
-        self._is_standing = True
+        self._is_confirmed = True
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if not self._is_entered:
-            return  # it was unsubscribed already
+            return  # unsubscribed already
         self._forget()
-        if self._done:
-            self._tell()
+        if self._acknowledged:
+            self._send_acknowledgements()
         self._leave()
 
     def _leave(self) -> None:
         if self._connection.is_ready and self._connection.failure is None:
             leave = Detach if self.is_durable else Unsubscribe
-            self._connection.say(protocol.encode(leave(0, self.name)))
+            self._connection.send(protocol.encode(leave(0, self.name)))
 
     async def renew(self) -> None:
-        """It is wanted for as long again as its filter is valid; one that is not renewed in time ends (`Refused`)."""
+        """Renew the lease, for the validity of the filter; without it, the subscription ends in time (`Refused`)."""
         if self._failure is not None:
-            raise self._failure  # why it has ended
-        await self._connection.ask(lambda number: Renew(number, self.name))
+            raise self._failure
+        await self._connection.request(lambda number: Renew(number, self.name))
 
     async def unsubscribe(self) -> None:
-        """Forget a durable subscription for good, with all that waits for it."""
+        """End a durable subscription for good, and discard its queue."""
         self._forget()
-        await self._connection.ask(lambda number: Unsubscribe(number, self.name))
+        await self._connection.request(lambda number: Unsubscribe(number, self.name))
 
     async def _acknowledge(self, home: Connection, number: int) -> None:
         if home is not self._connection:
-            return  # another home counts otherwise; what is not acknowledged comes again
-        if not self._done:
-            asyncio.get_running_loop().call_soon(self._tell)
-        self._done.append(number)
+            return  # the new home has other numbers; unacknowledged events are delivered again
+        if not self._acknowledged:  # the first of this turn of the event loop schedules one frame for all
+            asyncio.get_running_loop().call_soon(self._send_acknowledgements)
+        self._acknowledged.append(number)
 
-    def _tell(self) -> None:
-        """All acknowledgements of one turn of the loop in one frame; over a new connection their events come again."""
-        done, self._done = self._done, []
-        if done:
-            self._connection.say(protocol.encode(Acknowledge(self.name, tuple(done))))
+    def _send_acknowledgements(self) -> None:
+        """Send the acknowledgements of one turn of the event loop in one frame."""
+        numbers, self._acknowledged = self._acknowledged, []
+        if numbers:
+            self._connection.send(protocol.encode(Acknowledge(self.name, tuple(numbers))))
 
-    # What the connection does
+    # Called by the connection
 
     def resubscribe(self) -> None:
-        """Ask again over a new connection; the broker has room for what is not waiting here."""
+        """Repeat the request over a new connection, with fresh credit."""
         if self.is_durable:
             self._start_over()
-        if not self._is_standing:
-            return
+        if not self._is_confirmed:
+            return  # the connection itself sends requests without an answer again
+        # The request grants a whole window again; what was taken since the last grant is void.
         self._taken = 0
-        self._is_standing = False
-        self._connection.post(self._request, self.fail, self._answered)
+        self._is_confirmed = False
+        self._connection.request_nowait(self._request, self.fail, self._on_answer)
 
     def _start_over(self) -> None:
-        """What was not acknowledged comes again."""
+        """Drop unacknowledged events: the broker delivers them again."""
         self._waiting.clear()
-        self._done.clear()
+        self._acknowledged.clear()
 
     def move(self, where: Elsewhere) -> None:
-        """The broker says that a durable subscription goes on somewhere else."""
         self._start_over()
-        self._is_standing = False
-        self._answered(where)
+        self._is_confirmed = False
+        self._on_answer(where)
 
-    def _answered(self, answer: Elsewhere | None) -> None:
+    def _on_answer(self, answer: Elsewhere | None) -> None:
         if answer is None:
-            self._is_standing = True
+            self._is_confirmed = True
         else:
-            self._following = asyncio.get_running_loop().create_task(self._go_on(answer), name="palio follows")
+            self._following = asyncio.get_running_loop().create_task(self._follow_or_fail(answer), name="palio follows")
 
-    async def _go_on(self, answer: Elsewhere) -> None:
+    async def _follow_or_fail(self, answer: Elsewhere) -> None:
         try:
             await self._follow(answer)
         except PalioError as error:
@@ -171,16 +179,15 @@ class Subscription(Stream):
 
     def _request(self, number: int) -> Subscribe:
         self._streams.number(number, self, self.name)
-        overflow = self._overflow or ""
         return Subscribe(
             number,
             self.name,
             self.wanted,
             self.is_durable,
             self._confirm,
-            self._room,
+            self._initial_credit,
             self._queue,
-            overflow,
+            self._overflow or "",
             validity=self.wanted.validity or 0.0,
         )
 
@@ -190,3 +197,129 @@ class Subscription(Stream):
             self._following.cancel()
         self._streams.forget(self.name)
         self._wake()
+
+
+_NO_VALIDITY_IN_GROUP: Final = (
+    "each of many conditions stands until it is removed; one that is valid for a while stands alone"
+)
+
+
+class SubscriptionGroup(EventStream):
+    """The events that match any of several conditions; `event.subscriptions` names those. Enter it, then iterate."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        name: str,
+        wanted: Mapping[str, Filter],
+        confirm: Confirm,
+        queue: int,
+        overflow: Overflow | None,
+    ) -> None:
+        for each in (name, *wanted):
+            check_subscription_options(each, confirm, queue, overflow)
+        if any(each.validity is not None for each in wanted.values()):
+            raise InvalidArgument(_NO_VALIDITY_IN_GROUP)
+        super().__init__(broker, name)
+        self._wanted = dict(wanted)
+        self._confirm: Confirm = confirm
+        self._queue = queue
+        self._overflow = overflow
+        self._requested: set[str] = set()  # the broker has them, or will when it has read all frames
+        self._confirmed: set[str] = set()
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._wanted)
+
+    async def __aenter__(self) -> SubscriptionGroup:
+        self._was_entered = self._is_entered = True
+        try:
+            for name in (self.name, *self._wanted):
+                self._streams.add(name, self)
+            # All are awaited, also after a failure: leaving must not overtake a request that is under way.
+            answers = await asyncio.gather(*map(self._subscribe, self._wanted), return_exceptions=True)
+        except BaseException:
+            self._leave()
+            raise
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                self._leave()
+                raise answer
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._is_entered = False
+        for name in (self.name, *self._wanted):
+            self._forget(name)
+        self._wake()
+
+    async def add(self, name: str, where: str | Filter, *, language: str = "sql") -> None:
+        """Subscribe to one more condition."""
+        wanted = where if isinstance(where, Filter) else Filter.parse(where, language)
+        check_subscription_options(name, self._confirm, self._queue, self._overflow)
+        if wanted.validity is not None:
+            raise InvalidArgument(_NO_VALIDITY_IN_GROUP)
+        self._streams.add(name, self)
+        self._wanted[name] = wanted
+        try:
+            await self._subscribe(name)
+        except BaseException:
+            await self.remove(name)
+            raise
+
+    async def remove(self, name: str) -> None:
+        """Unsubscribe from one condition."""
+        self._forget(name)
+        del self._wanted[name]
+
+    async def _subscribe(self, name: str) -> None:
+        try:
+            self._on_confirmed(name, await self._connection.request(partial(self._request, name)))
+        except PalioError:
+            self._requested.discard(name)
+            raise
+
+    def _request(self, name: str, number: int) -> Subscribe:
+        self._streams.number(number, self, name)
+        self._requested.add(name)
+        return Subscribe(
+            number,
+            name,
+            self._wanted[name],
+            confirm=self._confirm,
+            credit=self._initial_credit,
+            queue=self._queue,
+            overflow=self._overflow or "",
+            group=self.name,
+        )
+
+    def _forget(self, name: str) -> None:
+        if self._streams.get(name) is not self:
+            return  # never added: the name belongs to another stream of this connection
+        self._streams.forget(name)
+        if name in self._requested and self._connection.is_ready and self._connection.failure is None:
+            self._connection.send(protocol.encode(Unsubscribe(0, name)))
+        self._requested.discard(name)
+        self._confirmed.discard(name)
+
+    def ended(self, name: str, error: PalioError) -> None:
+        self._requested.discard(name)  # nothing to withdraw
+        self._leave()
+        self.fail(error)
+
+    def resubscribe(self) -> None:
+        """Repeat the confirmed requests over a new connection; the connection sends those under way again."""
+        self._taken = 0
+        confirmed, self._confirmed = self._confirmed, set()
+        for name in confirmed:
+            self._connection.request_nowait(partial(self._request, name), self.fail, partial(self._on_confirmed, name))
+
+    def _on_confirmed(self, name: str, answer: None) -> None:
+        if name in self._requested:
+            self._confirmed.add(name)

@@ -1,1 +1,1 @@
-"""How is a broker spoken to over HTTP? CloudEvents in, three ways of streaming out (`docs/http.md`)."""
+"""HTTP gateway of a broker: REST, CloudEvents, webhooks, event streams, metrics."""

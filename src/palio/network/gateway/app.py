@@ -1,4 +1,10 @@
-"""What can be asked over HTTP? One function for each, and what they share: who asks, and how errors are told."""
+"""The HTTP gateway of a broker: its routes, with one handler each, and the sessions in which requests publish.
+
+Handlers raise errors; two exception handlers turn them into problem documents (RFC 9457). A publisher has one session
+for as long as it publishes now and then: opening one for every request would cost more than the event in it. Events are
+deduplicated by principal, source and id, across sessions and restarts. A request is answered when all of its events are
+confirmed, or at once with `Prefer: respond-async` (RFC 7240 §4.1).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,8 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,30 +26,27 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from palio.errors import InvalidArgument, PalioError
-from palio.network.durable import acknowledge_through, end_durable
-from palio.network.gateway.callers import Callers
+from palio.events import Event
+from palio.network.gateway.authentication import TICKET_SECONDS, CallerAuthenticator, RequestGuard
 from palio.network.gateway.cloudevents import read_events
-from palio.network.gateway.guard import Guard
-from palio.network.gateway.letters import Letters
-from palio.network.gateway.listening import Listener, listener
+from palio.network.gateway.event_streams import WebSocketSession, read_last_event_id, server_sent_events
+from palio.network.gateway.http_server import HttpServer, make_server
 from palio.network.gateway.metrics import CONTENT_TYPE, write_metrics
 from palio.network.gateway.openapi import describe_api
-from palio.network.gateway.problems import HttpProblem, respond
-from palio.network.gateway.publishing import Publishers
-from palio.network.gateway.requests import check_subscription_name, read_request
+from palio.network.gateway.problems import HttpProblem, problem_response
+from palio.network.gateway.push_subscriptions import DeadLetters, PushSubscriptions
 from palio.network.gateway.settings import HttpSettings
-from palio.network.gateway.streaming import read_last_id, stream
-from palio.network.gateway.subscriptions import PushSubscriptions
-from palio.network.gateway.tickets import SECONDS
-from palio.network.gateway.websocket import Conversation
-from palio.network.homes import check_home, subscribe_durably
-from palio.network.security.grants import check_operator, check_status
-from palio.network.security.handshakes import listening
-from palio.network.security.limits import check_condition
-from palio.network.security.principals import Principal
+from palio.network.gateway.subscription_request import check_subscription_name, read_subscription_request
+from palio.network.security.authorization import Principal, check_operator, check_status, published_by
+from palio.network.security.quotas import check_condition
+from palio.network.server.durable_subscriptions import acknowledge_through, check_home, end_durable, subscribe_durable
+from palio.network.server.handshake import listening_socket
+from palio.network.server.pending_requests import OnAnswer, answer_future
+from palio.routing import codec
 
 if TYPE_CHECKING:
-    from palio.network.server import Server
+    from palio.network.server.process import Server
+    from palio.network.server.session import Session
 
 log = logging.getLogger("palio.http")
 _PAGES: Final = {
@@ -52,12 +56,13 @@ _PAGES: Final = {
     "/static/docs.js": ("docs.js", "text/javascript"),
     "/static/palio.css": ("palio.css", "text/css"),
 }
-_OWN: Final = ("http", "sse", "websocket", "push")
+_SESSION_KINDS: Final = ("http", "sse", "websocket", "push")
+_SESSION_IDLE_SECONDS: Final = 60.0
 Handler = Callable[[Request, Principal], Awaitable[Response]]
 
 
 class Gateway:
-    """HTTP for one broker. `address` is where it listens, once it is started."""
+    """HTTP for one broker. `address` is where it listens, once started."""
 
     def __init__(
         self,
@@ -67,95 +72,102 @@ class Gateway:
         tls: ssl.SSLContext | None = None,
         sink_tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`tls` is for those who come, `sink_tls` for sinks whose certificates the system does not know."""
+        """`tls` is for callers, `sink_tls` for sinks whose certificates the system does not know."""
         self.address = ("", 0)
         self._server = server
         self._settings = settings
         self._tls = tls
-        self._callers = Callers(server)
-        self._publishers = Publishers(server)
+        self._callers = CallerAuthenticator(server)
+        self._publishers = PublisherSessions(server)
         self._push = PushSubscriptions(server, settings, sink_tls)
-        self._letters = Letters(server.store, self._push)
-        self._listener: Listener | None = None
+        self._dead_letters = DeadLetters(server.store, self._push)
+        self._http_server: HttpServer | None = None
         self._serving: asyncio.Task[None] | None = None
         self._is_ready = False
-        self.app = self._routes()
+        self.app = self._make_app()
 
     @property
     def url(self) -> str:
-        """Where it listens, for people and programs."""
+        """The URL at which it listens."""
         host, port = self.address
         return f"{'http' if self._tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
 
     async def start(self) -> None:
-        """Listen, and serve the subscriptions that were made before."""
+        """Listen, and serve the stored push subscriptions."""
         try:
             family = socket.AF_INET6 if ":" in self._settings.host else socket.AF_INET
-            place = listening((self._settings.host, self._settings.port), family)
+            listener = listening_socket((self._settings.host, self._settings.port), family)
         except OSError as error:
             where = f"{self._settings.host}:{self._settings.port}"
             raise InvalidArgument(f"HTTP cannot listen on {where}: {error.strerror or error}") from None
-        self.address = place.getsockname()[:2]
+        self.address = listener.getsockname()[:2]
         self._push.start()
-        self._listener = listener(self.app, self._server.settings.limits, self._tls, self._server.handshakes)
-        self._serving = asyncio.create_task(self._listener.serve(sockets=[place]))
-        while not self._listener.started and not self._serving.done():
+        self._http_server = make_server(self.app, self._server.settings.limits, self._tls, self._server.handshakes)
+        self._serving = asyncio.create_task(self._http_server.serve(sockets=[listener]))
+        # uvicorn has no event for having started.
+        while not self._http_server.started and not self._serving.done():
             await asyncio.sleep(0.005)
         self._is_ready = True
         log.info("http", extra={"address": self.url})
 
     async def stop(self) -> None:
-        """Serve nobody any more."""
+        """End all sessions and stop listening."""
         self._is_ready = False
         await self._push.stop()
-        for session in [each for each in self._server.sessions if each.app in _OWN]:
+        for session in [each for each in self._server.sessions if each.app in _SESSION_KINDS]:
             session.end("the broker is stopping")
-        if self._listener is not None and self._serving is not None:
-            await self._listener.end(self._serving)
+        if self._http_server is not None and self._serving is not None:
+            await self._http_server.end(self._serving)
 
-    def _routes(self) -> Starlette:
-        known = self._known
+    def _make_app(self) -> Starlette:
+        authenticated = self._authenticated
         routes = [
-            Route("/events", known(self._publish), methods=["POST"]),
-            Route("/events", known(self._stream), methods=["GET"]),
-            Route("/durable/{name}/acknowledge", known(self._acknowledge), methods=["POST"]),
-            Route("/durable/{name}", known(self._forget), methods=["DELETE"]),
-            Route("/tickets", known(self._ticket), methods=["POST"]),
-            WebSocketRoute("/ws", self._talk),
-            Route("/subscriptions", known(self._create), methods=["POST"]),
-            Route("/subscriptions", known(self._list), methods=["GET"]),
-            Route("/subscriptions/{id}", known(self._get), methods=["GET"]),
-            Route("/subscriptions/{id}", known(self._replace), methods=["PUT"]),
-            Route("/subscriptions/{id}", known(self._delete), methods=["DELETE"]),
-            Route("/dead-letters", known(self._dead_letters), methods=["GET"]),
-            Route("/dead-letters/{number}", known(self._delete_letter), methods=["DELETE"]),
-            Route("/dead-letters/{number}/send", known(self._send_letter), methods=["POST"]),
-            Route("/status", known(self._status), methods=["GET"]),
-            Route("/metrics", known(self._metrics), methods=["GET"]),
+            Route("/events", authenticated(self._publish), methods=["POST"]),
+            Route("/events", authenticated(self._stream_events), methods=["GET"]),
+            Route("/durable/{name}/acknowledge", authenticated(self._acknowledge), methods=["POST"]),
+            Route("/durable/{name}", authenticated(self._end_durable), methods=["DELETE"]),
+            Route("/tickets", authenticated(self._issue_ticket), methods=["POST"]),
+            WebSocketRoute("/ws", self._websocket),
+            Route("/subscriptions", authenticated(self._create_subscription), methods=["POST"]),
+            Route("/subscriptions", authenticated(self._list_subscriptions), methods=["GET"]),
+            Route("/subscriptions/{id}", authenticated(self._get_subscription), methods=["GET"]),
+            Route("/subscriptions/{id}", authenticated(self._replace_subscription), methods=["PUT"]),
+            Route("/subscriptions/{id}", authenticated(self._delete_subscription), methods=["DELETE"]),
+            Route("/dead-letters", authenticated(self._list_letters), methods=["GET"]),
+            Route("/dead-letters/{number}", authenticated(self._delete_letter), methods=["DELETE"]),
+            Route("/dead-letters/{number}/send", authenticated(self._send_letter), methods=["POST"]),
+            Route("/status", authenticated(self._status), methods=["GET"]),
+            Route("/metrics", authenticated(self._metrics), methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
             Route("/ready", self._ready, methods=["GET"]),
             Route("/openapi.json", self._openapi, methods=["GET"]),
             *(Route(path, _page(*page), methods=["GET"]) for path, page in _PAGES.items()),
         ]
-        guard = Middleware(Guard, origins=self._settings.origins, may_anyone=lambda: self._server.door.is_open)
+        guard = Middleware(
+            RequestGuard, origins=self._settings.origins, is_open=lambda: self._server.authenticator.is_open
+        )
         return Starlette(
             routes=routes,
             middleware=[guard],
-            exception_handlers={HTTPException: _http_exception, PalioError: self._refused, Exception: _unexpected},
+            exception_handlers={
+                HTTPException: _on_http_exception,
+                PalioError: self._on_error,
+                Exception: _on_unexpected_error,
+            },
         )
 
-    def _known(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """A handler that is called only for those who are known."""
+    def _authenticated(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """A handler that gets the principal of the caller; others are refused."""
 
         async def handle(request: Request) -> Response:
             return await handler(request, self._callers.identify(request))
 
         return handle
 
-    async def _refused(self, request: Request, error: Exception) -> Response:
+    async def _on_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, PalioError)
         self._server.refusals.note(error, "somebody" if request.client is None else request.client.host)
-        return respond(error)
+        return problem_response(error)
 
     async def _publish(self, request: Request, principal: Principal) -> Response:
         body = await self._callers.body(request)
@@ -164,41 +176,41 @@ class Gateway:
         await self._publishers.publish(principal, events, confirmed=confirmed)
         return JSONResponse({"events": len(events), "confirmed": confirmed}, 200 if confirmed else 202)
 
-    async def _stream(self, request: Request, principal: Principal) -> Response:
+    async def _stream_events(self, request: Request, principal: Principal) -> Response:
         limits = self._server.settings.limits
         durable = request.query_params.get("durable")
         if durable is not None:
             check_subscription_name(durable)
-        last = read_last_id(request.headers.get("last-event-id"))
+        last = read_last_event_id(request.headers.get("last-event-id"))
         where = check_condition(request.query_params.get("where", "true"), limits)
         language = request.query_params.get("language", "sql")
         wanted = await self._server.read_condition(where, language, principal)
         session = self._server.open_session(principal, "sse")
         try:
-            await (subscribe_durably(session, durable, wanted) if durable else session.subscribe("events", wanted))
+            await (subscribe_durable(session, durable, wanted) if durable else session.subscribe("events", wanted))
         except BaseException:
-            self._server.left(session, "refused")
+            self._server.close_session(session, "refused")
             raise
-        if durable and last:
+        if durable and last:  # the last id that a client has seen acknowledges all events up to it
             acknowledge_through(self._server.host, self._server.store, principal, durable, last)
 
         async def body() -> Any:
             try:
-                async for text in stream(session):
+                async for text in server_sent_events(session):
                     yield text
             finally:
-                self._server.left(session, "stream closed")
+                self._server.close_session(session, "stream closed")
 
         return StreamingResponse(body(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     async def _acknowledge(self, request: Request, principal: Principal) -> Response:
         name = check_subscription_name(request.path_params["name"])
-        last = read_last_id(request.query_params.get("through"))
+        last = read_last_event_id(request.query_params.get("through"))
         await self._check_home(principal, name)
         acknowledge_through(self._server.host, self._server.store, principal, name, last)
         return Response(status_code=204)
 
-    async def _forget(self, request: Request, principal: Principal) -> Response:
+    async def _end_durable(self, request: Request, principal: Principal) -> Response:
         name = check_subscription_name(request.path_params["name"])
         await self._check_home(principal, name)
         end_durable(self._server.host, principal, name)
@@ -209,46 +221,46 @@ class Gateway:
         try:
             await check_home(session, name)
         finally:
-            self._server.left(session, "checked")
+            self._server.close_session(session, "checked")
 
-    async def _ticket(self, request: Request, principal: Principal) -> Response:
-        return JSONResponse({"ticket": self._callers.ticket(principal), "seconds": SECONDS}, 201)
+    async def _issue_ticket(self, request: Request, principal: Principal) -> Response:
+        return JSONResponse({"ticket": self._callers.ticket(principal), "seconds": TICKET_SECONDS}, 201)
 
-    async def _talk(self, socket: WebSocket) -> None:
-        await Conversation(self._server, self._callers, socket).hold()
+    async def _websocket(self, socket: WebSocket) -> None:
+        await WebSocketSession(self._server, self._callers, socket).run()
 
-    async def _create(self, request: Request, principal: Principal) -> Response:
-        asked = read_request(await self._callers.body(request), self._server.settings.limits)
+    async def _create_subscription(self, request: Request, principal: Principal) -> Response:
+        asked = read_subscription_request(await self._callers.body(request), self._server.settings.limits)
         made = await self._push.create(asked, principal)
         return JSONResponse(made, 201, {"Location": f"/subscriptions/{made['id']}"})
 
-    async def _list(self, request: Request, principal: Principal) -> Response:
+    async def _list_subscriptions(self, request: Request, principal: Principal) -> Response:
         return JSONResponse(self._push.visible_to(principal))
 
-    async def _get(self, request: Request, principal: Principal) -> Response:
+    async def _get_subscription(self, request: Request, principal: Principal) -> Response:
         return JSONResponse(self._push.get(request.path_params["id"], principal))
 
-    async def _replace(self, request: Request, principal: Principal) -> Response:
-        asked = read_request(await self._callers.body(request), self._server.settings.limits)
+    async def _replace_subscription(self, request: Request, principal: Principal) -> Response:
+        asked = read_subscription_request(await self._callers.body(request), self._server.settings.limits)
         return JSONResponse(await self._push.replace(request.path_params["id"], asked, principal))
 
-    async def _delete(self, request: Request, principal: Principal) -> Response:
+    async def _delete_subscription(self, request: Request, principal: Principal) -> Response:
         await self._push.delete(request.path_params["id"], principal)
         return Response(status_code=204)
 
-    async def _dead_letters(self, request: Request, principal: Principal) -> Response:
+    async def _list_letters(self, request: Request, principal: Principal) -> Response:
         check_status(principal)
-        after = read_last_id(request.query_params.get("after"))
-        return JSONResponse(await self._letters.list(after))
+        after = read_last_event_id(request.query_params.get("after"))
+        return JSONResponse(await self._dead_letters.list(after))
 
     async def _delete_letter(self, request: Request, principal: Principal) -> Response:
         check_operator(principal, "let go of dead letters")
-        await self._letters.delete(request.path_params["number"])
+        await self._dead_letters.delete(request.path_params["number"])
         return Response(status_code=204)
 
     async def _send_letter(self, request: Request, principal: Principal) -> Response:
         check_operator(principal, "send dead letters")
-        await self._letters.send(request.path_params["number"])
+        await self._dead_letters.send(request.path_params["number"])
         return Response(status_code=204)
 
     async def _status(self, request: Request, principal: Principal) -> Response:
@@ -278,11 +290,85 @@ def _page(name: str, media: str) -> Callable[[Request], Awaitable[Response]]:
     return page
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
-    """A fault of this program: the log says which, the caller only that there is one."""
-    return respond(HttpProblem(500, "the broker failed to answer this; its log says why"))
+async def _on_unexpected_error(request: Request, error: Exception) -> Response:
+    """A fault of this program: only the log says which."""
+    return problem_response(HttpProblem(500, "the broker failed to answer this; its log says why"))
 
 
-async def _http_exception(request: Request, error: Exception) -> Response:
+async def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return respond(HttpProblem(error.status_code, error.detail, dict(error.headers or {})))
+    return problem_response(HttpProblem(error.status_code, error.detail, dict(error.headers or {})))
+
+
+class PublisherSession:
+    """The session in which one principal publishes over HTTP."""
+
+    def __init__(self, session: Session, window: int) -> None:
+        self.session = session
+        self.last_used = 0.0
+        self.requests = 0  # under way
+        self._window = window
+        self._unconfirmed = 0
+        self._lock = asyncio.Lock()
+        self._progress = asyncio.Event()
+
+    async def publish(self, events: Sequence[Event], *, confirmed: bool) -> None:
+        """Publish events in order, all or none; the reason of a refusal is raised when all are answered."""
+        bodies = [codec.encode_event(event) for event in events]
+        if not confirmed:
+            self.session.submit_together(bodies)
+            return
+        async with self._lock:  # requests enter the window one by one, or small ones would starve a large one
+            while self._unconfirmed and self._unconfirmed + len(bodies) > self._window:
+                self._progress.clear()
+                await self._progress.wait()
+            waiters = [answer_future() for _ in bodies]
+            self.session.submit_together(bodies, [partial(self._on_answer, answered) for _, answered in waiters])
+            self._unconfirmed += len(bodies)
+        for outcome in await asyncio.gather(*(done for done, _ in waiters), return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    def _on_answer(self, answered: OnAnswer, error: PalioError | None) -> None:
+        self._unconfirmed -= 1
+        self._progress.set()
+        answered(error)
+
+
+class PublisherSessions:
+    """The publisher sessions by principal; idle ones are closed."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._by_principal: dict[Principal, PublisherSession] = {}
+
+    async def publish(self, principal: Principal, events: Sequence[Event], *, confirmed: bool) -> None:
+        """Publish all events or none: grants are checked before any event is submitted."""
+        permitted = [published_by(principal, event) for event in events]
+        publisher = self._session_of(principal)
+        publisher.requests += 1
+        try:
+            await publisher.publish(permitted, confirmed=confirmed)
+        finally:
+            publisher.requests -= 1
+            publisher.last_used = self._now()
+
+    def _session_of(self, principal: Principal) -> PublisherSession:
+        self._close_idle()
+        publisher = self._by_principal.get(principal)
+        if publisher is None:
+            session = self._server.open_session(principal, "http", publisher="http")
+            publisher = self._by_principal[principal] = PublisherSession(session, self._server.settings.flow.window)
+        publisher.last_used = self._now()
+        return publisher
+
+    def _close_idle(self) -> None:
+        horizon = self._now() - _SESSION_IDLE_SECONDS
+        for principal, publisher in list(self._by_principal.items()):
+            is_idle = publisher.last_used < horizon and not publisher.requests
+            if is_idle or publisher.session.failure is not None:
+                del self._by_principal[principal]
+                self._server.close_session(publisher.session, "idle")
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()

@@ -1,8 +1,8 @@
-"""How does an HTTP message become events, and an event a CloudEvent again?
+"""CloudEvents HTTP binding: events of an HTTP message, and an event as a CloudEvent in JSON.
 
-The three modes of the CloudEvents HTTP binding §3 are told apart by the content type: structured, batched, and binary,
-which has `ce-` headers. Two plain forms are taken beside them, because they are what people type: one JSON object, and
-JSON lines; in these, an object that has a `specversion` is a CloudEvent, and any other is an event as it is.
+The modes of the binding (§3) are told apart by the content type: structured, batched, and binary with `ce-` headers.
+Two plain forms are accepted as well, because people type them: one JSON object, and JSON lines. An object with a
+`specversion` is a CloudEvent; any other is an event as it is.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from palio.errors import EventError, LimitReached
 from palio.events import Event
 from palio.events.cloudevents import with_base64
 from palio.events.json import parse_value, write_json
-from palio.events.limits import Limits as EventLimits
-from palio.network.security.limits import Limits
+from palio.events.values import Limits as EventLimits
+from palio.network.security.quotas import Limits
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
-LINES: Final = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
-_TYPE: Final = "palio.event"
-_UNKNOWN_SOURCE: Final = "palio"
+JSON_LINES: Final = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+_DEFAULT_TYPE: Final = "palio.event"
+_DEFAULT_SOURCE: Final = "palio"
 
 
 def read_events(body: bytes, headers: Iterable[tuple[str, str]], limits: Limits) -> list[Event]:
-    """The events of an HTTP message; EventError says which of them cannot be read, and why."""
-    relevant = _relevant(headers)
+    """The events of an HTTP message; EventError says which one cannot be read, and why."""
+    relevant = _select_headers(headers)
     media = relevant.get("content-type", "").partition(";")[0].strip().lower()
     if media == BATCH:
-        return _read_several(_array(body, limits), limits)
-    if media in LINES:
-        return _read_several([line for line in body.split(b"\n") if line.strip()], limits)
+        return _read_many(_read_array(body, limits), limits)
+    if media in JSON_LINES:
+        return _read_many([line for line in body.split(b"\n") if line.strip()], limits)
     is_binary = any(name.startswith("ce-") for name in relevant)
     if media == "application/json" and not is_binary:
         return [read_event(body, limits.event)]
@@ -39,19 +39,19 @@ def read_events(body: bytes, headers: Iterable[tuple[str, str]], limits: Limits)
         return [Event.from_cloudevent(body, relevant, limits=limits.event)]
     raise EventError(
         f"neither a CloudEvent nor JSON: the content type is {media or 'missing'!r}; "
-        f"{STRUCTURED}, {BATCH}, {LINES[0]} or application/json can be read, or any with ce- headers"
+        f"{STRUCTURED}, {BATCH}, {JSON_LINES[0]} or application/json can be read, or any with ce- headers"
     )
 
 
 def read_event(event: bytes | Mapping[str, Any], limits: EventLimits) -> Event:
-    """An event from one JSON object: a CloudEvent where it says so, and an event as it is otherwise."""
+    """An event from one JSON object: a CloudEvent if it has a `specversion`."""
     content = parse_value(event, limits) if isinstance(event, bytes) else event
     if isinstance(content, Mapping) and "specversion" in content:
         return Event.from_cloudevent(content, limits=limits)
     return Event.from_dict(content, limits=limits)
 
 
-def _relevant(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _select_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in headers:
         name = name.lower()
@@ -62,8 +62,8 @@ def _relevant(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def _array(body: bytes, limits: Limits) -> list[Any]:
-    # Bounded by the size of a request: each event in it has a bound of its own.
+def _read_array(body: bytes, limits: Limits) -> list[Any]:
+    # The limit of the whole is that of a request; each event in it has a limit of its own.
     whole = EventLimits(json_bytes=max(limits.frame_bytes, 1))
     events = parse_value(body, whole)
     if not isinstance(events, list):
@@ -71,37 +71,37 @@ def _array(body: bytes, limits: Limits) -> list[Any]:
     return events
 
 
-def _read_several(events: list[Any], limits: Limits) -> list[Event]:
+def _read_many(events: list[Any], limits: Limits) -> list[Event]:
     if len(events) > limits.batch_events:
         raise LimitReached("batch_events", limits.batch_events, f"{len(events):,} events in one request")
-    made = []
+    read = []
     for at, each in enumerate(events):
         try:
             if isinstance(each, bytes):
-                made.append(read_event(each, limits.event))
+                read.append(read_event(each, limits.event))
             else:
                 if not isinstance(each, Mapping):
                     raise EventError("a CloudEvent is a JSON object")
-                made.append(Event.from_cloudevent(each, limits=limits.event))
+                read.append(Event.from_cloudevent(each, limits=limits.event))
         except EventError as error:
             raise EventError(f"event {at}: {error.reason}", error.path) from None
-    return made
+    return read
 
 
 def to_cloudevent(event: Event) -> dict[str, Any]:
-    """An event as a CloudEvent in its JSON form. One that never was a CloudEvent is the data of one."""
+    """An event as a CloudEvent in its JSON form. An event that was not one becomes the data of one."""
     content = event.to_dict()
     identity = (content.get("specversion"), content.get("id"), content.get("source"))
     if identity != ("1.0", event.id, event.source):
-        made: dict[str, Any] = {
+        wrapped: dict[str, Any] = {
             "specversion": "1.0",
             "id": event.id,
-            "source": event.source or _UNKNOWN_SOURCE,
-            "type": _TYPE,
+            "source": event.source or _DEFAULT_SOURCE,
+            "type": _DEFAULT_TYPE,
         }
         if event.time is not None:
-            made["time"] = event.time
-        return {**made, "datacontenttype": "application/json", "data": content}
+            wrapped["time"] = event.time
+        return {**wrapped, "datacontenttype": "application/json", "data": content}
     return with_base64(content)
 
 

@@ -1,7 +1,7 @@
-"""How is the broker, in the text form that Prometheus reads?
+"""Metrics of a broker in the text format of Prometheus.
 
-The numbers are those of `palio status`; nothing is counted twice for this. A client library would bring its own
-counters, which would have to be kept equal to ours: writing ours down takes less than that.
+The numbers are those of `palio status`; nothing is counted twice. A client library would bring counters of its own,
+which would have to be kept equal to the broker's; writing the text takes less code.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def _lines(status: Mapping[str, Any]) -> Iterator[str]:
     yield from _metric("subscriptions", "gauge", "Subscriptions of clients.", [({}, status["subscriptions"])])
     yield from _metric("queued_events", "gauge", "Events that wait for clients.", [({}, status["queued"])])
     yield from _metric("durable_queued_events", "gauge", "Events that wait for a durable subscription.", [
-        (_named(each), each["queued"]) for each in status["durable"]
+        (_durable_labels(each), each["queued"]) for each in status["durable"]
     ])  # fmt: skip
     yield from _metric("durable_lag_seconds", "gauge", "How long the first event of a durable subscription waits.", [
-        (_named(each), each["lag"]) for each in status["durable"]
+        (_durable_labels(each), each["lag"]) for each in status["durable"]
     ])  # fmt: skip
     yield from _metric("dead_letters", "gauge", "Events that no sink took, and that are kept.", [
         ({}, status["dead_letters"])
@@ -69,7 +69,7 @@ def _lines(status: Mapping[str, Any]) -> Iterator[str]:
     ])  # fmt: skip
 
 
-def _named(durable: Mapping[str, Any]) -> dict[str, Any]:
+def _durable_labels(durable: Mapping[str, Any]) -> dict[str, Any]:
     return {"principal": durable["principal"], "name": durable["name"]}
 
 
@@ -78,9 +78,9 @@ def _metric(name: str, kind: str, help: str, samples: list[tuple[dict[str, Any],
         return
     yield f"# HELP palio_{name} {help}\n# TYPE palio_{name} {kind}\n"
     for labels, value in samples:
-        written = ",".join(f'{label}="{_escaped(str(text))}"' for label, text in labels.items())
+        written = ",".join(f'{label}="{_escape(str(text))}"' for label, text in labels.items())
         yield f"palio_{name}{'{' + written + '}' if written else ''} {value}\n"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,4 +1,4 @@
-"""What is the API, for people and for programs? An OpenAPI 3.1 document, from which `/docs` draws its page."""
+"""OpenAPI 3.1 document of the gateway, from which `/docs` renders its page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALLER_PROBLEMS: Final = ("400", "401", "403", "413", "415", "421", "429", "503
 
 @cache
 def describe_api() -> _Json:
-    """The OpenAPI document."""
+    """The OpenAPI document; the same object at every call."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -31,30 +31,34 @@ def describe_api() -> _Json:
             "/events": {"post": _publish(), "get": _stream()},
             "/durable/{name}": {
                 "parameters": [_in_path("name")],
-                "delete": _one("Forget a durable subscription", "204"),
+                "delete": _operation("Forget a durable subscription", "204"),
             },
             "/durable/{name}/acknowledge": {"parameters": [_in_path("name")], "post": _acknowledge()},
             "/tickets": {"post": _ticket()},
             "/subscriptions": {"get": _list_subscriptions(), "post": _create_subscription()},
             "/subscriptions/{id}": {
                 "parameters": [_in_path("id")],
-                "get": _one("Read a subscription", "200", "Subscription"),
-                "put": _one("Replace a subscription", "200", "Subscription", takes="Subscription"),
-                "delete": _one("End a subscription", "204"),
+                "get": _operation("Read a subscription", "200", "Subscription"),
+                "put": _operation("Replace a subscription", "200", "Subscription", takes="Subscription"),
+                "delete": _operation("End a subscription", "204"),
             },
             "/dead-letters": {"get": _dead_letters()},
             "/dead-letters/{number}": {
                 "parameters": [_in_path("number")],
-                "delete": _one("Let go of what could not be delivered; for admins", "204"),
+                "delete": _operation("Let go of what could not be delivered; for admins", "204"),
             },
             "/dead-letters/{number}/send": {
                 "parameters": [_in_path("number")],
-                "post": _one("Send to its sink again what could not be delivered; for admins", "204"),
+                "post": _operation("Send to its sink again what could not be delivered; for admins", "204"),
             },
-            "/status": {"get": _answer("How the broker is; needs a grant", "application/json", {"type": "object"})},
-            "/metrics": {"get": _answer("Metrics for Prometheus; needs a grant", "text/plain", {"type": "string"})},
-            "/health": {"get": _open("Whether the broker answers at all", {"200"})},
-            "/ready": {"get": _open("Whether the broker can serve", {"200", "503"})},
+            "/status": {
+                "get": _read_operation("How the broker is; needs a grant", "application/json", {"type": "object"})
+            },
+            "/metrics": {
+                "get": _read_operation("Metrics for Prometheus; needs a grant", "text/plain", {"type": "string"})
+            },
+            "/health": {"get": _public_operation("Whether the broker answers at all", {"200"})},
+            "/ready": {"get": _public_operation("Whether the broker can serve", {"200", "503"})},
         },
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -73,12 +77,12 @@ def _responses(status: str, description: str, content: _Json | None = None, *oth
     return {status: done} | dict.fromkeys((*_CALLER_PROBLEMS, *others), _PROBLEM)
 
 
-def _of(schema: str) -> _Json:
+def _schema_of(schema: str) -> _Json:
     return {"schema": {"$ref": f"#/components/schemas/{schema}"}}
 
 
 def _publish() -> _Json:
-    structured = _of("CloudEvent")
+    structured = _schema_of("CloudEvent")
     return {
         "summary": "Publish events",
         "description": "One CloudEvent (structured, or binary with `ce-` headers), a batch, one JSON object, or "
@@ -109,7 +113,7 @@ def _stream() -> _Json:
         "parameters": [
             _query("where", "Which events, as a condition; all without.", {"type": "string", "maxLength": 16384}),
             _query("language", "The language of the condition.", {"type": "string", "default": "sql"}),
-            _query("durable", "A name: events wait for it while nobody listens.", {"type": "string", "maxLength": 200}),
+            _query("durable", "Name of a durable subscription.", {"type": "string", "maxLength": 200}),
             _query("ticket", "A ticket of POST /tickets.", {"type": "string"}),
             {"name": "Last-Event-ID", "in": "header", "description": "All up to this one were dealt with.",
              "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"}},
@@ -128,7 +132,7 @@ def _in_path(name: str) -> _Json:
 
 def _acknowledge() -> _Json:
     number = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
-    return _one("Say which events of a durable subscription are dealt with", "204") | {
+    return _operation("Say which events of a durable subscription are dealt with", "204") | {
         "parameters": [_query("through", "All up to this one.", number)]
     }
 
@@ -162,14 +166,16 @@ def _create_subscription() -> _Json:
         "summary": "Have events pushed to a sink",
         "description": "As the CloudEvents Subscriptions API has it. The sink is asked first whether it agrees, by "
         "OPTIONS with WebHook-Request-Origin.",
-        "requestBody": {"required": True, "content": {"application/json": _of("Subscription")}},
-        "responses": _responses("201", "The subscription.", {"application/json": _of("Subscription")}, "408", "422"),
+        "requestBody": {"required": True, "content": {"application/json": _schema_of("Subscription")}},
+        "responses": _responses(
+            "201", "The subscription.", {"application/json": _schema_of("Subscription")}, "408", "422"
+        ),
     }
 
 
-def _one(summary: str, status: str, gives: str | None = None, *, takes: str | None = None) -> _Json:
-    content = {"application/json": _of(gives)} if gives else None
-    body = {"requestBody": {"required": True, "content": {"application/json": _of(takes)}}} if takes else {}
+def _operation(summary: str, status: str, gives: str | None = None, *, takes: str | None = None) -> _Json:
+    content = {"application/json": _schema_of(gives)} if gives else None
+    body = {"requestBody": {"required": True, "content": {"application/json": _schema_of(takes)}}} if takes else {}
     return {
         "summary": summary,
         **body,
@@ -188,11 +194,11 @@ def _dead_letters() -> _Json:
     }
 
 
-def _answer(summary: str, media: str, schema: _Json) -> _Json:
+def _read_operation(summary: str, media: str, schema: _Json) -> _Json:
     return {"summary": summary, "responses": _responses("200", "So it is.", {media: {"schema": schema}})}
 
 
-def _open(summary: str, statuses: set[str]) -> _Json:
+def _public_operation(summary: str, statuses: set[str]) -> _Json:
     content = {"application/json": {"schema": {"type": "object"}}}
     done = {status: {"description": "So it is.", "content": content} for status in sorted(statuses)}
     return {

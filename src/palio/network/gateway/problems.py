@@ -1,4 +1,4 @@
-"""What is a caller told when something is wrong? RFC 9457: a status, a name, a sentence, and what it is about."""
+"""Problem documents (RFC 9457): the HTTP status and the JSON object that report an error to a caller."""
 
 from __future__ import annotations
 
@@ -8,28 +8,21 @@ from typing import Any, Final
 from starlette.responses import JSONResponse, Response
 
 from palio.errors import (
-    AuthenticationFailed,
-    DuplicateSubscription,
     EventError,
-    HomeAway,
     LimitReached,
     LivesElsewhere,
-    NotAdvertised,
-    NotPermitted,
     PalioError,
     ParseError,
-    Refused,
-    StoreError,
     SubscriptionError,
-    UnknownSubscription,
 )
-from palio.network.gateway.sinks import SinkRefused
+from palio.network.error_codes import http_status
+from palio.network.gateway.webhooks import SinkRefused
 
-_WORDS: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_WORD_BOUNDARY: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 class HttpProblem(PalioError):
-    """Something that is wrong with a request as such; `status` is HTTP's number for it."""
+    """A fault of the HTTP request itself; `status` is its HTTP status code."""
 
     def __init__(self, status: int, reason: str, headers: dict[str, str] | None = None) -> None:
         self.status = status
@@ -38,41 +31,19 @@ class HttpProblem(PalioError):
         super().__init__(reason)
 
 
-_STATUS: Final[tuple[tuple[type[PalioError], int], ...]] = (
-    (AuthenticationFailed, 401),
-    (NotPermitted, 403),
-    (NotAdvertised, 409),
-    (UnknownSubscription, 404),
-    (DuplicateSubscription, 409),
-    (LivesElsewhere, 421),
-    (HomeAway, 503),
-    (Refused, 409),
-    (StoreError, 507),
-    (SinkRefused, 422),
-)
-_LIMIT_STATUS: Final = {
-    "frame_bytes": 413,
-    "batch_events": 413,
-    "burst_events": 413,
-    "event_bytes": 413,
-    "filter_bytes": 413,
-    "filter_conjunctions": 422,
-    "connections": 503,
-}
-
-
 def status_of(error: PalioError) -> int:
-    """HTTP's number for an error."""
-    if isinstance(error, HttpProblem):
-        return error.status
-    if isinstance(error, LimitReached):
-        return _LIMIT_STATUS.get(error.limit, 429)
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 400)
+    """The HTTP status code of an error."""
+    match error:
+        case HttpProblem():
+            return error.status
+        case SinkRefused():
+            return 422
+    return http_status(error)
 
 
-def describe(error: PalioError) -> dict[str, Any]:
-    """An error as a problem document."""
-    words = _WORDS.sub(" ", type(error).__name__).lower()
+def problem_document(error: PalioError) -> dict[str, Any]:
+    """The problem document of an error, with its typed fields as extension members."""
+    words = _WORD_BOUNDARY.sub(" ", type(error).__name__).lower()
     problem: dict[str, Any] = {
         "type": f"urn:palio:problem:{words.replace(' ', '-')}",
         "title": words,
@@ -96,9 +67,9 @@ def describe(error: PalioError) -> dict[str, Any]:
     return problem
 
 
-def respond(error: PalioError) -> Response:
-    """The response that tells a caller of an error."""
-    problem = describe(error)
+def problem_response(error: PalioError) -> Response:
+    """The HTTP response of an error."""
+    problem = problem_document(error)
     headers = dict(error.headers) if isinstance(error, HttpProblem) else {}
     if problem["status"] == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="palio"'

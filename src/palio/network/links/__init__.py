@@ -1,1 +1,1 @@
-"""How brokers hold on to each other: connections that are made again when they break."""
+"""Links between brokers over TCP, TLS and datagrams."""

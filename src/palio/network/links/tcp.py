@@ -1,35 +1,51 @@
-"""One end of a link to a neighbour over a connection that keeps order and loses nothing while it lasts: TCP, or TLS.
+"""Links over TCP or TLS: one end of a link, and the connector that dials it again with exponential backoff.
 
-While the connection takes no more, events wait here and control goes before them. How many may wait is bounded by the
-credit that the neighbour granted.
+While the connection takes no more, events wait in the link, and control messages overtake them. The credit that the
+neighbour granted bounds how many wait.
+
+The backoff grows from a tenth of a second to ten, each drawn around its mean: many brokers that lost one neighbour must
+not return at the same moment. A greeting that completes resets it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import ssl
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 from palio.errors import WireError
 from palio.network import protocol
+from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.protocol import BrokerHello
-from palio.network.security.limits import LONG
+from palio.network.security.quotas import OFF_LOOP_BYTES
 from palio.routing import codec
 from palio.routing.effects import Lane
-from palio.routing.frames import Hello
+from palio.routing.messages import Hello
 from palio.routing.node import Arrived, Connected, Disconnected
 
 if TYPE_CHECKING:
-    from palio.network.host import Host
+    from palio.network.server.host import Host
+
+_MSGPACK_SHORT_ARRAY: Final = 9  # its first four bits
+MIN_BACKOFF_SECONDS: Final = 0.1
+MAX_BACKOFF_SECONDS: Final = 10.0
+_REFUSAL_SECONDS: Final = 0.2  # in which a neighbour that greeted may still refuse the link
+CONNECT_TIMEOUT_SECONDS: Final = 10.0
+log = logging.getLogger("palio.links")
 
 
 class TcpLink:
-    """A link that has a number for as long as the broker lives, and a connection now and then.
+    """One end of a link: its number stands for the broker's whole life, its connections come and go.
 
-    `greeted` is asked whether the neighbour that says its number is welcome, and answers why where it is not; `broke`
-    is told when a connection is over.
+    `on_greeting` gets the number of the neighbour, and returns the reason where the link is not wanted; `on_broken` is
+    called when a connection has ended.
     """
 
     def __init__(
@@ -37,18 +53,18 @@ class TcpLink:
         host: Host,
         number: int,
         where: str,
-        greeted: Callable[[TcpLink, int], str | None],
-        broke: Callable[[TcpLink, str], None],
+        on_greeting: Callable[[TcpLink, int], str | None],
+        on_broken: Callable[[TcpLink, str], None],
         token: str = "",
     ) -> None:
         self.number = number
         self.where = where
-        self.neighbour = 0  # its number, once it has said so
-        self.arrivals = 0  # how often it did
+        self.neighbour = 0  # its number, once it has greeted
+        self.arrivals = 0  # completed greetings
         self.channel: Channel | None = None
         self.host = host
-        self._greeted = greeted
-        self._broke = broke
+        self._on_greeting = on_greeting
+        self._on_broken = on_broken
         self._token = token
         self._waiting: deque[bytes] = deque()
         host.links[number] = self
@@ -59,16 +75,16 @@ class TcpLink:
 
     @property
     def waiting(self) -> int:
-        """Events that wait for the connection."""
+        """Number of events that wait for the connection."""
         return len(self._waiting)
 
     def adopt(self, channel: Channel, frames: list[bytes]) -> None:
-        """Go on with a connection whose other end has greeted already."""
+        """Use a connection whose other end has greeted already."""
         channel.receiver = self
         self.opened(channel)
         self.received(channel, frames)
 
-    # What the broker wants
+    # Calls of the host
 
     def transmit(self, data: bytes, lane: Lane) -> None:
         channel = self.channel
@@ -83,37 +99,38 @@ class TcpLink:
         if self.channel is not None:
             self.channel.close("refused", reason)
 
-    # What the connection tells
+    # Calls of the channel
 
     def opened(self, channel: Channel) -> None:
         self.channel = channel
         self.neighbour = 0
         if self._token:
             channel.send(protocol.encode(BrokerHello(protocol.VERSION, self._token)))
-        self.host.give(Connected(self.number))
+        self.host.enqueue(Connected(self.number))
 
     def received(self, channel: Channel, frames: list[bytes]) -> None:
         if channel is not self.channel:
             return
-        if self.neighbour == 0 and not self._welcomes(channel, frames[0]):
+        if self.neighbour == 0 and not self._check_greeting(channel, frames[0]):
             return
         for at, frame in enumerate(frames):
-            if len(frame) > LONG and not is_event(frame) and frame is not channel.is_read:
-                self._give(frames[:at])
-                channel.hold(frames[at:], self.host.beside(partial(codec.decode, frame)))
+            if len(frame) > OFF_LOOP_BYTES and not is_event(frame) and frame is not channel.is_read:
+                self._enqueue(frames[:at])
+                # A long control message may hold a filter that takes seconds to parse.
+                channel.hold(frames[at:], self.host.run_off_loop(partial(codec.decode, frame)))
                 return
-        self._give(frames)
+        self._enqueue(frames)
 
-    def _give(self, frames: list[bytes]) -> None:
+    def _enqueue(self, frames: list[bytes]) -> None:
         now = self.host.now()
         number = self.number
-        self.host.give_all([Arrived(number, frame, now) for frame in frames])
+        self.host.enqueue_all([Arrived(number, frame, now) for frame in frames])
 
-    def _welcomes(self, channel: Channel, frame: bytes) -> bool:
+    def _check_greeting(self, channel: Channel, frame: bytes) -> bool:
         hello = codec.decode(frame)
         if type(hello) is not Hello:
             raise WireError("a link begins with a greeting")
-        reason = self._greeted(self, hello.node)
+        reason = self._on_greeting(self, hello.node)
         if reason is not None:
             channel.close("refused", reason)
             return False
@@ -134,13 +151,103 @@ class TcpLink:
         self.neighbour = 0
         self.host.drops["lost with its link"] += len(self._waiting)
         self._waiting.clear()
-        self.host.give(Disconnected(self.number))
-        self._broke(self, reason)
+        self.host.enqueue(Disconnected(self.number))
+        self._on_broken(self, reason)
 
 
 def is_event(frame: bytes) -> bool:
-    """Whether a frame is an event as Palio writes one, and so has no filter that would take long to read."""
-    return frame[0] >> 4 == _SHORT_ARRAY and codec.kind_of(frame) == codec.PUBLISH
+    """Whether a frame is an event as Palio encodes it, which has no filter and so is quick to decode."""
+    return frame[0] >> 4 == _MSGPACK_SHORT_ARRAY and codec.kind_of(frame) == codec.PUBLISH
 
 
-_SHORT_ARRAY: Final = 9  # the first four bits, in MessagePack
+class TcpConnector:
+    """Dials the connection of one link, again whenever it breaks."""
+
+    def __init__(
+        self,
+        address: Address,
+        link: TcpLink,
+        heartbeat: float,
+        tls: Callable[[], ssl.SSLContext],
+        random: Random,
+    ) -> None:
+        self.address = address
+        self.link = link
+        self.reason = "not yet connected"  # why the link is down
+        self._heartbeat = heartbeat
+        self._tls = tls
+        self._random = random
+        self._broken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"link to {self.address}")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def on_broken(self, reason: str) -> None:
+        """Note that the connection has ended, and dial again."""
+        self.reason = reason
+        self._broken.set()
+
+    async def _run(self) -> None:
+        backoff = MIN_BACKOFF_SECONDS
+        while True:
+            self._broken.clear()
+            try:
+                await self._dial()
+            except (OSError, ssl.SSLError, TimeoutError) as error:
+                self._log_reason(connect_failure(error))
+            else:
+                await self._wait_for_greeting()
+                if self.link.is_up and not await self._breaks_within(_REFUSAL_SECONDS):
+                    backoff = MIN_BACKOFF_SECONDS
+                    self.reason = ""
+                    log.info("linked", extra={"address": str(self.address), "neighbour": self.link.neighbour})
+                    await self._broken.wait()
+                self._log_reason(self.reason)
+            await asyncio.sleep(backoff * self._random.uniform(0.5, 1.5))
+            backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
+
+    async def _dial(self) -> None:
+        loop = asyncio.get_running_loop()
+        context = self._tls() if self.address.is_secure else None
+        async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
+            await loop.create_connection(self._channel, self.address.host, self.address.port, ssl=context)
+
+    def _channel(self) -> Channel:
+        return Channel(self.link, self._heartbeat, batching=self.link.host)
+
+    async def _breaks_within(self, seconds: float) -> bool:
+        """Whether the neighbour closes the link right after both have greeted, as one of another network does."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._broken.wait()
+        return self._broken.is_set()
+
+    async def _wait_for_greeting(self) -> None:
+        """Wait until the neighbour has greeted, or the connection broke."""
+        while not self.link.is_up and not self._broken.is_set():
+            # Not `wait_for`: that of Python 3.11 loses a cancellation that arrives together with the result.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await self._broken.wait()
+
+    def _log_reason(self, reason: str) -> None:
+        if reason != self._logged_reason:
+            log.warning("no link", extra={"address": str(self.address), "reason": reason})
+        self._logged_reason = self.reason = reason
+
+    _logged_reason = ""
+
+
+def connect_failure(error: BaseException) -> str:
+    """A message for the error of a connection attempt."""
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {CONNECT_TIMEOUT_SECONDS:g} seconds"
+    return str(error) or type(error).__name__

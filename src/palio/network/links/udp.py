@@ -1,8 +1,12 @@
-"""A link over datagrams: the session of `routing.datagram` repairs what they lose, double and reorder.
+"""Links over datagrams: heartbeats, pacing and fragmentation under the link session of `routing.datagram`.
 
-A plain datagram cannot prove who sent it, so both ends must be on this machine, and trust all that is there; `sealed`
-is for all others. Either end says something at least once in a heartbeat; after three without a word the link is taken
-for broken, and whoever dialled it greets again.
+The link session repairs loss, duplication and reordering. A plain datagram does not authenticate its sender, so that
+both ends must be on this machine and trust everything on it; `sealed_transport` is for all other links. Each end sends
+at least once in a heartbeat; after three silent ones the link is broken, and the dialling end greets again.
+
+A message longer than a datagram is sent in fragments. A message of which a fragment is lost never completes; the
+session retransmits it, under another number. Unfinished messages are bounded in bytes and number, the oldest discarded
+first.
 """
 
 from __future__ import annotations
@@ -11,55 +15,108 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from msgspec import Struct
+
 from palio.errors import PalioError
 from palio.network import protocol
-from palio.network.links.pieces import PIECE, Pieces, cut
+from palio.network.links.key_exchange import SEAL_OVERHEAD_BYTES
 from palio.network.links.tcp import is_event
 from palio.network.protocol import GOODBYE, PING, Goodbye, Ping
-from palio.network.security.limits import LONG
-from palio.network.security.sealing import OVERHEAD
+from palio.network.security.quotas import OFF_LOOP_BYTES
 from palio.routing import codec
 from palio.routing.effects import Lane
-from palio.routing.frames import Hello, Packet
+from palio.routing.messages import Hello, Packet
 from palio.routing.node import Arrived, Connected, Disconnected
 
 if TYPE_CHECKING:
-    from palio.network.host import Host
+    from palio.network.server.host import Host
 
-LARGEST: Final = 65_507 - OVERHEAD  # bytes of a datagram over IPv4, less those of a seal
-_PATIENCE: Final = 3  # heartbeats of silence
-_AT_ONCE: Final = 64  # datagrams between two pauses
-_BYTES_AT_ONCE: Final = 128 * 1024  # so much a socket holds everywhere
-_PAUSE: Final = 0.002  # seconds
-_RECEIVING: Final = 4 * 1024 * 1024  # bytes that a socket should hold; the system may give less
-Place: TypeAlias = tuple[Any, ...]
+
+FRAGMENT_TAG: Final = 112
+_MAX_PARTIAL_MESSAGES: Final = 64
+_FRAGMENT_OVERHEAD_BYTES: Final = 32  # of a fragment beside the message's bytes
+
+
+class Fragment(Struct, frozen=True, array_like=True, tag=FRAGMENT_TAG):
+    """One of `count` fragments of a message; `number` is the sender's number of the message."""
+
+    number: int
+    address: int
+    count: int
+    data: bytes
+
+
+_decode_fragment = codec.reader(Fragment)
+
+
+def fragments(data: bytes, number: int, largest: int) -> Iterator[bytes]:
+    """Split a message into datagrams of at most so many bytes."""
+    size = largest - _FRAGMENT_OVERHEAD_BYTES
+    count = -(-len(data) // size)
+    for address in range(count):
+        yield codec.encode_any(Fragment(number, address, count, data[address * size : (address + 1) * size]))
+
+
+class Reassembler:
+    """Fragments received over one link, until their messages are complete."""
+
+    def __init__(self, max_bytes: int = codec.MAX_FRAME_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._unfinished: dict[int, dict[int, bytes]] = {}  # by message number and index, the oldest message first
+
+    def put(self, datagram: bytes) -> bytes | None:
+        """Add a fragment; the message that it completes, if any."""
+        piece: Fragment = _decode_fragment(datagram)
+        parts = self._unfinished.setdefault(piece.number, {})
+        if piece.address not in parts:
+            parts[piece.address] = piece.data
+            self._bytes += len(piece.data)
+        if len(parts) >= piece.count:
+            self._discard(piece.number)
+            return b"".join(parts[address] for address in sorted(parts))
+        while self._bytes > self._max_bytes or len(self._unfinished) > _MAX_PARTIAL_MESSAGES:
+            self._discard(next(iter(self._unfinished)))
+        return None
+
+    def _discard(self, number: int) -> None:
+        self._bytes -= sum(map(len, self._unfinished.pop(number).values()))
+
+
+MAX_DATAGRAM_BYTES: Final = 65_507 - SEAL_OVERHEAD_BYTES  # the payload of UDP over IPv4, less the overhead of a seal
+_MAX_SILENT_HEARTBEATS: Final = 3
+_BURST_DATAGRAMS: Final = 64  # that are sent without a pause
+_BURST_BYTES: Final = 128 * 1024  # the receive buffer that every system grants
+_BURST_PAUSE_SECONDS: Final = 0.002
+_RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024  # asked for; the system may grant less
+SocketAddress: TypeAlias = tuple[Any, ...]
 log = logging.getLogger("palio.links")
 
 
 class UdpLink:
-    """One end of a link. `place` is where the other end is; None where it dials, and the socket knows."""
+    """One end of a link. `peer_address` is the other end's; None where the socket is connected to it."""
 
     def __init__(self, host: Host, number: int, where: str, heartbeat: float) -> None:
         self.number = number
         self.where = where
         self.neighbour = 0
-        self.arrivals = 0  # how often a neighbour greeted
+        self.arrivals = 0  # completed greetings
         self.reason = "no answer yet"
-        self._said = ""  # the last reason that was logged, since there was a link
-        self.place: Place | None = None
+        self._logged_reason = ""  # since the last greeting
+        self.peer_address: SocketAddress | None = None
         self._host = host
         self._heartbeat = heartbeat
-        self.broken: Callable[[], object] | None = None  # what is called when it broke
+        self.on_broken: Callable[[], object] | None = None
         self.transport: Any = None
         self._out: deque[bytes] = deque()
         self._is_pacing = False
-        self._cut = 0  # messages that were sent in pieces
-        self._pieces = Pieces()
-        self._reading = 0  # datagrams that are read in another thread
+        self._fragmented = 0  # number of messages sent in fragments
+        self._reassembler = Reassembler()
+        self._decoding = 0  # datagrams that are being decoded in the reader thread
         self._silent = 0
         self._timer: asyncio.TimerHandle | None = None
         host.links[number] = self
@@ -72,116 +129,118 @@ class UdpLink:
     def is_up(self) -> bool:
         return self.is_open and self.neighbour != 0
 
-    waiting = 0  # nothing waits here: the session keeps what is not acknowledged
+    waiting = 0  # the link session holds what is not acknowledged
 
-    def open(self, transport: Any, place: Place | None = None) -> None:
-        """Begin, or begin anew with another place."""
+    def open(self, transport: Any, address: SocketAddress | None = None) -> None:
+        """Open the link, or reopen it with another address."""
         if self.transport is not None:
-            self.stop(_AGAIN)
-        self.transport, self.place = transport, place
+            self.stop(_RESTARTED)
+        self.transport, self.peer_address = transport, address
         self._silent = 0
-        self._host.give(Connected(self.number, datagrams=True))
+        self._host.enqueue(Connected(self.number, datagrams=True))
         self._timer = asyncio.get_running_loop().call_later(self._heartbeat, self._beat)
 
     def received(self, data: bytes) -> None:
         self._silent = 0
         kind = data[1] if len(data) > 1 else 0
         if kind == GOODBYE:
-            self._broke("the other end is leaving")
-        elif kind == PIECE:
-            self._piece(data)
+            self._break("the other end is leaving")
+        elif kind == FRAGMENT_TAG:
+            self._on_fragment(data)
         elif kind != PING:
             if self.neighbour == 0 or kind == codec.HELLO:
-                self._greeted(node_of(data))
-            if len(data) > LONG and self._may_take_long(data):
+                self._on_greeting(greeting_node(data))
+            if len(data) > OFF_LOOP_BYTES and self._decode_off_loop(data):
                 return
-            self._host.give(Arrived(self.number, data, self._host.now()))
+            self._host.enqueue(Arrived(self.number, data, self._host.now()))
 
-    def _greeted(self, node: int | None) -> None:
+    def _on_greeting(self, node: int | None) -> None:
         is_new, self.neighbour = self.neighbour == 0, node or self.neighbour
         if not is_new or not self.neighbour:
             return
         self.arrivals += 1
-        self._said = ""
-        if self.place is None:  # who was dialled has said so when it let this one in
+        self._logged_reason = ""
+        if self.peer_address is None:  # the accepting end has logged it already
             log.info("linked", extra={"address": self.where, "neighbour": self.neighbour})
 
-    def unheard(self, reason: str) -> None:
-        """The system says why there is likely no link."""
+    def on_unreachable(self, reason: str) -> None:
+        """Note the reason of the operating system why the link is down."""
         if not self.is_up:
-            self._say(reason)
+            self._log_reason(reason)
 
-    def _say(self, reason: str) -> None:
+    def _log_reason(self, reason: str) -> None:
         self.reason = reason
-        if reason != self._said:
-            self._said = reason
+        if reason != self._logged_reason:
+            self._logged_reason = reason
             log.warning("no link", extra={"address": self.where, "reason": reason})
 
-    def _piece(self, data: bytes) -> None:
+    def _on_fragment(self, data: bytes) -> None:
         try:
-            whole = self._pieces.put(data)
+            whole = self._reassembler.put(data)
         except PalioError as error:
-            self._broke(str(error))
+            self._break(str(error))
             return
-        if whole is not None and whole[1:2] != bytes([PIECE]):
+        # A message made of fragments of fragments could recurse without bound; no broker sends one.
+        if whole is not None and whole[1:2] != bytes([FRAGMENT_TAG]):
             self.received(whole)
 
-    def _may_take_long(self, data: bytes) -> bool:
-        """Whether a datagram may have a long filter: it is read in another thread, and overtaken by others meanwhile.
+    def _decode_off_loop(self, data: bytes) -> bool:
+        """Decode a datagram in the reader thread if it may have a long filter; False where it has none.
 
-        Where too many are read already, it is as if it had been lost.
+        Later datagrams overtake it, as the session allows. When too many are being decoded, it is dropped like a lost
+        one.
         """
         try:
             packet = codec.decode(data)
         except PalioError:
-            return False  # the session says what is wrong with it
-        if type(packet) is not Packet or len(packet.message) <= LONG or is_event(packet.message):
+            return False  # the session reports what is wrong with it
+        if type(packet) is not Packet or len(packet.message) <= OFF_LOOP_BYTES or is_event(packet.message):
             return False
-        if self._reading < _AT_ONCE:
-            self._reading += 1
-            self._host.beside(partial(codec.decode_message, packet.message)).add_done_callback(
-                partial(self._read, data)
+        if self._decoding < _BURST_DATAGRAMS:
+            self._decoding += 1
+            self._host.run_off_loop(partial(codec.decode_message, packet.message)).add_done_callback(
+                partial(self._on_decoded, data)
             )
         return True
 
-    def _read(self, data: bytes, reading: asyncio.Future[Any]) -> None:
-        self._reading -= 1
+    def _on_decoded(self, data: bytes, reading: asyncio.Future[Any]) -> None:
+        self._decoding -= 1
         if not reading.cancelled():
-            reading.exception()  # which the session finds again
-            self._host.give(Arrived(self.number, data, self._host.now()))
+            reading.exception()  # the session meets it again when it decodes the datagram
+            self._host.enqueue(Arrived(self.number, data, self._host.now()))
 
     def transmit(self, data: bytes, lane: Lane) -> None:
         if self.transport is None:
             self._host.drops["lost with its link"] += 1
         else:
-            if len(data) > LARGEST:
-                self._cut += 1
-                self._out.extend(cut(data, self._cut, LARGEST))
+            if len(data) > MAX_DATAGRAM_BYTES:
+                self._fragmented += 1
+                self._out.extend(fragments(data, self._fragmented, MAX_DATAGRAM_BYTES))
             else:
                 self._out.append(data)
             if not self._is_pacing:
-                self._send_some()
+                self._send_burst()
 
-    def _send_some(self) -> None:
-        """Send, and after a few datagrams let the other end read: what its socket cannot hold is lost."""
+    def _send_burst(self) -> None:
+        """Send a burst, then pause while the other end reads: what exceeds its receive buffer is lost."""
         size = count = 0
-        while self._out and count < _AT_ONCE and size < _BYTES_AT_ONCE and self.transport is not None:
+        while self._out and count < _BURST_DATAGRAMS and size < _BURST_BYTES and self.transport is not None:
             datagram = self._out.popleft()
             count, size = count + 1, size + len(datagram)
-            self.transport.sendto(datagram, self.place)
+            self.transport.sendto(datagram, self.peer_address)
         self._is_pacing = bool(self._out)
         if self._is_pacing:
-            asyncio.get_running_loop().call_later(_PAUSE, self._send_some)
+            asyncio.get_running_loop().call_later(_BURST_PAUSE_SECONDS, self._send_burst)
 
     def close(self, reason: str) -> None:
-        self._broke(reason)
+        self._break(reason)
 
     def stop(self, reason: str = "the broker is stopping") -> None:
-        """Take leave."""
+        """Close the link and tell the other end."""
         if self.transport is None:
             return
-        if reason != _AGAIN:
-            self.transport.sendto(protocol.encode(Goodbye("unavailable", reason)), self.place)
+        if reason != _RESTARTED:
+            self.transport.sendto(protocol.encode(Goodbye("unavailable", reason)), self.peer_address)
         self._end()
 
     def _end(self) -> None:
@@ -189,41 +248,41 @@ class UdpLink:
             self._timer.cancel()
         self.transport = None
         self._out.clear()
-        self._pieces = Pieces()
+        self._reassembler = Reassembler()
         self.neighbour = 0
-        self._host.give(Disconnected(self.number))
+        self._host.enqueue(Disconnected(self.number))
 
-    def _broke(self, reason: str) -> None:
-        self._say(reason)
+    def _break(self, reason: str) -> None:
+        self._log_reason(reason)
         if self.transport is None:
             return
         self._end()
-        if self.broken is not None:
-            self.broken()
+        if self.on_broken is not None:
+            self.on_broken()
 
     def _beat(self) -> None:
         self._silent += 1
-        if self._silent > _PATIENCE:
-            heard = f"nothing was heard for {_PATIENCE * self._heartbeat:g} seconds"
-            self._broke(heard if self.neighbour else self.reason)
+        if self._silent > _MAX_SILENT_HEARTBEATS:
+            heard = f"nothing was heard for {_MAX_SILENT_HEARTBEATS * self._heartbeat:g} seconds"
+            self._break(heard if self.neighbour else self.reason)
             return
         if self.transport is not None:
-            self.transport.sendto(_PING, self.place)
+            self.transport.sendto(_PING, self.peer_address)
         self._timer = asyncio.get_running_loop().call_later(self._heartbeat, self._beat)
 
 
-class Dialled(asyncio.DatagramProtocol):
-    """A socket for one link, from the end that dials."""
+class UdpDialler(asyncio.DatagramProtocol):
+    """Socket of one on_dialled link without a seal."""
 
     def __init__(self, link: UdpLink, pause: float) -> None:
-        """After `pause` seconds a link that broke is dialled again."""
+        """`pause` is the number of seconds after which a broken link is on_dialled again."""
         self._link = link
         self._pause = pause
         self._transport: Any = None
-        link.broken = lambda: asyncio.get_running_loop().call_later(self._pause, self._dial)
+        link.on_broken = lambda: asyncio.get_running_loop().call_later(self._pause, self._dial)
 
     def connection_made(self, transport: Any) -> None:
-        widen(transport)
+        widen_receive_buffer(transport)
         self._transport = transport
         self._dial()
 
@@ -231,45 +290,45 @@ class Dialled(asyncio.DatagramProtocol):
         if not self._link.is_open and not self._transport.is_closing():
             self._link.open(self._transport)
 
-    def datagram_received(self, data: bytes, addr: Place) -> None:
+    def datagram_received(self, data: bytes, addr: SocketAddress) -> None:
         self._link.received(data)
 
     def error_received(self, exc: Exception) -> None:
-        self._link.unheard("nothing listens there")
+        self._link.on_unreachable("nothing listens there")
 
 
-class Listening(asyncio.DatagramProtocol):
-    """A socket that others dial. `dialled` makes or finds a neighbour's link, or None where it may have none."""
+class UdpListener(asyncio.DatagramProtocol):
+    """Socket that other brokers dial without a seal; `on_dialled` returns the link of a neighbour, or None."""
 
-    def __init__(self, dialled: Callable[[int, str], UdpLink | None]) -> None:
-        self._dialled = dialled
-        self._of: dict[Place, UdpLink] = {}
+    def __init__(self, on_dialled: Callable[[int, str], UdpLink | None]) -> None:
+        self._on_dialled = on_dialled
+        self._links: dict[SocketAddress, UdpLink] = {}
         self._transport: Any = None
 
     def connection_made(self, transport: Any) -> None:
-        widen(transport)
+        widen_receive_buffer(transport)
         self._transport = transport
 
-    def datagram_received(self, data: bytes, addr: Place) -> None:
-        link = self._of.get(addr)
-        if link is None or link.place != addr or not link.is_open:
-            node = node_of(data)
-            link = None if node is None else self._dialled(node, f"{addr[0]}:{addr[1]}")
+    def datagram_received(self, data: bytes, addr: SocketAddress) -> None:
+        link = self._links.get(addr)
+        if link is None or link.peer_address != addr or not link.is_open:
+            node = greeting_node(data)
+            link = None if node is None else self._on_dialled(node, f"{addr[0]}:{addr[1]}")
             if link is None:
-                return  # of a link that is over, or of nobody
-            self._of = {place: each for place, each in self._of.items() if each is not link}
-            self._of[addr] = link
+                return  # of a link that has ended, or of no known broker
+            self._links = {address: each for address, each in self._links.items() if each is not link}
+            self._links[addr] = link
             link.open(self._transport, addr)
         link.received(data)
 
 
-def widen(transport: Any) -> None:
-    """Let a socket hold what comes while the broker is busy."""
-    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVING)
+def widen_receive_buffer(transport: Any) -> None:
+    """Enlarge the receive buffer of a socket, for datagrams that come while the broker is busy."""
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
 
 
-def node_of(data: bytes) -> int | None:
-    """Who greets; None for bytes that are no greeting."""
+def greeting_node(data: bytes) -> int | None:
+    """The number of the broker that greets; None where the bytes are no greeting."""
     if len(data) < 2 or data[1] != codec.HELLO:
         return None
     try:
@@ -280,4 +339,4 @@ def node_of(data: bytes) -> int | None:
 
 
 _PING: Final = protocol.encode(Ping())
-_AGAIN: Final = "the other end began again"
+_RESTARTED: Final = "the other end began again"

@@ -1,1 +1,1 @@
-"""Who is there, and what may they do? `docs/security.md` says it for users."""
+"""Security of a broker: authentication, authorization, quotas and TLS."""

@@ -1,7 +1,7 @@
-"""Who is at the other end, and who can read along? TLS contexts for both ends of a connection.
+"""TLS contexts of both ends, the names in a certificate, and the rule for exposed listeners.
 
-A server may ask for certificates of its clients (mutual TLS); the names in one say which principal it is. Names come
-from the subject's alternative names where there are any, as RFC 9525 §2 has it, and from its common name otherwise.
+A server may ask for certificates of its clients (mutual TLS); the names in one select the principal. They are the
+subject's alternative names where there are any, as RFC 9525 §2 has it, and its common name otherwise.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,17 @@ from palio.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """A server's certificate, and whose certificates it accepts from clients."""
+    """Certificate of a server, and the authority of its clients' certificates."""
 
     certificate: Path
     key: Path
     client_authority: Path | None = None
-    """Certificates signed by this are accepted from clients."""
+    """Authority whose certificates are accepted from clients."""
     require_certificate: bool = False
-    """Whether a client without one is turned away in the handshake."""
+    """Whether the handshake fails without a client certificate."""
 
     def context(self) -> ssl.SSLContext:
-        """What a listening socket is wrapped in."""
+        """The context of a listening socket."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         _harden(context)
         _load(context.load_cert_chain, self.certificate, self.key)
@@ -41,14 +42,14 @@ class ServerTls:
 
 @dataclass(frozen=True, slots=True)
 class ClientTls:
-    """Whom a client trusts, beside or instead of what the system trusts, and its own certificate."""
+    """Authority that a client trusts, and its own certificate."""
 
     authority: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """What a connecting socket is wrapped in; the server's name is always checked."""
+        """The context of a connecting socket; the server's name is always checked."""
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
         _harden(context)
         if self.authority is not None:
@@ -60,7 +61,7 @@ class ClientTls:
         return context
 
     def also(self) -> ssl.SSLContext:
-        """For servers that anybody runs: the authority is trusted beside what the system trusts, and nothing shown."""
+        """The context for foreign servers: trusts the authority beside those of the system, shows no certificate."""
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
         _harden(context)
         if self.authority is not None:
@@ -83,8 +84,8 @@ def _load(loading: Any, *paths: Path) -> None:
         raise InvalidArgument(f"{' and '.join(map(str, paths))} cannot be used for TLS: {error}") from None
 
 
-def names_in(certificate: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """The names that a peer's checked certificate gives it, as `ssl.SSLSocket.getpeercert` shows it; none without."""
+def certificate_names(certificate: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The names in a verified peer certificate, as `ssl.SSLSocket.getpeercert` returns it."""
     if not certificate:
         return ()
     alternatives = tuple(str(name) for kind, name in certificate.get("subjectAltName", ()) if kind in ("DNS", "URI"))
@@ -96,3 +97,26 @@ def _common_names(certificate: Mapping[str, Any]) -> Iterator[str]:
         for kind, value in parts:
             if kind == "commonName":
                 yield str(value)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host; host names other than `localhost` count as reachable by others."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]").partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def check_exposure(host: str, *, tls: bool, tokens: bool, insecure: bool) -> None:
+    """InvalidArgument for a listener that other machines can reach without TLS and tokens."""
+    if insecure or is_loopback(host) or (tls and tokens):
+        return
+    missing = " and ".join(
+        what for what, there in (("TLS (--tls)", tls), ("tokens (palio token add)", tokens)) if not there
+    )
+    raise InvalidArgument(
+        f"others can reach {host or 'every address of this machine'}, and this broker has no {missing}; "
+        "listen on 127.0.0.1, or add what is missing, or say --insecure"
+    )

@@ -1,8 +1,8 @@
-"""What can be asked of a store? To write entries, all or none, and to say when they are safe; to read what is kept.
+"""Store contract: what a broker writes durably and reads back; a disk or memory implements it.
 
-Everything that changes goes in by `submit`, in the order of the calls, and is answered once it is on disk: a broker
-hands over what its effect `Persist` holds, and a server adds what only it knows of, acknowledgements and dead letters.
-What is read is what has been answered. All calls may be made from any thread; answers come on a thread of the store's.
+All changes go in by `submit`, in the order of the calls, all or none of each, and are answered once they are durable. A
+broker submits the records of its `Persist` effects; the server adds acknowledgements and dead letters. Reads see what
+has been answered. All calls may be made from any thread; answers come in a thread of the store's.
 """
 
 from __future__ import annotations
@@ -12,57 +12,60 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from palio.errors import PalioError
-from palio.network.choices import check_lowest
-from palio.routing.effects import Client, Entry, Home, Logged, Record
+from palio.network.settings_validation import check_minimum
+from palio.routing.effects import BrokerStanding, Client, Entry, Logged, Record
 from palio.routing.messages import Publish
 
-Overflow: TypeAlias = Literal["refuse", "drop_oldest", "drop_newest"]
+DurableOverflow: TypeAlias = Literal["refuse", "drop_oldest", "drop_newest"]
 
 
 @dataclass(frozen=True)
-class Keeping:
-    """How much is kept, and for how long; None is without end."""
+class Retention:
+    """Bounds of the log, the queues and the other tables; None is unbounded."""
 
     log_seconds: float | None = 7 * 24 * 3600.0
     log_bytes: int | None = 8 * 2**30
-    queue_events: int = 1_000_000  # that wait for one durable subscription
+    queue_events: int = 1_000_000  # of one durable subscription
     queue_bytes: int = 2**30
-    queue_overflow: Overflow = "refuse"
-    duplicates: int = 100_000  # the last so many keys by which duplicates are known
+    queue_overflow: DurableOverflow = "refuse"
+    duplicates: int = 100_000  # size of the deduplication window
     dead_letters: int = 10_000
-    disk_bytes: int | None = None  # of the whole store on disk, but for what was written last
+    disk_bytes: int | None = None  # of the whole database, the WAL aside
 
     def __post_init__(self) -> None:
-        check_lowest(self, log_seconds=0, log_bytes=0, duplicates=0, dead_letters=0)
-        check_lowest(self, queue_events=1, queue_bytes=1, disk_bytes=1)
+        check_minimum(self, log_seconds=0, log_bytes=0, duplicates=0, dead_letters=0)
+        check_minimum(self, queue_events=1, queue_bytes=1, disk_bytes=1)
 
     def has_room(self, events: int, bytes: int) -> bool:
-        """Whether a queue of so many events takes one more, with which it has so many bytes. An empty one always does:
-        otherwise an event that is larger than the queue would wait for ever, and all others behind it."""
+        """Whether a queue of so many events takes one more, with which it would have so many bytes.
+
+        An empty one always does: otherwise an event larger than the queue would wait for ever, and all others behind
+        it.
+        """
         return events == 0 or (events < self.queue_events and bytes <= self.queue_bytes)
 
 
 class Recovered(NamedTuple):
-    """What a broker begins a life with."""
+    """State that a broker starts with."""
 
-    node: int  # made once, kept for ever
-    incarnation: int  # one more in each life
-    records: tuple[Record, ...]  # what clients asked for and did not take back
-    unfinished: tuple[Logged, ...]  # in the order in which they were logged
-    seen: tuple[bytes, ...]  # keys of events, the oldest first
-    homes: tuple[Home, ...] = ()  # the last record of each broker
+    node: int  # generated once
+    incarnation: int  # grows by one at each start
+    records: tuple[Record, ...]  # requests of clients that still stand
+    unfinished: tuple[Logged, ...]  # accepted events not delivered everywhere, in log order
+    seen: tuple[bytes, ...]  # duplicate keys, the oldest first
+    homes: tuple[BrokerStanding, ...] = ()  # the last durable claim of each broker
 
 
 class Acknowledged(NamedTuple):
-    """A client has dealt with events of a durable subscription: they are not kept for it any more."""
+    """Events of a durable subscription that its client has processed."""
 
     client: Client
     name: str
     numbers: tuple[int, ...]
 
 
-class Buried(NamedTuple):
-    """Something could not be read or delivered, and why; the data are as they came."""
+class DeadLetterAdded(NamedTuple):
+    """A message that could not be decoded or delivered, and why; the data are as received."""
 
     client: Client
     name: str
@@ -70,18 +73,18 @@ class Buried(NamedTuple):
     data: bytes
 
 
-class Exhumed(NamedTuple):
-    """Dead letters that were dealt with, and need not be kept."""
+class DeadLettersRemoved(NamedTuple):
+    """Dead letters that are not needed any more."""
 
     numbers: tuple[int, ...]
 
 
-Writable: TypeAlias = Entry | Acknowledged | Buried | Exhumed
-Answer: TypeAlias = Callable[[PalioError | None], None]
+Writable: TypeAlias = Entry | Acknowledged | DeadLetterAdded | DeadLettersRemoved
+OnWritten: TypeAlias = Callable[[PalioError | None], None]
 
 
 class LogEntry(NamedTuple):
-    """An event of the log. Times are seconds since 1970, and never before that of an earlier entry."""
+    """An event of the log. Times are seconds since 1970, and never go back."""
 
     offset: int
     time: float
@@ -90,7 +93,7 @@ class LogEntry(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """What was buried."""
+    """A stored dead letter."""
 
     number: int
     time: float
@@ -101,7 +104,7 @@ class DeadLetter(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How much waits, and how much was dropped by the rule for overflow since the store was opened."""
+    """Size of a queue, and the events that its overflow policy dropped since the store was opened."""
 
     events: int
     bytes: int
@@ -109,28 +112,28 @@ class Size(NamedTuple):
 
 
 class Queue(Protocol):
-    """The events that wait for a durable subscription, each with a number that grows."""
+    """Queue of a durable subscription; each event has a number that grows."""
 
     def read(self, after: int, limit: int) -> list[tuple[int, Publish]]:
-        """The next ones behind a number, 0 for the first; they stay until they are acknowledged."""
+        """The next events after a number, 0 for the first; they stay until they are acknowledged."""
         ...
 
     def size(self) -> Size: ...
 
     def oldest(self) -> float | None:
-        """Since when the first of them waits, in seconds since 1970; None where none does."""
+        """When the oldest waiting event was queued, in seconds since 1970; None where none waits."""
         ...
 
 
 class Log(Protocol):
-    """The events that were let in here, by offsets that grow by one."""
+    """Event log: the events accepted here, by offsets that grow by one."""
 
     def bounds(self) -> tuple[int, int]:
-        """The oldest offset that is kept, and the one that the next event will get."""
+        """The oldest offset, and the one that the next event will get."""
         ...
 
     def read(self, start: int, limit: int) -> list[LogEntry]:
-        """The next ones from an offset; `ExpiredOffset` where it is older than what is kept."""
+        """The next events from an offset; `ExpiredOffset` where it is older than the oldest."""
         ...
 
     def find(self, time: float) -> int:
@@ -141,7 +144,7 @@ class Log(Protocol):
 
 
 class DeadLetters(Protocol):
-    """What could not be read or delivered."""
+    """Messages that could not be decoded or delivered."""
 
     def read(self, after: int, limit: int) -> list[DeadLetter]: ...
 
@@ -149,7 +152,7 @@ class DeadLetters(Protocol):
 
 
 class Store(Protocol):
-    """Where a broker keeps what must outlive it."""
+    """Durable state of one broker."""
 
     @property
     def log(self) -> Log: ...
@@ -158,28 +161,28 @@ class Store(Protocol):
     def dead_letters(self) -> DeadLetters: ...
 
     def open(self) -> Recovered:
-        """Begin a life; `StoreError` where that cannot be."""
+        """Start an incarnation; `StoreError` where that fails."""
         ...
 
-    def submit(self, entries: Sequence[Writable], answer: Answer) -> None:
-        """Write all or none of these, and answer None when they are safe, or the error why they are not.
+    def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
+        """Write all or none of these; the answer is None once they are durable, or the error.
 
-        The answer is a `StoreFull` or a `QueueFull` where there is no room; the same may be tried again later.
+        `StoreFull` and `QueueFull` are temporary: the same may be submitted again later.
         """
         ...
 
     def write(self, entries: Sequence[Writable]) -> None:
-        """The same, and wait for it."""
+        """Submit, and wait for the answer."""
         ...
 
     def queue(self, client: Client, name: str) -> Queue:
-        """What waits for a subscription; nothing where there is none."""
+        """The queue of a subscription; an empty one where there is none."""
         ...
 
     def retain(self) -> None:
-        """Let go of what is too old or too much, at once; a store does so by itself now and then."""
+        """Run retention at once; a store also does so by itself."""
         ...
 
     def close(self) -> None:
-        """End a life, after all that was submitted is answered."""
+        """Close, after all submissions are answered."""
         ...

@@ -1,6 +1,6 @@
-"""A store that forgets everything when it is closed: for brokers that need not remember, and for tests.
+"""Store in memory: for brokers that need no durability, and the executable specification of the one on disk.
 
-It says in plain dictionaries what a store means; the one on disk is held to it.
+A model-based test compares the two on random sequences of calls.
 """
 
 from __future__ import annotations
@@ -17,46 +17,52 @@ from typing import Final
 from palio.errors import ExpiredOffset, PalioError, QueueFull
 from palio.network.store.interface import (
     Acknowledged,
-    Answer,
-    Buried,
     DeadLetter,
-    Exhumed,
-    Keeping,
+    DeadLetterAdded,
+    DeadLettersRemoved,
     LogEntry,
+    OnWritten,
     Recovered,
+    Retention,
     Size,
     Writable,
 )
 from palio.routing import codec
-from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Client, Finished, Home, Logged, Queued, Record
-from palio.routing.messages import EventId, Publish
+from palio.routing.effects import BrokerStanding, Client, Finished, Logged, Queued, Record
+from palio.routing.messages import (
+    AdvertiseClient,
+    EventId,
+    Publish,
+    SubscribeClient,
+    UnadvertiseClient,
+    UnsubscribeClient,
+)
 
-_NODES: Final = 2**32 - 1
+_MAX_NODE_NUMBER: Final = 2**32 - 1
 
 
 def new_node_number() -> int:
-    """A number that no other broker has; five bytes in an event's id."""
-    return 1 + randbelow(_NODES)
+    """A random broker number; it takes five bytes in an event's id."""
+    return 1 + randbelow(_MAX_NODE_NUMBER)
 
 
 class MemoryStore:
-    """Everything in dictionaries; writes are answered before `submit` returns."""
+    """A store in dictionaries; submissions are answered before `submit` returns."""
 
-    def __init__(self, keeping: Keeping | None = None, clock: Callable[[], float] = time.time) -> None:
-        self._keeping = keeping or Keeping()
+    def __init__(self, retention: Retention | None = None, clock: Callable[[], float] = time.time) -> None:
+        self._retention = retention or Retention()
         self._clock = clock
         self._lock = RLock()
         self._node = new_node_number()
         self._incarnation = 0
         self._records: dict[tuple[Client, str, str], Record] = {}
         self._unfinished: dict[EventId, Logged] = {}
-        self._homes: dict[int, Home] = {}
-        self._seen: deque[bytes] = deque(maxlen=self._keeping.duplicates)
+        self._homes: dict[int, BrokerStanding] = {}
+        self._seen: deque[bytes] = deque(maxlen=self._retention.duplicates)
         self._queues: dict[tuple[Client, str], MemoryQueue] = {}
         self._number = 0
         self.log = MemoryLog(self._lock)
-        self.dead_letters = MemoryDeadLetters(self._keeping.dead_letters)
+        self.dead_letters = MemoryDeadLetters(self._retention.dead_letters)
 
     def open(self) -> Recovered:
         self._incarnation += 1
@@ -65,7 +71,7 @@ class MemoryStore:
             self._node, self._incarnation, records, unfinished, tuple(self._seen), tuple(self._homes.values())
         )
 
-    def submit(self, entries: Sequence[Writable], answer: Answer) -> None:
+    def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
         try:
             self.write(entries)
         except PalioError as error:
@@ -75,7 +81,7 @@ class MemoryStore:
 
     def write(self, entries: Sequence[Writable]) -> None:
         with self._lock:
-            if self._keeping.queue_overflow == "refuse":
+            if self._retention.queue_overflow == "refuse":
                 self._check_room(entries)
             for each in entries:
                 self._write(each)
@@ -86,13 +92,13 @@ class MemoryStore:
 
     def retain(self) -> None:
         with self._lock:
-            self.log.retain(self._clock(), self._keeping)
+            self.log.retain(self._clock(), self._retention)
 
     def close(self) -> None:
-        """There is nothing to be done."""
+        """Nothing to release."""
 
     def _check_room(self, entries: Sequence[Writable]) -> None:
-        """Refuse before anything is changed; what the same entries acknowledge makes no room for them."""
+        """`QueueFull` before anything is changed; acknowledgements among the same entries make no room for them."""
         more: dict[tuple[Client, str], Size] = {}
         for each in entries:
             if not isinstance(each, Queued):
@@ -101,7 +107,7 @@ class MemoryStore:
             for name in dict.fromkeys(each.names):
                 key = (each.client, name)
                 waiting = more.get(key) or self.queue(*key).size()
-                if not self._keeping.has_room(waiting.events, waiting.bytes + length):
+                if not self._retention.has_room(waiting.events, waiting.bytes + length):
                     raise QueueFull(*key, waiting.events)
                 more[key] = Size(waiting.events + 1, waiting.bytes + length)
 
@@ -112,21 +118,21 @@ class MemoryStore:
             case Logged(event, publisher, key):
                 self.log.add(self._clock(), publisher, event)
                 self._unfinished[event.id] = entry
-                self._see(key)
+                self._remember_key(key)
             case Queued(client, names, event, key):
                 for name in dict.fromkeys(names):
                     queue = self._queues.setdefault((client, name), MemoryQueue())
-                    self._number += queue.add(self._number + 1, event, self._keeping, self._clock())
-                self._see(key)
+                    self._number += queue.add(self._number + 1, event, self._retention, self._clock())
+                self._remember_key(key)
             case Finished(id):
                 self._unfinished.pop(id, None)
-            case Home(broker):
+            case BrokerStanding(broker):
                 self._homes[broker] = entry
             case Acknowledged(client, name, numbers):
                 self.queue(client, name).remove(numbers)
-            case Buried():
+            case DeadLetterAdded():
                 self.dead_letters.add(self._clock(), entry)
-            case Exhumed(numbers):
+            case DeadLettersRemoved(numbers):
                 self.dead_letters.remove(numbers)
 
     def _record(self, record: Record) -> None:
@@ -142,16 +148,18 @@ class MemoryStore:
             case UnadvertiseClient(name=name):
                 self._records.pop((client, "offers", name), None)
 
-    def _see(self, key: bytes) -> None:
+    def _remember_key(self, key: bytes) -> None:
         if key:
             self._seen.append(key)
 
 
 class MemoryQueue:
-    """What waits for one subscription."""
+    """Queue of one durable subscription."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[int, Publish] = OrderedDict()  # whose beginning is found at once
+        self._waiting: OrderedDict[int, Publish] = (
+            OrderedDict()
+        )  # a plain dict scans deleted slots to find its first item
         self._since: dict[int, float] = {}
         self._bytes = 0
         self._dropped = 0
@@ -165,13 +173,13 @@ class MemoryQueue:
     def oldest(self) -> float | None:
         return self._since[next(iter(self._waiting))] if self._waiting else None
 
-    def add(self, number: int, event: Publish, keeping: Keeping, now: float) -> bool:
-        """Put an event at the end, and make room by the rule; False where it is the one that is dropped."""
+    def add(self, number: int, event: Publish, retention: Retention, now: float) -> bool:
+        """Append an event under the overflow policy; False where it is dropped itself."""
         length = len(codec.encode(event))
-        if keeping.queue_overflow == "drop_newest" and not self._has_room(length, keeping):
+        if retention.queue_overflow == "drop_newest" and not self._has_room(length, retention):
             self._dropped += 1
             return False
-        while not self._has_room(length, keeping):
+        while not self._has_room(length, retention):
             self.remove((next(iter(self._waiting)),))
             self._dropped += 1
         self._waiting[number] = event
@@ -186,12 +194,12 @@ class MemoryQueue:
                 del self._since[number]
                 self._bytes -= len(codec.encode(event))
 
-    def _has_room(self, length: int, keeping: Keeping) -> bool:
-        return keeping.has_room(len(self._waiting), self._bytes + length)
+    def _has_room(self, length: int, retention: Retention) -> bool:
+        return retention.has_room(len(self._waiting), self._bytes + length)
 
 
 class MemoryLog:
-    """What was let in here; whoever writes holds the lock."""
+    """Event log; callers that write hold the lock."""
 
     def __init__(self, lock: RLock) -> None:
         self._lock = lock
@@ -219,17 +227,17 @@ class MemoryLog:
         return Size(len(self._entries), self._bytes)
 
     def add(self, now: float, publisher: Client, event: Publish) -> None:
-        """A clock that is set back does not set the log back."""
+        """Append an event; times never go back, even if the clock does."""
         self._latest = max(now, self._latest)
         self._entries.append(LogEntry(self._next, self._latest, publisher, event))
         self._next += 1
         self._bytes += len(codec.encode(event))
 
-    def retain(self, now: float, keeping: Keeping) -> None:
+    def retain(self, now: float, retention: Retention) -> None:
         gone = 0
         for entry in self._entries:
-            too_old = keeping.log_seconds is not None and entry.time < now - keeping.log_seconds
-            too_much = keeping.log_bytes is not None and self._bytes > keeping.log_bytes
+            too_old = retention.log_seconds is not None and entry.time < now - retention.log_seconds
+            too_much = retention.log_bytes is not None and self._bytes > retention.log_bytes
             if not (too_old or too_much):
                 break
             self._bytes -= len(codec.encode(entry.event))
@@ -238,11 +246,11 @@ class MemoryLog:
 
 
 class MemoryDeadLetters:
-    """What was buried, the last so many."""
+    """The last dead letters, up to a number."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_letters: int) -> None:
         self._letters: OrderedDict[int, DeadLetter] = OrderedDict()
-        self._most = most
+        self._max_letters = max_letters
         self._number = 0
         self._dropped = 0
 
@@ -252,10 +260,10 @@ class MemoryDeadLetters:
     def size(self) -> Size:
         return Size(len(self._letters), sum(len(each.data) for each in self._letters.values()), self._dropped)
 
-    def add(self, now: float, buried: Buried) -> None:
+    def add(self, now: float, buried: DeadLetterAdded) -> None:
         self._number += 1
         self._letters[self._number] = DeadLetter(self._number, now, *buried)
-        if len(self._letters) > self._most:
+        if len(self._letters) > self._max_letters:
             self._letters.popitem(last=False)
             self._dropped += 1
 

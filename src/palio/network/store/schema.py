@@ -1,9 +1,9 @@
-"""How is a store laid out on disk? One SQLite database, in WAL mode, with a version.
+"""SQLite schema of a store: tables, migrations, connections and the translation of errors.
 
-An event is kept once: in `log` where it was let in here, in `held` where it came from a neighbour and waits for
-somebody. A row of `queue` says that it waits for one subscription; its `event` is an offset of the log, or, below zero,
-a number in `held`. Keys by which duplicates are known are packed, a row for those of a transaction. What is counted
-over many rows is kept in `counts`, one row, so that opening need not count again.
+An event is stored once: in `log` where it was accepted here, in `held` where it came from a neighbour and waits in a
+queue. A row of `queue` is an event that waits for one subscription; its `event` is an offset of the log or, negated, a
+number in `held`. Duplicate keys are packed, one row for those of a transaction. Totals over many rows are kept in
+`counts`, one row, so that opening need not count.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from palio.errors import StoreError, StoreFull
 Safety = Literal["durable", "relaxed"]
 VERSION: Final = 2
 _APPLICATION: Final = 0x50414C49  # "PALI"
-_OLDEST_SQLITE: Final = (3, 35)
-_NO_ROOM: Final = 1024 * 1024
+_MIN_SQLITE_VERSION: Final = (3, 35)
+_MIN_FREE_BYTES: Final = 1024 * 1024
 _CACHE_KIB: Final = 16 * 1024
 
 _TABLES: Final = """
@@ -55,7 +55,7 @@ CREATE TABLE dead_letters (
 );
 """
 
-# What makes a store of each version one of the next, from 1 on.
+# Migrations from each version to the next, beginning with version 1.
 _MIGRATIONS: Final[tuple[str, ...]] = (
     """
     ALTER TABLE queue ADD COLUMN time INTEGER NOT NULL DEFAULT 0;
@@ -65,35 +65,35 @@ _MIGRATIONS: Final[tuple[str, ...]] = (
 
 
 def open_for_writing(path: Path, safety: Safety, disk_bytes: int | None) -> sqlite3.Connection:
-    """The one connection that writes; the database is made or brought up to date where need be."""
-    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+    """The one connection that writes; creates or migrates the database."""
+    if sqlite3.sqlite_version_info < _MIN_SQLITE_VERSION:
         raise StoreError(str(path), f"a store needs SQLite 3.35 or newer, and this is {sqlite3.sqlite_version}")
     connection = _connect(path, "rwc")
-    with errors_of(path):
+    with translate_errors(path):
         connection.execute("PRAGMA journal_mode = WAL")
-        _make_safe(connection)
-        _bring_up_to_date(connection, path)
+        _set_durable(connection)
+        _migrate(connection, path)
         if disk_bytes is not None:
             [(size,)] = connection.execute("PRAGMA page_size")
             connection.execute(f"PRAGMA max_page_count = {max(1, disk_bytes // size)}")
         if safety == "relaxed":
-            # What begins a life is safe all the same: two lives with one number would mix up their events.
+            # Only after the incarnation is written durably: two lives of one number would mix up their events.
             connection.execute("PRAGMA synchronous = NORMAL")
     return connection
 
 
-def open_for_moving(path: Path) -> sqlite3.Connection:
-    """A connection beside the one that writes, which moves what that has written."""
+def open_for_checkpoints(path: Path) -> sqlite3.Connection:
+    """A connection beside the one that writes, for WAL checkpoints."""
     connection = _connect(path, "rw")
-    with errors_of(path):
-        _make_safe(connection)
+    with translate_errors(path):
+        _set_durable(connection)
     return connection
 
 
-def _make_safe(connection: sqlite3.Connection) -> None:
+def _set_durable(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA fullfsync = ON")  # where a plain fsync does not reach the disk, as on macOS
-    connection.execute("PRAGMA wal_autocheckpoint = 0")  # what is committed must not wait for being moved
+    connection.execute("PRAGMA fullfsync = ON")  # on macOS a plain fsync does not reach the disk
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # a commit must not wait for a checkpoint
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
@@ -101,21 +101,21 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
     if not path.is_file():
         raise StoreError(str(path.parent), "there is no store here")
     connection = _connect(path, "ro")
-    with errors_of(path):
-        _check(connection, path)
+    with translate_errors(path):
+        _check_version(connection, path)
     return connection
 
 
 @contextmanager
-def errors_of(path: Path) -> Iterator[None]:
-    """What SQLite says is wrong, by the names of Palio."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Raise errors of SQLite as store errors."""
     try:
         yield
     except sqlite3.Error as error:
-        raise named(error, path) from None
+        raise store_error(error, path) from None
 
 
-def named(error: sqlite3.Error, path: Path) -> StoreError:
+def store_error(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0)
     where = str(path.parent)
     if code == sqlite3.SQLITE_FULL or (code & 0xFF == sqlite3.SQLITE_IOERR and _is_full(path)):
@@ -130,11 +130,11 @@ def _is_full(path: Path) -> bool:
         room = statvfs(path.parent)
     except OSError as error:
         return error.errno == ENOSPC
-    return room.f_bavail * room.f_frsize < _NO_ROOM
+    return room.f_bavail * room.f_frsize < _MIN_FREE_BYTES
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    with errors_of(path):
+    with translate_errors(path):
         connection = sqlite3.connect(
             f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
         )
@@ -142,18 +142,18 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_master")
     if not tables:
         connection.executescript(
             f"BEGIN; {_TABLES} PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
         )
-    version = _check(connection, path)
+    version = _check_version(connection, path)
     for step, migration in enumerate(_MIGRATIONS[version - 1 :], start=version + 1):
         connection.executescript(f"BEGIN; {migration} PRAGMA user_version = {step}; COMMIT;")
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> int:
+def _check_version(connection: sqlite3.Connection, path: Path) -> int:
     [(application,)] = connection.execute("PRAGMA application_id")
     [(version,)] = connection.execute("PRAGMA user_version")
     if application != _APPLICATION:

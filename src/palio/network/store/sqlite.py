@@ -1,4 +1,7 @@
-"""The store on disk: SQLite, one thread that writes, and readers beside it."""
+"""Store on disk: SQLite in WAL mode, one writer thread, and readers on connections of their own.
+
+A reader sees only committed transactions, and may be in another process (`palio log`).
+"""
 
 from __future__ import annotations
 
@@ -6,58 +9,58 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
+from typing import Any
 
-from palio.errors import PalioError, StoreError
-from palio.network.store.directory import Directory
-from palio.network.store.interface import Answer, Keeping, Recovered, Writable
-from palio.network.store.ledger import Ledger, read_keys, read_ledger
+from palio.errors import ExpiredOffset, PalioError, StoreError
+from palio.network.data_directory import DataDirectory
+from palio.network.store.interface import DeadLetter, LogEntry, OnWritten, Recovered, Retention, Size, Writable
 from palio.network.store.memory import new_node_number
-from palio.network.store.reading import DiskDeadLetters, DiskLog, DiskQueue, Reader
-from palio.network.store.schema import Safety, errors_of, open_for_writing
+from palio.network.store.retention import MICROSECONDS
+from palio.network.store.schema import Safety, open_for_reading, open_for_writing, translate_errors
+from palio.network.store.transaction import Ledger, QueueKey, QueueState, read_duplicate_keys, read_ledger
 from palio.network.store.writer import Writer
 from palio.routing import codec
-from palio.routing.clients import AdvertiseClient, SubscribeClient
-from palio.routing.effects import Client, Home, Logged, Record
-from palio.routing.messages import Publish
+from palio.routing.effects import BrokerStanding, Client, Logged, Record
+from palio.routing.messages import AdvertiseClient, Publish, SubscribeClient
 
 
 class SqliteStore:
-    """Keeps everything in a directory of its own.
+    """A store in a directory of its own.
 
-    `durable`: what is answered survives a loss of power. `relaxed`: it survives the end of the process, and a loss of
-    power may take the last seconds with it; nothing gets damaged by either.
+    Safety `durable`: answered writes survive a loss of power. `relaxed`: they survive the end of the process; a loss of
+    power may take the last seconds with it, and damages nothing.
     """
 
     def __init__(
         self,
         path: str | Path,
-        keeping: Keeping | None = None,
+        retention: Retention | None = None,
         *,
         safety: Safety = "durable",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._directory = Directory(path)
-        self._keeping = keeping or Keeping()
+        self._directory = DataDirectory(path)
+        self._retention = retention or Retention()
         self._safety = safety
         self._clock = clock
         self._opened: _Opened | None = None
-        self.log = DiskLog(lambda: self._open.reader)
-        self.dead_letters = DiskDeadLetters(lambda: self._open.reader, lambda: self._open.ledger)
+        self.log = SqliteLog(lambda: self._open.reader)
+        self.dead_letters = SqliteDeadLetters(lambda: self._open.reader, lambda: self._open.ledger)
 
     def open(self) -> Recovered:
         if self._opened is not None:
             raise StoreError(str(self._directory.path), "the store is open already")
-        self._directory.hold()
+        self._directory.acquire()
         try:
             path = self._directory.database
-            connection = open_for_writing(path, self._safety, self._keeping.disk_bytes)
+            connection = open_for_writing(path, self._safety, self._retention.disk_bytes)
             try:
-                with errors_of(path):
+                with translate_errors(path):
                     ledger = read_ledger(connection)
-                    recovered = _recover(connection, ledger, self._keeping.duplicates)
-                reader = Reader(path)
-                writer = Writer(connection, path, ledger, self._keeping, self._clock)
+                    recovered = _recover(connection, ledger, self._retention.duplicates)
+                reader = SqliteReader(path)
+                writer = Writer(connection, path, ledger, self._retention, self._clock)
             except PalioError as error:
                 connection.close()
                 if isinstance(error, StoreError):
@@ -69,7 +72,7 @@ class SqliteStore:
         self._opened = _Opened(connection, reader, ledger, writer)
         return recovered
 
-    def submit(self, entries: Sequence[Writable], answer: Answer) -> None:
+    def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
         self._open.writer.submit(entries, answer)
 
     def write(self, entries: Sequence[Writable]) -> None:
@@ -85,8 +88,8 @@ class SqliteStore:
         if answers[0] is not None:
             raise answers[0]
 
-    def queue(self, client: Client, name: str) -> DiskQueue:
-        return DiskQueue(self._open.reader, self._open.ledger, (client, name))
+    def queue(self, client: Client, name: str) -> SqliteQueue:
+        return SqliteQueue(self._open.reader, self._open.ledger, (client, name))
 
     def retain(self) -> None:
         self._open.writer.retain()
@@ -107,11 +110,11 @@ class SqliteStore:
 
 
 class _Opened:
-    """What there is from `open` to `close`."""
+    """Resources between `open` and `close`."""
 
     __slots__ = ("connection", "ledger", "reader", "writer")
 
-    def __init__(self, connection: sqlite3.Connection, reader: Reader, ledger: Ledger, writer: Writer) -> None:
+    def __init__(self, connection: sqlite3.Connection, reader: SqliteReader, ledger: Ledger, writer: Writer) -> None:
         self.connection = connection
         self.reader = reader
         self.ledger = ledger
@@ -119,7 +122,7 @@ class _Opened:
 
 
 def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) -> Recovered:
-    """Begin a life: all that the last one left, and a number that none had."""
+    """Write the next incarnation, and read the state that the last one left."""
     known = connection.execute("SELECT node, incarnation FROM identity").fetchone()
     node, incarnation = (new_node_number(), 1) if known is None else (known[0], known[1] + 1)
     connection.execute("BEGIN IMMEDIATE")
@@ -141,6 +144,126 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
         unfinished.append(Logged(event, publisher, key))
         ledger.unfinished[event.id] = (offset, len(data))
     rows = connection.execute("SELECT broker, standing, gone FROM homes ORDER BY broker")
-    homes = tuple(Home(broker, standing, bool(gone)) for broker, standing, gone in rows)
-    seen = read_keys(connection, duplicates)
+    homes = tuple(BrokerStanding(broker, standing, bool(gone)) for broker, standing, gone in rows)
+    seen = read_duplicate_keys(connection, duplicates)
     return Recovered(node, incarnation, tuple(records), tuple(unfinished), seen, homes)
+
+
+class SqliteReader:
+    """A read-only connection, shared by threads under a lock."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection = open_for_reading(path)
+        self._lock = Lock()
+
+    def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        with self._lock, translate_errors(self._path):
+            return self._connection.execute(query, parameters).fetchall()
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+
+class SqliteLog:
+    """Event log in the database."""
+
+    def __init__(self, reader: Callable[[], SqliteReader]) -> None:
+        self._reader = reader
+
+    def bounds(self) -> tuple[int, int]:
+        [(first, after)] = self._reader().rows("SELECT log_first, log_next FROM counts")
+        return first, after
+
+    def read(self, start: int, limit: int) -> list[LogEntry]:
+        rows = self._reader().rows(
+            "SELECT log_first, offset, time, publisher, data FROM counts"
+            " LEFT JOIN log ON offset >= max(?1, log_first) ORDER BY offset LIMIT ?2",
+            (start, limit),
+        )
+        if rows and start < rows[0][0]:
+            raise ExpiredOffset(start, rows[0][0])
+        return [
+            LogEntry(offset, time / MICROSECONDS, publisher, _decode(data))
+            for _, offset, time, publisher, data in rows
+            if offset is not None
+        ]
+
+    def find(self, time: float) -> int:
+        """Binary search: times never go back, and offsets have no gaps."""
+        first, after = self.bounds()
+        wanted = round(time * MICROSECONDS)
+        while first < after:
+            middle = (first + after) // 2
+            found = self._reader().rows("SELECT time FROM log WHERE offset = ?", (middle,))
+            if not found or found[0][0] < wanted:  # expired meanwhile, or too early
+                first = middle + 1
+            else:
+                after = middle
+        return first
+
+    def size(self) -> Size:
+        [(events, length)] = self._reader().rows("SELECT log_next - log_first, log_bytes FROM counts")
+        return Size(events, length)
+
+
+class SqliteQueue:
+    """Queue of one durable subscription."""
+
+    def __init__(self, reader: SqliteReader, ledger: Ledger, key: QueueKey) -> None:
+        self._reader = reader
+        self._ledger = ledger
+        self._key = key
+
+    def read(self, after: int, limit: int) -> list[tuple[int, Publish]]:
+        waiting = self._waiting()
+        if waiting is None:
+            return []
+        rows = self._reader.rows(
+            "SELECT queue.number, coalesce(log.data, held.data) FROM queue"
+            " LEFT JOIN log ON log.offset = queue.event LEFT JOIN held ON held.number = -queue.event"
+            " WHERE queue.queue = ? AND queue.number > ? ORDER BY queue.number LIMIT ?",
+            (waiting.number, after, limit),
+        )
+        return [(number, _decode(data)) for number, data in rows]
+
+    def size(self) -> Size:
+        waiting = self._waiting()
+        return Size(0, 0) if waiting is None else waiting.size()
+
+    def oldest(self) -> float | None:
+        waiting = self._waiting()
+        if waiting is None or not waiting.events:
+            return None
+        query = "SELECT time FROM queue WHERE queue = ? ORDER BY number LIMIT 1"
+        found = self._reader.rows(query, (waiting.number,))
+        return found[0][0] / MICROSECONDS if found else None
+
+    def _waiting(self) -> QueueState | None:
+        return self._ledger.queues.get(self._key)
+
+
+class SqliteDeadLetters:
+    """Dead letters in the database."""
+
+    def __init__(self, reader: Callable[[], SqliteReader], ledger: Callable[[], Ledger]) -> None:
+        self._reader = reader
+        self._ledger = ledger
+
+    def read(self, after: int, limit: int) -> list[DeadLetter]:
+        rows = self._reader().rows(
+            "SELECT * FROM dead_letters WHERE number > ? ORDER BY number LIMIT ?",
+            (after, limit),
+        )
+        return [DeadLetter(number, time / MICROSECONDS, *rest) for number, time, *rest in rows]
+
+    def size(self) -> Size:
+        letters = self._ledger().letters
+        return Size(letters.events, letters.bytes, letters.dropped)
+
+
+def _decode(data: bytes) -> Publish:
+    event = codec.decode_message(data)
+    assert isinstance(event, Publish)  # nothing else is written there
+    return event

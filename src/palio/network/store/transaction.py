@@ -1,40 +1,140 @@
-"""How do entries become rows? Those of all that is written together go to each table at once.
+"""One transaction of the store: entries of several submissions become rows, and the ledger of totals in memory.
 
-A transaction is made of several submissions, each of which is written or refused as a whole. What is added is
-collected, and written before anything that might have to see it.
+Each submission is written or refused as a whole. Rows are collected by table and written together, before anything that
+must see them. The ledger holds what the writer knows without asking the disk: next numbers, and sizes of queues. A
+transaction works on copies of the parts that it touches, and installs them once it is committed; a failed one leaves no
+trace.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Final, TypeAlias
+
+import msgspec
 
 from palio.errors import QueueFull
-from palio.network.store.interface import Acknowledged, Buried, Exhumed, Keeping, Writable
-from palio.network.store.ledger import Ledger, QueueKey, Waiting, pack_keys
+from palio.network.store.interface import Acknowledged, DeadLetterAdded, DeadLettersRemoved, Retention, Size, Writable
 from palio.routing import codec
-from palio.routing.clients import AdvertiseClient, SubscribeClient, UnadvertiseClient, UnsubscribeClient
-from palio.routing.effects import Finished, Home, Logged, Queued, Record
-from palio.routing.messages import EventId, Publish
+from palio.routing.effects import BrokerStanding, Client, Finished, Logged, Queued, Record
+from palio.routing.messages import (
+    AdvertiseClient,
+    EventId,
+    Publish,
+    SubscribeClient,
+    UnadvertiseClient,
+    UnsubscribeClient,
+)
 
-FORGOTTEN_TOGETHER: Final = 256  # keys of duplicates; those that are too many until then are not read
+QueueKey: TypeAlias = tuple[Client, str]
+
+
+@dataclass(slots=True)
+class Counts:
+    """The one row of the table `counts`, in its order. Times are microseconds since 1970."""
+
+    log_first: int
+    log_next: int
+    log_bytes: int
+    log_time: int
+    held_next: int
+    queue_next: int
+    seen: int
+    letter_next: int
+
+    def copy(self) -> Counts:
+        return Counts(*_values_of(self))
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        connection.execute(_SET_COUNTS, _values_of(self))
+
+
+_values_of = attrgetter(*Counts.__slots__)
+_SET_COUNTS = f"UPDATE counts SET {', '.join(f'{name} = ?' for name in Counts.__slots__)}"
+
+
+@dataclass(slots=True)
+class QueueState:
+    """Number and size of a queue, and the events dropped from it."""
+
+    number: int
+    events: int = 0
+    bytes: int = 0
+    dropped: int = 0
+
+    def size(self) -> Size:
+        return Size(self.events, self.bytes, self.dropped)
+
+
+@dataclass(slots=True)
+class DeadLetterCounts:
+    """Number and size of the dead letters."""
+
+    events: int = 0
+    bytes: int = 0
+    dropped: int = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Totals of the store, as they are on disk."""
+
+    counts: Counts
+    queues: dict[QueueKey, QueueState] = field(default_factory=dict)
+    orphans: list[int] = field(default_factory=list)  # abandoned queues, to be cleared in steps
+    unfinished: dict[EventId, tuple[int, int]] = field(default_factory=dict)  # offset, bytes
+    letters: DeadLetterCounts = field(default_factory=DeadLetterCounts)
+
+
+def encode_duplicate_keys(keys: list[bytes]) -> bytes:
+    """The duplicate keys of one transaction as one row; a row for each would cost as much as the event."""
+    return msgspec.msgpack.encode(keys)
+
+
+def read_duplicate_keys(connection: sqlite3.Connection, most: int) -> tuple[bytes, ...]:
+    """The last duplicate keys, the oldest first."""
+    rows = connection.execute("SELECT keys FROM seen ORDER BY upto").fetchall()
+    keys = [key for (packed,) in rows for key in msgspec.msgpack.decode(packed, type=list[bytes])]
+    return tuple(keys[max(0, len(keys) - most) :])
+
+
+def read_ledger(connection: sqlite3.Connection) -> Ledger:
+    """Read the ledger of a store, but for the unfinished events."""
+    [row] = connection.execute("SELECT * FROM counts")
+    ledger = Ledger(Counts(*row))
+    sizes = {
+        number: (events, bytes)
+        for number, events, bytes in connection.execute("SELECT queue, count(*), sum(bytes) FROM queue GROUP BY queue")
+    }
+    for number, client, name in connection.execute("SELECT number, client, name FROM queues"):
+        if client is None:
+            ledger.orphans.append(number)
+        else:
+            ledger.queues[client, name] = QueueState(number, *sizes.get(number, (0, 0)))
+    [(letters, bytes)] = connection.execute("SELECT count(*), coalesce(sum(length(data)), 0) FROM dead_letters")
+    ledger.letters = DeadLetterCounts(letters, bytes)
+    return ledger
+
+
+KEYS_PER_CLEANUP: Final = 256  # between two deletions of old keys; a reader ignores surplus ones
 
 
 class Transaction:
-    """What is written together. It has begun when this is made; `finish` writes the rest, the caller commits."""
+    """Entries that are committed together; the caller begins and commits, `finish` writes the collected rows."""
 
-    def __init__(self, connection: sqlite3.Connection, ledger: Ledger, keeping: Keeping, now: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, ledger: Ledger, retention: Retention, now: int) -> None:
         self._connection = connection
         self._ledger = ledger
-        self._keeping = keeping
+        self._retention = retention
         self.counts = ledger.counts.copy()
         self._letters = replace(ledger.letters)
-        # A clock that is set back does not set the log back.
+        # Times of the log never go back, even if the clock does.
         self._log_time = max(now, self.counts.log_time)
         self._now = now
-        self._queues: dict[QueueKey, Waiting | None] = {}
+        self._queues: dict[QueueKey, QueueState | None] = {}
         self._orphans: list[int] = []
         self._unfinished: dict[EventId, tuple[int, int]] = {}
         self._finished: list[EventId] = []
@@ -48,8 +148,8 @@ class Transaction:
         self.bytes = 0  # of events
 
     def apply(self, entries: Sequence[Writable]) -> None:
-        """Write a submission; `QueueFull`, and nothing of it is written."""
-        if self._keeping.queue_overflow == "refuse":
+        """Add a submission; on `QueueFull` nothing of it is written."""
+        if self._retention.queue_overflow == "refuse":
             self._check_room(entries)
         for each in entries:
             match each:
@@ -59,32 +159,33 @@ class Transaction:
                     self._enqueue(each)
                 case Finished():
                     self._finish(each.event)
-                case Home():
+                case BrokerStanding():
                     self._connection.execute("INSERT OR REPLACE INTO homes VALUES (?, ?, ?)", each)
                 case Acknowledged():
                     self._acknowledge(each)
                 case Record():
                     self._record(each)
-                case Buried():
-                    self._bury(each)
-                case Exhumed():
-                    self._exhume(each.numbers)
+                case DeadLetterAdded():
+                    self._add_dead_letter(each)
+                case DeadLettersRemoved():
+                    self._remove_dead_letters(each.numbers)
 
     def finish(self) -> None:
-        """Write what is left, ready to commit."""
+        """Write the collected rows, ready to commit."""
         self._flush()
         run = self._connection
         self.free(self._freed)
         if self._seen:
             before = self.counts.seen
             self.counts.seen += len(self._seen)
-            run.execute("INSERT INTO seen VALUES (?, ?)", (self.counts.seen, pack_keys(self._seen)))
-            if before // FORGOTTEN_TOGETHER != self.counts.seen // FORGOTTEN_TOGETHER:
-                run.execute("DELETE FROM seen WHERE upto <= ?", (self.counts.seen - self._keeping.duplicates,))
+            run.execute("INSERT INTO seen VALUES (?, ?)", (self.counts.seen, encode_duplicate_keys(self._seen)))
+            # Rows pack many keys and are deleted whole, so that a cleanup is worth it only now and then.
+            if before // KEYS_PER_CLEANUP != self.counts.seen // KEYS_PER_CLEANUP:
+                run.execute("DELETE FROM seen WHERE upto <= ?", (self.counts.seen - self._retention.duplicates,))
         self.counts.write(run)
 
     def committed(self) -> None:
-        """It is on disk: what was found out here holds from now on."""
+        """Install the new totals in the ledger, after the commit."""
         ledger = self._ledger
         ledger.counts = self.counts
         ledger.letters = self._letters
@@ -99,7 +200,7 @@ class Transaction:
             ledger.unfinished.pop(id, None)
 
     def free(self, events: set[int]) -> None:
-        """Let go of events for which nothing waits any more, and which are not, or no longer, in the log."""
+        """Delete events that no queue refers to and that are not within the log."""
         held = [(event,) for event in events if event < 0]
         past = [(event,) for event in events if 0 < event < self.counts.log_first]
         if held:
@@ -125,7 +226,7 @@ class Transaction:
         self._log_rows.append((offset, self._log_time, logged.publisher, data))
         self._unfinished_rows[offset] = logged.key
         self._unfinished[logged.event.id] = (offset, len(data))
-        self._see(logged.key)
+        self._remember_key(logged.key)
 
     def _finish(self, id: EventId) -> None:
         known = self._unfinished.pop(id, None) or self._ledger.unfinished.get(id)
@@ -133,14 +234,15 @@ class Transaction:
             return
         offset, _ = known
         self._finished.append(id)
+        # Accepted and finished within one transaction: its row is dropped before it is ever written.
         if self._unfinished_rows.pop(offset, None) is None:
             self._connection.execute("DELETE FROM unfinished WHERE offset = ?", (offset,))
             self._freed.add(offset)
 
     def _enqueue(self, queued: Queued) -> None:
-        event, length = self._place(queued.event)
+        event, length = self._store_event(queued.event)
         for name in dict.fromkeys(queued.names):
-            waiting = self._touch((queued.client, name))
+            waiting = self._writable_queue((queued.client, name))
             if not self._make_room(waiting, length):
                 self._freed.add(event)
                 continue
@@ -148,10 +250,10 @@ class Transaction:
             waiting.bytes += length
             self._queue_rows.append((waiting.number, self.counts.queue_next, event, length, self._now))
             self.counts.queue_next += 1
-        self._see(queued.key)
+        self._remember_key(queued.key)
 
-    def _place(self, event: Publish) -> tuple[int, int]:
-        """Where an event is kept: in the log where it was let in here, otherwise among what is held."""
+    def _store_event(self, event: Publish) -> tuple[int, int]:
+        """Reference and length of a stored event: in the log where it was accepted here, otherwise in `held`."""
         known = self._unfinished.get(event.id) or self._held.get(event.id) or self._ledger.unfinished.get(event.id)
         if known is not None:
             return known
@@ -162,7 +264,7 @@ class Transaction:
         self.counts.held_next += 1
         return place
 
-    def _see(self, key: bytes) -> None:
+    def _remember_key(self, key: bytes) -> None:
         if key:
             self._seen.append(key)
 
@@ -178,7 +280,7 @@ class Transaction:
                 key = (each.client, name)
                 events, bytes = more.get(key) or self._waiting(key)
                 length = length or len(codec.encode(each.event))
-                if not self._keeping.has_room(events, bytes + length):
+                if not self._retention.has_room(events, bytes + length):
                     raise QueueFull(*key, events)
                 more[key] = (events + 1, bytes + length)
 
@@ -186,8 +288,8 @@ class Transaction:
         waiting = self._queues[key] if key in self._queues else self._ledger.queues.get(key)
         return (0, 0) if waiting is None else (waiting.events, waiting.bytes)
 
-    def _touch(self, key: QueueKey) -> Waiting:
-        """The queue of a subscription, to be changed; it is made where there is none."""
+    def _writable_queue(self, key: QueueKey) -> QueueState:
+        """The queue of a subscription as a copy to be changed; created where there is none."""
         waiting = self._queues.get(key)
         if waiting is None:
             known = None if key in self._queues else self._ledger.queues.get(key)
@@ -196,15 +298,15 @@ class Transaction:
             else:
                 made = self._connection.execute("INSERT INTO queues (client, name) VALUES (?, ?)", key)
                 assert made.lastrowid is not None
-                waiting = Waiting(made.lastrowid)
+                waiting = QueueState(made.lastrowid)
             self._queues[key] = waiting
         return waiting
 
-    def _make_room(self, waiting: Waiting, length: int) -> bool:
+    def _make_room(self, waiting: QueueState, length: int) -> bool:
         """Apply the rule for overflow; False where the new event is what is dropped."""
-        keeping = self._keeping
-        while not keeping.has_room(waiting.events, waiting.bytes + length):
-            if keeping.queue_overflow == "drop_newest":
+        retention = self._retention
+        while not retention.has_room(waiting.events, waiting.bytes + length):
+            if retention.queue_overflow == "drop_newest":
                 waiting.dropped += 1
                 return False
             self._flush()
@@ -217,13 +319,14 @@ class Transaction:
         key = (acknowledged.client, acknowledged.name)
         if (self._queues[key] if key in self._queues else self._ledger.queues.get(key)) is None:
             return
+        # Rows of this transaction are still unwritten; those acknowledged already must exist before they are deleted.
         if self._queue_rows and max(acknowledged.numbers, default=0) >= self._queue_rows[0][1]:
             self._flush()
-        waiting = self._touch(key)
+        waiting = self._writable_queue(key)
         for number in acknowledged.numbers:
             self._remove(waiting, number)
 
-    def _remove(self, waiting: Waiting, number: int) -> None:
+    def _remove(self, waiting: QueueState, number: int) -> None:
         removed = self._connection.execute(
             "DELETE FROM queue WHERE queue = ? AND number = ? RETURNING event, bytes", (waiting.number, number)
         )
@@ -232,29 +335,29 @@ class Transaction:
             waiting.bytes -= length
             self._freed.add(event)
 
-    # What clients asked for
+    # Requests of clients
 
     def _record(self, record: Record) -> None:
         client, request = record
         match request:
             case SubscribeClient(name=name):
-                self._keep(client, "wants", name, codec.encode(request))
+                self._put_record(client, "wants", name, codec.encode(request))
             case AdvertiseClient(name=name):
-                self._keep(client, "offers", name, codec.encode(request))
+                self._put_record(client, "offers", name, codec.encode(request))
             case UnsubscribeClient(name=name):
-                self._take_back(client, "wants", name)
+                self._delete_record(client, "wants", name)
                 self._abandon((client, name))
             case UnadvertiseClient(name=name):
-                self._take_back(client, "offers", name)
+                self._delete_record(client, "offers", name)
 
-    def _keep(self, *row: object) -> None:
+    def _put_record(self, *row: object) -> None:
         self._connection.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", row)
 
-    def _take_back(self, *key: str) -> None:
+    def _delete_record(self, *key: str) -> None:
         self._connection.execute("DELETE FROM records WHERE client = ? AND kind = ? AND name = ?", key)
 
     def _abandon(self, key: QueueKey) -> None:
-        """Leave a queue to nobody: what is in it may be much, and is cleared away bit by bit."""
+        """Give a queue no owner; its rows may be many, and are deleted by retention in steps."""
         waiting = self._queues.get(key) or (None if key in self._queues else self._ledger.queues.get(key))
         if waiting is not None:
             self._connection.execute("UPDATE queues SET client = NULL WHERE number = ?", (waiting.number,))
@@ -263,18 +366,18 @@ class Transaction:
 
     # Dead letters
 
-    def _bury(self, buried: Buried) -> None:
+    def _add_dead_letter(self, buried: DeadLetterAdded) -> None:
         row = (self.counts.letter_next, self._now, *buried)
         self._connection.execute("INSERT INTO dead_letters VALUES (?, ?, ?, ?, ?, ?)", row)
         self.counts.letter_next += 1
         self._letters.events += 1
         self._letters.bytes += len(buried.data)
-        if self._letters.events > self._keeping.dead_letters:
+        if self._letters.events > self._retention.dead_letters:
             [(oldest,)] = self._connection.execute("SELECT min(number) FROM dead_letters")
-            self._exhume((oldest,))
+            self._remove_dead_letters((oldest,))
             self._letters.dropped += 1
 
-    def _exhume(self, numbers: Sequence[int]) -> None:
+    def _remove_dead_letters(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             removed = self._connection.execute(
                 "DELETE FROM dead_letters WHERE number = ? RETURNING length(data)", (number,)

@@ -1,8 +1,8 @@
-"""Who writes? One thread, and all that waits for it goes to disk together.
+"""Writer thread with group commit: all submissions that wait become one transaction.
 
-Making one write safe costs a disk as long as making a hundred safe. While the disk is busy others come; they are the
-next group, one transaction, and each gets its own answer. So nobody waits on purpose: alone, a write goes at once. The
-thread also lets go of what is too old, and sees to it that what was written is moved from the WAL to its place.
+Making one write durable costs the disk as long as making a hundred durable. While the disk is busy more submissions
+arrive; they are the next group, and each gets its own answer. A lone submission is written at once: nothing waits on
+purpose. The thread also runs retention and begins WAL checkpoints.
 """
 
 from __future__ import annotations
@@ -17,101 +17,97 @@ from threading import Event, Thread
 from typing import Final, NamedTuple
 
 from palio.errors import PalioError, StoreError, StoreFull
-from palio.network.clock import LASTING
-from palio.network.store.interface import Answer, Keeping, Writable
-from palio.network.store.ledger import Ledger
-from palio.network.store.moving import Mover, move_all
-from palio.network.store.retention import MICROSECONDS, Time, is_due, let_go
-from palio.network.store.schema import named
-from palio.network.store.transaction import Transaction
+from palio.network.store.interface import OnWritten, Retention, Writable
+from palio.network.store.retention import (
+    JUMP_ACCEPTED_SECONDS,
+    MICROSECONDS,
+    RetentionTime,
+    expire_step,
+    is_retention_due,
+)
+from palio.network.store.schema import store_error
+from palio.network.store.transaction import Ledger, Transaction
+from palio.network.store.wal_checkpoint import WalCheckpoints
 
-_MOST_TOGETHER: Final = 2_000  # submissions of one transaction
-_MOST_BYTES: Final = 16 * 2**20  # of their events
-_PAUSE: Final = 1.0  # seconds between looking for what is too old
-_GROUPS_BETWEEN: Final = 50  # transactions between two looks, where they follow each other
-_STEP: Final = 4 * 2**20  # bytes of WAL that are moved together while others write
-_LITTLE: Final = 2**20  # bytes of WAL that the writer moves itself, so that the WAL begins anew
-_LONG: Final = 8 * 2**20  # bytes of WAL after which it had better begin anew
-_LONGEST: Final = 64 * 2**20  # bytes of WAL at which the writer waits for what is being moved
-_LEAST_WRITTEN: Final = 8 * 4096  # by a transaction, beside its events: a page of each table
+_MAX_GROUP_SUBMISSIONS: Final = 2_000  # of one transaction
+_MAX_GROUP_BYTES: Final = 16 * 2**20  # of the events of one transaction
+_IDLE_SECONDS: Final = 1.0  # without a submission, after which retention runs
+_GROUPS_BETWEEN_RETENTION: Final = 50  # while submissions follow each other
 
 
-_logger: Final = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class Submission(NamedTuple):
     entries: Sequence[Writable]
-    answer: Answer
+    answer: OnWritten
 
 
 class Writer:
-    """The thread that writes, from when it is made until `close`."""
+    """The writer thread, from its construction until `close`."""
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         path: Path,
         ledger: Ledger,
-        keeping: Keeping,
+        retention: Retention,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._connection = connection
         self._path = path
         self._ledger = ledger
-        self._keeping = keeping
+        self._retention = retention
         self._clock = clock
         self._began = self._now()
         self._newest = ledger.counts.log_time
-        if self._newest and keeping.log_seconds and self._began - self._newest > keeping.log_seconds * MICROSECONDS:
+        if self._newest and retention.log_seconds and self._began - self._newest > retention.log_seconds * MICROSECONDS:
             away = (self._began - self._newest) // MICROSECONDS
-            _logger.warning("all of the log is old; it goes if the clock stays so", extra={"seconds": away})
+            log.warning("all of the log is old; it goes if the clock stays so", extra={"seconds": away})
         self._waiting: SimpleQueue[Submission | Event | None] = SimpleQueue()
         self._broken: StoreError | None = None
-        self._groups = 0
-        self._mover = Mover(path)
-        self._wal = 0  # bytes since the WAL began anew, about
-        self._unmoved = 0  # of these, how many are not where they belong
-        self._moving = 0  # of these, how many are being moved
+        self._groups_since_retention = 0
+        self._checkpoints = WalCheckpoints(path, connection)
         self._thread = Thread(target=self._run, name="palio store", daemon=True)
         self._thread.start()
 
-    def submit(self, entries: Sequence[Writable], answer: Answer) -> None:
+    def submit(self, entries: Sequence[Writable], answer: OnWritten) -> None:
         self._waiting.put(Submission(entries, answer))
 
     def retain(self) -> None:
-        """Let go of all that is too old or too much, and wait for it."""
+        """Run retention to its end, and wait for it."""
         done = Event()
         self._waiting.put(done)
         done.wait()
 
     def close(self) -> None:
-        """Write what was submitted, and end."""
+        """Write everything submitted, and end."""
         self._waiting.put(None)
         self._thread.join()
-        self._mover.close()
+        self._checkpoints.close()
 
     def _run(self) -> None:
         while True:
-            group, asked, ends = self._next_group()
+            group, asked, ends = self._take_group()
             if group:
                 self._write(group)
             if asked:
-                while self._let_go():
+                while self._expire():
                     pass
                 for done in asked:
                     done.set()
             if ends:
                 return
             if self._broken is None:
-                self._keep_house(not group)
-                self._shorten_wal(not group)
+                self._run_retention(not group)
+                self._checkpoint(not group)
 
-    def _next_group(self) -> tuple[list[Submission], list[Event], bool]:
-        """All that waits, or what comes first; nothing after a while in which nothing came."""
+    def _take_group(self) -> tuple[list[Submission], list[Event], bool]:
+        """Submissions and retention requests that wait, or the first to come; none after an idle time."""
         group: list[Submission] = []
         asked: list[Event] = []
         try:
-            each = self._waiting.get(timeout=_PAUSE)
+            each = self._waiting.get(timeout=_IDLE_SECONDS)
             while True:
                 if each is None:
                     return group, asked, True
@@ -119,7 +115,7 @@ class Writer:
                     group.append(each)
                 else:
                     asked.append(each)
-                if asked or len(group) == _MOST_TOGETHER:
+                if asked or len(group) == _MAX_GROUP_SUBMISSIONS:
                     break
                 each = self._waiting.get_nowait()
         except Empty:
@@ -127,7 +123,7 @@ class Writer:
         return group, asked, False
 
     def _write(self, group: list[Submission]) -> None:
-        """One transaction for all; where that cannot be, one for each: some may take no room, or make it."""
+        """Commit a group; where that fails, each submission alone: some need no room on disk, or make it."""
         try:
             refused, count = self._commit(group)
         except StoreError as error:
@@ -139,22 +135,25 @@ class Writer:
         for place, each in enumerate(group[:count]):
             try:
                 each.answer(refused.get(place))
-            except Exception:  # of whoever asked; others must have their answers all the same
-                _logger.exception("an answer of the store was not taken")
+            except Exception:  # the other submissions must have their answers all the same
+                log.exception("an answer of the store was not taken")
         if count < len(group):
             self._write(group[count:])
 
     def _commit(self, group: list[Submission]) -> tuple[dict[int, PalioError], int]:
-        """Which submissions were refused, by their place, and how many were dealt with, before they became too much for
-        one transaction; `StoreError` where nothing was written."""
+        """Commit as many submissions as fit one transaction: refused ones by index, and the number handled.
+
+        `StoreError` where nothing was written.
+        """
         if self._broken is not None:
             raise self._broken
         refused: dict[int, PalioError] = {}
         count = 0
         try:
-            transaction = Transaction(self._connection, self._ledger, self._keeping, self._now())
+            transaction = Transaction(self._connection, self._ledger, self._retention, self._now())
             self._connection.execute("BEGIN IMMEDIATE")
-            while count < len(group) and transaction.bytes < _MOST_BYTES:
+            # A submission that is refused leaves no rows, so that the others of its group still commit.
+            while count < len(group) and transaction.bytes < _MAX_GROUP_BYTES:
                 try:
                     transaction.apply(group[count].entries)
                 except PalioError as error:
@@ -163,18 +162,21 @@ class Writer:
             transaction.finish()
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._failed(error) from None
-        except Exception as error:  # a value that no table can hold
+            raise self._roll_back_after(error) from None
+        except Exception as error:  # such as a value that no table can hold
             self._roll_back()
             raise StoreError(str(self._path.parent), f"cannot be written: {error!r}") from error
         transaction.committed()
-        self._wrote(transaction.bytes)
+        self._checkpoints.count_transaction(transaction.bytes)
         return refused, count
 
-    def _failed(self, error: sqlite3.Error) -> StoreError:
-        """Undo a transaction. After any failure but a want of room nobody can say what the disk still keeps: a sync
-        that failed once may seem to work when it is asked again. So nothing is written any more in this life."""
-        reason = named(error, self._path)
+    def _roll_back_after(self, error: sqlite3.Error) -> StoreError:
+        """Roll back after an error, and stop writing for good unless the disk was full.
+
+        After any other failure the state of the disk is unknown: a sync that failed once may report success when it is
+        repeated, without having written the lost pages.
+        """
+        reason = store_error(error, self._path)
         if not isinstance(reason, StoreFull):
             self._broken = reason
         self._roll_back()
@@ -185,64 +187,47 @@ class Writer:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error as error:
-            self._broken = named(error, self._path)
+            self._broken = store_error(error, self._path)
 
-    def _keep_house(self, is_idle: bool) -> None:
-        """What can wait, and must not wait for ever."""
-        self._groups += 1
-        if not (is_idle or self._groups >= _GROUPS_BETWEEN):
+    def _run_retention(self, is_idle: bool) -> None:
+        """Expire old entries: to the end when idle, one step now and then when busy."""
+        self._groups_since_retention += 1
+        if not (is_idle or self._groups_since_retention >= _GROUPS_BETWEEN_RETENTION):
             return
-        self._groups = 0
-        while self._let_go() and is_idle and self._waiting.empty():
+        self._groups_since_retention = 0
+        while self._expire() and is_idle and self._waiting.empty():
             pass
 
-    def _let_go(self) -> bool:
-        """A step of retention, where one is due."""
+    def _expire(self) -> bool:
+        """Run a step of retention where one is due."""
         try:
-            at = self._time()
-            if self._broken is not None or not is_due(self._connection, self._ledger, self._keeping, at):
+            at = self._retention_time()
+            if self._broken is not None or not is_retention_due(self._connection, self._ledger, self._retention, at):
                 return False
-            let_go(self._connection, self._ledger, self._keeping, at)
-            self._wrote(0)
+            expire_step(self._connection, self._ledger, self._retention, at)
+            self._checkpoints.count_transaction(0)
         except sqlite3.Error as error:
-            self._failed(error)
+            self._roll_back_after(error)
             return False
-        except Exception as error:  # whoever writes next must be told, and not wait for ever
-            _logger.exception("the store cannot let go of what is old")
+        except Exception as error:  # the next submission must fail, and not wait for ever for a dead thread
+            log.exception("the store cannot let go of what is old")
             self._broken = StoreError(str(self._path.parent), f"the store does not work: {error!r}")
             self._roll_back()
             return False
         return True
 
-    def _wrote(self, bytes: int) -> None:
-        self._wal += _LEAST_WRITTEN + bytes
-        self._unmoved += _LEAST_WRITTEN + bytes
-
-    def _shorten_wal(self, is_idle: bool) -> None:
-        """Have it moved to where it belongs. Where that fails all is still in the WAL."""
-        if self._mover.is_moving:
-            if self._wal < _LONGEST:
-                return
-            self._mover.wait()
+    def _checkpoint(self, is_idle: bool) -> None:
         try:
-            self._mover.check()
-            self._unmoved, self._moving = self._unmoved - self._moving, 0
-            if self._wal > _LONG and self._unmoved <= _LITTLE:
-                self._wal = 0 if move_all(self._connection) else self._wal
-                self._unmoved = 0
-            elif self._unmoved > (0 if is_idle else _STEP):
-                self._moving = self._unmoved
-                self._mover.begin()
+            self._checkpoints.run(is_idle)
         except sqlite3.Error as error:
-            self._moving = 0
-            self._failed(error)
+            self._roll_back_after(error)
 
-    def _time(self) -> Time:
-        """A clock may be wrong when a machine starts: how long ago the life before was is believed after a while."""
+    def _retention_time(self) -> RetentionTime:
+        """The time for retention: the clock may be wrong when a machine starts, and is trusted once it lasts."""
         now = self._now()
-        if now >= self._began + LASTING * MICROSECONDS:
-            return Time(now)
-        return Time(now, self._newest, max(0, min(now, self._began) - self._newest))
+        if now >= self._began + JUMP_ACCEPTED_SECONDS * MICROSECONDS:
+            return RetentionTime(now)
+        return RetentionTime(now, self._newest, max(0, min(now, self._began) - self._newest))
 
     def _now(self) -> int:
         return round(self._clock() * MICROSECONDS)

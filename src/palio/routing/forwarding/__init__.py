@@ -1,1 +1,1 @@
-"""How events move: by their content, or by a header that the first broker wrote."""
+"""Forwarding strategies: events travel by their content, or by a header that their first broker wrote."""

@@ -1,6 +1,8 @@
-"""Forwarding by content: every broker asks its own index who wants an event (Jerzak §2.5.3, Shen's Never-Reuse §3.3).
+"""Forwarding without headers: by content at every broker, or by flooding.
 
-One look tells the links and the local keys alike, so that the broker need not look again for its own clients.
+`ContentForwarding` matches each event at each broker (Jerzak §2.5.3, Shen's Never-Reuse §3.3). One match gives the
+links and the local keys alike, so the broker need not match again for its own clients. `FloodForwarding` serves
+flooding propagation, where no filter travels: events go over all links, and are matched at the edge (Jerzak §2.5.1).
 """
 
 from __future__ import annotations
@@ -10,16 +12,18 @@ from typing import Final
 
 from palio.filters.filter import Filter
 from palio.routing.effects import Job
-from palio.routing.forwarding.protocol import Arrival, Route, Setting
+from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.interest_index import Interested, InterestIndex
 from palio.routing.messages import Key
-from palio.routing.wants import Wanted, Wants
 
 
 class ContentForwarding:
     """Matches content at every broker; writes no header."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._wants: Wants | None = None  # a broker that nobody told anything is small
+    def __init__(self, config: ForwardingConfig) -> None:
+        self._wants: InterestIndex | None = (
+            None  # made with the first filter: a simulation has thousands of idle brokers
+        )
 
     def opened(self, interface: int) -> None:
         pass
@@ -29,7 +33,7 @@ class ContentForwarding:
 
     def added(self, interface: int, key: Key, wanted: Filter) -> None:
         if self._wants is None:
-            self._wants = Wants()
+            self._wants = InterestIndex()
         self._wants.add(interface, key, wanted)
 
     def removed(self, interface: int, key: Key) -> None:
@@ -44,16 +48,47 @@ class ContentForwarding:
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         if self._wants is None or not len(self._wants):
-            return [_NOWHERE] * len(arrivals)
-        found = self._wants.who([each.event for each in arrivals])
+            return [_NO_ROUTE] * len(arrivals)
+        found = self._wants.find_interested([each.event for each in arrivals])
         return [_route(each.interface, wanted) for each, wanted in zip(arrivals, found, strict=True)]
 
 
-def _route(came_by: int, wanted: Wanted) -> Route:
+def _route(came_by: int, wanted: Interested) -> Route:
     links = wanted.links
     if came_by in links:
         links = tuple(each for each in links if each != came_by)
     return Route(((None, links),) if links else (), wanted.local)
 
 
-_NOWHERE: Final = Route((), ())
+_NO_ROUTE: Final = Route((), ())
+
+
+class FloodForwarding:
+    """Sends each event over all links but the one by which it came."""
+
+    __slots__ = ("_links",)
+
+    def __init__(self) -> None:
+        self._links: tuple[int, ...] = ()
+
+    def opened(self, interface: int) -> None:
+        self._links = tuple(sorted((*self._links, interface)))
+
+    def closed(self, interface: int) -> None:
+        self._links = tuple(each for each in self._links if each != interface)
+
+    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+        pass
+
+    def removed(self, interface: int, key: Key) -> None:
+        pass
+
+    def announced(self, topic: str, version: int, data: bytes) -> None:
+        pass
+
+    def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
+        routes = []
+        for arrival in arrivals:
+            links = tuple(each for each in self._links if each != arrival.interface)
+            routes.append(Route(((None, links),) if links else ()))
+        return routes

@@ -1,7 +1,7 @@
-"""What one broker may write on an event for the next: a header, a small value that knows its own bytes.
+"""Header codec and registry: what one broker writes on an event for the next.
 
-A kind of header is registered under a number, the first byte of what travels. Bytes that cannot be read are no header:
-the broker matches content anew, which is always right.
+Each kind of header is registered under a number, the first byte on the wire. Bytes that cannot be decoded count as no
+header: the broker then matches content anew, which is always right.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from palio.errors import PalioError
 
 
 class Header(Protocol):
-    """A small frozen value; `kind` is a number from 1 to 255 of its own. 1 is reuse, 2 prefix, 3 Bloom, 4 annotated."""
+    """A small frozen value; `kind` is a unique number from 1 to 255. 1 is reuse, 2 prefix, 3 Bloom, 4 annotated."""
 
     kind: ClassVar[int]
 
@@ -27,14 +27,14 @@ class Header(Protocol):
 
 
 _H = TypeVar("_H", bound=type[Header])
-_kinds: dict[int, type[Header]] = {}
+_classes: dict[int, type[Header]] = {}
 
 
 def register(header: _H) -> _H:
-    """Make a kind of header known; a decorator."""
-    known = _kinds.setdefault(header.kind, header)
-    if known is not header:
-        raise ValueError(f"headers of kind {header.kind} are {known.__name__}")
+    """Register a class of headers under its kind; a decorator."""
+    registered = _classes.setdefault(header.kind, header)
+    if registered is not header:
+        raise ValueError(f"headers of kind {header.kind} are {registered.__name__}")
     return header
 
 
@@ -43,11 +43,11 @@ def encode(header: Header | None) -> bytes:
 
 
 def decode(data: bytes) -> Header | None:
-    """The header, or None where there is none that can be read."""
-    kind = _kinds.get(data[0]) if data else None
-    if kind is None:
+    """The header, or None where there is none that can be decoded."""
+    header_class = _classes.get(data[0]) if data else None
+    if header_class is None:
         return None
     try:
-        return kind.decode(data[1:])
+        return header_class.decode(data[1:])
     except PalioError:
         return None

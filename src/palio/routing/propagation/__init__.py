@@ -1,1 +1,1 @@
-"""How subscriptions spread: flooding, simple, identity, covering and merging, each also with advertisements."""
+"""Propagation of subscriptions and advertisements from broker to broker."""

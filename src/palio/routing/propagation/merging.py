@@ -1,11 +1,11 @@
-"""Merging-based routing: a neighbour is told one filter in place of several (Jerzak §2.5.5, Figure 2.17).
+"""Merging reduction: one filter in place of several (Jerzak §2.5.5, Figure 2.17).
 
 Filters that agree in all conditions but those on one attribute are one filter with the union of that attribute's
 values, exactly, because sets of values may have gaps. All that agree are merged at once, attribute by attribute in the
 order of names, until nothing changes: what comes out depends on the set alone, never on the order in which it came to
 be. Imperfect merging then closes gaps of at most `slack` of an attribute's extent.
 
-A merger of very many filters would be longer than any neighbour reads, and slow to read: those are several mergers.
+A merger of very many filters would be longer than any neighbour reads, and slow to parse: it is split into several.
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any, Final
 
-from palio.covering.flat import FlatGraph
+from palio.covering.relation_graph import FlatGraph
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Leaf, Node
 from palio.routing.messages import Key
-from palio.routing.propagation.covering import Maximal
-from palio.routing.propagation.protocol import Change
+from palio.routing.propagation.reductions import Change, Covering
 
-LONGEST: Final = 256 * 1024  # characters of a merger, about; a quarter of what a neighbour reads
+MAX_MERGER_CHARACTERS: Final = 256 * 1024  # about; a quarter of the longest filter that a neighbour reads
 
 
-class Mergers:
-    """Mergers of the filters that no other covers are made known, each under its digest."""
+class Merging:
+    """Mergers of the filters that no other covers, each under its digest."""
 
-    __slots__ = ("_maximal", "_slack", "_told")
+    __slots__ = ("_known", "_maximal", "_slack")
 
     def __init__(self, slack: float = 0.0) -> None:
-        self._maximal = Maximal()
+        self._maximal = Covering()
         self._slack = slack
-        self._told: dict[Key, Filter] = {}
+        self._known: dict[Key, Filter] = {}
 
     def add(self, key: Key, wanted: Filter) -> None:
         self._maximal.add(key, wanted)
@@ -44,9 +43,9 @@ class Mergers:
         if not any(self._maximal.change()):
             return Change({}, ())
         desired = {each.digest: each for each in mergers(self._maximal.known, self._slack)}
-        additions = {key: desired[key] for key in sorted(desired.keys() - self._told.keys())}
-        withdrawals = tuple(sorted(self._told.keys() - desired.keys()))
-        self._told = desired
+        additions = {key: desired[key] for key in sorted(desired.keys() - self._known.keys())}
+        withdrawals = tuple(sorted(self._known.keys() - desired.keys()))
+        self._known = desired
         return Change(additions, withdrawals)
 
 
@@ -86,7 +85,7 @@ def _bounded(filters: list[Filter]) -> Iterator[list[Filter]]:
     piece: list[Filter] = []
     length = 0
     for each in filters:
-        if piece and length + len(str(each)) > LONGEST:
+        if piece and length + len(str(each)) > MAX_MERGER_CHARACTERS:
             yield piece
             piece, length = [], 0
         piece.append(each)

@@ -1,9 +1,9 @@
-"""How do events meet subscriptions that no executor can hold all of? Under keys that both are given, bucket by bucket.
+"""Rendezvous plan: a partitioned join of events and subscriptions by keys, for indexes too large for an executor.
 
-`palio.peers.mappings` says which keys an event and a subscription have; here keys are placed in buckets (`placement`),
-each a partition of one shuffle in which subscriptions come first, become an index, and are asked by the events that
-follow (`meeting`). Which mapping, and which keys share a bucket, is decided by samples of both (`choosing`).
+`palio.peers.rendezvous_mappings` gives keys to events and subscriptions. `mapping_choice` chooses a mapping by samples,
+`event_keys` applies it to columns, `placement` assigns keys to buckets, `shuffle_plan` moves both sides into one
+partition for each bucket, and `bucket_join` indexes the subscriptions of a partition and matches its events against
+them.
 
-Nothing is found twice, by construction: an event and a subscription may come together in several buckets, and the first
-of them speaks.
+An event and a subscription may share several buckets; only the first of them reports the match.
 """

@@ -1,9 +1,10 @@
-"""Which bucket has which keys? Neighbouring keys share one, so that a range needs few; a crowded key is divided.
+"""Placement of keys in buckets of bounded load.
 
-A bucket is filled with neighbouring cells until it has its share of subscriptions or of events. A cell that has more
-than a bucket's share by itself becomes a grid of buckets: its subscriptions are split over the rows, its events over
-the columns, and each subscription is in every column of its row, each event in every row of its column, so that any two
-still meet in one bucket. What no key can be found for is in every bucket, or, where that is too much, in such a grid.
+Neighbouring cells share a bucket until it has its share of subscriptions or of events, so that a range needs few
+buckets. A cell that exceeds a bucket's share by itself is split into a grid of buckets: its subscriptions are divided
+over the rows, its events over the columns; each subscription is copied to every column of its row and each event to
+every row of its column, so that any pair still meets in exactly one bucket. Subscriptions without a key are replicated
+to every bucket, or, where they are too many, placed in such a grid.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
-from palio.peers.mappings import Arc
-from palio.peers.scales import Run, merged
+from palio.peers.histograms import Run, merge_runs
+from palio.peers.rendezvous_mappings import Arc
 
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-_CROWDED: Final = 1.5  # times a bucket's share, from which on a cell is divided
-_FEW: Final = 0.1  # of a bucket's share, so few subscriptions may as well be in every bucket
+_SPLIT_FACTOR: Final = 1.5  # times a bucket's share, above which a cell is split
+_REPLICATION_SHARE: Final = 0.1  # of a bucket's share; so few subscriptions are replicated to every bucket
 
 
 @dataclass(frozen=True)
-class Keyed:
-    """Cells of one axis for the rows of a batch of events, rows in order."""
+class EventCells:
+    """Cells of one axis for the events of a batch; rows ascending."""
 
     axis: int
     rows: Int64s
@@ -40,8 +41,8 @@ class Keyed:
 
 
 @dataclass(frozen=True)
-class Load:
-    """What is expected on an axis: arcs of subscriptions that begin and end in each cell, and events there."""
+class AxisLoad:
+    """Expected load of an axis: arcs of subscriptions that begin and end in each cell, and events there."""
 
     starts: Floats
     ends: Floats
@@ -49,20 +50,20 @@ class Load:
 
     @property
     def crowds(self) -> Floats:
-        """The arcs that each cell is in."""
+        """The number of arcs over each cell."""
         return np.asarray(np.cumsum(self.starts) - np.cumsum(self.ends) + self.ends)
 
 
 @dataclass(frozen=True)
-class Grids:
-    """For each cell of an axis its buckets, `rows` × `columns` of them from `first` on; cells follow each other."""
+class BucketGrids:
+    """For each cell of an axis its grid of buckets: `rows` × `columns` of them from `first` on, cells in order."""
 
     first: Int32s
     rows: Int32s
     columns: Int32s
 
     def of_arc(self, first: int, last: int, salt: int) -> Iterator[tuple[int, int]]:
-        """The buckets of a subscription in neighbouring cells, as ranges."""
+        """The buckets of a subscription over a range of cells, as ranges; `salt` selects its row in a grid."""
         buckets, rows, columns, divided = self._lists
         start = first
         for cell in divided[bisect_left(divided, first) : bisect_right(divided, last)]:
@@ -82,24 +83,25 @@ class Grids:
 
 @dataclass(frozen=True)
 class Placement:
-    """Buckets for keys; `everywhere` is an axis whose subscriptions are in all buckets, and -1 where there is none."""
+    """Buckets of keys; `everywhere` is the axis whose subscriptions are in all buckets, or -1."""
 
     buckets: int
-    axes: tuple[Grids, ...]
+    axes: tuple[BucketGrids, ...]
     everywhere: int = -1
 
     def of_subscription(self, arcs: Sequence[Arc], id: str) -> list[Run]:
-        """The buckets of a subscription: ranges that do not touch, in order."""
+        """The buckets of a subscription: disjoint ascending ranges."""
         if any(arc.axis == self.everywhere for arc in arcs):
             return [(0, self.buckets - 1)]
+        # A stable hash: Python's own differs between the processes of a cluster.
         own = crc32(id.encode("utf-8", "surrogatepass"))
         found = [each for arc in arcs for each in self.axes[arc.axis].of_arc(arc.first, arc.last, own)]
-        return found if len(found) == 1 else merged(found)
+        return found if len(found) == 1 else merge_runs(found)
 
-    def of_events(self, keyed: Sequence[Keyed], count: int, *, all_somewhere: bool) -> tuple[Int64s, Int32s]:
-        """Rows and buckets of so many events, each pair once, by row.
+    def of_events(self, keyed: Sequence[EventCells], count: int, *, all_somewhere: bool) -> tuple[Int64s, Int32s]:
+        """Rows and buckets of `count` events, each pair once, ordered by row.
 
-        `all_somewhere` sends to some bucket also those that have no key.
+        `all_somewhere` sends events without a key to some bucket, too.
         """
         rows: list[Int64s] = []
         buckets: list[Int64s] = []
@@ -108,7 +110,7 @@ class Placement:
                 continue
             grids = self.axes[each.axis]
             width, height = grids.columns[each.cells], grids.rows[each.cells]
-            # By turns; the batch decides alone, so that a task that is run again decides the same.
+            # Round-robin by row: a task that is run again decides alike.
             first: Int64s = grids.first[each.cells] + each.rows % width
             if len(height) and height.max() > 1:
                 repeated = np.repeat(np.arange(len(height)), height)
@@ -125,37 +127,38 @@ class Placement:
         pairs = np.concatenate(
             [np.empty(0, np.int64), *(r * self.buckets + b for r, b in zip(rows, buckets, strict=True))]
         )
+        # An event may reach a bucket over several axes.
         pairs = np.unique(pairs)
         return pairs // self.buckets, (pairs % self.buckets).astype(np.int32)
 
 
-def place(
-    loads: Sequence[Load], most_subscriptions: float, most_events: float, everywhere: int = -1, most_grid: int = 64
+def place_cells(
+    loads: Sequence[AxisLoad], most_subscriptions: float, most_events: float, everywhere: int = -1, most_grid: int = 64
 ) -> Placement:
-    """Buckets of at most so many subscriptions and events each, as far as cells can be told apart."""
-    filling = _Filling(most_subscriptions, most_events, most_grid)
+    """Place cells in buckets of at most so many subscriptions and events each, where single cells allow it."""
+    filling = _BucketFiller(most_subscriptions, most_events, most_grid)
     in_all = -1
     axes = []
     for axis, load in enumerate(loads):
-        if axis == everywhere and load.starts.sum() <= _FEW * most_subscriptions:
+        if axis == everywhere and load.starts.sum() <= _REPLICATION_SHARE * most_subscriptions:
             in_all = axis
-            axes.append(Grids(*(np.zeros(len(load.starts), np.int32) for _ in range(3))))
+            axes.append(BucketGrids(*(np.zeros(len(load.starts), np.int32) for _ in range(3))))
         else:
             axes.append(filling.axis(load))
     return Placement(max(1, filling.buckets), tuple(axes), in_all)
 
 
-class _Filling:
-    """Buckets while they are filled, one after the other."""
+class _BucketFiller:
+    """Fills buckets one after the other."""
 
     def __init__(self, most_subscriptions: float, most_events: float, most_grid: int) -> None:
         self.buckets = 0
         self._most = (max(1.0, most_subscriptions), max(1e-12, most_events))
         self._most_grid = most_grid
-        self._before = (0.0, 0.0)  # in the open bucket, from axes that are done
+        self._before = (0.0, 0.0)  # subscriptions and events in the open bucket from earlier axes
         self._open = False
 
-    def axis(self, load: Load) -> Grids:
+    def axis(self, load: AxisLoad) -> BucketGrids:
         cells = len(load.starts)
         first, rows, columns = (np.ones(cells, np.int32) for _ in range(3))
         started = np.cumsum(load.starts).tolist()
@@ -165,13 +168,14 @@ class _Filling:
         crowds, at = load.crowds.tolist(), load.events.tolist()
         start = 0  # the first cell of this axis in the open bucket
         for cell in range(cells):
-            if crowds[cell] > _CROWDED * most_subscriptions or at[cell] > _CROWDED * most_events:
+            if crowds[cell] > _SPLIT_FACTOR * most_subscriptions or at[cell] > _SPLIT_FACTOR * most_events:
                 self._close()
                 start = cell + 1
                 first[cell] = self.buckets
                 rows[cell], columns[cell] = self._grid(crowds[cell], at[cell])
                 self.buckets += int(rows[cell] * columns[cell])
                 continue
+            # Arcs that began up to this cell and did not end before the bucket's first cell.
             has, comes = started[cell] - ended[start], events[cell + 1] - events[start]
             before, came = self._before
             if self._open and (before + has > most_subscriptions or came + comes > most_events):
@@ -184,13 +188,13 @@ class _Filling:
         if start < cells and self._open:
             before, came = self._before
             self._before = (before + started[-1] - ended[start], came + events[-1] - events[start])
-        return Grids(first, rows, columns)
+        return BucketGrids(first, rows, columns)
 
     def _close(self) -> None:
         self._before, self._open = (0.0, 0.0), False
 
     def _grid(self, subscriptions: float, events: float) -> tuple[int, int]:
-        """As many rows as memory asks for; columns, which only share work, within bounds."""
+        """As many rows as memory requires; columns, which only distribute work, within bounds."""
         rows = max(1, ceil(subscriptions / self._most[0]))
         columns = ceil(events / self._most[1])
         return rows, max(1, min(columns, self._most_grid // rows))

@@ -1,9 +1,9 @@
-"""Matches into Palio's own brokers, as events, at least once, under names by which the broker leaves repeats out.
+"""Sink to Palio brokers: each match published as an event, at least once, with an id for deduplication.
 
-An event has the columns of the match as attributes, with their types, and `subscription_id` and `subscriber` beside
-them, so that a client subscribes to what is meant for it: `subscriber = 'ops'`. The name of a match is the id of its
-event. A broker knows the last events of its publishers again (`duplicates` of its store): let that be more than a batch
-has matches, and a match is let in once.
+An event has the columns of the match as typed attributes, with `subscription_id` and `subscriber` beside them, so that
+a client subscribes to its own: `subscriber = 'ops'`. The id of the event is that of the match. A broker deduplicates
+the last events of its publishers (`duplicates` of its store): a window larger than the matches of a batch makes
+delivery exactly-once.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ import pyarrow as pa
 from palio.errors import NotAdvertised, NotPermitted, PalioError, PipelineError
 from palio.events import Event
 from palio.network.client.broker import Broker
-from palio.network.client.connecting import connect
-from palio.spark.broker_connection import APP, Brokers
-from palio.spark.columns import column
-from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION
-from palio.spark.sinks.messages import Message, deliver, name_of_match
+from palio.spark.connections import Brokers
+from palio.spark.match_job import SUBSCRIBER_COLUMN, SUBSCRIPTION_COLUMN
+from palio.spark.projection import column
+from palio.spark.sinks.messages import Message, deliver_rows, match_id
 from palio.spark.sinks.sink import Batch, Sink, Taken
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_UNDER_WAY: Final = 1_000  # events that are given to the client at a time; it has a window of its own
+_MAX_PENDING: Final = 1_000  # events; the client has a credit window of its own
 
 
 class PalioSink:
-    """Publishes each match at a broker, which has it on disk before the batch is done.
+    """Publishes each match at a broker, confirmed before the batch is done.
 
-    `key` names the columns that tell one event from another. `source` is said of every event; by default the broker
-    says who published it. A broker that is away is waited for, `patience` seconds; then the batch fails, to be run
-    again. What this publisher may not say, or did not advertise, goes to `dead_letters`.
+    `key` names the columns that identify an event. `source` is the source attribute of every event, by default the
+    publisher. An unreachable broker is retried for `patience` seconds; then the batch fails, to be run again. Matches
+    that this publisher is not permitted to publish, or did not advertise, go to `dead_letters`.
     """
 
     def __init__(
@@ -48,44 +47,42 @@ class PalioSink:
         source: str | None = None,
         **options: str,
     ) -> None:
-        self._sending = Sending(Brokers.from_options({"url": url, **options}), source)
+        self._delivery = EventDelivery(Brokers.from_options({"url": url, **options}), source)
         self._key = tuple(key)
         self._dead_letters = dead_letters
 
     def __call__(self, matches: DataFrame, batch: Batch) -> Taken:
-        named = matches.select(name_of_match(matches, self._key), *map(column, matches.columns))
-        return deliver(named, batch, self._sending, self._dead_letters)
+        named = matches.select(match_id(matches, self._key), *map(column, matches.columns))
+        return deliver_rows(named, batch, self._delivery, self._dead_letters)
 
 
 @dataclass(frozen=True)
-class Sending:
-    """What a worker does: publishes events, and waits for the confirmation of each."""
+class EventDelivery:
+    """Work of a task: publish events and await their confirmations."""
 
     brokers: Brokers
     source: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Message, str] | int]:
-        brokers = self.brokers
-        connecting = connect(
-            brokers.urls[0], brokers.token, app=APP, tls=brokers.tls(), patience=brokers.patience, publisher=APP
-        )
+        # A generator cannot suspend inside `async with` between runs of the loop, so it is entered by hand.
+        connection = self.brokers.open_publisher()
         try:
             with asyncio.Runner() as runner:
-                broker = runner.run(connecting.__aenter__())
+                broker = runner.run(connection.__aenter__())
                 try:
                     for batch in batches:
-                        for start in range(0, batch.num_rows, _UNDER_WAY):
-                            events = self._events(batch.slice(start, _UNDER_WAY))
+                        for start in range(0, batch.num_rows, _MAX_PENDING):
+                            events = self._events(batch.slice(start, _MAX_PENDING))
                             refused = runner.run(_publish(broker, events))
                             yield from refused
                             yield len(events) - len(refused)
                 finally:
-                    runner.run(connecting.__aexit__(None, None, None))
+                    runner.run(connection.__aexit__(None, None, None))
         except PalioError as error:
-            raise PipelineError(f"{brokers.urls[0]}: {error}") from None
+            raise PipelineError(f"{self.brokers.urls[0]}: {error}") from None
 
     def _events(self, batch: pa.RecordBatch) -> list[Event]:
-        """The rows as events; the first column has their names."""
+        """The rows as events; the first column has their ids."""
         contents = pa.RecordBatch.from_arrays(batch.columns[1:], names=batch.schema.names[1:])
         names = batch.column(0).to_pylist()
         rows = zip(names, Event.from_arrow(contents), strict=True)
@@ -98,7 +95,7 @@ async def _publish(broker: Broker, events: list[Event]) -> list[tuple[Message, s
 
 
 async def _publish_one(broker: Broker, event: Event) -> str | None:
-    """Why an event will never be let in, or None when it is."""
+    """Publish an event; the reason where the broker will never accept it."""
     try:
         await broker.publish(event, confirm=True)
     except (NotPermitted, NotAdvertised) as error:
@@ -108,5 +105,5 @@ async def _publish_one(broker: Broker, event: Event) -> str | None:
 
 def _message(event: Event) -> Message:
     content: dict[str, Any] = event.to_dict()
-    subscription, subscriber = content.pop(SUBSCRIPTION), content.pop(SUBSCRIBER, None)
+    subscription, subscriber = content.pop(SUBSCRIPTION_COLUMN), content.pop(SUBSCRIBER_COLUMN, None)
     return Message(event.id, subscription, subscriber, Event.from_dict(content).to_json())

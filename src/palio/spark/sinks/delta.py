@@ -1,9 +1,9 @@
-"""Matches into a Delta table, each batch one commit, through `deltalake`: no jar.
+"""Sink to a Delta table: one commit for each batch, through `deltalake`, without a jar.
 
-Workers write the files of a batch into the table's folder, where nobody sees them until the driver commits them. The
-commit carries the stream's name and the number of the batch as an application transaction, so that the table itself
-knows which batches it has. What a killed run wrote is never committed; `vacuum(full=True)` removes it, as any file that
-a table does not know. It is not removed here, because a driver that is only thought to be dead may still commit it.
+Workers write the files of a batch into the table's folder, where they are invisible until the driver commits them. The
+commit carries the stream's name and the batch number as an application transaction, so the table itself records which
+batches it has. Files of a killed run are never committed; `vacuum(full=True)` removes them. They are not removed here,
+because a driver that is only presumed dead may still commit them.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from palio.errors import PipelineError
-from palio.spark.places import absolute, inside
-from palio.spark.sinks.parts import Part, check_types, write_parts
+from palio.spark.sinks.parquet import Part, check_types, write_parts
 from palio.spark.sinks.sink import Batch, Taken
+from palio.spark.storage import absolute, join_address
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class DeltaSink:
-    """Appends each batch to a Delta table by its path or address, which is made with the first match.
+    """Appends each batch to a Delta table at a path or address; the first match creates it.
 
     `storage_options` are those of `deltalake`. A batch without matches makes no commit.
     """
@@ -41,7 +41,7 @@ class DeltaSink:
         return f"DeltaSink({self.table!r})"
 
     def check(self, schema: StructType) -> None:
-        """Refuse matches with columns that cannot be kept; a stream asks when it starts."""
+        """Refuse columns that cannot be stored; a stream calls this when it starts."""
         check_types(schema, self)
 
     def __call__(self, matches: DataFrame, batch: Batch) -> Taken | None:
@@ -51,8 +51,9 @@ class DeltaSink:
             table = deltalake.DeltaTable(self.table, storage_options=self._options)
             if _has(table, batch):
                 return None
+        # A folder of its own for each run: files of a killed one are never mistaken for these.
         folder = f"{batch.key}.{secrets.token_hex(4)}"
-        parts = write_parts(matches, inside(self.table, folder))
+        parts = write_parts(matches, join_address(self.table, folder))
         if parts and not self._commit(parts, folder, batch):
             return None
         return Taken(sum(part.rows for part in parts))
@@ -64,15 +65,16 @@ class DeltaSink:
             return []
         table = deltalake.DeltaTable(self.table, storage_options=self._options)
         paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
-        return sorted(inside(self.table, path) for path in paths if path.startswith(f"{batch.key}."))
+        return sorted(join_address(self.table, path) for path in paths if path.startswith(f"{batch.key}."))
 
     def _commit(self, parts: list[Part], folder: str, batch: Batch) -> bool:
-        """Commit a batch, unless another driver has done so meanwhile."""
+        """Commit a batch; False where another driver has done so meanwhile."""
         deltalake = _deltalake()
         from deltalake.exceptions import CommitFailedError
         from deltalake.transaction import AddAction
 
         schema = deltalake.Schema.from_arrow(parts[0].schema)
+        # Reads the table again: the check before the job may be long ago.
         table: DeltaTable = deltalake.DeltaTable.create(
             self.table, schema, mode="ignore", storage_options=self._options
         )
@@ -94,7 +96,7 @@ class DeltaSink:
             app_transactions=[deltalake.Transaction(batch.stream, batch.number)],
         )
         try:
-            # Refused where this stream has committed anything since the table was opened.
+            # Fails where this stream has committed anything since the table was opened.
             table.create_write_transaction(actions, mode="append", schema=schema, commit_properties=properties)
         except CommitFailedError:
             table.update_incremental()
@@ -105,7 +107,7 @@ class DeltaSink:
 
 
 def _has(table: DeltaTable, batch: Batch) -> bool:
-    """Whether a table, as it was when it was opened, has a batch."""
+    """Whether a table had a batch when it was opened."""
     known = table.transaction_version(batch.stream)
     return known is not None and known >= batch.number
 

@@ -1,8 +1,8 @@
-"""Matches pushed to a URL, at least once, each with a key by which the receiver can leave repeats out.
+"""Sink to a URL: each match posted at least once, with an idempotency key.
 
-A request that fails in a way that may pass (no connection, no answer, 408, 425, 429, 5xx) is made again, after pauses
-that grow and vary, so that a receiver that comes back is not met by all at once; `Retry-After` is kept to. What is
-refused for good, or too often, goes to the dead letters, and the stream goes on.
+A request that fails in a way that may pass (no connection, no answer, 408, 425, 429, 5xx) is retried with exponential
+backoff and jitter; `Retry-After` is honoured. A match that is refused for good, or too often, becomes a dead letter,
+and the stream goes on.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from palio.errors import PipelineError
-from palio.spark.places import public
-from palio.spark.sinks.messages import Message, check_template, push
+from palio.spark.sinks.messages import Message, check_template, push_messages
 from palio.spark.sinks.sink import Batch, Sink, Taken
+from palio.spark.storage import redact
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_TOO_MANY: Final = 429
-_MAY_PASS: Final = frozenset({408, 425, _TOO_MANY})
+_TOO_MANY_REQUESTS: Final = 429
+_RETRYABLE_STATUSES: Final = frozenset({408, 425, _TOO_MANY_REQUESTS})
 
 
 class HttpSink:
     """Posts each match to a URL, which may hold `{subscription_id}` and `{subscriber}`.
 
     The request is a CloudEvent in binary form; its `ce-id` is also the `Idempotency-Key`. `key` names the columns that
-    tell one event from another. A user and a password in the URL are sent as basic authorization. Each task has
-    `connections` at a time, and tries a message `attempts` times.
+    identify an event. A user and a password in the URL are sent as basic authorization. Each task has `connections` at
+    a time, and tries a message `attempts` times.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class HttpSink:
     ) -> None:
         check_template(url, "a URL")
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise PipelineError(f"matches are posted to http://… or https://…, not to {public(url)!r}")
+            raise PipelineError(f"matches are posted to http://… or https://…, not to {redact(url)!r}")
         own = {**_authorization(urlsplit(url)), **(headers or {})}
-        self._sending = Posting(url, own, source, attempts, timeout, longest_pause, connections)
+        self._delivery = HttpDelivery(url, own, source, attempts, timeout, longest_pause, connections)
         self._key = tuple(key)
         self._dead_letters = dead_letters
 
     def __call__(self, matches: DataFrame, batch: Batch) -> Taken:
-        return push(matches, batch, self._key, self._sending, self._dead_letters)
+        return push_messages(matches, batch, self._key, self._delivery, self._dead_letters)
 
 
 def _authorization(url: SplitResult) -> dict[str, str]:
@@ -71,15 +71,15 @@ def _authorization(url: SplitResult) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Posting:
-    """What a worker does."""
+class HttpDelivery:
+    """Work of a task: post messages, several at a time."""
 
     url: str
     headers: Mapping[str, str]
     source: str
     attempts: int
     timeout: float
-    longest_pause: float
+    max_backoff: float
     connections: int
 
     def __call__(self, messages: Iterator[list[Message]]) -> Iterator[tuple[Message, str] | int]:
@@ -94,25 +94,26 @@ class Posting:
 
 @dataclass(frozen=True)
 class _Poster:
-    """Posts one message at a time for each thread, over a connection that the thread keeps."""
+    """Posts messages; each thread has a connection of its own, which it keeps."""
 
-    posting: Posting
+    delivery: HttpDelivery
     kept: local = field(default_factory=local)
     down: set[str] = field(default_factory=set)
-    """Hosts that did not answer any of the attempts for a message, and URLs whose answers all were failures: the next
-    are tried once, until one succeeds. A host that answers is not down, whatever it says to one of its subscribers.
+    """Circuit breaker: hosts that answered no attempt of a message, and URLs whose answers were all failures. Further
+    messages to them are tried once, until one succeeds. A host that answers is up, also where one of its URLs fails.
     """
 
     def post(self, message: Message) -> str | None:
-        """Why a message was not taken, or None when it was."""
-        url = message.fill(self.posting.url)
+        """Post a message; the reason where it was not accepted."""
+        url = message.fill(self.delivery.url)
         parts = urlsplit(url)
         reason, failed, attempt = "", None, 0
-        for attempt in range(self.posting.attempts):
+        # Every attempt has the same idempotency key.
+        for attempt in range(self.delivery.attempts):
             try:
                 status, wait = self._request(message, parts)
             except (OSError, HTTPException) as error:
-                self._forget()
+                self._close_connection()
                 reason, wait, failed = f"{type(error).__name__}: {error}", None, parts.netloc
             else:
                 self.down.discard(parts.netloc)
@@ -120,23 +121,24 @@ class _Poster:
                     self.down.discard(url)
                     return None
                 reason = f"the answer was {status}"
-                if status < 500 and status not in _MAY_PASS:
+                if status < 500 and status not in _RETRYABLE_STATUSES:
                     return reason
-                failed = None if status == _TOO_MANY else url
+                # A receiver that throttles is not down.
+                failed = None if status == _TOO_MANY_REQUESTS else url
             if failed in self.down:
                 break
-            if attempt + 1 < self.posting.attempts:
-                time.sleep(self._pause(attempt, wait))
+            if attempt + 1 < self.delivery.attempts:
+                time.sleep(self._backoff(attempt, wait))
         if failed is not None:
             self.down.add(failed)
         return f"{reason}, after {attempt + 1} attempt{'s' if attempt else ''}"
 
     def _request(self, message: Message, parts: SplitResult) -> tuple[int, float | None]:
-        """The status of the answer, and how long it asks to wait."""
+        """The status of the answer, and its `Retry-After` in seconds."""
         target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         headers = {
-            **self.posting.headers,
-            **message.headers(self.posting.source),
+            **self.delivery.headers,
+            **message.headers(self.delivery.source),
             "Idempotency-Key": message.id,
         }
         connection = self._connection(parts.scheme, parts.netloc.rpartition("@")[2])
@@ -149,19 +151,19 @@ class _Poster:
     def _connection(self, scheme: str, host: str) -> HTTPConnection:
         known = getattr(self.kept, "connection", None)
         if known is None or known[0] != (scheme, host):
-            self._forget()
+            self._close_connection()
             kind = HTTPSConnection if scheme == "https" else HTTPConnection
-            known = self.kept.connection = (scheme, host), kind(host, timeout=self.posting.timeout)
+            known = self.kept.connection = (scheme, host), kind(host, timeout=self.delivery.timeout)
         connection: HTTPConnection = known[1]
         return connection
 
-    def _forget(self) -> None:
+    def _close_connection(self) -> None:
         known = getattr(self.kept, "connection", None)
         if known is not None:
             known[1].close()
             self.kept.connection = None
 
-    def _pause(self, attempt: int, wait: float | None) -> float:
+    def _backoff(self, attempt: int, wait: float | None) -> float:
         if wait is not None:
-            return min(wait, self.posting.longest_pause)
-        return float(min(0.1 * 2**attempt, self.posting.longest_pause)) * random.uniform(0.5, 1.5)
+            return min(wait, self.delivery.max_backoff)
+        return float(min(0.1 * 2**attempt, self.delivery.max_backoff)) * random.uniform(0.5, 1.5)

@@ -1,8 +1,8 @@
-"""Matches as messages: what one is called, what is in it, and what becomes of those that nobody takes.
+"""Matches as messages: identity, content, and dead letters of those that a server refuses.
 
-Whoever pushes cannot promise to push once: an answer may get lost. What can be promised is a name that stays the same
-however often a message is sent, so that the receiver can tell. It is made of what tells one event from another and of
-the subscription, and of nothing else, neither batch nor time. A message is a CloudEvent in binary form: headers are the
+A push sink cannot promise exactly-once delivery, because an answer may be lost. It promises an id that is the same for
+every retransmission, so that the receiver can deduplicate. The id is a digest of the event's key columns and the
+subscription, and of nothing else: neither batch nor time. A message is a CloudEvent in binary form: the headers are its
 context, the body is the event as JSON.
 """
 
@@ -17,8 +17,8 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from palio.errors import PipelineError
-from palio.spark.columns import column
-from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION
+from palio.spark.match_job import SUBSCRIBER_COLUMN, SUBSCRIPTION_COLUMN
+from palio.spark.projection import column
 from palio.spark.sinks.sink import Batch, Sink, Taken
 
 if TYPE_CHECKING:
@@ -26,14 +26,16 @@ if TYPE_CHECKING:
 
 TYPE: Final = "palio.match"
 _JSON: Final = {"ignoreNullFields": "false", "timeZone": "UTC"}
-_ANSWER: Final = f"sent long, id string, {SUBSCRIPTION} string, {SUBSCRIBER} string, data string, reason string"
-# What a CloudEvents header may hold as it is; the rest is percent-encoded.
+_ANSWER: Final = (
+    f"sent long, id string, {SUBSCRIPTION_COLUMN} string, {SUBSCRIBER_COLUMN} string, data string, reason string"
+)
+# Characters that a CloudEvents header holds unescaped; the rest is percent-encoded.
 _PLAIN: Final = "!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One match, to be sent."""
+    """A match, to be sent."""
 
     id: str
     subscription: str
@@ -41,7 +43,7 @@ class Message:
     data: str
 
     def headers(self, source: str) -> dict[str, str]:
-        """The context of the CloudEvent."""
+        """The context attributes of the CloudEvent."""
         context = {
             "specversion": "1.0",
             "id": self.id,
@@ -55,85 +57,87 @@ class Message:
         return {**headers, "Content-Type": "application/json"}
 
     def fill(self, template: str) -> str:
-        """A template with the subscription and the subscriber in it, as parts that cannot mean anything else.
+        """Fill a template with the escaped subscription and subscriber.
 
-        Where there is no subscriber there is an underscore, because no part of a subject may be empty.
+        A missing subscriber becomes an underscore, because no token of a subject may be empty.
         """
-        names = {SUBSCRIPTION: self.subscription, SUBSCRIBER: self.subscriber or "_"}
-        return template.format(**{name: _inert(value) for name, value in names.items()})
+        names = {SUBSCRIPTION_COLUMN: self.subscription, SUBSCRIBER_COLUMN: self.subscriber or "_"}
+        return template.format(**{name: _escape_token(value) for name, value in names.items()})
 
 
 Send = Callable[[Iterator[list[Message]]], Iterator[tuple[Message, str] | int]]
-"""Sends messages, as they come; tells how many were sent, and which were not, with the reason."""
+"""Sends messages from a worker; yields the number sent, and each refused message with the reason."""
 
 
 SendRows = Callable[[Iterator[pa.RecordBatch]], Iterator[tuple[Message, str] | int]]
-"""The same of rows, by one who makes something else of them than messages."""
+"""As `Send`, from rows that are not converted to messages."""
 
 
-def push(matches: DataFrame, batch: Batch, key: Sequence[str], send: Send, dead_letters: Sink | None) -> Taken:
-    """Send all matches from the workers. What cannot be sent goes to the dead letters; without any, it is an error."""
-    return deliver(_messages(matches, key), batch, partial(_send_messages, send), dead_letters)
+def push_messages(matches: DataFrame, batch: Batch, key: Sequence[str], send: Send, dead_letters: Sink | None) -> Taken:
+    """Send all matches from the workers; refused ones go to the dead letters, or, without any, are an error."""
+    return deliver_rows(_messages(matches, key), batch, partial(_send_messages, send), dead_letters)
 
 
-def deliver(rows: DataFrame, batch: Batch, send: SendRows, dead_letters: Sink | None) -> Taken:
-    """Send rows, one for each match, as `push` does."""
+def deliver_rows(rows: DataFrame, batch: Batch, send: SendRows, dead_letters: Sink | None) -> Taken:
+    """Send rows, one for each match, with dead letters as in `push_messages`."""
     from pyspark.sql import functions as sql
 
-    told = rows.mapInArrow(partial(_send_all, send, dead_letters is not None), _ANSWER).persist()
+    # Persisted, because the answers are read twice and sending again would repeat every message.
+    answers = rows.mapInArrow(partial(_send_all, send, dead_letters is not None), _ANSWER).persist()
     try:
-        row = told.agg(sql.sum("sent").alias("sent"), sql.count("reason").alias("dead")).collect()[0]
+        row = answers.agg(sql.sum("sent").alias("sent"), sql.count("reason").alias("dead")).collect()[0]
         if row.dead and dead_letters is not None:
-            dead_letters(told.where("reason IS NOT NULL").drop("sent"), batch)
+            dead_letters(answers.where("reason IS NOT NULL").drop("sent"), batch)
     finally:
-        told.unpersist()
+        answers.unpersist()
     return Taken((row.sent or 0) + row.dead)
 
 
 def check_template(template: str, what: str) -> None:
-    """Whether a template has no other names than those that there are."""
+    """Refuse a template with names other than those of the subscription and the subscriber."""
     try:
         Message("", "s", "s", "").fill(template)
     except (KeyError, IndexError, ValueError) as error:
         raise PipelineError(
-            f"{what} may hold {{{SUBSCRIPTION}}} and {{{SUBSCRIBER}}}, and no other braces: {template!r} ({error})"
+            f"{what} may hold {{{SUBSCRIPTION_COLUMN}}} and {{{SUBSCRIBER_COLUMN}}}, and no other braces: "
+            f"{template!r} ({error})"
         ) from None
 
 
-def name_of_match(matches: DataFrame, key: Sequence[str]) -> Column:
-    """The name of each match: of what tells one event from another, and of the subscription."""
+def match_id(matches: DataFrame, key: Sequence[str]) -> Column:
+    """The id of each match: a digest of the event's key columns and the subscription."""
     from pyspark.sql import functions as sql
 
     unknown = [name for name in key if name not in matches.columns]
     if unknown or not key:
         what = f"there is no column {unknown[0]}" if unknown else "no column is named"
         raise PipelineError(f"{what} to tell one event from another; there are {', '.join(matches.columns)}")
-    named = sql.to_json(sql.struct(*map(column, key), column(SUBSCRIPTION)), _JSON)
+    named = sql.to_json(sql.struct(*map(column, key), column(SUBSCRIPTION_COLUMN)), _JSON)
     return sql.substring(sql.sha2(named, 256), 1, 32)
 
 
 def _messages(matches: DataFrame, key: Sequence[str]) -> DataFrame:
-    """The columns of messages; made by Spark, so that only they leave the JVM."""
+    """The columns of messages; computed by Spark, so that only they leave the JVM."""
     from pyspark.sql import functions as sql
 
-    event = [column(name) for name in matches.columns if name not in (SUBSCRIPTION, SUBSCRIBER)]
+    event = [column(name) for name in matches.columns if name not in (SUBSCRIPTION_COLUMN, SUBSCRIBER_COLUMN)]
     return matches.select(
-        name_of_match(matches, key).alias("id"),
-        SUBSCRIPTION,
-        SUBSCRIBER,
+        match_id(matches, key).alias("id"),
+        SUBSCRIPTION_COLUMN,
+        SUBSCRIBER_COLUMN,
         sql.to_json(sql.struct(*event), _JSON).alias("data"),
     )
 
 
 def _send_all(send: SendRows, collect: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for told in send(batches):
-        if isinstance(told, int):
-            yield _answer(sent=told)
+    for sent in send(batches):
+        if isinstance(sent, int):
+            yield _answer(sent=sent)
             continue
-        message, reason = told
+        message, reason = sent
         if not collect:
             raise PipelineError(f"a match of {message.subscription!r} cannot be delivered: {reason}")
-        who = {SUBSCRIPTION: message.subscription, SUBSCRIBER: message.subscriber}
+        who = {SUBSCRIPTION_COLUMN: message.subscription, SUBSCRIBER_COLUMN: message.subscriber}
         yield _answer(id=message.id, data=message.data, reason=reason, **who)
 
 
@@ -146,12 +150,12 @@ def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[list[Message]]:
         yield [Message(*row) for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
 
 
-def _answer(**told: Any) -> pa.RecordBatch:
-    names = ("id", SUBSCRIPTION, SUBSCRIBER, "data", "reason")
-    texts = {name: pa.array([told.get(name)], pa.string()) for name in names}
-    return pa.RecordBatch.from_pydict({"sent": pa.array([told.get("sent")], pa.int64()), **texts})
+def _answer(**values: Any) -> pa.RecordBatch:
+    names = ("id", SUBSCRIPTION_COLUMN, SUBSCRIBER_COLUMN, "data", "reason")
+    texts = {name: pa.array([values.get(name)], pa.string()) for name in names}
+    return pa.RecordBatch.from_pydict({"sent": pa.array([values.get("sent")], pa.int64()), **texts})
 
 
-def _inert(text: str) -> str:
-    """A text in which nothing separates: one token of a subject, one segment of a path."""
+def _escape_token(text: str) -> str:
+    """Escape separators, so that a text stays one token of a subject and one segment of a path."""
     return quote(text, safe="").replace(".", "%2E")

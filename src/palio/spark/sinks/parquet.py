@@ -1,11 +1,16 @@
-"""Matches into a folder of Parquet files, for any reader, each batch whole and once.
+"""Sink to a folder of Parquet files: each batch appears whole and once, for any reader.
 
     hits/palio_batch=6f1c2a90-000000000012/part-00000.parquet
 
-A batch is a folder, and it appears by one rename, so that whoever reads `hits` sees all of a batch or nothing of it;
-there is no list of valid files that a reader would have to know. The name is the batch's: run again, it finds itself
-there. Until then its files are in a folder beside `hits`, where no pattern of `hits` finds them, and what a killed run
-left there is removed by the next. A rename that is all or nothing is had on disks only; in an object store, take Delta.
+A batch is a folder that appears by one rename, so that a reader of `hits` sees all of a batch or nothing; there is no
+list of valid files that a reader would have to know. The folder is named by the batch, so a second run finds its own
+result. Until then the files are in a folder beside `hits`, outside its patterns; drafts of a killed run are removed by
+the next. Atomic renames exist on disks only; in an object store, use Delta.
+
+The files are written by Spark's workers through Arrow, also for the Delta sink: no jar is needed to reach an object
+store, and the files of a batch are known without listing. Rejected: Spark's own writer. It would save a passage through
+Python, but it needs a committer for each kind of store, leaves marker and checksum files, writes timestamps in a legacy
+type, and cannot reach S3 without a jar.
 """
 
 from __future__ import annotations
@@ -14,25 +19,34 @@ import contextlib
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from palio.errors import PipelineError
-from palio.spark.places import absolute, synchronise
-from palio.spark.sinks.parts import Part, check_types, write_parts
+from palio.spark.record_batches import arrow_schema
 from palio.spark.sinks.sink import Batch, Taken
+from palio.spark.storage import absolute, fsync_folder, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+
 BATCH_COLUMN: Final = "palio_batch"
+_ROW_GROUP_ROWS: Final = 1 << 17
+_ANSWER: Final = "name string, rows long, bytes long, schema binary"
 
 
 class ParquetSink:
-    """Writes each batch as a folder of Parquet files, named as a partition: readers have a column `palio_batch`.
+    """Writes each batch as a folder of Parquet files, named as a partition: readers get a column `palio_batch`.
 
-    The folder must be on a disk that the workers see too. A batch without matches leaves nothing.
+    The folder must be on a disk that the workers share. A batch without matches leaves nothing.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -48,7 +62,7 @@ class ParquetSink:
         return f"ParquetSink({self.path!r})"
 
     def check(self, schema: StructType) -> None:
-        """Refuse matches with columns that cannot be kept; a stream asks when it starts."""
+        """Refuse columns that cannot be stored; a stream calls this when it starts."""
         if BATCH_COLUMN in schema.names:
             raise PipelineError(f"{BATCH_COLUMN} is the name of a column that readers get; rename that of the events")
         check_types(schema, self)
@@ -66,9 +80,9 @@ class ParquetSink:
             self._remove_drafts(batch)
             raise
         if target.exists():
-            return None  # another run of the batch was faster, and has cleared away
+            return None  # another run of the batch was faster, and has removed the drafts
         if parts:
-            _settle(draft, parts)
+            _finish_draft(draft, parts)
             target.parent.mkdir(parents=True, exist_ok=True)
             _publish(draft, target)
         self._remove_drafts(batch)
@@ -87,15 +101,15 @@ class ParquetSink:
         return path.parent / f".{path.name}.drafts"
 
     def _remove_drafts(self, batch: Batch) -> None:
-        """Remove what runs of this batch left that did not come to publish it."""
+        """Remove the drafts of earlier runs of this batch."""
         for draft in self._drafts.glob(f"{batch.key}.*"):
             shutil.rmtree(draft, ignore_errors=True)
         with contextlib.suppress(OSError):
             self._drafts.rmdir()
 
 
-def _settle(draft: Path, parts: list[Part]) -> None:
-    """Leave only what belongs to the result, under names that say nothing of who wrote it, safe on disk."""
+def _finish_draft(draft: Path, parts: list[Part]) -> None:
+    """Reduce a draft to the files of the result, named without their task attempts, and make them durable."""
     for place, part in enumerate(parts):
         if not (draft / part.name).exists():
             raise PipelineError(
@@ -103,15 +117,16 @@ def _settle(draft: Path, parts: list[Part]) -> None:
                 "driver and the workers share"
             )
         (draft / part.name).rename(draft / f"part-{place:05}")
+    # Parts of the result have no suffix yet, so these are leftovers.
     for stray in draft.glob("*.parquet"):  # of tasks that were run twice
         stray.unlink()
     for file in sorted(draft.iterdir()):
-        _synchronise_file(file)
+        _fsync_file(file)
         file.rename(file.with_suffix(".parquet"))
-    synchronise(draft)
+    fsync_folder(draft)
 
 
-def _synchronise_file(path: Path) -> None:
+def _fsync_file(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -126,4 +141,109 @@ def _publish(draft: Path, target: Path) -> None:
         # A folder is never renamed over one with files in it: another run of the batch was faster, with the same rows.
         if not target.exists():
             raise
-    synchronise(target.parent)
+    fsync_folder(target.parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file that a task wrote."""
+
+    name: str
+    rows: int
+    size: int
+    schema: pa.Schema
+
+
+def check_types(schema: StructType, sink: object) -> None:
+    """Refuse columns that would be read back as another type: intervals as numbers, a VARIANT as a struct."""
+    from pyspark.sql.types import StructType
+
+    for field in schema.fields:
+        try:
+            arrow_schema(StructType([field]))
+        except PipelineError:
+            raise PipelineError(
+                f"{sink} cannot keep the column {field.name}, of type {field.dataType.simpleString()}; CAST it to "
+                "another, or leave it out: columns=[…]"
+            ) from None
+
+
+def write_parts(rows: DataFrame, folder: str) -> list[Part]:
+    """Write rows to Parquet files in a folder at an address; a task without rows writes none.
+
+    A task that is run twice writes twice; only the returned files belong to the result.
+    """
+    answers = rows.mapInArrow(partial(_write_part, folder), _ANSWER).collect()
+    parts = [Part(row.name, row.rows, row.bytes, pa.ipc.read_schema(pa.py_buffer(row.schema))) for row in answers]
+    return sorted(parts, key=lambda part: part.name)
+
+
+def _write_part(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None  # tasks have one
+    name = f"part-{context.partitionId():05}-{context.taskAttemptId()}.parquet"
+    writer = _PartWriter(folder, name)
+    for batch in batches:
+        writer.append(batch)
+    if writer.rows:
+        yield writer.finish()
+
+
+class _PartWriter:
+    """Writes one file, in row groups; the file is created with the first group."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.rows = 0
+        self._system, root = resolve(folder)
+        self._system.create_dir(root)
+        self._name = name
+        self._path = f"{root}/{name}"
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = 0
+        self._writer: Any = None
+        self._schema: pa.Schema | None = None
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        self._waiting.append(batch)
+        self._waiting_rows += batch.num_rows
+        self.rows += batch.num_rows
+        if self._waiting_rows >= _ROW_GROUP_ROWS:
+            self._write_group()
+
+    def finish(self) -> pa.RecordBatch:
+        if self._waiting:  # none where the last batch completed a group
+            self._write_group()
+        assert self._schema is not None  # the caller finishes files with rows only
+        self._writer.close()
+        size = self._system.get_file_info(self._path).size
+        schema = self._schema.serialize().to_pybytes()
+        return pa.RecordBatch.from_pylist([{"name": self._name, "rows": self.rows, "bytes": size, "schema": schema}])
+
+    def _write_group(self) -> None:
+        table = pa.Table.from_batches(self._waiting)
+        if self._schema is None:
+            self._schema = pa.schema([_in_utc(field) for field in table.schema])
+            self._writer = pq.ParquetWriter(self._path, self._schema, filesystem=self._system)
+        self._writer.write_table(table.cast(self._schema))
+        self._waiting, self._waiting_rows = [], 0
+
+
+def _in_utc(field: pa.Field) -> pa.Field:
+    """A field with timestamps in UTC: Spark passes them in the session's zone, and Delta knows only UTC."""
+    return field.with_type(_type_in_utc(field.type))
+
+
+def _type_in_utc(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([_in_utc(kind.field(place)) for place in range(kind.num_fields)])
+    if pa.types.is_list(kind):
+        return pa.list_(_in_utc(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(_in_utc(kind.key_field), _in_utc(kind.item_field))
+    return kind

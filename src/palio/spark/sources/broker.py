@@ -1,42 +1,54 @@
-"""Palio's own brokers as a source: `spark.dataSource.register(PalioSource)`, then `spark.readStream.format("palio")`.
+"""Data source `palio`: brokers' event logs as a DataFrame or stream, and rows published as events.
 
-A broker numbers the confirmed events that it lets in, and keeps them in its log. So each broker that is named is a part
-of the source, known by its node number, which stays when it is restarted or moved; an offset is that of its log, kept
-by Spark. Nothing is left at a broker between batches. `where` is judged there: what nobody asked for does not travel.
+    spark.dataSource.register(PalioSource)
+    spark.readStream.format("palio")…
+
+Reading. A broker numbers the confirmed events that it accepts in its event log. Each broker is a part of the source,
+identified by its node number, which survives restarts and moves; the offset is that of its log, and Spark's checkpoint
+holds it. Nothing remains at a broker between batches. `where` is evaluated there, so other events do not travel.
+
+Writing. Every event is confirmed, that is, on the broker's disk, before the batch is done. Its id consists of the
+query, the batch, the partition and the row, so a batch that is run again has the same ids and the broker's duplicate
+filter drops the repeats; make its window larger than a batch. The rows of a partition must come in the same order
+again, as they do from any source that can be read twice; otherwise name a column that identifies rows.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    WriterCommitMessage,
 )
 
-from palio.errors import PipelineError
+from palio.errors import EventError, PalioError, PipelineError
+from palio.events import Event
 from palio.filters.filter import Filter
-from palio.network.client.log import LoggedEvent
-from palio.spark.arrow_types import arrow_schema
-from palio.spark.broker_connection import Brokers
-from palio.spark.broker_publishing import BrokerStreamWriter, BrokerWriter, Publishing
-from palio.spark.sources.offsets import NumberedReader, NumberedStreamReader, Reading
-from palio.spark.sources.options import READING, check_options
+from palio.network.client.broker import LoggedEvent
+from palio.spark.connections import Brokers
+from palio.spark.record_batches import arrow_schema
+from palio.spark.sources.offset_reader import READ_OPTIONS, OffsetReader, OffsetStreamReader, ReadOptions, check_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-OPTIONS: Final = ("url", "where", "token", "authority", "patience", "id", "source", *READING)
+
+OPTIONS: Final = ("url", "where", "token", "authority", "patience", "id", "source", *READ_OPTIONS)
 SCHEMA: Final = "node long, offset long, logged timestamp, id string, source string, time timestamp, event string"
-_LOOKED_AT: Final = 2_000  # events of a log at a time
-_IDENTITY: Final[dict[str, Callable[[int, LoggedEvent], Any]]] = {
+_PAGE_EVENTS: Final = 2_000
+_SOURCE_COLUMNS: Final[dict[str, Callable[[int, LoggedEvent], Any]]] = {
     "node": lambda node, logged: node,
     "offset": lambda node, logged: logged.offset,
     "logged": lambda node, logged: logged.time,
@@ -45,7 +57,7 @@ _IDENTITY: Final[dict[str, Callable[[int, LoggedEvent], Any]]] = {
     "time": lambda node, logged: logged.event.time,
     "event": lambda node, logged: logged.event.to_json(),
 }
-_TYPES: Final = {
+_SOURCE_TYPES: Final = {
     "node": pa.int64(),
     "offset": pa.int64(),
     "logged": pa.timestamp("us", "UTC"),
@@ -58,7 +70,7 @@ _TYPES: Final = {
 
 @dataclass(frozen=True)
 class BrokerLogs:
-    """The logs of some brokers: those of their events that match."""
+    """The event logs of brokers, filtered by a condition."""
 
     brokers: Brokers
     where: str
@@ -78,7 +90,7 @@ class BrokerLogs:
                 if str(broker.read_log(limit=0).node) != part:
                     continue
                 while start < stop:
-                    page = broker.read_log(self.where, start=start, limit=min(_LOOKED_AT, stop - start))
+                    page = broker.read_log(self.where, start=start, limit=min(_PAGE_EVENTS, stop - start))
                     if page.events:
                         yield self._batch(page.node, page.events)
                     if page.next == start:
@@ -91,7 +103,7 @@ class BrokerLogs:
         contents: list[dict[str, Any]] = []
         columns = []
         for field in self.schema:
-            identity = _IDENTITY.get(field.name)
+            identity = _SOURCE_COLUMNS.get(field.name)
             if identity is not None:
                 columns.append(pa.array([identity(node, each) for each in events], field.type))
                 continue
@@ -104,9 +116,9 @@ class PalioSource(DataSource):
     """The data source `palio`, to read from and to write to.
 
     Options: `url` (`palio://127.0.0.1:7420`; several with commas, to read the logs of all), and perhaps `where`,
-    `token`, `authority` and `patience`; `start`, `until`, `maxRowsPerBatch`, `rowsPerPartition` and `onLoss` as
-    `Reading` has them; `id` and `source` for writing, as `Publishing` has them. A schema of one's own names attributes
-    of events as columns; those of the source keep their meaning.
+    `token`, `authority` and `patience`; `start`, `until`, `maxRowsPerBatch`, `rowsPerPartition` and `onLoss` as in
+    `ReadOptions`; `id` and `source` for writing, as in `EventPublisher`. A schema of the caller names attributes of
+    events as columns; columns of the source keep their meaning.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -121,25 +133,25 @@ class PalioSource(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return NumberedReader(self._place(schema), Reading.from_options(self.options))
+        return OffsetReader(self._source(schema), ReadOptions.from_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        return NumberedStreamReader(self._place(schema), Reading.from_options(self.options))
+        return OffsetStreamReader(self._source(schema), ReadOptions.from_options(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         if overwrite:
             raise PipelineError("what was published stays published; write with mode append")
-        return BrokerWriter(Publishing.from_options(self.options))
+        return BrokerWriter(EventPublisher.from_options(self.options))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
-        return BrokerStreamWriter(Publishing.from_options(self.options))
+        return BrokerStreamWriter(EventPublisher.from_options(self.options))
 
-    def _place(self, schema: StructType) -> BrokerLogs:
+    def _source(self, schema: StructType) -> BrokerLogs:
         where = self.options.get("where", "true")
-        Filter.parse(where)  # a mistake in it is told here, and not by every worker
+        Filter.parse(where)  # a mistake is reported here, not by every worker
         columns = arrow_schema(schema)
         for field in columns:
-            own = _TYPES.get(field.name, field.type)
+            own = _SOURCE_TYPES.get(field.name, field.type)
             if field.type != own:
                 raise PipelineError(
                     f"{field.name} is what the source itself says of an event, a {own}, not a {field.type}; "
@@ -149,7 +161,7 @@ class PalioSource(DataSource):
 
 
 def _column(values: list[Any], type: pa.DataType) -> pa.Array:
-    """Values of an attribute in a column of some type; what does not fit it is null, as it is to a condition."""
+    """Values of an attribute as a column; a value that does not fit the type is NULL, as it is to a condition."""
     with suppress(pa.ArrowException, OverflowError):
         return pa.array(values, type)
     fitting: list[Any] = []
@@ -159,3 +171,85 @@ def _column(values: list[Any], type: pa.DataType) -> pa.Array:
             fits = pa.scalar(value, type)
         fitting.append(None if fits is None else fits.as_py())
     return pa.array(fitting, type)
+
+
+# Local properties of the tasks of a micro-batch.
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class EventPublisher:
+    """Publishes the rows of a partition as events, confirmed, with ids that are stable across retries."""
+
+    brokers: Brokers
+    id: str | None = None
+    """Column with the id of an event, in place of query, batch, partition and row."""
+    source: str | None = None
+    """Source attribute of every event; by default the publisher."""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> EventPublisher:
+        return cls(Brokers.from_options(options), options.get("id"), options.get("source"))
+
+    def events(self, batches: Iterator[pa.RecordBatch], name: str) -> Iterator[Event]:
+        """The rows as events; `name` is the prefix of their ids."""
+        row = 0
+        for batch in batches:
+            for each in Event.from_arrow(batch):
+                id = f"{name}-{row}"
+                if self.id is not None:
+                    given = each.get(self.id)
+                    if given is None or isinstance(given, tuple):
+                        raise EventError("the id of an event is one value", self.id)
+                    id = str(given)
+                yield Event(each.attributes, id=id, source=self.source)
+                row += 1
+
+    def publish(self, batches: Iterator[pa.RecordBatch], name: str) -> Published:
+        """Publish all rows of a partition, and wait for their confirmations."""
+        try:
+            return Published(asyncio.run(self._publish(batches, name)))
+        except PalioError as error:
+            raise PipelineError(f"{self.brokers.urls[0]}: {error}") from None
+
+    async def _publish(self, batches: Iterator[pa.RecordBatch], name: str) -> int:
+        async with self.brokers.open_publisher() as broker:
+            return await broker.publish_all(self.events(batches, name), confirm=True)
+
+
+@dataclass
+class Published(WriterCommitMessage):
+    """Commit message of a task."""
+
+    events: int
+
+
+class BrokerStreamWriter(DataSourceStreamArrowWriter):
+    def __init__(self, publishing: EventPublisher) -> None:
+        self._publishing = publishing
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        task = _task()
+        query, batch = task.getLocalProperty(_QUERY), task.getLocalProperty(_BATCH)
+        if query is None or batch is None:
+            raise PipelineError("Spark does not say of which query and batch this is")
+        return self._publishing.publish(iterator, f"{query}-{batch}-{task.partitionId()}")
+
+
+class BrokerWriter(DataSourceArrowWriter):
+    """Publishes a DataFrame; a task that is run again publishes the same ids, another job publishes other ids."""
+
+    def __init__(self, publishing: EventPublisher) -> None:
+        self._publishing = publishing
+        self._job = str(uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._publishing.publish(iterator, f"{self._job}-0-{_task().partitionId()}")
+
+
+def _task() -> TaskContext:
+    task = TaskContext.get()
+    if task is None:
+        raise PipelineError("this is not a task of Spark")
+    return task

@@ -1,8 +1,11 @@
-"""NATS JetStream as a source: `spark.dataSource.register(NatsSource)`, then `spark.readStream.format("nats")`.
+"""Data source `nats`: streams of NATS JetStream.
 
-A stream of JetStream numbers its messages, so its offset is the number of the next one, kept by Spark; no consumer
-lives at the server between batches. Messages are asked for by a consumer of the moment that acknowledges nothing and
-whose own count is compared: should the connection break, reading goes on after the last that came, with a new one.
+    spark.dataSource.register(NatsSource)
+    spark.readStream.format("nats")…
+
+A stream of JetStream numbers its messages, so the offset is the number of the next one, held by Spark's checkpoint; no
+consumer remains at the server between batches. Messages are fetched by an ephemeral consumer without acknowledgements
+whose sequence is checked: after a broken connection, reading resumes behind the last message, with a new consumer.
 """
 
 from __future__ import annotations
@@ -16,16 +19,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 
 from palio.errors import PipelineError
-from palio.spark.nats_connection import Connection, nats_settings
-from palio.spark.sources.offsets import NumberedReader, NumberedStreamReader, Reading
-from palio.spark.sources.options import READING, check_options
+from palio.spark.connections import NatsConnection, nats_settings
+from palio.spark.sources.offset_reader import READ_OPTIONS, OffsetReader, OffsetStreamReader, ReadOptions, check_options
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
     from nats.js import JetStreamContext
     from pyspark.sql.types import StructType
 
-OPTIONS: Final = ("servers", "stream", "subject", "user", "password", "token", "credentials", *READING)
+OPTIONS: Final = ("servers", "stream", "subject", "user", "password", "token", "credentials", *READ_OPTIONS)
 SCHEMA: Final = "stream string, subject string, sequence long, time timestamp, headers map<string, string>, data binary"
 _ARROW: Final = pa.schema(
     [
@@ -37,9 +39,9 @@ _ARROW: Final = pa.schema(
         ("data", pa.binary()),
     ]
 )
-_FETCHED: Final = 1000  # messages at a time
-_SECONDS_TO_ANSWER: Final = 10.0
-_ATTEMPTS: Final = 5
+_FETCH_MESSAGES: Final = 1_000
+_FETCH_TIMEOUT_SECONDS: Final = 10.0
+_MAX_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class JetStream:
     def bounds(self) -> Mapping[str, tuple[int, int]]:
         from nats.js.errors import NotFoundError
 
-        with Connection(self.settings) as connection:
+        with NatsConnection(self.settings) as connection:
             try:
                 state = connection.run(connection.jetstream.stream_info(self.stream)).state
             except NotFoundError:
@@ -62,7 +64,7 @@ class JetStream:
 
     def read(self, part: str, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         position, failures = start, 0
-        with Connection(self.settings) as connection:
+        with NatsConnection(self.settings) as connection:
             while position < stop:
                 reached = position
                 try:
@@ -71,16 +73,16 @@ class JetStream:
                         yield _batch(part, messages)
                     return
                 except _Interrupted as error:
-                    # Where it gets on, it may break as often as it likes.
+                    # Only failures without progress count.
                     failures = 0 if reached > position else failures + 1
                     position = reached
-                    if failures == _ATTEMPTS:
+                    if failures == _MAX_ATTEMPTS:
                         raise PipelineError(
                             f"messages {position:,} to {stop - 1:,} of {part} cannot be read: {error}"
                         ) from None
 
-    def _messages(self, connection: Connection, start: int, stop: int) -> Iterator[list[Msg]]:
-        """Messages in their order, as many as come at a time; the end is where no more are before `stop`."""
+    def _messages(self, connection: NatsConnection, start: int, stop: int) -> Iterator[list[Msg]]:
+        """Messages in order, in the batches in which they arrive, up to before `stop`."""
         from nats.errors import Error
 
         subscription = None
@@ -88,9 +90,10 @@ class JetStream:
             subscription = connection.run(self._subscribe(connection.jetstream, start))
             pending, count = connection.run(subscription.consumer_info()).num_pending or 0, 0
             while pending:
-                messages = connection.run(subscription.fetch(_FETCHED, timeout=_SECONDS_TO_ANSWER))
+                messages = connection.run(subscription.fetch(_FETCH_MESSAGES, timeout=_FETCH_TIMEOUT_SECONDS))
                 for message in messages:
                     count += 1
+                    # Without acknowledgements a lost message shows only as a gap in the consumer's sequence.
                     if message.metadata.sequence.consumer != count:
                         raise _Interrupted("a message got lost on the way")
                 pending = messages[-1].metadata.num_pending
@@ -113,7 +116,7 @@ class JetStream:
             ack_policy=AckPolicy.NONE,
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=start,
-            inactive_threshold=3 * _SECONDS_TO_ANSWER,
+            inactive_threshold=3 * _FETCH_TIMEOUT_SECONDS,
             mem_storage=True,
         )
         return await jetstream.pull_subscribe(self.subject or ">", stream=self.stream, config=config)
@@ -123,8 +126,8 @@ class NatsSource(DataSource):
     """The data source `nats`.
 
     Options: `servers` (`nats://localhost:4222`), `stream`, and perhaps `subject` (a filter), `user` and `password` or
-    `token` or `credentials` (a file); `start`, `until`, `maxRowsPerBatch`, `rowsPerPartition` and `onLoss` as `Reading`
-    has them.
+    `token` or `credentials` (a file); `start`, `until`, `maxRowsPerBatch`, `rowsPerPartition` and `onLoss` as in
+    `ReadOptions`.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -139,12 +142,12 @@ class NatsSource(DataSource):
         return SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return NumberedReader(self._place(), Reading.from_options(self.options))
+        return OffsetReader(self._source(), ReadOptions.from_options(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        return NumberedStreamReader(self._place(), Reading.from_options(self.options))
+        return OffsetStreamReader(self._source(), ReadOptions.from_options(self.options))
 
-    def _place(self) -> JetStream:
+    def _source(self) -> JetStream:
         for name in ("servers", "stream"):
             if name not in self.options:
                 raise PipelineError(f'the source nats needs the option {name!r}: .option("{name}", …)')
@@ -152,7 +155,7 @@ class NatsSource(DataSource):
 
 
 class _Interrupted(Exception):
-    """Reading broke off."""
+    """The consumer broke off; reading can resume with another."""
 
 
 def _batch(stream: str, messages: list[Msg]) -> pa.RecordBatch:

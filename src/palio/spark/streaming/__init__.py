@@ -1,1 +1,1 @@
-"""Matching without end: batches of a stream, each with a version of the subscriptions that is written down first."""
+"""Exactly-once matching over Structured Streaming, with subscriptions that change meanwhile."""

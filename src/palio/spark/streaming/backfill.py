@@ -1,11 +1,11 @@
-"""`backfill`: what a new subscription would have been told before it was there, up to where the stream took it over.
+"""Backfill: matches of a new subscription with past events, up to its handover to the stream.
 
-A subscription is live from the first batch on that is matched with a version that has it. Events of earlier batches are
-the past; Spark has written down where its sources stood when that batch began, and this is the point of handover. It is
+A subscription is live from the first batch that is matched with a version that has it. Events of earlier batches are
+the past; Spark has recorded where its sources stood when that batch began, and this is the point of handover. It is
 found without stopping the stream or waiting for it. Say version 7 has the subscription, and batch 12 is the last that
-Spark has planned: if batch 12 has its version, and it is 7 or later, the journal knows since which batch 7 is in use.
-If it has an earlier one, the point is batch 13: what Spark plans after this moment asks for its version after this
-moment too. If batch 12 has no version yet, it is given one here and now, as the stream itself would.
+Spark has planned. If batch 12 has version 7 or a later one, the journal records since which batch 7 is in use. If it
+has an earlier one, the point is batch 13: a batch that Spark plans after this moment also reads its version after this
+moment. If batch 12 has no version yet, it is assigned one here, as the stream itself would.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from urllib.parse import unquote
 import msgspec
 
 from palio.errors import PipelineError, UnknownSubscription
-from palio.spark.log import SubscriptionLog
-from palio.spark.places import absolute
 from palio.spark.sinks.sink import Batch, Sink, Taken
-from palio.spark.streaming.journal import Journal, Mark, numbered
+from palio.spark.storage import absolute
+from palio.spark.streaming.commit_journal import Journal, VersionStart, numbered
 from palio.spark.streaming.stream import matches_of, observe
-from palio.spark.wants import Wants
+from palio.spark.subscription_log import SubscriptionLog
+from palio.spark.subscriptions import Wants
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Handover:
-    """The point up to which a backfill goes, and from which on the stream does the rest."""
+    """End of a backfill, from which the stream matches the subscriptions."""
 
     subscriptions: tuple[str, ...]
     version: int
-    """The version of the log with which they are matched."""
+    """Version of the log that they are matched with."""
     batch: int
-    """The first batch of the stream that has them."""
+    """First batch of the stream that has them."""
     offsets: list[Any] | None
-    """Where each source of the stream stood before that batch; None before the first."""
+    """Offset of each source before that batch; None before the first."""
     checkpoint: str
     time: datetime
 
     @property
     def key(self) -> str:
-        """The same for the same subscriptions, however often they are asked for."""
+        """Identity of the backfill: equal for equal subscriptions and version."""
         return blake2b(msgspec.json.encode([self.version, *self.subscriptions]), digest_size=8).hexdigest()
 
     def files(self, source: int = 0) -> list[str]:
-        """The files that a stream of files had read before, from Spark's own record of them."""
+        """The files that a stream of files had read before the handover, from Spark's own record."""
         offset = None if self.offsets is None else self.offsets[source]
         if offset is None:
             return []
@@ -60,24 +60,24 @@ class Handover:
         if not isinstance(last, int):
             raise PipelineError(f"source {source} of {self.checkpoint} does not read files; its offset is {offset!r}")
         journal, found = Journal(self.checkpoint), dict[str, None]()
-        for name in journal.files(f"sources/{source}"):
-            for line in journal.file(f"sources/{source}/{name}").splitlines()[1:]:
+        for name in journal.list_files(f"sources/{source}"):
+            for line in journal.read_file(f"sources/{source}/{name}").splitlines()[1:]:
                 entry = msgspec.json.decode(line)
                 if entry["batchId"] <= last:
-                    found[unquote(entry["path"])] = None  # as Spark wants it back
+                    found[unquote(entry["path"])] = None  # Spark records them escaped, and reads them unescaped
         return list(found)
 
 
 @dataclass(frozen=True)
-class Backfilled:
-    """What came of a backfill."""
+class BackfillResult:
+    """Result of a backfill."""
 
     handover: Handover
     events: int | None
     matches: int | None
-    """None where it had been done before, or where the sink does not tell."""
+    """None where it was done before, or where the sink does not count."""
     batch: Batch
-    """As what the sink was given the matches."""
+    """Batch under which the sink got the matches."""
 
 
 def backfill(
@@ -89,18 +89,18 @@ def backfill(
     checkpoint: str | Path,
     columns: Sequence[str] | None = None,
     json: Sequence[str] = (),
-) -> Backfilled:
-    """Match the past with new subscriptions, by their ids, up to where a stream has taken them over.
+) -> BackfillResult:
+    """Match past events with new subscriptions, by their ids, up to their handover to a stream.
 
     `archive` gives the events before the handover: `lambda point: spark.read.parquet(*point.files())` for a stream of
     files, `lambda point: spark.read.format("nats")….option("until", json.dumps(point.offsets[0])).load()` for NATS.
     The log, the sink, the checkpoint and the options are those of the stream, which may run meanwhile or not. An id
-    must not have been live in the stream before. Asked again, also after being killed, it does the same again, with all
-    that were asked for together, and the sink takes it once.
+    must not have been live in the stream before. A repeated call, also after a crash, repeats the backfill with all
+    subscriptions of the first call, and the sink takes it once.
     """
     log = subscriptions if isinstance(subscriptions, SubscriptionLog) else SubscriptionLog(subscriptions)
     journal = Journal(absolute(checkpoint))
-    point = hand_over(journal, log, ids)
+    point = find_handover(journal, log, ids)
     events = archive(point)
     if events.isStreaming:
         raise PipelineError("an archive is read once, by spark.read, not spark.readStream")
@@ -110,12 +110,12 @@ def backfill(
     batch = Batch(f"{journal.stream}-backfill-{point.key}", 0, point.version, point.time)
     taken = sink(matches_of(observed, wants, columns, json), batch)
     if not isinstance(taken, Taken):
-        return Backfilled(point, None, None, batch)
-    return Backfilled(point, counts().get("events"), taken.matches, batch)
+        return BackfillResult(point, None, None, batch)
+    return BackfillResult(point, counts().get("events"), taken.matches, batch)
 
 
-def hand_over(journal: Journal, log: SubscriptionLog, ids: Sequence[str]) -> Handover:
-    """The point at which a stream takes over subscriptions; written down when it is first asked for."""
+def find_handover(journal: Journal, log: SubscriptionLog, ids: Sequence[str]) -> Handover:
+    """The handover of subscriptions to a stream; recorded by the first call."""
     if isinstance(ids, str) or not ids:
         raise PipelineError(f"name the subscriptions to backfill as a list of ids, not {ids!r}")
     journal.check_log(log)
@@ -123,17 +123,17 @@ def hand_over(journal: Journal, log: SubscriptionLog, ids: Sequence[str]) -> Han
     version = _version_of(log, ids)
     while True:
         known = journal.records("backfills", Handover)
-        point = _handed_over(known, version, set(ids))
+        point = _known_handover(known, version, set(ids))
         if point is not None:
             return point
-        made = _point(journal, log, version, tuple(sorted(set(ids))))
-        _check_new(journal, log, made)
-        # The number after those that were looked at: of two who ask at the same time, one finds it taken, and looks.
-        journal.keep(numbered("backfills", len(known)), made)
+        made = _new_handover(journal, log, version, tuple(sorted(set(ids))))
+        _check_not_live(journal, log, made)
+        # The number after the known ones: of two concurrent callers one finds it taken, and reads again.
+        journal.create_record(numbered("backfills", len(known)), made)
 
 
-def _handed_over(known: Sequence[Handover], version: int, ids: set[str]) -> Handover | None:
-    """The point for subscriptions that were asked for before, in whatever company; None where none of them was."""
+def _known_handover(known: Sequence[Handover], version: int, ids: set[str]) -> Handover | None:
+    """The recorded handover of these subscriptions, alone or with others; None where there is none."""
     for point in known:
         before = ids.intersection(point.subscriptions)
         if before and before != ids:
@@ -152,7 +152,7 @@ def _handed_over(known: Sequence[Handover], version: int, ids: set[str]) -> Hand
 
 
 def _version_of(log: SubscriptionLog, ids: Sequence[str]) -> int:
-    """The latest version that added or changed one of these."""
+    """The latest version that added or changed one of the subscriptions."""
     latest = log.version
     now = log.at(latest)
     for id in ids:
@@ -164,21 +164,21 @@ def _version_of(log: SubscriptionLog, ids: Sequence[str]) -> int:
     return log.oldest
 
 
-def _point(journal: Journal, log: SubscriptionLog, version: int, ids: tuple[str, ...]) -> Handover:
-    # In this order: a batch that is planned after this look asks for its version after it, too.
-    planned = journal.planned()
+def _new_handover(journal: Journal, log: SubscriptionLog, version: int, ids: tuple[str, ...]) -> Handover:
+    # In this order: a batch that is planned after this read gets its version after it, too.
+    planned = journal.last_planned()
     if planned is not None:
-        journal.choose(planned, log)
-    mark = next((mark for mark in journal.marks() if mark.version >= version), None)
-    if mark is None:
+        journal.assign_version(planned, log)
+    start = next((start for start in journal.version_starts() if start.version >= version), None)
+    if start is None:
         batch = 0 if planned is None else planned + 1
-        mark = Mark(version, batch, journal.offsets_before(batch))
-    return Handover(ids, version, mark.batch, mark.offsets, journal.checkpoint, datetime.now(UTC))
+        start = VersionStart(version, batch, journal.offsets_before(batch))
+    return Handover(ids, version, start.batch, start.offsets, journal.checkpoint, datetime.now(UTC))
 
 
-def _check_new(journal: Journal, log: SubscriptionLog, point: Handover) -> None:
-    """Whether the stream has not told anybody about these before the handover, as far as the log goes back."""
-    used = {mark.version for mark in journal.marks() if mark.batch < point.batch}
+def _check_not_live(journal: Journal, log: SubscriptionLog, point: Handover) -> None:
+    """Refuse subscriptions that were live in the stream before the handover, as far as the log goes back."""
+    used = {start.version for start in journal.version_starts() if start.batch < point.batch}
     state = log.at(log.oldest)
     if used and min(used) < state.version and any(id in state for id in point.subscriptions):
         raise PipelineError(

@@ -2,8 +2,12 @@
 
 Spark plans a batch, and runs it again with the same events if anything dies before the end. What a batch is matched
 with must not change either, so its version of the subscriptions is in the journal before its first match is anywhere;
-a sink leaves the same for the same batch; and the batch is written down as done after that. Wherever it is killed, the
-next run finds a batch that is done, or one that begins with the version it had.
+a sink leaves the same for the same batch; and the batch is recorded as done after that. Wherever it is killed, the next
+run finds a batch that is done, or one that begins with the version it had.
+
+The index of a version is derived from the saved index of the version before: its arrays are mapped, not built, and the
+changes are added and removed as in any matcher. When removed subscriptions outweigh the live ones, or the versions
+between were compacted away, it is built anew from the log.
 """
 
 from __future__ import annotations
@@ -17,23 +21,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from palio.errors import PipelineError
-from palio.spark.columns import column, needed_columns
-from palio.spark.log import SubscriptionLog
-from palio.spark.matching import SUBSCRIBER, SUBSCRIPTION, kept_columns, match
-from palio.spark.places import absolute
-from palio.spark.shared_index import is_connect
+from palio.errors import PipelineError, VersionNotKept
+from palio.matching.matcher import Matcher
+from palio.matching.subscription import Subscription
+from palio.spark.match_job import SUBSCRIBER_COLUMN, SUBSCRIPTION_COLUMN, kept_columns, match
+from palio.spark.projection import column, project_attributes
+from palio.spark.shared_index import SharedIndex, is_connect
 from palio.spark.sinks.sink import Batch, Sink, Taken
-from palio.spark.streaming.indexes import Indexes
-from palio.spark.streaming.journal import Begun, Journal, Progress
-from palio.spark.streaming.screening import REASON, Screening
-from palio.spark.wants import Wants
+from palio.spark.storage import absolute
+from palio.spark.streaming.commit_journal import BatchStart, Journal, Progress
+from palio.spark.streaming.dead_letters import REASON_COLUMN, DeadLetterRules
+from palio.spark.subscription_log import SubscriptionLog
+from palio.spark.subscriptions import Wants
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
 
 EVERY_SECOND: Final = {"processingTime": "1 second"}
+MAX_START_ATTEMPTS: Final = 6
 
 
 def stream(
@@ -64,91 +72,115 @@ def stream(
     """
     log = subscriptions if isinstance(subscriptions, SubscriptionLog) else SubscriptionLog(subscriptions)
     _check(events, log, sink, dead_letters, columns)
-    needed_columns(events, (), json)  # a column that is not there is found now, not with the first batch
-    screening = None
+    project_attributes(events, (), json)  # reports a missing column now, not with the first batch
+    rules = None
     if dead_letters is not None:
-        screening = Screening(event_time, lateness, malformed, tuple(json))
-        screening.check(events)
+        rules = DeadLetterRules(event_time, lateness, malformed, tuple(json))
+        rules.check(events)
     elif event_time is not None or lateness is not None or malformed:
         raise PipelineError("say where late and malformed events go: dead_letters=ParquetSink(…)")
-    if not is_connect(events.sparkSession):  # else the server looks, with the first batch
+    if not is_connect(events.sparkSession):  # else the server checks, with the first batch
         journal = Journal(absolute(checkpoint))
         journal.check_log(log)
         journal.check_plan()
-    job = Job(log.path, absolute(checkpoint), sink, _tuple(columns), tuple(json), screening, dead_letters)
+    job = Job(log.path, absolute(checkpoint), sink, _tuple(columns), tuple(json), rules, dead_letters)
     writer = events.writeStream.foreachBatch(job).option("checkpointLocation", absolute(checkpoint))
     if name is not None:
         writer = writer.queryName(name)
-    return writer.trigger(**trigger).start()
+    return _start(writer.trigger(**trigger))
+
+
+def _start(writer: DataStreamWriter) -> StreamingQuery:
+    """Start a query; again where the worker of Spark Connect's foreachBatch was too slow."""
+    for _ in range(MAX_START_ATTEMPTS - 1):
+        try:
+            return writer.start()
+        except Exception as error:
+            if not is_worker_timeout(str(error)):
+                raise
+    return writer.start()
+
+
+def is_worker_timeout(error: str) -> bool:
+    """Whether a query failed because a Python worker of Spark took too long to start.
+
+    Spark gives the workers of streaming sources and of Connect's foreachBatch 10 seconds to start Python and connect
+    (`PythonWorkerFactory`; there is no setting). The start takes a second of CPU, most of it to compile pyspark, which
+    is imported from a zip, so a machine with 15 busy processes exceeds the limit. Nothing was read by then: the query
+    can be started again.
+    """
+    return "to connect back" in error  # "Python worker failed …", "Timed out while waiting for the Python worker …"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is done with each batch. Through Spark Connect it travels to the server, so it holds nothing but names."""
+    """The function of a batch. Through Spark Connect it travels to the server, so it holds names only."""
 
     subscriptions: str
     checkpoint: str
     sink: Sink
     columns: tuple[str, ...] | None
     json: tuple[str, ...]
-    screening: Screening | None
+    rules: DeadLetterRules | None
     dead_letters: Sink | None
 
     def __call__(self, events: DataFrame, number: int) -> None:
-        journal, log, indexes = self._at_hand
+        journal, log, indexes = self._state
         if journal.is_done(number):
             return
+        # From here on the batch has its version, in this run and in every later one.
         begun = journal.begin(number, log)
-        clock = _Clock()
+        clock = _Stopwatch()
         with clock.measure("index"):
             wants = indexes.at(events.sparkSession, begun.version)
         batch = Batch(journal.stream, number, begun.version, begun.time)
         before = journal.done(number - 1) if number else None
-        counted = _Run(self, wants, batch, clock).run(events, None if before is None else before.latest)
+        counted = _BatchRun(self, wants, batch, clock).run(events, None if before is None else before.latest)
+        # The commit. A crash before it repeats the batch, and the sink recognises it by its key.
         journal.finish(_progress(begun, wants, counted, clock, before))
 
     @cached_property
-    def _at_hand(self) -> tuple[Journal, SubscriptionLog, Indexes]:
-        """What is kept from batch to batch."""
+    def _state(self) -> tuple[Journal, SubscriptionLog, VersionIndexes]:
+        """State across batches, made where the batches run."""
         log, journal = SubscriptionLog(self.subscriptions), Journal(self.checkpoint)
         journal.check_plan()
-        return journal, log, Indexes(log)
+        return journal, log, VersionIndexes(log)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_at_hand"}
+        return {name: value for name, value in self.__dict__.items() if name != "_state"}
 
 
 @dataclass(frozen=True)
-class _Run:
+class _BatchRun:
     """One batch on its way into the sinks."""
 
     job: Job
     wants: Wants
     batch: Batch
-    clock: _Clock
+    clock: _Stopwatch
 
     def run(self, events: DataFrame, latest: int | None) -> Mapping[str, Any]:
-        screening = self.job.screening
-        screened = events if screening is None else screening.screened(events, latest)
-        observed, counts = observe(screened, screening)
-        good = observed if screening is None else observed.where(f"{REASON} IS NULL").drop(REASON)
+        rules = self.job.rules
+        screened = events if rules is None else rules.with_reasons(events, latest)
+        observed, counts = observe(screened, rules)
+        good = observed if rules is None else observed.where(f"{REASON_COLUMN} IS NULL").drop(REASON_COLUMN)
         with self.clock.measure("sink"):
             taken = self.job.sink(matches_of(good, self.wants, self.job.columns, self.job.json), self.batch)
-        # Who observes waits for the first action, and only a sink that says so is known to have had one.
+        # `counts` blocks until an action has run, and only the answer `Taken` proves that the sink ran one.
         known = counts() if isinstance(taken, Taken) else None
         figures: dict[str, Any] = {"matches": taken.matches if isinstance(taken, Taken) else None}
-        if known is None and screening is not None:
-            known = _count(screened, screening)
+        if known is None and rules is not None:
+            known = _count(screened, rules)
         figures.update(known or {})
         if figures.get("dead"):
             assert self.job.dead_letters is not None  # where events are screened
             with self.clock.measure("dead letters"):
-                self.job.dead_letters(screened.where(f"{REASON} IS NOT NULL"), self.batch)
+                self.job.dead_letters(screened.where(f"{REASON_COLUMN} IS NOT NULL"), self.batch)
         return figures
 
 
-class _Clock:
-    """What took how long."""
+class _Stopwatch:
+    """Durations of the steps of a batch, by name."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -161,18 +193,18 @@ class _Clock:
 
 
 def matches_of(events: DataFrame, wants: Wants, columns: Sequence[str] | None, json: Sequence[str]) -> DataFrame:
-    """As `match`, with the same columns whoever subscribes."""
+    """As `match`, with the column `subscriber` even where no subscription has one."""
     from pyspark.sql import functions as sql
 
-    # The index is published already, and carried on from version to version.
+    # Always broadcast: the index is published already, and derived from version to version.
     found = match(events, wants, columns=columns, json=json, plan="broadcast")
-    if SUBSCRIBER in found.columns[-1:]:
+    if SUBSCRIBER_COLUMN in found.columns[-1:]:
         return found
-    return found.withColumn(SUBSCRIBER, sql.lit(None).cast("string"))
+    return found.withColumn(SUBSCRIBER_COLUMN, sql.lit(None).cast("string"))
 
 
-def observe(events: DataFrame, screening: Screening | None) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
-    """The events, counted as they pass; the counts are there when all have passed."""
+def observe(events: DataFrame, rules: DeadLetterRules | None) -> tuple[DataFrame, Callable[[], dict[str, Any]]]:
+    """The events, counted as they pass; the counts are available when all have passed."""
     from py4j.protocol import Py4JJavaError
     from pyspark.sql import Observation
 
@@ -182,27 +214,27 @@ def observe(events: DataFrame, screening: Screening | None) -> tuple[DataFrame, 
         try:
             return observation.get
         except (AssertionError, Py4JJavaError):
-            # Spark has seen from the plan that nobody wants anything of these events, and did not look at them.
-            return _count(events, screening)
+            # Spark has optimised the events away, because nothing of them was needed.
+            return _count(events, rules)
 
-    return events.observe(observation, *_figures(screening)), counts
-
-
-def _count(events: DataFrame, screening: Screening | None) -> dict[str, Any]:
-    return events.agg(*_figures(screening)).collect()[0].asDict()
+    return events.observe(observation, *_observed_figures(rules)), counts
 
 
-def _figures(screening: Screening | None) -> list[Any]:
+def _count(events: DataFrame, rules: DeadLetterRules | None) -> dict[str, Any]:
+    return events.agg(*_observed_figures(rules)).collect()[0].asDict()
+
+
+def _observed_figures(rules: DeadLetterRules | None) -> list[Any]:
     from pyspark.sql import functions as sql
 
     figures = [sql.count(sql.lit(1)).alias("events")]
-    if screening is not None:
-        figures += [sql.count(REASON).alias("dead"), screening.latest().alias("latest")]
+    if rules is not None:
+        figures += [sql.count(REASON_COLUMN).alias("dead"), rules.latest().alias("latest")]
     return figures
 
 
 def _progress(
-    begun: Begun, wants: Wants, counted: Mapping[str, Any], clock: _Clock, before: Progress | None
+    begun: BatchStart, wants: Wants, counted: Mapping[str, Any], clock: _Stopwatch, before: Progress | None
 ) -> Progress:
     latest = None if before is None else before.latest
     times = [each for each in (latest, counted.get("latest")) if each is not None]
@@ -240,10 +272,55 @@ def _check(
         check = getattr(each, "check", None)
         if check is not None:
             check(events.select(*map(column, names)).schema)
-    taken = {name.lower() for name in kept} & {SUBSCRIPTION, SUBSCRIBER}
+    taken = {name.lower() for name in kept} & {SUBSCRIPTION_COLUMN, SUBSCRIBER_COLUMN}
     if taken:
         raise PipelineError(f"the events have a column {min(taken)} already; rename it, or do not keep it")
 
 
 def _tuple(names: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
+
+
+class VersionIndexes:
+    """The index of the latest version of a log that was needed."""
+
+    def __init__(self, log: SubscriptionLog) -> None:
+        self._log = log
+        self._latest: tuple[int, Wants] | None = None
+
+    def at(self, spark: SparkSession, version: int) -> Wants:
+        """The subscriptions at a version, with an index published to the workers."""
+        if self._latest is not None and self._latest[0] == version:
+            return self._latest[1]
+        wants = self._derive(version) or Wants.gather(self._log.at(version))
+        index = SharedIndex.publish(spark, wants.matcher)
+        if self._latest is not None and (old := self._latest[1].index) is not None:
+            old.release(spark)
+        self._latest = version, Wants(wants.matcher, wants.refused, wants.subscribers, index)
+        return self._latest[1]
+
+    def _derive(self, version: int) -> Wants | None:
+        """The version derived from the current index; None where that is impossible or not worthwhile."""
+        if self._latest is None or self._latest[0] > version:
+            return None
+        old = self._latest[1]
+        assert old.index is not None  # it was published
+        try:
+            touched: dict[str, Subscription | None] = {
+                change.id: change.subscription
+                for each in self._log.versions(self._latest[0], version)
+                for change in each.changes
+            }
+        except VersionNotKept:
+            return None
+        figures = old.matcher.statistics()
+        # Removed subscriptions stay in the index as tombstones; a rebuild pays off when they prevail.
+        if figures.removed + len(touched) > figures.subscriptions:
+            return None
+        changed = Wants.gather([each for each in touched.values() if each is not None])
+        matcher = Matcher.open(old.index.path)
+        matcher.remove_many([id for id in touched if id in matcher])
+        matcher.add_subscriptions([changed.matcher[id] for id in changed.matcher])
+        kept = tuple(each for each in old.refused if each.id not in touched)
+        subscribers = {id: who for id, who in old.subscribers.items() if id not in touched}
+        return Wants(matcher, (*kept, *changed.refused), {**subscribers, **changed.subscribers})

@@ -1,15 +1,13 @@
-"""The structures that go from a digest to interfaces, behind one face, and the test that they all must agree with."""
+"""All structures from a digest to interfaces behind one interface, and the oracle that they must agree with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
-from palio.routing.forwarding.bloom.bits import Bits
-from palio.routing.forwarding.bloom.counting import CountingSbstree
-from palio.routing.forwarding.bloom.sbstree import Sbstree
-from palio.routing.forwarding.bloom.skiptree import Skiptree
-from palio.routing.forwarding.bloom.table import DigestTable
+from palio.routing.forwarding.bloom.classical import CountingSbstree, Sbstree, Skiptree
+from palio.routing.forwarding.bloom.digest import Bits
+from palio.routing.forwarding.bloom.digest_table import DigestTable
 
 WIDTH = 1 << 14
 

@@ -1,4 +1,4 @@
-"""The worked example of Jerzak's chapter 5 (Table 5.1): six filters, their bits, and what events find."""
+"""The worked example of Jerzak's chapter 5 (Table 5.1): six filters, their bits, and the matches of events."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import pytest
 
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Leaf
-from palio.routing.forwarding.bloom.bits import union
-from palio.routing.forwarding.bloom.counting import CountingSbstree
-from palio.routing.forwarding.bloom.sbsposet import Sbsposet
-from palio.routing.forwarding.bloom.skiptree import Skiptree
+from palio.routing.forwarding.bloom.classical import CountingSbstree, Sbsposet, Skiptree
+from palio.routing.forwarding.bloom.digest import union
 from tests.routing.forwarding.bloom.structures import STRUCTURES, WIDTH, Structure
 
 BITS = {  # given data: the hash that made them is not

@@ -1,17 +1,14 @@
-"""The worked examples of Jerzak §4: splitting (Table 4.2), inserting, matching, tagging (Figures 4.2 to 4.5)."""
+"""The worked examples of Jerzak §4: splitting (Table 4.2), insertion, matching, tagging (Figures 4.2 to 4.5)."""
 
 from __future__ import annotations
 
 import pytest
 
 from palio.filters.filter import Filter
-from palio.routing.conjunctive import Conjunction, conjunctive
-from palio.routing.forwarding.prefix.comparison import wdiff
-from palio.routing.forwarding.prefix.extraction import Extraction
-from palio.routing.forwarding.prefix.forwarding_tree import ForwardingTree
-from palio.routing.forwarding.prefix.placing import split
-from palio.routing.forwarding.prefix.routing_tree import RoutingTree
-from palio.routing.forwarding.prefix.tags import Tags
+from palio.routing.conjunctions import Conjunction, to_conjunctions
+from palio.routing.forwarding.prefix.forwarding_tree import ForwardingTree, Tags, TreeExtractor
+from palio.routing.forwarding.prefix.optimiser import wdiff
+from palio.routing.forwarding.prefix.routing_tree import RoutingTree, split_along
 from palio.routing.forwarding.prefix.tree_index import TreeIndex
 from palio.routing.forwarding.prefix.tree_version import TreeVersion
 
@@ -20,7 +17,7 @@ EVENT = {"x": 6, "y": 5, "z": 2}
 
 
 def _conjunction(condition: str) -> Conjunction:
-    (only,) = conjunctive(Filter.parse(condition), 64)
+    (only,) = to_conjunctions(Filter.parse(condition), 64)
     return only
 
 
@@ -61,7 +58,7 @@ def test_a_filter_is_split_along_a_condition(
     condition: str, axis: str, outside: str | None, inside: str | None
 ) -> None:
     (along,) = _conjunction(axis)
-    parts = split(_conjunction(condition), along)
+    parts = split_along(_conjunction(condition), along)
     assert parts == tuple(None if each is None else _conjunction(each) for each in (inside, outside))
 
 
@@ -88,14 +85,14 @@ def _tags(index: TreeIndex, *conditions: str) -> Tags:
 
 def test_an_event_is_matched_once_and_then_sent_along_its_branches() -> None:
     index = TreeIndex(_version(*EXAMPLE))
-    (found,) = Extraction(index).extract([EVENT])
+    (found,) = TreeExtractor(index).extract([EVENT])
     assert found.branches == ((0, 0, 0, 0), (2,))
     assert _tags(index, *EXAMPLE).forward([found]) == [(2, 3)]
 
 
 def test_cut_at_a_height_it_goes_to_all_below() -> None:
     index = TreeIndex(_version(*EXAMPLE))
-    (found,) = Extraction(index, height=1).extract([EVENT])
+    (found,) = TreeExtractor(index, height=1).extract([EVENT])
     assert found.branches == ((0,), (2,))
     assert _tags(index, *EXAMPLE).forward([found]) == [(1, 2, 3)]
 
@@ -116,7 +113,7 @@ def test_a_filter_the_tree_does_not_know_is_tagged_as_far_down_as_any_of_its_con
     condition: str, paths: set[tuple[str, ...]]
 ) -> None:
     version = _version(*EXAMPLE)
-    reached = TreeIndex(version).reached(_conjunction(condition))
+    reached = TreeIndex(version).tag_nodes(_conjunction(condition))
     assert {tuple(_text((leaf,)) for leaf in version.path(node)) for node in reached} == paths
 
 
@@ -130,7 +127,7 @@ def test_a_filter_the_tree_does_not_know_is_tagged_as_far_down_as_any_of_its_con
 )
 def test_a_merger_is_tagged_at_the_nodes_that_it_was_made_of(merger: str, paths: set[tuple[str, ...]]) -> None:
     version = _version("x = 1 AND y = 2", "x = 3 AND z = 4")
-    reached = TreeIndex(version).reached(_conjunction(merger))
+    reached = TreeIndex(version).tag_nodes(_conjunction(merger))
     assert {tuple(_text((leaf,)) for leaf in version.path(node)) for node in reached} == paths
 
 
@@ -154,8 +151,8 @@ def test_nodes_near_the_root_weigh_most() -> None:
 def test_a_younger_sibling_moves_the_places_of_older_ones() -> None:
     """So an event stamped with the youngest node it refers to would be lost; the version of the tree is not."""
     older, younger = _version("x > 5"), _version("x > 5", "a > 0")
-    (before,) = Extraction(TreeIndex(older)).extract([{"x": 6}])
-    (after,) = Extraction(TreeIndex(younger)).extract([{"x": 6}])
+    (before,) = TreeExtractor(TreeIndex(older)).extract([{"x": 6}])
+    (after,) = TreeExtractor(TreeIndex(younger)).extract([{"x": 6}])
     assert (before.branches, after.branches) == (((0,),), ((1,),))
     assert _tags(TreeIndex(younger), "x > 5").forward([after]) == [(1,)]
     assert _tags(TreeIndex(older), "x > 5").forward([after]) == [None]

@@ -1,12 +1,12 @@
+"""Forwarding trees: their encoding, containment, and refusal of trees that another routing tree made."""
+
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.routing.forwarding.prefix.extraction import Extraction
-from palio.routing.forwarding.prefix.forwarding_tree import Branch, ForwardingTree
-from palio.routing.forwarding.prefix.tags import Tags
+from palio.routing.forwarding.prefix.forwarding_tree import Branch, ForwardingTree, Tags, TreeExtractor
 from tests.routing.forwarding.prefix.trees import SOME, close_events, close_filters, conjunctions_of, index_of, tree_of
 
 _branches = st.lists(
@@ -55,7 +55,7 @@ def test_a_node_at_the_height_stands_for_all_below_it(
 @given(st.lists(close_filters(), max_size=6), st.lists(close_events(), max_size=4))
 @SOME
 def test_what_is_extracted_is_written_as_the_branches_are(wanted: list, happened: list) -> None:  # type: ignore[type-arg]
-    for found in Extraction(index_of(tree_of(conjunctions_of(wanted)))).extract(happened):
+    for found in TreeExtractor(index_of(tree_of(conjunctions_of(wanted)))).extract(happened):
         assert ForwardingTree.of(found.branches) == found
 
 

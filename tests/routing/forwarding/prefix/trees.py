@@ -1,4 +1,4 @@
-"""Random conjunctions that meet each other, and the algorithms of the source over plain nodes, as an oracle."""
+"""Random overlapping conjunctions, and the source's algorithms over plain nodes as an oracle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING
 from palio.filters.tree import Attributes
-from palio.routing.conjunctive import Conjunction, conjunctive, possible_values
+from palio.routing.conjunctions import Conjunction, possible_values, to_conjunctions
 from palio.routing.forwarding.prefix.routing_tree import Node, RoutingTree
 from palio.routing.forwarding.prefix.tree_index import TreeIndex
 from palio.routing.forwarding.prefix.tree_version import TreeVersion
@@ -50,7 +50,7 @@ def events() -> st.SearchStrategy[dict[str, Any]]:
 
 
 def conjunctions_of(wanted: Iterable[Filter]) -> list[tuple[Conjunction, ...]]:
-    return [conjunctive(each, LIMIT) for each in wanted]
+    return [to_conjunctions(each, LIMIT) for each in wanted]
 
 
 def tree_of(entered: Iterable[Iterable[Conjunction]]) -> RoutingTree:

@@ -1,29 +1,92 @@
-"""Who makes the tree? One subscriber that hears of all filters, and says when the tree has changed enough.
+"""Tree optimiser: the client that builds the routing tree for all brokers, and announces new versions.
 
 Forwarding trees need one routing tree at all brokers, and brokers never know the same filters in the same order. So one
-node makes the tree (Jerzak §4.4.1): it hears of every filter through the network itself, keeps conditions and no
-interfaces, and lets all have a new version when the tree differs from the last one by more than a threshold. Until then
+node builds the tree (Jerzak §4.4.1): reports of all brokers tell it every filter, it keeps conditions and no
+interfaces, and it announces a new version when the tree differs from the last one by more than a threshold. Until then
 brokers tag new filters as near to their place as the old tree lets them, and events go too far, never astray.
 
-How often the trees are compared is left open. Comparing costs the size of both; here it waits until the filters that
-came and went are a fixed share of all, so that a filter costs the same at any size of the tree.
+How often the trees are compared is left open. A comparison costs the size of both; here it waits until the filters that
+came and went are a fixed share of all, so that the cost of a filter does not depend on the size of the tree.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
-from palio.routing.conjunctive import conjunctive
-from palio.routing.forwarding.prefix.comparison import wdiff
+from palio.filters.tree import Leaf
+from palio.routing.announcements import ROUTING_TREES_TOPIC
+from palio.routing.conjunctions import CONJUNCTION_LIMIT, to_conjunctions
 from palio.routing.forwarding.prefix.routing_tree import RoutingTree
-from palio.routing.forwarding.prefix.tree_version import TreeVersion
+from palio.routing.forwarding.prefix.tree_version import TreeVersion, encode_tree
+from palio.routing.messages import AnnounceClient, Key, Report
 
-_SHARE: Final = 8  # of the threshold: how many filters change before trees are compared
+Nodes: TypeAlias = npt.NDArray[np.int64]
+
+
+def wdiff(one: TreeVersion, other: TreeVersion) -> float:
+    """Weighted difference of two trees: the weight of nodes that only one has, as a share of the weight of all.
+
+    A node weighs 1 / height: a change near the root makes brokers tag many filters higher up than they belong, and so
+    sends most events too far (Jerzak §4.4.2). Two nodes are equal where their whole paths are.
+    """
+    levels = max(int(one.heights[-1]), int(other.heights[-1]))
+    if not levels:
+        return 0.0
+    nodes = _by_level(one, levels) + _by_level(other, levels)
+    # Nodes are counted as integers and weighted last, so that equal trees differ by exactly 0.
+    common = np.zeros(levels, np.int64)
+    for level, count in enumerate(_common(one, other)):
+        common[level] = count
+    weights = 1 / np.arange(1, levels + 1)
+    return float(((nodes - 2 * common) * weights).sum() / (nodes * weights).sum())
+
+
+def _by_level(tree: TreeVersion, levels: int) -> Nodes:
+    return np.bincount(tree.heights, minlength=levels + 1)[1:]
+
+
+def _common(one: TreeVersion, other: TreeVersion) -> list[int]:
+    """How many nodes two trees have in common, for each level below the root."""
+    known: dict[Leaf, int] = {leaf: number for number, leaf in enumerate(one.conditions)}
+    total = len(known) + len(other.conditions)
+    mine = np.arange(len(one.conditions))
+    theirs = np.array([known.setdefault(leaf, len(known)) for leaf in other.conditions], np.int64)
+    left, right = np.zeros(1, np.int64), np.zeros(1, np.int64)  # pairs of nodes with equal paths
+    found = []
+    while len(left):
+        left_nodes, left_pair = _children(one, left)
+        right_nodes, right_pair = _children(other, right)
+        # Nodes of equal paths have equal parents (the pair) and equal conditions.
+        _, in_left, in_right = np.intersect1d(
+            left_pair * total + mine[one.condition_of[left_nodes]],
+            right_pair * total + theirs[other.condition_of[right_nodes]],
+            assume_unique=True,
+            return_indices=True,
+        )
+        left, right = left_nodes[in_left], right_nodes[in_right]
+        found.append(len(left))
+    return found[:-1]
+
+
+def _children(tree: TreeVersion, nodes: Nodes) -> tuple[Nodes, Nodes]:
+    """The children of some nodes, and for each the position of its parent among these."""
+    counts = (tree.children[nodes + 1] - tree.children[nodes]).astype(np.int64)
+    place = np.repeat(np.arange(len(nodes)), counts)
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return tree.children[nodes][place] + within, place
+
+
+_COMPARISONS_PER_THRESHOLD: Final = 8  # trees are compared when an eighth of the threshold's filters has changed
 
 
 class TreeOptimiser:
-    """Makes versions of the tree of all filters that it was told of."""
+    """The routing tree of all filters, and the decision when a version of it is worth announcing."""
 
     def __init__(self, threshold: float, limit: int) -> None:
         self._threshold = threshold
@@ -31,22 +94,22 @@ class TreeOptimiser:
         self._tree = RoutingTree()
         self._sent = TreeVersion.of(self._tree, b"")
         self._changes = 0
-        self._compared_at = 0  # how many conjunctions there were
+        self._compared_at = 0  # conjunctions in the tree at the last comparison
 
-    def added(self, wanted: Filter) -> None:
-        for conjunction in conjunctive(wanted, self._limit):
+    def add(self, wanted: Filter) -> None:
+        for conjunction in to_conjunctions(wanted, self._limit):
             self._tree.insert(conjunction)
         self._changes += 1
 
-    def removed(self, wanted: Filter) -> None:
-        """The same filter was added before, and as often."""
-        for conjunction in conjunctive(wanted, self._limit):
+    def remove(self, wanted: Filter) -> None:
+        """Undo one `add` of an equal filter."""
+        for conjunction in to_conjunctions(wanted, self._limit):
             self._tree.remove(conjunction)
         self._changes += 1
 
     def update(self) -> TreeVersion | None:
-        """The tree, where it is time for all to have it."""
-        if self._changes <= self._compared_at * self._threshold / _SHARE:
+        """The tree, where it differs enough from the last version to be announced."""
+        if self._changes <= self._compared_at * self._threshold / _COMPARISONS_PER_THRESHOLD:
             return None
         self._changes, self._compared_at = 0, len(self._tree)
         current = TreeVersion.of(self._tree, b"")
@@ -54,3 +117,47 @@ class TreeOptimiser:
             return None
         self._sent = current
         return current
+
+
+_DEFAULT_THRESHOLD: Final = 0.3  # the lower of the two that Jerzak §9.1.1 tries
+
+
+class OptimiserClient:
+    """The optimiser as a client of a broker, without I/O: reports go in, announcements come out.
+
+    `first` must be greater than any version of an earlier incarnation.
+
+    Options: `threshold`, the `wdiff` above which a tree is announced.
+    """
+
+    def __init__(self, options: Mapping[str, Any], first: int = 1) -> None:
+        threshold = options.get("threshold", _DEFAULT_THRESHOLD)
+        if not isinstance(threshold, int | float) or not 0 <= threshold < 1:
+            raise InvalidArgument(f"trees differ by a share from 0 to less than 1; the threshold is {threshold!r}")
+        self._optimiser = TreeOptimiser(threshold, CONJUNCTION_LIMIT)
+        self._wanted: dict[int, dict[Key, Filter]] = {}
+        self._version = first - 1
+        self._data = encode_tree(TreeVersion.of(RoutingTree(), b""))
+
+    def announcement(self) -> AnnounceClient:
+        """The last tree as a new version: sent at the start, and again when the broker has restarted."""
+        self._version += 1
+        return AnnounceClient(ROUTING_TREES_TOPIC, self._version, self._data)
+
+    def reported(self, report: Report) -> AnnounceClient | None:
+        """Take a broker's report of changed filters; the announcement of a new tree, where one is due."""
+        known = self._wanted.setdefault(report.node, {})
+        added = dict(report.added)
+        for key in [each for each in known if each not in added] if report.anew else report.removed:
+            gone = known.pop(key, None)
+            if gone is not None:
+                self._optimiser.remove(gone)
+        for key, wanted in added.items():
+            if key not in known:
+                known[key] = wanted
+                self._optimiser.add(wanted)
+        tree = self._optimiser.update()
+        if tree is None:
+            return None
+        self._data = encode_tree(tree)
+        return self.announcement()

@@ -1,34 +1,121 @@
-"""The conditions of many filters as one tree, which filters enter and leave.
+"""Prefix routing tree: the conditions of many filters as one tree, which filters enter and leave.
 
-A node is one condition, a path from the root the conjunction of its conditions; children of one node on one attribute
-exclude each other, so that a value leads to at most one of them (Jerzak §4.2.2). The tree knows conditions alone. Who
-wants what, each broker keeps for itself (`tags`), which is why one node of the network can make the tree for all.
+A node is one condition, a path from the root the conjunction of its conditions, paths side by side are a disjunction.
+Children of one node on one attribute exclude each other, so that a value leads to at most one of them (Jerzak §4.2.2).
+The tree holds conditions alone. Interfaces are each broker's own matter (`Tags`), which is why one node of the network
+can build the tree for all.
 
-As printed, inserting moves one covered child below a new node where there may be several, and how a filter leaves is
-not said. Here a tree remembers the nodes at which a conjunction ends; they stay where they are, relative to those
-above them, whatever comes later. A conjunction that leaves is taken off these, and what then leads nowhere is pruned.
+A conjunction is led down condition by condition. Where a child overlaps it in part, it is split along that child: the
+part inside goes on below the child, the part outside stays beside it. The two parts are disjoint, and together the
+conjunction (Jerzak §4.2.2, Table 4.2).
 
-Inserting costs the nodes on the way, and in each the children that overlap; a tree of nested conditions is as deep as
+Deviations from the source. As printed, the axis of a split may come after other conditions of its attribute, and then
+splitting never ends; a part may be empty; and "intersects" includes "covers". Here a condition is one set of values per
+attribute, so the part inside an axis is smaller than the axis and goes straight below it, empty parts are dropped, and
+only partial overlap splits. Insertion as printed moves one covered child below a new node where there may be several.
+Removal is not described; here a tree remembers the nodes at which a conjunction ends, which keep their place relative
+to those above them, whatever is inserted later. A conjunction that leaves is taken off these, and what then leads
+nowhere is pruned.
+
+Insertion costs the nodes on the way, and in each the children that overlap; a tree of nested conditions is as deep as
 there are conditions.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NamedTuple, TypeVar
 
 from palio.filters.kinds import KINDS, LOWEST_CUT, Kind, Position
 from palio.filters.tree import Leaf
-from palio.filters.values import ValueSet
-from palio.routing.conjunctive import Conjunction
-from palio.routing.forwarding.prefix.placing import Meeting, met, place
+from palio.filters.value_sets import ValueSet
+from palio.routing.conjunctions import Conjunction
 
-_FEW: Final = 8  # siblings that are compared one by one
+N = TypeVar("N")
+
+
+class Overlap(NamedTuple):
+    """How a set relates to another that it overlaps; both flags are set where they are equal."""
+
+    covers: bool
+    is_covered: bool
+
+
+_OVERLAPS: Final = {(wide, narrow): Overlap(wide, narrow) for wide in (False, True) for narrow in (False, True)}
+
+
+def overlap_of(own: ValueSet, other: ValueSet) -> Overlap | None:
+    """How two sets without patterns overlap; None where they are disjoint. One pass, ended early at partial overlap."""
+    covers = is_covered = True
+    overlaps = False
+    for mine, theirs in zip(own.parts, other.parts, strict=True):
+        if mine is theirs:
+            overlaps = overlaps or not mine.is_empty
+            continue
+        shared = mine.intersect(theirs)
+        overlaps = overlaps or not shared.is_empty
+        covers = covers and shared == theirs
+        is_covered = is_covered and shared == mine
+        if overlaps and not covers and not is_covered:
+            break
+    return _OVERLAPS[covers, is_covered] if overlaps else None
+
+
+def split_along(conjunction: Conjunction, axis: Leaf) -> tuple[Conjunction | None, Conjunction | None]:
+    """The parts of a conjunction inside and outside an axis, a condition on its first attribute; None where empty."""
+    (attribute, values), rest = (conjunction[0].attribute, conjunction[0].values), conjunction[1:]
+    inside, outside = values.intersect(axis.values), values.intersect(axis.values.complement())
+    return (
+        None if inside.is_empty else (Leaf(attribute, inside), *rest),
+        None if outside.is_empty else (Leaf(attribute, outside), *rest),
+    )
+
+
+def place_conjunction(
+    conjunction: Conjunction, root: N, overlaps: Callable[[N, Leaf], Iterable[tuple[N, ValueSet, Overlap]]]
+) -> Iterator[tuple[N, Conjunction, list[N]]]:
+    """The nodes to which the parts of a conjunction lead: what insertion, tagging and lookup have in common.
+
+    With each node comes what is left of its part, nothing where it ends at the node; then the children of the node
+    that the next condition covers. `overlaps` gives the children of a node that overlap a condition, with their values
+    and how they overlap it; the children exclude each other.
+    """
+    parts = [(root, conjunction)]
+    while parts:
+        node, rest = parts.pop()
+        if not rest:
+            yield node, rest, []
+            continue
+        covered: list[tuple[N, ValueSet]] = []
+        for child, values, overlap in overlaps(node, rest[0]):
+            if overlap.covers:
+                parts.append((child, rest[1:] if overlap.is_covered else rest))
+                break
+            if overlap.is_covered:
+                # Not followed: the rest must become a node above this child, if it is not split further.
+                covered.append((child, values))
+                continue
+            inside, outside = split_along(rest, Leaf(rest[0].attribute, values))
+            assert inside is not None  # they overlap
+            parts.append((child, inside))
+            if outside is None:
+                break
+            rest = outside
+        else:
+            # Splits may have shrunk the rest to exactly the condition of a child that it covered before.
+            same = next((child for child, values in covered if values == rest[0].values), None)
+            if same is not None:
+                parts.append((same, rest[1:]))
+            else:
+                yield node, rest, [child for child, _ in covered]
+
+
+_MAX_LINEAR_SIBLINGS: Final = 8  # more siblings are narrowed down by binary search first
 
 
 class Node:
-    """One condition, below others; the root has none."""
+    """One condition below others; the root has none."""
 
     __slots__ = ("condition", "ends", "groups", "order", "parent")
 
@@ -41,7 +128,7 @@ class Node:
 
     @property
     def children(self) -> list[Node]:
-        """In the order of attributes and values, which is the same in every process."""
+        """Ordered by attribute and values, which is the same in every process."""
         return [node for name in sorted(self.groups) for node in self.groups[name].nodes]
 
     def attach(self, child: Node) -> None:
@@ -58,12 +145,13 @@ class Node:
 
 
 class Siblings:
-    """The children of a node on one attribute: they exclude each other, so a value has at most one."""
+    """The children of a node on one attribute, which exclude each other, ordered by their values."""
 
     __slots__ = ("_spans", "nodes")
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
+        # Intervals by kind, sorted by lower end; made when there are too many siblings for a linear search.
         self._spans: dict[Kind, list[tuple[Position, Node]]] | None = None
 
     def add(self, node: Node) -> None:
@@ -78,16 +166,16 @@ class Siblings:
             for kind, span in _spans(node):
                 del self._spans[kind][bisect_left(self._spans[kind], span[0], key=_low)]
 
-    def meeting(self, values: ValueSet) -> Iterator[tuple[Node, ValueSet, Meeting]]:
-        """Those that overlap a set, in their order, with their own values and how they meet it."""
-        for node in self.nodes if len(self.nodes) <= _FEW else self._near(values):
+    def overlapping(self, values: ValueSet) -> Iterator[tuple[Node, ValueSet, Overlap]]:
+        """The siblings that overlap a set, in their order, with their own values and how they overlap it."""
+        for node in self.nodes if len(self.nodes) <= _MAX_LINEAR_SIBLINGS else self._touched(values):
             own = node.condition.values  # type: ignore[union-attr]
-            meeting = met(own, values)
-            if meeting is not None:
-                yield node, own, meeting
+            overlap = overlap_of(own, values)
+            if overlap is not None:
+                yield node, own, overlap
 
-    def _near(self, values: ValueSet) -> list[Node]:
-        """Those that an interval of the set touches, found by their lower ends."""
+    def _touched(self, values: ValueSet) -> list[Node]:
+        """The siblings that an interval of the set touches, found by their lower ends."""
         if self._spans is None:
             self._spans = {}
             for node in self.nodes:
@@ -107,35 +195,37 @@ class Siblings:
 class RoutingTree:
     """Conjunctions as a tree of conditions; each may be inserted any number of times.
 
-    `visits` counts the nodes that inserting met.
+    `visits` counts the nodes that insertions compared.
     """
 
     def __init__(self) -> None:
         self.visits = 0
         self.root = Node(None, (), None)
         self._ends: dict[Conjunction, tuple[int, list[Node]]] = {}
-        self._conditions: dict[Leaf, tuple[Leaf, tuple[Any, ...]]] = {}  # kept once, with the place in their order
-        self._uses: dict[int, int] = {}  # how many nodes have each of these
+        self._conditions: dict[Leaf, tuple[Leaf, tuple[Any, ...]]] = {}  # each kept once, with its sort key
+        self._uses: dict[int, int] = {}  # nodes by id of their condition
 
     def __len__(self) -> int:
-        """How many different conjunctions it holds."""
+        """The number of distinct conjunctions."""
         return len(self._ends)
 
     def insert(self, conjunction: Conjunction) -> None:
         count, ends = self._ends.get(conjunction, (0, None))
         if ends is None:
-            ends = [self._grown(*found) for found in list(place(conjunction, self.root, self._meetings))]
+            # The list is complete before nodes are added: insertion changes what the search walks over.
+            ends = [self._extend(*found) for found in list(place_conjunction(conjunction, self.root, self._overlaps))]
         self._ends[conjunction] = count + 1, ends
         for node in ends:
             node.ends += 1
 
     def remove(self, conjunction: Conjunction) -> None:
-        """Take away a conjunction that was inserted; its nodes go with the last that needs them."""
+        """Remove a conjunction that was inserted; nodes that lead nowhere any more are pruned."""
         count, ends = self._ends[conjunction]
         if count > 1:
             self._ends[conjunction] = count - 1, ends
         else:
             del self._ends[conjunction]
+        # A node may end several parts of one conjunction; each is counted.
         for node in ends:
             node.ends -= 1
             self._prune(node)
@@ -144,18 +234,18 @@ class RoutingTree:
         """The nodes at which the parts of each conjunction end."""
         return {conjunction: ends for conjunction, (_, ends) in self._ends.items()}
 
-    def _meetings(self, node: Node, condition: Leaf) -> Iterator[tuple[Node, ValueSet, Meeting]]:
+    def _overlaps(self, node: Node, condition: Leaf) -> Iterator[tuple[Node, ValueSet, Overlap]]:
         siblings = node.groups.get(condition.attribute)
-        for meeting in () if siblings is None else siblings.meeting(condition.values):
+        for overlap in () if siblings is None else siblings.overlapping(condition.values):
             self.visits += 1
-            yield meeting
+            yield overlap
 
-    def _grown(self, node: Node, rest: Conjunction, covered: list[Node]) -> Node:
-        """A path of new nodes for what is left of a conjunction; the first takes the covered children below it."""
+    def _extend(self, node: Node, rest: Conjunction, covered: list[Node]) -> Node:
+        """Append a path of new nodes for the rest of a conjunction; the first takes the covered children below it."""
         for condition in rest:
             known = self._conditions.get(condition)
             if known is None:
-                known = self._conditions[condition] = condition, _order_of(condition)
+                known = self._conditions[condition] = condition, _sort_key(condition)
             self._uses[id(known[0])] = self._uses.get(id(known[0]), 0) + 1
             child = Node(*known, node)
             for each in covered:
@@ -177,8 +267,8 @@ class RoutingTree:
             node = node.parent
 
 
-def _order_of(condition: Leaf) -> tuple[Any, ...]:
-    """The order of conditions: by attribute, then by where the values begin. It needs only to be one for all."""
+def _sort_key(condition: Leaf) -> tuple[Any, ...]:
+    """Sort key of a condition: attribute, then values. Any order will do that is the same in every process."""
     return condition.attribute, tuple((part.inside, part.cuts) for part in condition.values.parts)
 
 

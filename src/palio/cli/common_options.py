@@ -1,0 +1,106 @@
+"""Options that several commands have: the condition language, the time zone, strategy options, the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from palio.errors import InvalidArgument, UnknownLanguage
+from palio.filters.registry import OWN_LANGUAGES, languages
+
+if TYPE_CHECKING:
+    from palio.network.client.broker import ConnectionContext
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def language_option(
+    name: str = "--language", *, help: str = "The language of conditions that do not name one."
+) -> Callable[[_Command], _Command]:
+    """An option that the command gets as `language`; an unknown one is refused before anything is read."""
+    return click.option(
+        name, "language", default="sql", show_default=True, metavar="LANGUAGE", callback=_check_language, help=help
+    )
+
+
+def _check_language(ctx: click.Context, param: click.Parameter, given: str) -> str:
+    if given not in OWN_LANGUAGES and given not in (known := languages()):
+        raise UnknownLanguage(given, known)
+    return given
+
+
+def timezone_option(command: _Command) -> _Command:
+    """An option that the command gets as `timezone`."""
+    return click.option(
+        "--timezone", default="UTC", show_default=True, metavar="ZONE",
+        help="The time zone of conditions that do not name one: Europe/Oslo.",
+    )(command)  # fmt: skip
+
+
+def parse_option(text: str) -> tuple[str, Any]:
+    """The name and the value of NAME=VALUE; a value is a number or a boolean if it can be read as one."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidArgument(f"an option is NAME=VALUE, not {text!r}")
+    for kind in (int, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    return name, {"true": True, "false": False}.get(value, value)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLocation:
+    """The address of a broker, and the credentials to connect with."""
+
+    url: str
+    token: str | None
+    authority: Path | None
+    tls: tuple[Path, Path] | None
+
+    def connect(self, *, patience: float = 30.0) -> ConnectionContext:
+        """A connection; the URL may name the application."""
+        from palio.network.addresses import Address
+        from palio.network.client.broker import connect
+        from palio.network.security.tls import ClientTls
+
+        certificate, key = self.tls or (None, None)
+        tls = ClientTls(self.authority, certificate, key).context() if self.authority or self.tls else None
+        app = Address.parse(self.url).app or "palio"
+        return connect(self.url, self.token, app=app, tls=tls, patience=patience)
+
+
+def broker_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`--connect`, `--token`, `--authority`, `--tls` and `--json`, which every command that talks to a broker has.
+
+    The command gets a `BrokerLocation` as `place`, and `as_json`.
+    """
+
+    @wraps(command)
+    def with_location(
+        url: str, token: str | None, authority: Path | None, tls: tuple[Path, Path] | None, as_json: bool, **others: Any
+    ) -> None:
+        command(place=BrokerLocation(url, token, authority, tls), as_json=as_json, **others)
+
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Everything as JSON, on a line each."),
+        click.option("--tls", nargs=2, type=_FILE, metavar="CERTIFICATE KEY",
+                     help="A client certificate for authentication, with palio+tls://."),
+        click.option(
+            "--authority", type=_FILE, metavar="FILE", help="Certificate authority to trust, with palio+tls://."
+        ),
+        click.option("--token", envvar="PALIO_TOKEN", metavar="TOKEN",
+                     help="Token for authentication; also read from PALIO_TOKEN."),
+        click.option(
+            "--connect", "url", default="palio://127.0.0.1:7420", show_default=True, metavar="URL", help="The broker."
+        ),
+    ):  # fmt: skip
+        with_location = option(with_location)
+    return with_location

@@ -1,0 +1,119 @@
+"""Checks of subscriptions before a job: unusable ones, missing columns, and type mismatches.
+
+A condition that compares a column of strings with a number or a date never matches; that is reported.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from palio.cli import terminal
+from palio.errors import InvalidSubscription, PipelineError
+from palio.filters.explanation import excludes_text
+from palio.filters.tree import Leaf, leaves
+from palio.spark.attributes import is_case_sensitive
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from palio.matching.subscription import Subscription
+    from palio.spark.subscriptions import Wants
+
+
+_MAX_SHOWN_REFUSALS: Final = 5
+_MAX_SHOWN_COLUMNS: Final = 8
+_MAX_INSPECTED_SUBSCRIPTIONS: Final = 5_000  # inspecting a million would take longer than matching them
+_MAX_NAMED: Final = 3
+
+
+def gather(spark: SparkSession, source: str, language: str, *, strict: bool = False) -> Wants:
+    """Read subscriptions and report the unusable ones; `strict` fails instead."""
+    from palio.spark.subscriptions import Wants
+
+    with _without_log():  # refused ones are shown below
+        wants = Wants.read(spark, source, on_error="fail" if strict else "quarantine", language=language)
+    console = terminal.messages()
+    for each in wants.refused[:_MAX_SHOWN_REFUSALS]:
+        terminal.fault(console, source, "left out", each.id, each.reason)
+    if len(wants.refused) > _MAX_SHOWN_REFUSALS:
+        console.print(f"… and {len(wants.refused) - _MAX_SHOWN_REFUSALS:,} more", style="quiet")
+    if not len(wants.matcher):
+        raise PipelineError(f"{source}: there is no subscription in it that can be used")
+    return wants
+
+
+def refused_as_dicts(wants: Wants) -> list[dict[str, Any]]:
+    """The refused subscriptions, for JSON."""
+    return [{"id": each.id, "reason": each.reason} for each in wants.refused]
+
+
+def refused_facts(wants: Wants) -> Iterator[tuple[str, str]]:
+    """The line of the summary about refused subscriptions."""
+    if wants.refused:
+        yield "left out", terminal.plural(len(wants.refused), "subscription")
+
+
+def absent_facts(attributes: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The line of the summary about attributes without a column."""
+    if attributes:
+        more = len(attributes) - _MAX_SHOWN_COLUMNS
+        named = ", ".join(attributes[:_MAX_SHOWN_COLUMNS]) + (f" and {more:,} more" if more > 0 else "")
+        yield "no column", f"{named}: NULL for every event"
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    log = logging.getLogger("palio.spark")
+    log.disabled = True
+    try:
+        yield
+    finally:
+        log.disabled = False
+
+
+class TypeMismatch(NamedTuple):
+    """A column of strings that subscriptions compare with another kind of value."""
+
+    column: str
+    type: str
+    compared_with: str
+    subscriptions: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+def find_type_mismatches(events: DataFrame, subscriptions: Iterable[Subscription]) -> tuple[TypeMismatch, ...]:
+    """String columns that some of the first subscriptions compare with numbers, dates and the like."""
+    exact = is_case_sensitive(events.sparkSession)
+    texts = {
+        field.name if exact else field.name.lower(): field
+        for field in events.schema.fields
+        if field.dataType.typeName() in ("string", "char", "varchar")
+    }
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for each in islice(subscriptions, _MAX_INSPECTED_SUBSCRIPTIONS):
+        try:
+            conditions = list(leaves(each.filter.tree))
+        except InvalidSubscription:  # reported with the refused ones
+            continue
+        for leaf in conditions:
+            name = leaf.attribute if isinstance(leaf, Leaf) else ""
+            field = texts.get(name if exact else name.lower())
+            if field is not None and isinstance(leaf, Leaf) and (kinds := excludes_text(leaf.values)):
+                found.setdefault((field.name, kinds), {})[each.id] = None
+    types = {field.name: field.dataType.simpleString() for field in texts.values()}
+    return tuple(TypeMismatch(name, types[name], kinds, tuple(ids)) for (name, kinds), ids in sorted(found.items()))
+
+
+def type_mismatch_facts(mismatches: Sequence[TypeMismatch]) -> Iterator[tuple[str, str]]:
+    """Lines of the summary about type mismatches."""
+    for each in mismatches:
+        more = len(each.subscriptions) - _MAX_NAMED
+        named = ", ".join(each.subscriptions[:_MAX_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+        said = f"{each.column} is {each.type}, and compared with {each.compared_with} by {named}"
+        yield "never equal", f"{said}; write CAST({each.column} AS …), or say what it is: --schema"

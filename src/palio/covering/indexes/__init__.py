@@ -1,1 +1,0 @@
-"""Which filters cover a given one? Several ways to search for them, behind one protocol."""

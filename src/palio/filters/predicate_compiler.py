@@ -1,0 +1,159 @@
+"""Compiler from a condition tree to a function of an event's attributes.
+
+It pays off for a filter that is evaluated on many events. A predicate on one attribute becomes a table from the types
+of values to functions; integers, strings and bytes are compared directly, because Python's order is that of their
+kind. An event with several values for an attribute is left to `array_choice`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final, TypeAlias
+
+from palio.errors import PalioError
+from palio.filters.kinds import KIND_OF_TYPE, LAST_FLOAT, MISSING, Kind, cut_after, float_at, position_of
+from palio.filters.tree import And, Leaf, Node, Or, Residual
+from palio.filters.value_sets import Intervals, ValueSet
+
+Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
+_Member: TypeAlias = Callable[[Any], bool]
+_SELF_POSITIONED: Final = frozenset(
+    (Kind.INTEGER, Kind.STRING, Kind.BYTES)
+)  # kinds whose values are their own positions
+
+
+class MultipleValues(PalioError):
+    """An attribute has several values, of which one must be chosen (internal control flow)."""
+
+
+def compile_tree(node: Node) -> Test:
+    """A tree as a function of attributes, which raises `MultipleValues` where the result depends on a choice."""
+    match node:
+        case Leaf(attribute, values):
+            is_of_kinds = not values.tests and not any(part.cuts for part in values.parts)
+            return _leaf(attribute, _members_of_kinds(values) if is_of_kinds else _members(values))
+        case And(children):
+            every = _every(tuple(map(compile_tree, children)))
+            # `array_choice` counts the combinations over all alternatives of an AND, whichever of them hold.
+            return _single_valued(every) if sum(isinstance(child, Or) for child in children) > 1 else every
+        case Or(children):
+            return _some(tuple(map(compile_tree, children)))
+        case Residual():
+            return _residual(node)
+
+
+def _members(values: ValueSet) -> Mapping[type, _Member]:
+    return {kind: _member(values, kind) for kind in KIND_OF_TYPE} | {tuple: _choose}
+
+
+_members_of_kinds: Final = cache(_members)
+"""Tables of sets of whole kinds, such as IS NOT NULL, which accompany most computed conditions, are shared."""
+
+
+def _leaf(attribute: str, members: Mapping[type, _Member]) -> Test:
+    def leaf(event: Mapping[str, Any]) -> bool:
+        value = event.get(attribute, MISSING)
+        return members[value.__class__](value)
+
+    return leaf
+
+
+def _every(tests: tuple[Test, ...]) -> Test:
+    def every(event: Mapping[str, Any]) -> bool:
+        for test in tests:
+            if not test(event):
+                return False
+        return True
+
+    return tests[0] if len(tests) == 1 else every
+
+
+def _some(tests: tuple[Test, ...]) -> Test:
+    def some(event: Mapping[str, Any]) -> bool:
+        for test in tests:
+            if test(event):
+                return True
+        return False
+
+    return tests[0] if len(tests) == 1 else some
+
+
+def _single_valued(every: Test) -> Test:
+    """Defer a positive result for an event with arrays: `array_choice` rejects it if the combinations are too many."""
+
+    def single_valued(event: Mapping[str, Any]) -> bool:
+        if not every(event):
+            return False
+        _check_single_values(event)
+        return True
+
+    return single_valued
+
+
+def _residual(node: Residual) -> Test:
+    def residual(event: Mapping[str, Any]) -> bool:
+        _check_single_values(event)
+        return node.holds(event, {})
+
+    return residual
+
+
+def _check_single_values(event: Mapping[str, Any]) -> None:
+    if tuple in map(type, event.values()):
+        raise MultipleValues
+
+
+def _choose(values: Any) -> bool:
+    raise MultipleValues
+
+
+def _member(values: ValueSet, type_: type) -> _Member:
+    """Whether a value of a type is in a set."""
+    kind = KIND_OF_TYPE[type_]
+    own, tests = values.parts[kind], values.tests
+    if tests:
+        return values.contains
+    if not own.cuts:
+        return _always if own.inside else _never
+    if kind in _SELF_POSITIONED:
+        return _points(kind, own) or _between(own)
+    if kind is Kind.FLOAT:
+        return _floats(own)
+    return lambda value: own.contains(position_of(kind, value))
+
+
+def _always(value: Any) -> bool:
+    return True
+
+
+def _never(value: Any) -> bool:
+    return False
+
+
+def _points(kind: Kind, own: Intervals) -> _Member | None:
+    """Membership in a set of points; None where the set has an interval."""
+    ends = own.cuts
+    if own.inside or len(ends) % 2 or any(cut_after(kind, ends[at]) != ends[at + 1] for at in range(0, len(ends), 2)):
+        return None
+    return frozenset(ends[::2]).__contains__
+
+
+def _between(own: Intervals) -> _Member:
+    cuts, inside = own.cuts, own.inside
+    if len(cuts) == 1:
+        return cuts[0].__gt__ if inside else cuts[0].__le__  # type: ignore[no-any-return]
+    # Each cut below the value flips membership, starting from `inside`.
+    return lambda value: bool(bisect_right(cuts, value) & 1) is not inside
+
+
+def _floats(own: Intervals) -> _Member:
+    """Membership by Python's order of floats, except for NaN, which is the greatest."""
+    # Cuts are positions of floats, so the float at a cut compares as the cut does. NaN compares false with all.
+    ordered = Intervals(own.inside, tuple(float_at(cut) for cut in own.cuts if cut < LAST_FLOAT))
+    is_nan_inside = own.contains(LAST_FLOAT)
+    within = _between(ordered) if ordered.cuts else (_always if ordered.inside else _never)
+    if is_nan_inside == within(float("nan")):
+        return within  # gives the right result for NaN by itself
+    return lambda value: within(value) if value == value else is_nan_inside

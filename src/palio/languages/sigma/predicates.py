@@ -1,0 +1,362 @@
+"""Predicates of Sigma rules: what each kind of value in a rule asks of an attribute or of the event.
+
+The rules that decide are in docs/languages/sigma.md; in short: texts are compared without regard to case, a number and
+its text are equal, and null is what is null or missing.
+
+Sigma is two-valued: what does not hold, fails, and a missing attribute fails every predicate but those for absence. So
+each predicate has two trees that are each other's complement over all kinds of value, missing and null among them.
+
+A `ValuePredicate` is a union of an enumerable set, of tests of strings, and of tests of values that are no strings but
+have a text (numbers, dates, timestamps). A union of tests is no ValueSet, so it becomes an OR of leaves; its complement
+has one leaf per kind of test, however many tests there are.
+
+Whether an event says 4688 or "4688", true or "True", is the shipper's habit and not what the rule is about. So a
+pattern is also matched with what `CAST(x AS STRING)` makes of a number, a date or a timestamp. Most patterns hold a
+letter or a backslash that no such text has, and then nothing is added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final, Protocol
+
+from palio.filters.algebra import opposite
+from palio.filters.comparisons import OPERATORS, compare
+from palio.filters.computed import computed_condition
+from palio.filters.expressions.ast import Attribute, Call, Expression, Literal
+from palio.filters.expressions.text_cast import WORD_VALUES, may_occur_in_number
+from palio.filters.kinds import Kind
+from palio.filters.like import Gap, LikePattern
+from palio.filters.regex import Regex
+from palio.filters.tree import And, Leaf, Node, Or, domain_of
+from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, union_of
+from palio.filters.value_tests import Computed, Like, Rlike, Test
+from palio.languages.sigma.pcre import to_java
+
+if TYPE_CHECKING:
+    from sigma.types import (
+        SigmaCompareExpression,
+        SigmaFieldReference,
+        SigmaRegularExpression,
+        SigmaString,
+        SigmaTimestampPart,
+        SigmaType,
+    )
+
+
+# The kinds whose values are no strings and have a text, many texts: truth values are two, and listed.
+_NON_STRINGS_WITH_TEXT = ValueSet.kinds(Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP)
+_WITHOUT_TEXT = ValueSet.kinds(Kind.MISSING, Kind.NULL, Kind.BOOLEAN, Kind.BYTES)
+
+
+class Predicate(Protocol):
+    """The trees where a predicate holds and where it fails."""
+
+    @property
+    def holds(self) -> Node: ...
+
+    @property
+    def fails(self) -> Node: ...
+
+
+@dataclass(frozen=True)
+class ValuePredicate:
+    """One attribute has one of some values."""
+
+    attribute: str
+    plain: ValueSet = NO_VALUE
+    strings: tuple[Test, ...] = ()
+    text_tests: tuple[Test, ...] = ()
+
+    def union(self, other: ValuePredicate) -> ValuePredicate:
+        """Either of two, of one attribute."""
+        plain = union_of([self.plain, other.plain])
+        assert plain is not None  # both are enumerable
+        return ValuePredicate(self.attribute, plain, self.strings + other.strings, self.text_tests + other.text_tests)
+
+    @cached_property
+    def holds(self) -> Node:
+        sets = [self.plain]
+        sets += [(STRINGS if _is_comparison(test) else domain_of(test)).where([test]) for test in self.strings]
+        sets += [_NON_STRINGS_WITH_TEXT.where([test]) for test in self.text_tests]
+        return Or(tuple(Leaf(self.attribute, each) for each in sets))
+
+    @cached_property
+    def fails(self) -> Node:
+        outside = self.plain.complement()
+        sets = [
+            outside.intersect(kinds).where(map(_negate, tests))
+            for kinds, tests in (
+                (STRINGS, self.strings),
+                (_NON_STRINGS_WITH_TEXT, self.text_tests),
+                (_WITHOUT_TEXT, ()),
+            )
+        ]
+        return Or(tuple(Leaf(self.attribute, each) for each in sets))
+
+
+def _negate(test: Test) -> Test:
+    """The test that passes where this one does not, among strings or other values that have a text.
+
+    A comparison may also be NULL, where a text is no number; a pattern is TRUE or FALSE.
+    """
+    if isinstance(test.pattern, Computed) and _is_comparison(test):
+        return Test(replace(test.pattern, expression=Call("istrue", (test.pattern.expression,)), wants=False))
+    return opposite(test)
+
+
+def _is_comparison(test: Test) -> bool:
+    """Whether a text is read as a number, and that compared; a number itself is compared without that."""
+    match test.pattern:
+        case Computed(Call(function)):
+            return function in OPERATORS
+    return False
+
+
+@dataclass(frozen=True)
+class AllPredicates:
+    """All of some predicates hold."""
+
+    predicates: tuple[Predicate, ...]
+
+    @cached_property
+    def holds(self) -> Node:
+        return And(tuple(each.holds for each in self.predicates))
+
+    @cached_property
+    def fails(self) -> Node:
+        return Or(tuple(each.fails for each in self.predicates))
+
+
+@dataclass(frozen=True)
+class ComputedPredicate:
+    """An expression over some attributes, or over all of the event, is TRUE."""
+
+    expression: Call
+    timezone: str = "UTC"
+
+    @cached_property
+    def holds(self) -> Node:
+        return computed_condition(self.expression, timezone=self.timezone)
+
+    @cached_property
+    def fails(self) -> Node:
+        return computed_condition(Call("istrue", (self.expression,)), wants=False, timezone=self.timezone)
+
+
+@dataclass(frozen=True)
+class EventSearch:
+    """Some value of the event, whatever its attribute, is accepted: TRUE or FALSE, never NULL."""
+
+    expression: Call
+
+    @cached_property
+    def holds(self) -> Node:
+        return computed_condition(self.expression)
+
+    @cached_property
+    def fails(self) -> Node:
+        return computed_condition(self.expression, wants=False)
+
+
+def words_accepted(accepts: Callable[[str], bool]) -> ValueSet:
+    """The values whose text is a word, where the word is accepted: truth values, and what is no number."""
+    return ValueSet.points(value for word, value in WORD_VALUES.items() if accepts(word))
+
+
+def text_test(attribute: str, function: str, pattern: str) -> Test:
+    """The test of a value's text with LIKE, ILIKE or RLIKE."""
+    text = Call("cast", (Attribute(attribute), Literal("string")))
+    return Test(Computed(Call(function, (text, Literal(pattern)))))
+
+
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_MAX_DECIMAL_DIGITS: Final = 38  # of a decimal
+_MISSING: Final = ValueSet.kinds(Kind.MISSING)
+_EXISTING: Final = _MISSING.complement()
+_OPERATORS: Final = {"LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NEQ": "<>"}
+_TIMESTAMP_PARTS: Final = {
+    "MINUTE": "minute",
+    "HOUR": "hour",
+    "DAY": "dayofmonth",
+    "WEEK": "weekofyear",
+    "MONTH": "month",
+    "YEAR": "year",
+}
+
+
+def predicate_of(attribute: str, value: SigmaType, timezone: str) -> Predicate:
+    """The predicate of a value on an attribute; ValueError with the reason where it is not supported."""
+    from sigma import types
+
+    match value:
+        case types.SigmaNull():
+            return ValuePredicate(attribute, NULLS)
+        case types.SigmaExists():
+            return ValuePredicate(attribute, _EXISTING if value.exists else _MISSING)
+        case types.SigmaBool():
+            return _text_predicate(attribute, LikePattern.parse(str(value.boolean), ignore_case=True))
+        case types.SigmaTimestampPart():
+            return _timestamp_part_predicate(attribute, "=", value, timezone)
+        case types.SigmaNumber():
+            return _number_predicate(attribute, value.number)
+        case types.SigmaString():
+            return _text_predicate(attribute, pattern_of(value))
+        case types.SigmaRegularExpression():
+            return _regex_predicate(attribute, regex_of(value))
+        case types.SigmaCIDRExpression():
+            return _network_predicate(attribute, str(value.network))
+        case types.SigmaCompareExpression():
+            return _comparison_predicate(attribute, value, timezone)
+        case types.SigmaFieldReference():
+            raise TypeError("a field reference names a second field, which is looked up first")
+    raise ValueError(f"values of the kind {type(value).__name__} are not supported")
+
+
+def event_search(value: SigmaType) -> Predicate:
+    """The predicate of a value on the whole event; ValueError with the reason where it is not supported."""
+    from sigma import types
+
+    match value:
+        case types.SigmaString():
+            pattern = pattern_of(value, anywhere=True)
+            function = "any_value_ilike" if pattern.ignore_case else "any_value_like"
+            return EventSearch(Call(function, (Literal(pattern.sql),)))
+        case types.SigmaNumber() | types.SigmaBool():
+            pattern = LikePattern.parse(f"%{value}%", ignore_case=True)
+            return EventSearch(Call("any_value_ilike", (Literal(pattern.sql),)))
+        case types.SigmaRegularExpression():
+            return EventSearch(Call("any_value_rlike", (Literal(regex_of(value).text),)))
+    raise ValueError("the whole event is searched for texts and regular expressions; this needs the name of a field")
+
+
+def field_reference(attribute: str, reference: SigmaFieldReference, other: str, cased: bool) -> Predicate:
+    """One field's text is, begins with, ends with or contains another's, with or without regard to case."""
+    mine, theirs = (_text_of(each) if cased else Call("lower", (_text_of(each),)) for each in (attribute, other))
+    function = {
+        (True, True): "contains",
+        (True, False): "startswith",
+        (False, True): "endswith",
+        (False, False): "=",
+    }[reference.starts_with, reference.ends_with]
+    return ComputedPredicate(Call(function, (mine, theirs)))
+
+
+def _text_of(attribute: str) -> Expression:
+    return Call("cast", (Attribute(attribute), Literal("string")))
+
+
+def pattern_of(value: SigmaString, anywhere: bool = False) -> LikePattern:
+    """A text with wildcards as a LIKE pattern; without regard to case unless it says otherwise."""
+    from sigma.types import Placeholder, SigmaCasedString, SpecialChars
+
+    written: list[str] = []
+    for part in value.s:
+        if isinstance(part, Placeholder):
+            raise ValueError(
+                f"the placeholder %{part.name}% stands for values that the rule does not give; write them in its place"
+            )
+        if isinstance(part, SpecialChars):
+            written.append("%" if part is SpecialChars.WILDCARD_MULTI else "_")
+        else:
+            written.append(_literal(part))
+    text = "".join(written)
+    return LikePattern.parse(f"%{text}%" if anywhere else text, ignore_case=not isinstance(value, SigmaCasedString))
+
+
+def _literal(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def regex_of(value: SigmaRegularExpression) -> Regex:
+    """A regular expression with its flags; ValueError says what in it is not supported."""
+    if value.contains_placeholder():
+        raise ValueError("the expression has a placeholder that stands for values which the rule does not give")
+    flags = frozenset(value.sigma_to_re_flag[flag] for flag in value.flags)
+    return Regex.compile(to_java(str(value.regexp), flags))
+
+
+def _text_predicate(attribute: str, pattern: LikePattern) -> ValuePredicate:
+    """Strings of a form, and values that are no strings whose text has it."""
+    if pattern.tokens == (Gap(0, True),):
+        return ValuePredicate(attribute, PRESENT)
+    plain, tests = _strings_like(pattern)
+    is_number = pattern.shape == "exact" and _is_number(pattern.text)
+    numbers = _equal_numbers(pattern.text) if is_number else NO_VALUE
+    text_tests: tuple[Test, ...] = ()
+    if not is_number and pattern.tokens and all(map(may_occur_in_number, pattern.literals)):
+        text_tests = (text_test(attribute, "ilike" if pattern.ignore_case else "like", pattern.sql),)
+    return ValuePredicate(attribute, _union(plain, numbers, words_accepted(pattern.matches)), tests, text_tests)
+
+
+@lru_cache(maxsize=16_384)
+def _strings_like(pattern: LikePattern) -> tuple[ValueSet, tuple[Test, ...]]:
+    """The strings of a form, as a set where it can be said, else as a test."""
+    if pattern.shape in ("exact", "prefix") and not (pattern.ignore_case and _has_case(pattern.text)):
+        made = ValueSet.points([pattern.text]) if pattern.shape == "exact" else ValueSet.prefix(pattern.text)
+        return made, ()
+    return NO_VALUE, (Test(Like(pattern)),)
+
+
+def _has_case(lowered: str) -> bool:
+    """Whether a lowered text may be the lower case of another one."""
+    return not lowered.isascii() or lowered != lowered.upper()
+
+
+def _is_number(text: str) -> bool:
+    return len(text) <= _MAX_DECIMAL_DIGITS and _NUMBER.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def _equal_numbers(text: str) -> ValueSet:
+    return compare("=", Decimal(text)).true
+
+
+def _number_predicate(attribute: str, number: int | float) -> ValuePredicate:
+    """AllPredicates number equal to it, and its text."""
+    written = _text_predicate(attribute, LikePattern.parse(str(number), ignore_case=True))
+    equal = compare("=", Decimal(str(number)) if len(str(number)) <= _MAX_DECIMAL_DIGITS else float(number)).true
+    return written.union(ValuePredicate(attribute, equal))
+
+
+def _regex_predicate(attribute: str, regex: Regex) -> ValuePredicate:
+    text_tests: tuple[Test, ...] = ()
+    if may_occur_in_number(regex.required):
+        text_tests = (text_test(attribute, "rlike", regex.text),)
+    return ValuePredicate(attribute, words_accepted(regex.search), (Test(Rlike(regex)),), text_tests)
+
+
+def _network_predicate(attribute: str, network: str) -> ValuePredicate:
+    inside = Call("ip_in_network", (Attribute(attribute), Literal(network)))
+    return ValuePredicate(attribute, strings=(Test(Computed(inside)),))
+
+
+def _comparison_predicate(attribute: str, comparison: SigmaCompareExpression, timezone: str) -> Predicate:
+    """A number in an order; a text is read as a number where it is one."""
+    from sigma.types import SigmaTimestampPart
+
+    operator = _OPERATORS[comparison.op.name]
+    number = comparison.number
+    if isinstance(number, SigmaTimestampPart):
+        return _timestamp_part_predicate(attribute, operator, number, timezone)
+    literal = Decimal(str(number.number)) if len(str(number.number)) <= _MAX_DECIMAL_DIGITS else float(number.number)
+    read = Call("cast", (Attribute(attribute), Literal("double")))
+    test = Test(Computed(Call(operator, (read, Literal(float(number.number))))))
+    return ValuePredicate(attribute, compare(operator, literal).true, strings=(test,))
+
+
+def _timestamp_part_predicate(attribute: str, operator: str, part: SigmaTimestampPart, timezone: str) -> Predicate:
+    """A part of a moment, such as its hour; a text is read as a moment where it is one."""
+    moment = Call("cast", (Attribute(attribute), Literal("timestamp")))
+    found = Call(_TIMESTAMP_PARTS[part.timestamp_part.name], (moment,))
+    return ComputedPredicate(Call(operator, (found, Literal(part.number))), timezone)
+
+
+def _union(*sets: ValueSet) -> ValueSet:
+    made = union_of(sets)
+    assert made is not None  # none of them has tests
+    return made

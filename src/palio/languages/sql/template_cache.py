@@ -1,0 +1,413 @@
+"""Cache of templates by skeleton, and the conditions that are bound to them.
+
+The design is in `templates`. Three lookups are tried, from the cheapest to the most general:
+
+1. *Conjunct prefixes.* Most conjuncts end in a literal: `symbol = 'ACME'`, `price BETWEEN 100 AND 120`. Cut at its
+   literals, a conjunction of such is a row of prefixes, `symbol = `, ` AND price BETWEEN `, ` AND `, and a conjunct is
+   known by its first prefix and those expected after it. One dictionary lookup per literal, no skeleton is made.
+2. *Skeleton of the whole text.*
+3. *Skeletons of the conjuncts.* The attributes of a conjunction and their order make its skeleton, so that a thousand
+   conjunctions may have a thousand skeletons; their conjuncts have a few.
+
+Prefixes are learned only from conjunctions that were split the slow way, so that a row of known prefixes is one that
+the parser splits in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from typing import Any, Final
+
+from palio.errors import ParseError
+from palio.filters.comparisons import reads_only_as_text
+from palio.filters.expressions.text_cast import zone_of
+from palio.filters.filter import Filter
+from palio.filters.tree import Node
+from palio.languages.grammar import InvalidLiteral
+from palio.languages.sql.lowering import TruthTest
+from palio.languages.sql.template_evaluation import evaluator_of
+from palio.languages.sql.templates import (
+    DECIMAL,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    Arguments,
+    LiteralSpan,
+    Template,
+    join_templates,
+    make_template,
+)
+
+LITERAL_MARKS: Final = (INTEGER, DECIMAL, DOUBLE, STRING)
+
+MAX_TEMPLATE_CHARACTERS: Final = 20_000
+"""Length of the longest condition that is looked up; a longer one goes to the parser."""
+MAX_SKELETON_CHARACTERS: Final = 4_096
+"""Length of the longest skeleton of which a template is made."""
+MAX_INTEGER_DIGITS: Final = 18
+"""Digits of an integer that is certain to be a bigint."""
+_MAX_TEMPLATES: Final = 2_048
+_MAX_PREFIXES: Final = 4_096
+
+# --- skeletons ---------------------------------------------------------------------------------------------
+
+# Possessive throughout, and a group nowhere repeated so, as in the lexer.
+LITERAL: Final = re.compile(
+    r"""('[^'\\]*+(?:''[^'\\]*+)*'(?!')|"[^"\\]*+(?:""[^"\\]*+)*"(?!")"""
+    r"""|(?<![\w.])[0-9]++(?:\.[0-9]++)?(?:[dD]|[eE][+-]?[0-9]++)?(?![\w.]))"""
+)
+
+
+def split_literals(text: str) -> tuple[str, list[str]] | None:
+    """The skeleton of a condition and its literals; None where no template could be made of it.
+
+    Literals are cut where the lexer cuts. One that stands inside a name, a comment or another literal makes a skeleton
+    whose literals the lexer does not find, and that has no template.
+    """
+    if len(text) > MAX_TEMPLATE_CHARACTERS:
+        return None
+    pieces = LITERAL.split(text)
+    if any(mark in gap for mark in LITERAL_MARKS if mark in text for gap in pieces[::2]):
+        return None  # a mark outside of literals would be taken for one
+    literals = pieces[1::2]
+    for at, literal in enumerate(literals):
+        kind = literal[0]
+        if kind == "'" or kind == '"':
+            kind = STRING
+        elif literal.isdigit():
+            if len(literal) > MAX_INTEGER_DIGITS:
+                return None
+            kind = INTEGER
+        else:
+            kind = DOUBLE if literal[-1] in "dD" or "e" in literal or "E" in literal else DECIMAL
+        pieces[2 * at + 1] = kind
+    skeleton = "".join(pieces)
+    # A backslash changes where a string ends, and a comment what is one at all.
+    return None if "\\" in skeleton or "--" in skeleton or "/*" in skeleton else (skeleton, literals)
+
+
+def locate_literals(text: str) -> list[LiteralSpan]:
+    """The kind, begin and end of every literal that `split_literals` cuts out."""
+    found = split_literals(text)
+    kinds = [mark for mark in found[0] if mark in LITERAL_MARKS] if found else []
+    spans = [each.span() for each in LITERAL.finditer(text)]
+    return [(kind, *span) for kind, span in zip(kinds, spans, strict=True)] if len(kinds) == len(spans) else []
+
+
+# --- conjuncts ---------------------------------------------------------------------------------------------
+
+_AND: Final = " AND "
+_BETWEEN: Final = " BETWEEN "
+_TEXT_MARK: Final = "\0"
+_CONJUNCT_MARK: Final = "\5"
+# With one of these, an AND may be no conjunction of the whole: an OR around it, a CASE, a bracket, a comment, quotes.
+_UNSAFE_SIGNS: Final = ("(", "`", '"', "\\", "|", "--", "/*", _TEXT_MARK, _CONJUNCT_MARK)
+_UNSAFE_WORDS: Final = re.compile(r"\b(?:or|case)\b", re.IGNORECASE)
+
+
+def split_conjuncts(text: str) -> list[str] | None:
+    """The conjuncts of a text or skeleton; None where there is one alone, or where the parser might split elsewhere."""
+    return _split_marked(_mark_conjuncts(text)) if _AND in text and _is_plain(text) else None
+
+
+def split_all_conjuncts(texts: list[str]) -> tuple[list[str], list[int]]:
+    """The conjuncts of many texts, one after the other, and how many each text has; 0 where they are uncertain.
+
+    Where all texts are plain they are split together, without a list for each. An AND within quotes then leaves parts
+    whose quotes are open, which no parser accepts.
+    """
+    if not _is_plain("\n".join(texts)):
+        each = [split_conjuncts(text) or [] for text in texts]
+        return [part for parts in each for part in parts], [len(parts) for parts in each]
+    marked = _mark_conjuncts(_TEXT_MARK.join(texts))
+    counts = [line.count(_CONJUNCT_MARK) + 1 for line in marked.split(_TEXT_MARK)]
+    parts = marked.replace(_TEXT_MARK, _CONJUNCT_MARK).split(_CONJUNCT_MARK)
+    return parts, counts
+
+
+def _is_plain(text: str) -> bool:
+    for sign in _UNSAFE_SIGNS:
+        if sign in text:
+            return False
+    lower = text.lower()  # a cheap search first: the words are rare, and the regular expression is dear
+    return not ("or" in lower or "case" in lower) or _UNSAFE_WORDS.search(text) is None
+
+
+def _mark_conjuncts(text: str) -> str:
+    """The text with a mark in place of every AND but that of a BETWEEN."""
+    first, *others = text.replace(_AND, _CONJUNCT_MARK).split(_BETWEEN)
+    return _BETWEEN.join([first, *[each.replace(_CONJUNCT_MARK, _AND, 1) for each in others]]) if others else first
+
+
+def _split_marked(marked: str) -> list[str] | None:
+    parts = marked.split(_CONJUNCT_MARK)
+    if len(parts) == 1:
+        return None
+    for part in parts:
+        if part.count("'") & 1:
+            return None  # a string begins here and does not end: the AND behind it stood in that string
+    return parts
+
+
+_PREFIX: Final = re.compile("[^\1-\4]*[\1-\4]")  # up to a mark of `LITERAL_MARKS`
+
+_Conjunct = tuple[Template, list[str]]  # the template that a first prefix begins, and the prefixes expected after it
+
+
+class ConjunctPrefixes:
+    """Templates of conjuncts by the text before each of their literals; bounded in number."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self._first: dict[str, _Conjunct] = {}
+        self._after_and: dict[str, _Conjunct] = {}
+
+    def learn(self, skeleton: str, template: Template) -> None:
+        """Add a conjunct that was found in a conjunction."""
+        if skeleton in self._seen or len(self._seen) >= _MAX_PREFIXES:
+            return
+        self._seen.add(skeleton)
+        first, *others = _PREFIX.findall(skeleton) or [""]
+        if first + "".join(others) != skeleton or len(others) + 1 != len(template.parameters):
+            return  # it does not end in a literal, or a literal is no parameter
+        # Only literals that always have a value: `match` does not read them.
+        if all(each.kind in (INTEGER, STRING) and each.before in ("", "-") for each in template.parameters):
+            self._first[first] = self._after_and[_AND + first] = template, others
+
+    def match(self, text: str) -> tuple[list[Template], list[str]] | None:
+        """The templates of the conjuncts and all their literals; None where one is unknown, or there is one alone."""
+        pieces = LITERAL.split(text)
+        literals = pieces[1::2]
+        if pieces[-1] or len(literals) < 2:
+            return None
+        templates: list[Template] = []
+        expected: list[str] = []
+        known = self._first
+        for before, literal in zip(pieces[::2], literals, strict=False):
+            if literal[0] == "'":
+                prefix = before + STRING
+            elif literal.isdigit() and len(literal) <= MAX_INTEGER_DIGITS:
+                prefix = before + INTEGER
+            else:
+                return None
+            if expected:
+                if prefix != expected[0]:
+                    return None
+                expected = expected[1:]
+                continue
+            found = known.get(prefix)
+            if found is None:
+                return None
+            template, expected = found
+            templates.append(template)
+            known = self._after_and
+        return None if expected else (templates, literals)
+
+
+# --- cache -------------------------------------------------------------------------------------------------
+
+
+class TemplateCache:
+    """Templates by skeleton; bounded in number."""
+
+    def __init__(self) -> None:
+        self._templates: dict[str, Template | None] = {}
+        self._seen_once: set[str] = set()
+        self.prefixes = ConjunctPrefixes()
+
+    def template(self, skeleton: str, text: str) -> Template | None:
+        """The template of a skeleton, made of one of its conditions; None where it has none."""
+        if skeleton in self._templates:
+            return self._templates[skeleton]
+        made = _template(text) if len(skeleton) <= MAX_SKELETON_CHARACTERS else None
+        # Cleared rather than evicted one by one: skeletons in use come back at once, and no order must be kept.
+        if len(self._templates) >= _MAX_TEMPLATES:
+            self._templates.clear()
+        self._templates[skeleton] = made
+        return made
+
+    def template_if_repeated(self, skeleton: str, text: str) -> Template | None:
+        """The template of a skeleton that was seen before; None at first sight: making one is a second parse."""
+        if skeleton not in self._templates and skeleton not in self._seen_once:
+            if len(self._seen_once) >= _MAX_TEMPLATES:
+                self._seen_once.clear()
+            if len(skeleton) <= MAX_SKELETON_CHARACTERS:
+                self._seen_once.add(skeleton)
+            return None
+        return self.template(skeleton, text)
+
+    def conjunct_templates(self, skeleton: str, text: str) -> list[Template] | None:
+        """The templates of the conjuncts of a conjunction whose own skeleton is new; None unless all are known."""
+        parts = None if skeleton in self._templates else split_conjuncts(skeleton)
+        if parts is None:
+            return None
+        found = [self._templates.get(part) for part in parts]
+        if None in found:
+            texts = split_conjuncts(text)
+            if texts is None or len(texts) != len(parts):
+                return None
+            found = [self.template_if_repeated(part, own) for part, own in zip(parts, texts, strict=True)]
+        known = [template for template in found if template is not None]
+        if len(known) < len(parts):
+            return None
+        for part, template in zip(parts, known, strict=True):
+            self.prefixes.learn(part, template)
+        return known
+
+
+TEMPLATES: Final = TemplateCache()
+"""The cache of this process. Threads may share it: every entry is complete when it is stored."""
+
+
+def _template(text: str) -> Template | None:
+    try:
+        return make_template(text, locate_literals(text))
+    except ParseError:  # raised again, with the same text, by the parse that follows
+        return None
+
+
+class BoundTemplate:
+    """A template with the values of its parameters: one condition. Its filter is made on demand."""
+
+    __slots__ = ("arguments", "template", "timezone")
+
+    def __init__(self, template: Template, arguments: Arguments, timezone: str) -> None:
+        self.template = template
+        self.arguments = arguments
+        self.timezone = timezone
+
+    @classmethod
+    def read(cls, text: str, timezone: str = "UTC") -> BoundTemplate | BoundConjunction | None:
+        """The condition of a text; None where its skeleton is new or has no template, or a literal has no value."""
+        if len(text) > MAX_TEMPLATE_CHARACTERS or not (text.isascii() or _is_unicode(text)):
+            return None
+        if timezone != "UTC" and zone_of(timezone) is None:
+            return None
+        # From the cheapest lookup to the most general; see the module's docstring.
+        quick = TEMPLATES.prefixes.match(text)
+        if quick is not None:
+            return BoundConjunction(*quick, timezone)
+        found = split_literals(text)
+        if found is None:
+            return None
+        skeleton, literals = found
+        conjuncts = TEMPLATES.conjunct_templates(skeleton, text)
+        template = TEMPLATES.template_if_repeated(skeleton, text) if conjuncts is None else None
+        templates = conjuncts or ([] if template is None else [template])
+        if not templates or len(literals) != sum([len(each.parameters) for each in templates]):
+            return None  # the second where a string has a mark in it
+        try:
+            # Bound now even for a conjunction, so that a literal without a value is found here, not at the first event.
+            parts = _bind(templates, literals, timezone)
+        except InvalidLiteral:
+            return None
+        return parts[0] if conjuncts is None else BoundConjunction(conjuncts, literals, timezone)
+
+    def tree(self) -> Node:
+        """The canonical tree of the condition."""
+        return self.template.tree(self.arguments, self.timezone)
+
+    def mentions(self, names: Set[str]) -> bool:
+        """Whether one of these attributes is asked about."""
+        return not self.template.names.isdisjoint(names)
+
+    def holds(self, event: Mapping[str, Any]) -> bool:
+        """Whether the condition is TRUE for an event of which no attribute has several values; makes no tree."""
+        return evaluator_of(self.template)(event, self.arguments, self.timezone)
+
+    @property
+    def needed(self) -> Sequence[str]:
+        """Attributes without which an event does not match."""
+        return self.template.needed
+
+    def strings(self, most: int) -> Iterator[tuple[str, list[str]]]:
+        """Attributes that must equal one of at most `most` strings, with these."""
+        for name, parameters in self.template.equalities:
+            if len(parameters) <= most:
+                found = [str(self.arguments[each.index]) for each in parameters]
+                if all(reads_only_as_text(each, self.timezone) for each in found):
+                    yield name, found
+
+    def filter(self) -> Filter:
+        """The filter that parsing the text gives."""
+        return Filter.of_canonical(
+            self.tree(),
+            lambda: self.template.node(self.arguments, self.timezone, TruthTest.FALSE),
+            lambda: self.template.node(self.arguments, self.timezone),
+        )
+
+
+def _bind(templates: Sequence[Template], literals: Sequence[str], timezone: str) -> list[BoundTemplate]:
+    """Templates with their arguments; the literals of all follow each other."""
+    found: list[BoundTemplate] = []
+    first = 0
+    for template in templates:
+        last = first + len(template.parameters)
+        found.append(BoundTemplate(template, template.parse_literals(literals[first:last], timezone), timezone))
+        first = last
+    return found
+
+
+class BoundConjunction:
+    """A conjunction of known conjuncts, where the skeleton of the whole is new.
+
+    Its literals are parsed when they are needed, which for most is never.
+    """
+
+    __slots__ = ("_parts", "literals", "templates", "timezone")
+
+    def __init__(self, templates: Sequence[Template], literals: Sequence[str], timezone: str) -> None:
+        self.templates = templates
+        self.literals = literals
+        self.timezone = timezone
+        self._parts: list[BoundTemplate] | None = None
+
+    @property
+    def parts(self) -> list[BoundTemplate]:
+        if self._parts is None:
+            self._parts = _bind(self.templates, self.literals, self.timezone)
+        return self._parts
+
+    def tree(self) -> Node:
+        return self._whole().tree()
+
+    def mentions(self, names: Set[str]) -> bool:
+        for template in self.templates:
+            if not template.names.isdisjoint(names):
+                return True
+        return False
+
+    def holds(self, event: Mapping[str, Any]) -> bool:
+        for part in self.parts:
+            if not part.holds(event):
+                return False
+        return True
+
+    @property
+    def needed(self) -> Sequence[str]:
+        return [name for template in self.templates for name in template.needed]
+
+    def strings(self, most: int) -> Iterator[tuple[str, list[str]]]:
+        first = 0
+        for template in self.templates:
+            last = first + len(template.parameters)
+            if template.equalities:
+                yield from _bind([template], self.literals[first:last], self.timezone)[0].strings(most)
+            first = last
+
+    def filter(self) -> Filter:
+        return self._whole().filter()
+
+    def _whole(self) -> BoundTemplate:
+        arguments = [value for part in self.parts for value in part.arguments]
+        return BoundTemplate(join_templates(self.templates), arguments, self.timezone)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text has no lone surrogate, which the lexer refuses."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,246 @@
+"""Matching of batches: Arrow columns straight into the index, rows and subscriptions out.
+
+A batch is matched in pieces of some thousand rows. A piece of Arrow columns goes to each segment as columns; a list of
+events is transposed to columns where there are enough of them. What a segment cannot take as columns is matched row by
+row. Residual conditions are checked on the candidates, and the live segment is evaluated on every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from palio.errors import EventError
+from palio.events import Event
+from palio.filters.tree import Attributes
+from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.arrow_columns import FlatColumns, flatten_columns
+from palio.matching.columnar.layout import Int32s, Int64s
+from palio.matching.columnar.segment import CannotEncode, Segment
+from palio.matching.columnar.transposition import TransposedEvents, choices_of
+from palio.matching.live_segment import LiveSegment
+from palio.matching.residuals import RowReader, check_residuals_of_rows
+
+_PIECE_ROWS: Final = 8_192  # enough to share the work of a column, few enough to stay in cache
+MIN_TRANSPOSED_EVENTS: Final = 16  # that may be worth the transposition to columns
+_MIN_EVENTS_PER_COLUMN: Final = 2  # more for each column
+_MAX_IDS_PER_MATCH: Final = 1_024  # ids in the dictionary of a result; beyond, the result gets a dictionary of its own
+_ASKED: Final = 4_096  # candidates with residual conditions that are asked at a time
+RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
+
+
+def match_batch(
+    events: Any,
+    segments: Sequence[Segment],
+    live: LiveSegment,
+    catalogue: Catalogue,
+) -> pa.Table:
+    """All matches of a batch of events."""
+    found: list[tuple[Int64s, Int32s]] = []
+    base = 0
+    for piece in _pieces(events):
+        row, number = match_piece(piece, segments, live, catalogue)
+        if base:
+            row += base
+        found.append((row, number))
+        base += len(piece)
+    names = catalogue.names()
+    if sum(len(number) for _, number in found) * _MAX_IDS_PER_MATCH < len(names):
+        found, names = _with_own_dictionary(found, names)
+    return pa.Table.from_batches([_result(row, number, names) for row, number in found], RESULT_SCHEMA)
+
+
+def _with_own_dictionary(
+    found: Sequence[tuple[Int64s, Int32s]], names: pa.StringArray
+) -> tuple[list[tuple[Int64s, Int32s]], pa.StringArray]:
+    """The matches with a dictionary of the ids that occur: sending a result sends its dictionary, too."""
+    numbers = np.unique(np.concatenate([number for _, number in found])) if found else np.empty(0, np.int32)
+    own = [(row, np.searchsorted(numbers, number).astype(np.int32)) for row, number in found]
+    return own, names.take(pa.array(numbers))
+
+
+def _result(row: Int64s, number: Int32s, names: pa.StringArray) -> pa.RecordBatch:
+    # safe=False: checking millions of numbers against the dictionary costs as much as matching them.
+    subscription = pa.DictionaryArray.from_arrays(pa.array(number, pa.int32()), names, safe=False)
+    return pa.RecordBatch.from_arrays([pa.array(row, pa.int64()), subscription], schema=RESULT_SCHEMA)
+
+
+def _pieces(events: Any) -> Iterator[pa.RecordBatch | list[Event]]:
+    if isinstance(events, pa.RecordBatch) and events.num_rows <= _PIECE_ROWS:
+        yield events
+        return
+    if isinstance(events, pa.RecordBatch):
+        events = pa.Table.from_batches([events])
+    elif not isinstance(events, pa.Table) and hasattr(events, "__arrow_c_stream__"):
+        events = pa.table(events)  # a DataFrame of Polars, a reader of batches
+    if isinstance(events, pa.Table):
+        yield from events.to_batches(max_chunksize=_PIECE_ROWS)
+        return
+    if isinstance(events, str | bytes | Mapping | Event) or not isinstance(events, Iterable):
+        raise EventError(
+            f"a batch is a pyarrow Table or RecordBatch or a sequence of events, not one {type(events).__name__}"
+        )
+    pending: list[Event] = []
+    for event in events:
+        pending.append(Event.read(event))
+        if len(pending) == _PIECE_ROWS:
+            yield pending
+            pending = []
+    if pending:
+        yield pending
+
+
+def match_piece(
+    piece: pa.RecordBatch | list[Event],
+    segments: Sequence[Segment],
+    live: LiveSegment,
+    catalogue: Catalogue,
+    paths: bool = False,
+) -> tuple[Int64s, Int32s]:
+    """Rows and numbers of the matches of one piece, by row; with `paths`, columns are named by attributes' paths."""
+    events = RowReader(piece, paths)
+    transposed: EventColumns | None = None
+    rows: list[Int64s] = []
+    numbers: list[Int32s] = []
+    for segment in segments:
+        found = None
+        if not isinstance(piece, list):
+            found = segment.match_batch(piece, paths) or _match_columns(segment, piece, paths)
+        elif transposed or _is_worth_columns(piece, segments):
+            transposed = transposed or EventColumns(events.all(), segments)
+            found = transposed.match(segment, catalogue)
+        row, number = match_one_by_one(segment, events.all(), catalogue) if found is None else found
+        row, number = check_residuals_of_rows(segment, row, number, events, catalogue)
+        rows.append(row)
+        numbers.append(number)
+    if len(live):
+        newest = [live.match(attributes) for attributes in events.all()]
+        rows.append(np.repeat(np.arange(len(newest)), [len(each) for each in newest]))
+        numbers.append(np.array([number for each in newest for number in each], np.int32))
+    if len(rows) == 1:
+        return rows[0], numbers[0]
+    row = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    number = np.concatenate(numbers) if numbers else np.empty(0, np.int32)
+    order = np.argsort(row, kind="stable")
+    return row[order], number[order]
+
+
+def _is_worth_columns(events: Sequence[Event], segments: Sequence[Segment]) -> bool:
+    """Whether the transposition of the attributes that are read takes less time than it saves."""
+    if len(events) < MIN_TRANSPOSED_EVENTS:
+        return False
+    columns = len(events[0].attributes)
+    if not any(segment.reads_whole_event for segment in segments):
+        columns = min(columns, sum(len(segment.attributes) for segment in segments))
+    return len(events) >= MIN_TRANSPOSED_EVENTS + _MIN_EVENTS_PER_COLUMN * columns
+
+
+def _match_columns(segment: Segment, batch: pa.RecordBatch, paths: bool) -> tuple[Int64s, Int32s] | None:
+    """The candidates for columns looked at one by one; None where they must be looked at row by row."""
+    columns = flatten_columns(batch, None if segment.reads_whole_event else segment.attributes, paths)
+    # An array without elements is a missing value, which a column does not tell from null.
+    if columns is None or not segment.null_is_not_missing.isdisjoint(columns.lists):
+        return None
+    try:
+        if columns.lists:
+            return _match_choices(segment, columns, batch.num_rows)
+        return segment.match_columns(columns.scalars, batch.num_rows)
+    except CannotEncode:
+        return None
+
+
+def _match_choices(segment: Segment, columns: FlatColumns, count: int) -> tuple[Int64s, Int32s] | None:
+    choices = columns.choices(count)
+    if choices is None:
+        return None
+    found = [np.empty(0, np.int64)]
+    for chosen, rows in choices:
+        place, number = segment.match_columns(chosen, len(rows))
+        found.append(rows[place] << 32 | number)
+    return distinct_pairs(np.concatenate(found))
+
+
+class EventColumns:
+    """The events of a piece as columns, for all segments."""
+
+    def __init__(self, events: Sequence[Attributes], segments: Sequence[Segment]) -> None:
+        self._events = events
+        self._asked = {name for segment in segments for name in segment.attributes}
+        self._searched = any(segment.reads_whole_event for segment in segments)
+        self._flat = TransposedEvents(events, self._asked, self._searched)
+        self._arrays = sorted(set(self._flat.rows_of_arrays))
+
+    def match(self, segment: Segment, catalogue: Catalogue) -> tuple[Int64s, Int32s] | None:
+        """The candidates of a segment, by row; None where events must be matched one by one."""
+        try:
+            row, number = segment.match_transposed(self._flat)
+            if not self._arrays:
+                return row, number
+            is_flat = np.ones(self._flat.count, bool)
+            is_flat[self._arrays] = False
+            flat = is_flat[row]
+            found = [(row[flat], number[flat]), self._match_choices(segment), self._match_singly(segment, catalogue)]
+        except CannotEncode:
+            return None
+        row, number = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.argsort(row, kind="stable")
+        return row[order], number[order]
+
+    @cached_property
+    def _choices(self) -> tuple[TransposedEvents, Int64s, list[int]]:
+        """The choices of elements as events, with their rows; and the rows that have too many."""
+        events: list[Attributes] = []
+        rows: list[int] = []
+        left: list[int] = []
+        for row in self._arrays:
+            choices = choices_of(self._events[row], self._asked)
+            if choices is None:
+                left.append(row)
+            else:
+                events += choices
+                rows += [row] * len(choices)
+        made = TransposedEvents(events, self._asked, self._searched)
+        if self._searched:
+            for place, row in enumerate(rows):
+                several = (value for value in self._events[row].values() if isinstance(value, tuple))
+                made.searched += [(place, values) for values in several]
+        return made, np.array(rows, np.int64), left
+
+    def _match_choices(self, segment: Segment) -> tuple[Int64s, Int32s]:
+        choices, rows, _ = self._choices
+        place, number = segment.match_transposed(choices)
+        return distinct_pairs(rows[place] << 32 | number)
+
+    def _match_singly(self, segment: Segment, catalogue: Catalogue) -> tuple[Int64s, Int32s]:
+        left = self._choices[2]
+        place, number = match_one_by_one(segment, [self._events[row] for row in left], catalogue)
+        return np.array(left, np.int64)[place], number
+
+
+def distinct_pairs(pairs: Int64s) -> tuple[Int64s, Int32s]:
+    """Rows and numbers, by row: what several choices of an event satisfy, the event does once."""
+    distinct = np.unique(pairs)
+    return distinct >> 32, (distinct & 0xFFFFFFFF).astype(np.int32)
+
+
+def match_one_by_one(segment: Segment, events: Sequence[Attributes], catalogue: Catalogue) -> tuple[Int64s, Int32s]:
+    """The candidates of a segment for events looked at one by one."""
+    rows: list[int] = []
+    numbers: list[int] = []
+    for row, attributes in enumerate(events):
+        found = segment_candidates(segment, attributes, catalogue)
+        rows += [row] * len(found)
+        numbers += found
+    return np.array(rows, np.int64), np.array(numbers, np.int32)
+
+
+def segment_candidates(segment: Segment, attributes: Attributes, catalogue: Catalogue) -> list[int]:
+    """The candidates of a segment for one event; by their filters where the index cannot encode the event."""
+    try:
+        return segment.match_event(attributes)
+    except CannotEncode:
+        return [number for number in segment.alive() if catalogue[number].filter.matches_attributes(attributes)]

@@ -1,0 +1,534 @@
+"""Axes builder: constants of conditions become cuts, and conditions intervals of slots between cuts.
+
+`AxesBuilder` collects intervals between constants and gives each a handle. `SlotAssignment` then sorts the constants of
+all axes at once and numbers the slots, so that a small index is made in a fraction of a millisecond and a large one in
+about a second.
+
+Strings that are compared only for equality need no order: each has a slot of its own, and all others share the first.
+Where some condition asks for a range, slots follow the order of the UTF-8 bytes, and equality with s is the slot
+between s and s + NUL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from palio.matching.columnar import slot_order
+from palio.matching.columnar.axes import Axes, Region, days, micros
+from palio.matching.columnar.layout import (
+    AXIS_AMBIGUOUS,
+    AXIS_BYTES,
+    AXIS_DATES,
+    AXIS_FIELDS,
+    AXIS_FLOAT_HINTS,
+    AXIS_FLOAT_PLACE,
+    AXIS_INTEGER_COUNT,
+    AXIS_INTEGER_HINTS,
+    AXIS_NULLS,
+    AXIS_NUMBER_COUNT,
+    AXIS_NUMBER_PLACE,
+    AXIS_NUMBERS,
+    AXIS_SIZE,
+    AXIS_STRINGS,
+    AXIS_TIMESTAMPS,
+    AXIS_VIRTUAL,
+    CUT_AFTER_DECIMAL,
+    CUT_AFTER_INTEGER,
+    CUT_BEFORE_DECIMAL,
+    CUT_BEFORE_INTEGER,
+    CUT_BY_FLOAT,
+    FALSE,
+    FIRST_REGION_SLOT,
+    MISSING,
+    NULL,
+    PADDING,
+    TRUE,
+    Bytes,
+    Flags,
+    Int8s,
+    Int32s,
+    Int64s,
+)
+from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, Cut, Number, TextConstants, TextSlots, concatenate
+
+if TYPE_CHECKING:
+    pass
+
+
+__all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "Intervals", "Region"]
+
+
+_NAN: Final = float("nan")
+FIRST_VIRTUAL_AXIS: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Intervals of slots, by handle. Where `lo` is above `hi`, nothing is in it."""
+
+    axis: Int32s
+    lo: Int32s
+    hi: Int32s
+
+
+class AxesBuilder:
+    """Takes conditions as intervals between constants; `finish` gives the axes and the intervals of slots."""
+
+    def __init__(self) -> None:
+        self._handles = 0
+        # One entry per handle: axis, region (or FIXED, PRESENT), lower, upper. Bulk rows come as whole arrays.
+        self._rows: list[tuple[int, int, int, int]] = []
+        self._row_arrays: list[tuple[Int64s, ...]] = []
+        # Cuts of numbers, dates and timestamps, numbered as they come; of all axes together.
+        self._known: dict[tuple[int, int, type, Any, bool], int] = {}
+        self.cut_numbers: list[int] = []
+        self.cut_axes: list[int] = []
+        self.cut_regions: list[int] = []
+        self.cut_after: list[bool] = []
+        self.integers: list[int] = []
+        self.integer_cuts: list[int] = []
+        self.others: list[tuple[int, Number]] = []
+        self.cut_count = 0
+        self.bulk_cuts: list[tuple[Int64s, Int64s, Int64s, Flags]] = []  # numbers, axes, values, after
+        self.texts: dict[tuple[int, int], TextConstants] = {}
+        self.virtual_axes: set[int] = set()
+        self.behind = 0  # how many virtual axes come behind all others
+        self.largest_axis = -1
+
+    def declare(self, axis: int) -> None:
+        """Say that there is an axis, whether or not a condition stands on it."""
+        self.largest_axis = max(self.largest_axis, axis)
+
+    def virtual(self, axis: int) -> None:
+        """Declare an axis with two slots: 0, and 1 for an event that hits.
+
+        One counted from BEHIND on comes behind all others, in that order; it takes next to no memory.
+        """
+        if axis >= FIRST_VIRTUAL_AXIS:
+            self.behind = max(self.behind, axis - FIRST_VIRTUAL_AXIS + 1)
+            return
+        self.virtual_axes.add(axis)
+        self.declare(axis)
+
+    def fixed(self, axis: int, lo: int, hi: int) -> int:
+        """An interval of slots that no constant moves: missing, null, false, true, and hits."""
+        return self._row(axis, FIXED, lo, hi)
+
+    def present(self, axis: int) -> int:
+        """Any value but null."""
+        return self._row(axis, PRESENT, 0, 0)
+
+    def equal(self, axis: int, region: Region, value: Any) -> int:
+        """Equality with one constant."""
+        if region == Region.STRING or region == Region.BYTES:
+            points = self._texts_of(axis, region).points
+            return self._row(axis, region, points.setdefault(value, len(points)), POINT)
+        return self._row(axis, region, self._cut(axis, region, value, False), self._cut(axis, region, value, True))
+
+    def equal_texts(self, axis: Int64s, values: Sequence[str]) -> range:
+        """Equality with many strings at once, each on its axis; those of one axis stand together."""
+        numbers: list[int] = []
+        at = 0
+        for number, count in zip(*(each.tolist() for each in np.unique(axis, return_counts=True)), strict=True):
+            points = self._texts_of(number, Region.STRING).points
+            numbers += [points.setdefault(value, len(points)) for value in values[at : at + count]]
+            at += count
+        return self._many_rows(axis, Region.STRING, np.array(numbers, np.int64), np.full(len(axis), POINT, np.int64))
+
+    def between(self, axis: int, region: Region, lower: Cut | None, upper: Cut | None) -> int:
+        """All values of a kind above one cut and below another; None is the end of the kind."""
+        if region == Region.STRING or region == Region.BYTES:
+            known = self._texts_of(axis, region).cuts
+            low, high = (UNBOUNDED if cut is None else known.setdefault(cut, len(known)) for cut in (lower, upper))
+        else:
+            low, high = (UNBOUNDED if cut is None else self._cut(axis, region, *cut) for cut in (lower, upper))
+        return self._row(axis, region, low, high)
+
+    def add_comparisons(
+        self,
+        axis: Int64s,
+        lower: Int64s,
+        upper: Int64s,
+        *,
+        lower_in: Int8s,
+        upper_in: Int8s,
+    ) -> range:
+        """Many intervals of short integers at once. A bound is taken in (1), left out (0), or none at all (-1)."""
+        low, high = np.full(len(axis), UNBOUNDED, np.int64), np.full(len(axis), UNBOUNDED, np.int64)
+        has_low, has_high = lower_in >= 0, upper_in >= 0
+        low[has_low] = self._many_cuts(axis[has_low], lower[has_low], lower_in[has_low] == 0)
+        high[has_high] = self._many_cuts(axis[has_high], upper[has_high], upper_in[has_high] == 1)
+        return self._many_rows(axis, Region.NUMBER, low, high)
+
+    def _many_rows(self, axis: Int64s, region: Region, lower: Int64s, upper: Int64s) -> range:
+        self._flush()
+        self._row_arrays.append((axis, np.full(len(axis), int(region)), lower, upper))
+        first = self._handles
+        self._handles += len(axis)
+        self.largest_axis = max(self.largest_axis, int(axis.max(initial=-1)))
+        return range(first, self._handles)
+
+    def _many_cuts(self, axis: Int64s, values: Int64s, after: Flags) -> Int64s:
+        numbers = np.arange(self.cut_count, self.cut_count + len(axis), dtype=np.int64)
+        self.cut_count += len(axis)
+        self.bulk_cuts.append((numbers, axis, values, after))
+        return numbers
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._row_arrays.append(tuple(np.array(self._rows, np.int64).T))
+            self._rows = []
+
+    def _row(self, axis: int, region: int, lower: int, upper: int) -> int:
+        handle = self._handles
+        self._handles = handle + 1
+        self._rows.append((axis, region, lower, upper))
+        return handle
+
+    def _texts_of(self, axis: int, region: Region) -> TextConstants:
+        key = (axis, int(region))
+        texts = self.texts.get(key)
+        if texts is None:
+            texts = self.texts[key] = TextConstants()
+        return texts
+
+    def _cut(self, axis: int, region: Region, value: Any, after: bool) -> int:
+        if value != value:
+            value = _NAN  # one object, so that it is found again
+        # The type is a part of the key: 1 == 1.0 == True, but they cut differently.
+        key = (axis, region, value.__class__, value, after)
+        known = self._known
+        number = known.get(key)
+        if number is not None:
+            return number
+        number = known[key] = self.cut_count
+        self.cut_count += 1
+        self.cut_numbers.append(number)
+        self.cut_axes.append(axis)
+        self.cut_regions.append(region)
+        self.cut_after.append(after)
+        if region == Region.DATE:
+            value = days(value)
+        elif region == Region.TIMESTAMP:
+            value = micros(value)
+        elif value.__class__ is Decimal and value == value.to_integral_value():
+            value = int(value)
+        if value.__class__ is int and MIN_INT64 < value < MAX_INT64:
+            self.integers.append(value)
+            self.integer_cuts.append(number)
+        else:
+            self.others.append((number, value))
+        return number
+
+    def rows(self) -> list[Int64s]:
+        """All handles: axis, region, lower and upper cut."""
+        self._flush()
+        none = np.empty(0, np.int64)
+        axis, *others = (np.concatenate([none, *(each[field] for each in self._row_arrays)]) for field in range(4))
+        in_front = max(self.largest_axis, int(axis[axis < FIRST_VIRTUAL_AXIS].max(initial=-1))) + 1
+        self.largest_axis = in_front + self.behind - 1
+        self.virtual_axes.update(range(in_front, in_front + self.behind))
+        return [np.where(axis >= FIRST_VIRTUAL_AXIS, axis - FIRST_VIRTUAL_AXIS + in_front, axis), *others]
+
+    def finish(self) -> tuple[Axes, Intervals]:
+        """The axes, and the interval of slots of every handle."""
+        numbering = SlotAssignment(self)
+        axes = numbering.run()
+        return axes, Intervals(*(each.astype(np.int32) for each in (numbering.axis, numbering.lo, numbering.hi)))
+
+
+# What a row of the builder may say in place of a region or of a cut.
+FIXED: Final = -1  # in place of a region: the slots themselves
+PRESENT: Final = -2  # all slots but missing and null
+UNBOUNDED: Final = -1  # in place of a cut: none at this end
+POINT: Final = -2  # in place of an upper cut: the lower one is the number of a text, alone
+
+_FIELD: Final = (AXIS_NUMBERS, AXIS_STRINGS, AXIS_DATES, AXIS_TIMESTAMPS, AXIS_BYTES)
+_MIN_HINTED_CUTS: Final = 32
+
+
+class SlotAssignment:
+    """Lays the constants of a builder out: cuts in order, slots numbered, tables filled."""
+
+    def __init__(self, builder: AxesBuilder) -> None:
+        self.builder = builder
+        self.axis, self.region, self.lower, self.upper = builder.rows()
+        largest = max(builder.largest_axis, int(self.axis.max(initial=-1)))
+        self.rows = np.zeros((largest + 1, AXIS_FIELDS), np.int64)
+        self.rows[:, [AXIS_INTEGER_HINTS, AXIS_FLOAT_PLACE, AXIS_FLOAT_HINTS]] = -1
+        self.lo = self.lower.copy()
+        self.hi = self.upper.copy()
+        self.texts = TextSlots(builder.texts)
+        self.arrays: dict[str, npt.NDArray[Any]] = {}
+
+    def run(self) -> Axes:
+        """The axes; `axis`, `lo` and `hi` are then the intervals of slots, by handle."""
+        ranks = self._cuts()
+        self._texts()
+        self._slots()
+        self._place(ranks)
+        self._place_texts(self.texts.points, self.texts.cuts)
+        first_slots = [self.rows[axis, _FIELD[region]] for axis, region in self.builder.texts]
+        self.arrays |= self.texts.arrays(np.array(first_slots, np.int64))
+        self._tell_null()
+        in_front = len(self.rows) - self.builder.behind
+        behind = np.array([self.builder.behind], np.int64)
+        return Axes({"rows": self.rows[:in_front].copy(), "behind": behind, **self.arrays})
+
+    def _cuts(self) -> Int64s:
+        """Sort the cuts of all axes; return the rank of each among those of its axis and region, from 1 on."""
+        found = _Cuts(self.builder)
+        order, fresh = found.sorted()
+        distinct = order[fresh]
+        instant = found.region[distinct] != Region.NUMBER
+        # Numbers and instants lie in arrays of their own; within each, an axis's cuts are one run.
+        within = np.where(instant, np.cumsum(instant), np.cumsum(~instant)) - 1
+        key = found.axis[distinct] * len(Region) + found.region[distinct]
+        firsts = np.flatnonzero(np.diff(key, prepend=-1))
+        counts = np.diff(firsts, append=len(key))
+        beyond = np.add.reduceat(found.beyond[distinct], firsts, dtype=np.int64) if len(firsts) else counts
+        axes, regions = np.divmod(key[firsts], len(Region))
+        for region in (Region.NUMBER, Region.DATE, Region.TIMESTAMP):
+            at, which = _FIELD[region], regions == region
+            self.rows[axes[which], at + 1] = within[firsts[which]]
+            self.rows[axes[which], at + 2] = counts[which]
+        numbers = regions == Region.NUMBER
+        self.rows[axes[numbers], AXIS_INTEGER_COUNT] = (counts - beyond)[numbers]
+        kept = distinct[~instant]
+        self.arrays |= {
+            "integer_cuts": _padded(found.integers[kept]),
+            "cut_kinds": found.kinds[kept],
+            "instant_cuts": found.integers[distinct[instant]],
+        }
+        self._keep_floats(found.axis[kept], found.integers[kept], found.orders[kept], found.kinds[kept])
+        self._keep_decimals(kept, found.exact)
+        self.rows[found.confused(kept), AXIS_AMBIGUOUS] = 1
+        self._hints()
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = (np.arange(1, len(key) + 1) - np.repeat(firsts, counts))[np.cumsum(fresh) - 1]
+        return ranks[found.place]
+
+    def _keep_floats(self, axis: Int64s, integers: Int64s, orders: Int64s, kinds: Bytes) -> None:
+        """Cuts among floats, for axes where some constant is not an integer that a float holds exactly."""
+        short = (kinds == CUT_BEFORE_INTEGER) | (kinds == CUT_AFTER_INTEGER)
+        short &= (integers > -slot_order.EXACT_FLOATS) & (integers < slot_order.EXACT_FLOATS)
+        needed = np.zeros(len(self.rows), np.bool_)
+        needed[axis[~short]] = True
+        # Decimals are placed by floats on any axis that has them.
+        self.arrays["float_cuts"] = _padded(orders[needed[axis]])
+        places = np.cumsum(np.where(needed, self.rows[:, AXIS_NUMBER_COUNT], 0))
+        self.rows[needed, AXIS_FLOAT_PLACE] = (places - self.rows[:, AXIS_NUMBER_COUNT])[needed]
+
+    def _keep_decimals(self, numbers: Int64s, exact: Mapping[int, Number]) -> None:
+        kept = [(index, str(exact[number])) for index, number in enumerate(numbers.tolist()) if number in exact]
+        self.arrays["decimal_cuts"] = np.array([index for index, _ in kept], np.int64)
+        self.arrays["decimal_text"], self.arrays["decimal_starts"] = concatenate([text.encode() for _, text in kept])
+
+    def _hints(self) -> None:
+        """Tables over the leading bits of numbers, for axes with so many cuts that a search is long."""
+        tables: list[Int32s] = []
+        size = 0
+        for axis in np.flatnonzero(self.rows[:, AXIS_NUMBER_COUNT] >= _MIN_HINTED_CUTS).tolist():
+            row = self.rows[axis]
+            for at, name, start, count in (
+                (AXIS_INTEGER_HINTS, "integer_cuts", row[AXIS_NUMBER_PLACE], row[AXIS_INTEGER_COUNT]),
+                (AXIS_FLOAT_HINTS, "float_cuts", row[AXIS_FLOAT_PLACE], row[AXIS_NUMBER_COUNT]),
+            ):
+                if start < 0 or count < _MIN_HINTED_CUTS:
+                    continue
+                run = self.arrays[name][start : start + count]
+                if run[0] == run[-1]:
+                    continue
+                bits = int(count).bit_length() - 1
+                shift = max(0, (int(run[-1]) - int(run[0])).bit_length() - bits)
+                buckets = (run - run[0]).view(np.uint64) >> np.uint64(shift)
+                table = np.searchsorted(buckets, np.arange(int(buckets[-1]) + 2, dtype=np.uint64)).astype(np.int32)
+                row[at], row[at + 1], row[at + 2] = size, shift, run[0]
+                tables.append(table)
+                size += len(table)
+        self.arrays["hints"] = np.concatenate(tables) if tables else np.zeros(0, np.int32)
+
+    def _texts(self) -> None:
+        """Write down what is known of the texts of each axis, and where its points and cuts begin among all."""
+        self.groups = np.zeros((len(self.rows), 2, 2), np.int64)
+        for (axis, region), facts in zip(self.builder.texts, self.texts.rows, strict=True):
+            at = _FIELD[region] + 1
+            self.rows[axis, at : at + 5] = facts[:5]
+            self.groups[axis, int(region == Region.BYTES)] = facts[5:7]
+
+    def _slots(self) -> None:
+        """Number the slots: every region begins where the one before it ends."""
+        next_slot = np.full(len(self.rows), FIRST_REGION_SLOT, np.int64)
+        for region in Region:
+            at = _FIELD[region]
+            self.rows[:, at] = next_slot
+            next_slot += self.rows[:, at + 2] + 1
+        virtual = np.array(sorted(self.builder.virtual_axes), np.int64)
+        next_slot[virtual] = 2
+        self.rows[:, AXIS_SIZE] = next_slot
+        self.rows[virtual, AXIS_VIRTUAL] = 1
+
+    def _place(self, ranks: Int64s) -> None:
+        """The intervals whose cuts are numbers, dates or timestamps."""
+        for region in (Region.NUMBER, Region.DATE, Region.TIMESTAMP):
+            which = np.flatnonzero(self.region == region)
+            base, count = (self.rows[self.axis[which], _FIELD[region] + at] for at in (0, 2))
+            lower, upper = self.lower[which], self.upper[which]
+            self.lo[which] = base + _where(lower != UNBOUNDED, ranks, lower, 0)
+            self.hi[which] = base + _where(upper != UNBOUNDED, ranks, upper, count + 1) - 1
+
+    def _place_texts(self, points: Int64s, text_cuts: Int64s) -> None:
+        """The intervals of strings and bytes."""
+        for region in (Region.STRING, Region.BYTES):
+            which = np.flatnonzero(self.region == region)
+            axis = self.axis[which]
+            base, count = (self.rows[axis, _FIELD[region] + at] for at in (0, 2))
+            first_point, first_cut = self.groups[axis, int(region == Region.BYTES)].T
+            lower, upper = self.lower[which], self.upper[which]
+            point = upper == POINT
+            alone = _where(point, points, first_point + lower, 0)
+            low = _where(~point & (lower != UNBOUNDED), text_cuts, first_cut + lower, 0)
+            high = _where(~point & (upper != UNBOUNDED), text_cuts, first_cut + upper, count + 1) - 1
+            self.lo[which] = base + np.where(point, alone, low)
+            self.hi[which] = base + np.where(point, alone, high)
+
+    def _tell_null(self) -> None:
+        """Place what asks for any value, and find the axes on which some condition tells null from missing."""
+        present = self.region == PRESENT
+        self.lo[present] = NULL + 1
+        self.hi[present] = self.rows[self.axis[present], AXIS_SIZE] - 1
+        tells = ((self.lo <= MISSING) & (self.hi >= MISSING)) != ((self.lo <= NULL) & (self.hi >= NULL))
+        self.rows[self.axis[tells], AXIS_NULLS] = 1
+        self.rows[self.rows[:, AXIS_VIRTUAL] == 1, AXIS_NULLS] = 0
+
+
+class _Cuts:
+    """All cuts of a builder at numbers, dates and timestamps."""
+
+    def __init__(self, builder: AxesBuilder) -> None:
+        single = len(builder.cut_numbers)
+        bulk_axis, bulk_values, bulk_after = self._take_bulk(builder)
+        count = single + len(bulk_axis)
+        self.axis, self.region = np.empty(count, np.int64), np.full(count, int(Region.NUMBER))
+        self.after = np.empty(count, np.bool_)
+        self.axis[:single], self.region[:single], self.after[:single] = (
+            builder.cut_axes,
+            builder.cut_regions,
+            builder.cut_after,
+        )
+        self.axis[single:], self.after[single:] = bulk_axis, bulk_after
+        self.integers, self.orders = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.kinds = np.zeros(count, np.uint8)
+        self.beyond = np.zeros(count, np.bool_)
+        self.exact: dict[int, Number] = {}
+        place = self.place
+        where = np.concatenate([place[builder.integer_cuts], np.arange(single, count)])
+        values = np.concatenate([np.array(builder.integers, np.int64), bulk_values])
+        found = slot_order.integer_cuts(values, self.after[where])
+        self.integers[where], self.orders[where], self.kinds[where] = found
+        for number, value in builder.others:
+            number = int(place[number])
+            first, self.orders[number], kind = slot_order.number_cut(value, bool(self.after[number]))
+            self.integers[number] = min(max(first, MIN_INT64), MAX_INT64)
+            self.beyond[number] = first > MAX_INT64
+            self.kinds[number] = kind
+            if kind in (CUT_BEFORE_DECIMAL, CUT_AFTER_DECIMAL):
+                self.exact[number] = value
+
+    def _take_bulk(self, builder: AxesBuilder) -> tuple[Int64s, Int64s, Flags]:
+        """The cuts that came as whole arrays, each once; `place` says where each of all cuts is kept."""
+        single = len(builder.cut_numbers)
+        self.place = np.empty(builder.cut_count, np.int64)
+        self.place[builder.cut_numbers] = np.arange(single)
+        if not builder.bulk_cuts:
+            none = np.zeros(0, np.int64)
+            return none, none, none.astype(np.bool_)
+        numbers, axis, values, after = (np.concatenate(each) for each in zip(*builder.bulk_cuts, strict=True))
+        smallest = int(values.min(initial=0))
+        span = int(values.max(initial=0)) - smallest + 1
+        if span * (int(axis.max(initial=0)) + 1) >= 1 << 62:
+            self.place[numbers] = np.arange(single, single + len(numbers))
+            return axis, values, after
+        # One integer for axis, value and side is sorted several times faster than three.
+        keys, places = _distinct((axis * span + values - smallest) << 1 | after)
+        self.place[numbers] = single + places
+        axis, values = np.divmod(keys >> 1, span)
+        return axis, values + smallest, (keys & 1).astype(np.bool_)
+
+    def sorted(self) -> tuple[Int64s, Flags]:
+        """The cuts in order, and which of them differ from the one before."""
+        order = np.lexsort((self.orders, self.integers, self.beyond, self.region, self.axis))
+        fresh = np.zeros(len(order), np.bool_)
+        fresh[:1] = True
+        keys = (self.axis, self.region, self.beyond, self.integers, self.orders)
+        for key in keys:
+            fresh[1:] |= key[order[1:]] != key[order[:-1]]
+        # Decimals may tell cuts apart that integers and floats do not: 0.99999999999999999 is below 1, yet rounds to 1.
+        firsts = np.flatnonzero(fresh)
+        counts = np.diff(firsts, append=len(order))
+        kinds = self.kinds[order]
+        told = np.zeros(len(firsts), np.bool_)
+        if len(firsts):
+            least, most = np.minimum.reduceat(kinds, firsts), np.maximum.reduceat(kinds, firsts)
+            told = (most >= CUT_BEFORE_DECIMAL) | ((least == CUT_BY_FLOAT) & (most > CUT_BY_FLOAT))
+        for first, count in zip(*(each[told & (counts > 1)].tolist() for each in (firsts, counts)), strict=True):
+            run = sorted(order[first : first + count].tolist(), key=self._place_of)
+            order[first : first + count] = run
+            for index in range(1, count):
+                fresh[first + index] = self._place_of(run[index]) != self._place_of(run[index - 1])
+        return order, fresh
+
+    def confused(self, numbers: Int64s) -> Int64s:
+        """The axes on which two exact constants round to one float."""
+        numbers = numbers[self.kinds[numbers] != CUT_BY_FLOAT]
+        image = self.orders[numbers] - self.after[numbers]
+        order = np.lexsort((image, self.axis[numbers]))
+        numbers, image = numbers[order], image[order]
+        same = np.flatnonzero((image[1:] == image[:-1]) & (self.axis[numbers[1:]] == self.axis[numbers[:-1]]))
+        one, other = numbers[same], numbers[same + 1]
+        differ = self.integers[one] - self.after[one] != self.integers[other] - self.after[other]
+        for index in np.flatnonzero(
+            (self.kinds[one] >= CUT_BEFORE_DECIMAL) | (self.kinds[other] >= CUT_BEFORE_DECIMAL)
+        ):
+            differ[index] = self._place_of(int(one[index]))[0] != self._place_of(int(other[index]))[0]
+        axes: Int64s = self.axis[one[differ]]
+        return axes
+
+    def _place_of(self, number: int) -> tuple[Fraction, bool]:
+        """Where a cut lies among decimals."""
+        after = bool(self.after[number])
+        if self.kinds[number] == CUT_BY_FLOAT:
+            return slot_order.rounds_up_from(int(self.orders[number])), False
+        if number in self.exact:
+            return Fraction(self.exact[number]), after
+        return Fraction(int(self.integers[number]) - after), after
+
+
+def _padded(values: Int64s) -> Int64s:
+    """Some more places that may be read, though nothing is made of what is read there."""
+    return np.append(values, np.zeros(PADDING // 8, np.int64))
+
+
+def _distinct(keys: Int64s) -> tuple[Int64s, Int64s]:
+    """The keys (not negative) sorted and each once, and where each of those given is among them."""
+    most = int(keys.max(initial=0)) + 1
+    if most > 16 * len(keys):
+        return np.unique(keys, return_inverse=True)
+    # Dense ones need no sorting.
+    seen = np.zeros(most, np.bool_)
+    seen[keys] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+
+
+def _where(chosen: Flags, values: Int64s, index: Int64s, otherwise: Any) -> Int64s:
+    """`values[index]` where chosen; where not, the index need not be one."""
+    if len(values) == 0:
+        values = np.zeros(1, np.int64)
+    return np.where(chosen, values[np.where(chosen, index, 0)], otherwise)

@@ -1,0 +1,246 @@
+"""Kernels of bulk load: splitting conditions into shapes and literals without a Python object each.
+
+`split_literals` splits as `palio.languages.sql.template_cache` does, which says why that is right; a property test
+compares the two. A line with anything unusual (a backslash, a comment, a letter beyond ASCII outside of quotes) gets no
+shape and is left to the parser. Shapes and literals are numbered by open hash tables with linear probing (FNV-1a).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from palio.matching.columnar.layout import Bytes, Int32s, Int64s
+from palio.matching.columnar.native import compiled, inlined
+
+# The kinds of literal: the bytes that stand for them in shapes.
+INTEGER: Final = 1
+DECIMAL: Final = 2
+DOUBLE: Final = 3
+STRING: Final = 4
+
+_MAX_INTEGER_DIGITS: Final = 18  # fits 64 bits
+_FNV_OFFSET: Final = -3750763034362895579
+_FNV_PRIME: Final = 1099511628211
+_END: Final = 0  # of a line
+_QUOTE: Final = 39
+_DOUBLE_QUOTE: Final = 34
+_BACKSLASH: Final = 92
+_POINT: Final = 46
+_PLUS: Final = 43
+_MINUS: Final = 45
+_SLASH: Final = 47
+_STAR: Final = 42
+
+
+@inlined
+def _is_digit(c: int) -> bool:
+    return 48 <= c <= 57
+
+
+@inlined
+def _is_wordlike(c: int) -> bool:
+    """Whether a number cannot begin behind this byte, or end before it."""
+    return 97 <= c <= 122 or 48 <= c <= 57 or 65 <= c <= 90 or c == 95 or c == _POINT or c >= 128
+
+
+@inlined
+def _end_of_digits(text: Any, at: int) -> int:
+    while _is_digit(text[at]):
+        at += 1
+    return at
+
+
+@inlined
+def _end_of_string(text: Any, at: int) -> int:
+    """The end of the string that begins here; 0 where it has a backslash or no end."""
+    quote = text[at]
+    at += 1
+    while True:
+        while text[at] != quote:
+            if text[at] == _BACKSLASH or text[at] == _END:
+                return 0
+            at += 1
+        at += 1
+        if text[at] != quote:
+            return at
+        at += 1
+
+
+@inlined
+def _hash_byte(key: int, c: int) -> int:
+    return (key ^ c) * _FNV_PRIME
+
+
+@inlined
+def _home_of(key: int, mask: int) -> int:
+    return (key ^ (key >> 29)) & mask
+
+
+class ShapeTable(NamedTuple):
+    """The distinct shapes, numbered as they are met."""
+
+    text: Bytes  # of all shapes, one after the other
+    table: Int32s  # open hash table: the number of a shape, or -1
+    spans: Int64s  # begin and end in `text`, by number
+
+
+class Found(NamedTuple):
+    """What was split off, by line."""
+
+    shape_of: Int32s  # the number of the line's shape, or -1 where the line is left to the parser
+    literals: Int32s  # begin and end in the text
+    literal_starts: Int64s  # the line's first literal
+
+
+@compiled
+def split_literals(
+    text: Bytes, lines: int, longest: int, longest_shape: int, shape_table: ShapeTable, output: Found
+) -> int:
+    """Split lines that each end in a zero byte; returns the number of shapes."""
+    shape_text = shape_table.text
+    table = shape_table.table
+    shape_spans = shape_table.spans
+    shape_of = output.shape_of
+    literals = output.literals
+    literal_starts = output.literal_starts
+    shapes = found = at = kept = 0
+    mask = len(table) - 1
+    for line in range(lines):
+        literal_starts[line] = found
+        first, start, end_of_shape = found, at, kept
+        key = _FNV_OFFSET
+        behind_word = False
+        good = True
+        while text[at] != _END:
+            c = text[at]
+            mark = 0
+            end = at + 1
+            if c == _QUOTE or c == _DOUBLE_QUOTE:
+                end = _end_of_string(text, at)
+                if end == 0:
+                    good = False
+                    break
+                mark = STRING
+            elif _is_digit(c) and not behind_word:
+                end = _end_of_digits(text, at)
+                mark = INTEGER
+                if text[end] == _POINT and _is_digit(text[end + 1]):
+                    end = _end_of_digits(text, end + 1)
+                    mark = DECIMAL
+                letter = text[end] | 32
+                if letter == 100:  # d
+                    end += 1
+                    mark = DOUBLE
+                elif letter == 101:  # e
+                    power = end + 1
+                    if text[power] == _PLUS or text[power] == _MINUS:
+                        power += 1
+                    if _is_digit(text[power]):
+                        end = _end_of_digits(text, power)
+                        mark = DOUBLE
+                if _is_wordlike(text[end]):
+                    mark = 0
+                    end = at + 1
+                elif mark == INTEGER and end - at > _MAX_INTEGER_DIGITS:
+                    good = False
+                    break
+            elif (
+                c >= 128
+                or c <= STRING  # a byte that stands for a literal in shapes
+                or c == _BACKSLASH
+                or (c == _MINUS and text[at + 1] == _MINUS)
+                or (c == _SLASH and text[at + 1] == _STAR)
+            ):
+                good = False
+                break
+            if mark:
+                literals[found, 0], literals[found, 1] = at, end
+                found += 1
+                c = mark
+                behind_word = False
+            else:
+                behind_word = _is_wordlike(c)
+            shape_text[end_of_shape] = c
+            end_of_shape += 1
+            key = _hash_byte(key, c)
+            at = end
+        if not good or at == start or at - start > longest or end_of_shape - kept > longest_shape:
+            shape_of[line] = -1
+            found = first
+            while text[at] != _END:
+                at += 1
+            at += 1
+            continue
+        at += 1
+        place = _home_of(key, mask)
+        while table[place] >= 0:
+            known = table[place]
+            begin = shape_spans[known, 0]
+            same = shape_spans[known, 1] - begin == end_of_shape - kept
+            if same:
+                for i in range(end_of_shape - kept):
+                    if shape_text[begin + i] != shape_text[kept + i]:
+                        same = False
+                        break
+            if same:
+                break
+            place = (place + 1) & mask
+        if table[place] < 0:
+            table[place] = shapes
+            shape_spans[shapes, 0], shape_spans[shapes, 1] = kept, end_of_shape
+            kept = end_of_shape
+            shapes += 1
+        shape_of[line] = table[place]
+    literal_starts[lines] = found
+    return shapes
+
+
+@compiled
+def number_texts(text: Bytes, starts: Int32s, ends: Int32s, table: Int32s, numbers: Int64s, firsts: Int64s) -> int:
+    """Number spans of text, equal ones alike, in the order of their first occurrence; returns the count of numbers.
+
+    `firsts` gets the first span of each number. The size of the table is a power of two, above the number of spans.
+    """
+    mask = len(table) - 1
+    count = 0
+    for piece in range(len(starts)):
+        start, length = starts[piece], ends[piece] - starts[piece]
+        key = _FNV_OFFSET
+        for i in range(length):
+            key = _hash_byte(key, text[start + i])
+        place = _home_of(key, mask)
+        while table[place] >= 0:
+            other = firsts[table[place]]
+            begin = starts[other]
+            same = ends[other] - begin == length
+            if same:
+                for i in range(length):
+                    if text[begin + i] != text[start + i]:
+                        same = False
+                        break
+            if same:
+                break
+            place = (place + 1) & mask
+        if table[place] < 0:
+            table[place] = count
+            firsts[count] = piece
+            count += 1
+        numbers[piece] = table[place]
+    return count
+
+
+@compiled
+def read_integers(text: Bytes, starts: Int32s, ends: Int32s, values: Int64s) -> None:
+    """The values of spans of at most eighteen digits each."""
+    for piece in range(len(starts)):
+        value = 0
+        for i in range(starts[piece], ends[piece]):
+            value = value * 10 + (text[i] - 48)
+        values[piece] = value
+
+
+def hash_table_for(count: int) -> Int32s:
+    """An empty open hash table for so many texts, at most half full."""
+    return np.full(1 << max(4, (2 * count).bit_length()), -1, np.int32)

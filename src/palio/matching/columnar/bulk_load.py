@@ -1,0 +1,336 @@
+"""Bulk load: a million conditions into an index without making a filter of each.
+
+Of a million subscriptions most differ from thousands of others in their literals alone. Parsing each costs a hundred
+microseconds, and its filter some kilobytes. Bulk load takes a few microseconds each instead:
+
+1. *Split.* A compiled kernel (`bulk_kernels.split_literals`) cuts the literals out of the texts of a chunk and numbers
+   the shapes that are left. The parser sees one text of each shape and makes its template of it.
+2. *Fill.* The template says which predicates its literals complete. `bulk_intervals` makes their intervals for all
+   subscriptions of the template at once, column of literals by column.
+3. *Conjuncts.* Which attributes a conjunction asks of, and in which order, is a part of its shape, so a thousand
+   conjunctions may have a thousand shapes. Their conjuncts have few. What step 2 left, because its shape is rare, is
+   split at its ANDs; the conjuncts are filled like whole conditions, those of one form together whatever their
+   attribute, and joined again by line.
+4. *The rest* goes through `Subscription.filter`, one by one: shapes without a template (arithmetic, functions, two
+   attributes in one predicate), literals without a value, values that are no list of intervals, other languages.
+
+A live segment is sealed by steps 2 to 4 without step 1: `Matcher.add` has read template and literals already, and they
+are kept until the segment is sealed (`load_conditions`). Merging segments begins with the texts (`load_texts`), because
+keeping what was read would take twenty times the memory of the compressed texts.
+
+Costs: one pass over the texts, and Python work per shape and per distinct literal, not per subscription. Two rules keep
+it right. A condition gets its meaning from the template alone, and the template from the parser. Whatever is unusual
+falls through to step 4, where the parser reports errors by subscription.
+
+Rejected: a grammar in the kernel. It would be a second parser to keep equal to the first; cutting out literals needs
+no grammar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from palio.filters.expressions.text_cast import zone_of
+from palio.filters.filter import Filter
+from palio.languages.sql.template_cache import (
+    MAX_SKELETON_CHARACTERS,
+    MAX_TEMPLATE_CHARACTERS,
+    TEMPLATES,
+    BoundConjunction,
+    BoundTemplate,
+    split_all_conjuncts,
+)
+from palio.languages.sql.templates import Template
+from palio.matching.columnar import bulk_kernels as kernels
+from palio.matching.columnar.bulk_intervals import (
+    FoundLiterals,
+    IntervalHandles,
+    IntervalMaker,
+    LiteralColumns,
+    PredicateGroup,
+    ReadLiterals,
+    SharedForm,
+    TextLiterals,
+    conjunctions,
+    fill_template,
+    shared_form_of,
+    within_runs,
+)
+from palio.matching.columnar.conditions import ConditionsBuilder
+from palio.matching.columnar.layout import Flags, Int64s
+from palio.matching.subscription import Subscriptions, Want
+
+Condition: TypeAlias = Filter | BoundTemplate | BoundConjunction
+"""A condition as it was read: a filter, or templates with the values of their literals."""
+
+_CHUNK_ROWS: Final = 100_000
+_MAX_SINGLE_ROWS: Final = 8  # of a template, faster added one by one than set up for
+_LOOK_AHEAD_BYTES: Final = 4  # zero bytes behind the last text, so that the kernel may look ahead for any token
+
+
+def load_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Subscriptions) -> None:
+    """Add subscriptions under these numbers; `InvalidSubscription` names the one at fault."""
+    for start in range(0, len(subscriptions), _CHUNK_ROWS):
+        end = start + _CHUNK_ROWS
+        _load_chunk(builder, numbers[start:end], subscriptions.between(start, end))
+
+
+def _load_chunk(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Subscriptions) -> None:
+    done = np.zeros(len(subscriptions), np.bool_)
+    if len(subscriptions) > _MAX_SINGLE_ROWS:
+        for timezone, which in _sql_texts(subscriptions).items():
+            if len(which) > _MAX_SINGLE_ROWS and (timezone == "UTC" or zone_of(timezone) is not None):
+                texts = [_text(subscriptions.wants[at]) for at in which]
+                rows = np.array(which)
+                done[rows] = _load_shapes(builder, np.asarray(numbers, np.int64)[rows], texts, timezone)
+    for at in np.flatnonzero(~done).tolist():
+        builder.add(numbers[at], subscriptions[at].filter.tree)
+
+
+def _sql_texts(subscriptions: Subscriptions) -> dict[str, Sequence[int]]:
+    """The places of the subscriptions that are SQL texts, by time zone."""
+    if set(map(type, subscriptions.wants)) == {str}:
+        return {"UTC": range(len(subscriptions))}
+    zones: dict[str, list[int]] = {}
+    for at, want in enumerate(subscriptions.wants):
+        if isinstance(want, str):
+            zones.setdefault("UTC", []).append(at)
+        elif want.language == "sql" and type(want.where) is str:
+            zones.setdefault(want.timezone, []).append(at)
+    return dict(zones)
+
+
+def _text(want: Want) -> str:
+    return want if isinstance(want, str) else want.where
+
+
+def _load_shapes(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], timezone: str) -> Flags:
+    """Add the texts of frequent shapes, and of conjuncts, that have templates; returns which."""
+    done = np.zeros(len(texts), np.bool_)
+    split = _SplitTexts(texts, timezone)
+    for shape, lines in split.shapes(_MAX_SINGLE_ROWS):
+        template = TEMPLATES.template(shape, texts[lines[0]])
+        if template is not None:
+            done[lines] = fill_template(builder, numbers[lines], template, split.literals(lines, template), timezone)
+    left = [at for at in np.flatnonzero(~done).tolist() if len(texts[at]) <= MAX_TEMPLATE_CHARACTERS]
+    if len(left) > _MAX_SINGLE_ROWS:
+        done[left] = _load_conjunct_texts(builder, numbers[left], [texts[at] for at in left], timezone)
+    return done
+
+
+def _load_conjunct_texts(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], timezone: str) -> Flags:
+    parts, counts = split_all_conjuncts(texts)
+    split = _SplitTexts(parts, timezone)
+    templates = [
+        (template, which)
+        for shape, which in split.shapes(0)
+        if (template := TEMPLATES.template(shape, parts[which[0]])) is not None
+    ]
+    conjuncts = _Conjuncts(np.repeat(np.arange(len(texts)), counts), len(texts))
+    conjuncts.fill_templates(builder, templates, split.literals, timezone)
+    return conjuncts.add_to(builder, numbers)
+
+
+def load_conditions(builder: ConditionsBuilder, conditions: Mapping[int, Condition]) -> None:
+    """Add subscriptions by number from what was read when they were added; no text is read again."""
+    by_template: dict[tuple[int, str], dict[int, BoundTemplate]] = {}  # by identity: comparing templates is slow
+    by_timezone: dict[str, dict[int, BoundConjunction]] = {}
+    for number, condition in conditions.items():
+        if isinstance(condition, Filter):
+            builder.add(number, condition.tree)
+        elif isinstance(condition, BoundTemplate):
+            by_template.setdefault((id(condition.template), condition.timezone), {})[number] = condition
+        else:
+            by_timezone.setdefault(condition.timezone, {})[number] = condition
+    for (_, timezone), shaped in by_template.items():
+        _add_left(builder, shaped, _fill_shaped(builder, shaped, timezone))
+    for timezone, conjoined in by_timezone.items():
+        _add_left(builder, conjoined, _fill_conjoined(builder, conjoined, timezone))
+
+
+def _fill_shaped(builder: ConditionsBuilder, shaped: Mapping[int, BoundTemplate], timezone: str) -> Flags:
+    if len(shaped) <= _MAX_SINGLE_ROWS:
+        return np.zeros(len(shaped), np.bool_)
+    rows = list(shaped.values())
+    literals = ReadLiterals([each.arguments for each in rows])
+    return fill_template(builder, np.array(list(shaped), np.int64), rows[0].template, literals, timezone)
+
+
+def _fill_conjoined(builder: ConditionsBuilder, conjoined: Mapping[int, BoundConjunction], timezone: str) -> Flags:
+    if len(conjoined) <= _MAX_SINGLE_ROWS:
+        return np.zeros(len(conjoined), np.bool_)
+    conditions = list(conjoined.values())
+    by_templates: dict[tuple[int, ...], list[int]] = {}
+    for line, condition in enumerate(conditions):
+        by_templates.setdefault(tuple(map(id, condition.templates)), []).append(line)
+    # Conjuncts are numbered by list of templates, then by place in it, then by line.
+    lines: list[int] = []
+    found: list[Sequence[str]] = []  # all literals of the line, by conjunct
+    offsets: list[int] = []  # the conjunct's first literal among them
+    places: dict[int, tuple[Template, list[Int64s]]] = {}
+    for own in by_templates.values():
+        literals = [conditions[line].literals for line in own]
+        first = 0
+        for template in conditions[own[0]].templates:
+            runs = places.setdefault(id(template), (template, []))[1]
+            runs.append(np.arange(len(lines), len(lines) + len(own)))
+            lines += own
+            found += literals
+            offsets += [first] * len(own)
+            first += len(template.parameters)
+
+    def literals_of(which: Int64s, template: Template) -> FoundLiterals:
+        chosen = which.tolist()
+        return FoundLiterals([found[at] for at in chosen], [offsets[at] for at in chosen], timezone)
+
+    conjuncts = _Conjuncts(np.array(lines, np.int64), len(conditions))
+    templates = [(template, np.concatenate(runs)) for template, runs in places.values()]
+    conjuncts.fill_templates(builder, templates, literals_of, timezone)
+    return conjuncts.add_to(builder, np.array(list(conjoined), np.int64))
+
+
+def _add_left(
+    builder: ConditionsBuilder, conditions: Mapping[int, BoundTemplate | BoundConjunction], done: Flags
+) -> None:
+    if not done.all():
+        for (number, condition), is_done in zip(conditions.items(), done.tolist(), strict=True):
+            if not is_done:
+                builder.add(number, condition.tree())
+
+
+class _Conjuncts:
+    """The conjuncts of many conjunctions: the line each belongs to, its attribute and its intervals once filled."""
+
+    def __init__(self, lines: Int64s, count: int) -> None:
+        self._count = count
+        self._lines = lines
+        self._names: dict[str, int] = {}
+        self._attributes = np.full(len(lines), -1, np.int64)  # -1: not filled
+        self._counts = np.zeros(len(lines), np.int64)
+        self._starts = np.zeros(len(lines), np.int64)
+        self._never = np.zeros(len(lines), np.bool_)
+        self._pools: list[Int64s] = [np.empty(0, np.int64)]
+        self._used = 0
+
+    def fill_templates(
+        self,
+        builder: ConditionsBuilder,
+        templates: Iterable[tuple[Template, Int64s]],
+        literals: Callable[[Int64s, Template], LiteralColumns],
+        timezone: str,
+    ) -> None:
+        """Fill the conjuncts of templates on one attribute, those of one form together."""
+        by_form: dict[SharedForm | None, list[tuple[Template, str, PredicateGroup, Int64s]]] = {}
+        for template, which in templates:
+            alternatives = conjunctions(template.condition)
+            if alternatives is not None and len(alternatives) == 1 and len(alternatives[0]) == 1:
+                name, group = alternatives[0][0]
+                by_form.setdefault(shared_form_of(group), []).append((template, name, group, which))
+        for form, members in by_form.items():
+            if form is not None:
+                lines = np.concatenate([which for *_, which in members])
+                names = [(name, len(which)) for _, name, _, which in members]
+                axis = np.repeat([builder.axis((name, None)) for name, _ in names], [count for _, count in names])
+                # Slots of one form have equal places, so that the first template reads the literals of all.
+                maker = IntervalMaker(builder, literals(lines, members[0][0]), timezone, len(lines))
+                handles = maker.across(axis, form)
+                if handles is not None:
+                    self._fill(lines, names, handles)
+                    continue
+            for template, name, group, which in members:
+                maker = IntervalMaker(builder, literals(which, template), timezone, len(which))
+                self._fill(which, [(name, len(which))], maker.handles(name, group))
+
+    def _fill(self, which: Int64s, names: Sequence[tuple[str, int]], handles: IntervalHandles) -> None:
+        """Set the attribute and the intervals of some conjuncts; `names` says how many of them, in order, have each."""
+        numbers = [self._names.setdefault(name, len(self._names)) for name, _ in names]
+        attributes = np.repeat(numbers, [count for _, count in names])
+        self._attributes[which] = attributes if handles.slow is None else np.where(handles.slow, -1, attributes)
+        self._counts[which] = handles.counts
+        self._starts[which] = self._used + np.cumsum(handles.counts) - handles.counts
+        if handles.never is not None:
+            self._never[which] = handles.never
+        self._pools.append(handles.flat)
+        self._used += len(handles.flat)
+
+    def add_to(self, builder: ConditionsBuilder, numbers: Int64s) -> Flags:
+        """Add the lines all of whose conjuncts are filled, each on another attribute; returns which.
+
+        Two conjuncts on one attribute would be alternatives in the index, which ORs the intervals of an axis.
+        """
+        good = np.zeros(self._count, np.bool_)
+        good[self._lines] = True
+        good[self._lines[self._attributes < 0]] = False
+        order = np.lexsort((self._attributes, self._lines))
+        twice = (np.diff(self._lines[order]) == 0) & (np.diff(self._attributes[order]) == 0)
+        good[self._lines[order][1:][twice]] = False
+        impossible = np.zeros(self._count, np.bool_)
+        impossible[self._lines[self._never]] = True
+        wanted = good & ~impossible
+        by_line = np.argsort(self._lines, kind="stable")  # the builder takes the intervals of line after line
+        kept = by_line[wanted[self._lines[by_line]]]
+        counts, starts = self._counts[kept], self._starts[kept]
+        lengths = np.bincount(self._lines[kept], weights=counts, minlength=self._count).astype(np.int64)
+        pool = np.concatenate(self._pools)
+        handles = pool[np.repeat(starts, counts) + within_runs(counts)]
+        builder.add_intervals(numbers[wanted], lengths[wanted], handles)
+        return good
+
+
+class _SplitTexts:
+    """Many texts split into shapes and literals by the kernel."""
+
+    def __init__(self, texts: list[str], timezone: str) -> None:
+        raw = _zero_terminated(texts)
+        count = len(texts)
+        self._raw, self._text, self._timezone = raw, np.frombuffer(raw, np.uint8), timezone
+        self._shape_text = np.empty(len(raw), np.uint8)
+        self._spans = np.empty((count, 2), np.int64)
+        self._shape_of = np.empty(count, np.int32)
+        self._literals = np.empty((len(raw) // 2 + 1, 2), np.int32)
+        self._starts = np.empty(count + 1, np.int64)
+        shapes = kernels.ShapeTable(self._shape_text, kernels.hash_table_for(count), self._spans)
+        found = kernels.Found(self._shape_of, self._literals, self._starts)
+        self._count = int(
+            kernels.split_literals(self._text, count, MAX_TEMPLATE_CHARACTERS, MAX_SKELETON_CHARACTERS, shapes, found)
+        )
+
+    def shapes(self, more_than: int) -> list[tuple[str, Int64s]]:
+        """The shapes of more than a number of lines, with these lines."""
+        order = np.argsort(self._shape_of, kind="stable")
+        starts = np.searchsorted(self._shape_of[order], np.arange(self._count + 1))
+        found = []
+        for number in np.flatnonzero(np.diff(starts) > more_than).tolist():
+            begin, end = self._spans[number].tolist()
+            shape = self._shape_text[begin:end].tobytes().decode("ascii")
+            found.append((shape, order[starts[number] : starts[number + 1]]))
+        return found
+
+    def literals(self, lines: Int64s, template: Template) -> TextLiterals:
+        """The literals of lines of one shape."""
+        which = self._starts[lines][:, None] + np.arange(len(template.parameters))
+        return TextLiterals(self._raw, self._text, self._literals[which], self._timezone)
+
+
+def _zero_terminated(texts: list[str]) -> bytes:
+    """The texts in UTF-8, each with a zero byte behind it; a text with a zero or a lone surrogate is left empty."""
+    joined = "\0".join([*texts, "\0" * _LOOK_AHEAD_BYTES])
+    if joined.count("\0") == len(texts) + _LOOK_AHEAD_BYTES:
+        try:
+            return joined.encode()
+        except UnicodeEncodeError:
+            pass
+    return "\0".join([*(text if _is_clean(text) else "" for text in texts), "\0" * _LOOK_AHEAD_BYTES]).encode()
+
+
+def _is_clean(text: str) -> bool:
+    if "\0" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,224 @@
+"""Order of slots: where constants cut the number line, and where texts stand.
+
+*Numbers.* A cut is a place between values, before or after a constant. What lies above it depends on the kind of the
+value, because SQL rounds an integer or a decimal to binary64 before it compares it with a float, and compares exact
+numbers exactly. So a cut is kept as the first 64-bit integer above it and as the first float above it. Cuts of
+different floats, and those of one constant, stand in one order that is right for both. Decimals are dense: to place
+one, the constants whose floats it may be confused with are compared exactly. Where two exact constants round to one
+float, no single order is right for all kinds; the order is then that of integers, and the axis is marked
+(`AXIS_AMBIGUOUS`).
+
+*Texts.* Strings and bytes that an axis compares for equality alone each have a slot, and all others share the first.
+Where some condition asks for a range there is a slot between every two cuts, and a text between its own two cuts,
+itself and itself + NUL, is a point. Points are found by hash table; other texts by binary search.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from palio.matching.columnar import encoding_kernels as kernels
+from palio.matching.columnar.layout import (
+    CUT_AFTER_DECIMAL,
+    CUT_AFTER_INTEGER,
+    CUT_BEFORE_DECIMAL,
+    CUT_BEFORE_INTEGER,
+    CUT_BY_FLOAT,
+    PADDING,
+    Bytes,
+    Flags,
+    Int64s,
+)
+from palio.matching.columnar.native import address_of
+
+Number: TypeAlias = int | float | Decimal
+
+MIN_INT64: Final = -(2**63)
+MAX_INT64: Final = 2**63 - 1
+EXACT_FLOATS: Final = 2**53
+_MAGNITUDE: Final = 2**63 - 1
+_NAN_ORDER: Final = 0x7FF8000000000000
+
+
+def text_bytes(text: str | bytes) -> bytes:
+    """A text as it is compared. A lone surrogate is not UTF-8, but JSON can say it and it must not end a match."""
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+
+
+def float_order(value: float) -> int:
+    """The place of a float among all: -0.0 is 0.0, and NaN is one value above infinity."""
+    if value != value:
+        return _NAN_ORDER
+    bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
+    return bits if bits >= 0 else bits ^ _MAGNITUDE
+
+
+def nearest_float(value: Number) -> float:
+    """The float an exact number is rounded to; beyond the largest, infinity."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def number_cut(value: Number, after: bool) -> tuple[int, int, int]:
+    """The first integer above a cut, the place of the first float above it, and how decimals are placed.
+
+    The integer may lie outside 64 bits.
+    """
+    if isinstance(value, float):
+        order = float_order(value) + after
+        return _first_integer(value, after), order, CUT_BY_FLOAT
+    order = float_order(nearest_float(value)) + after
+    if isinstance(value, int) and MIN_INT64 < value < MAX_INT64:
+        return value + after, order, CUT_AFTER_INTEGER if after else CUT_BEFORE_INTEGER
+    first = math.floor(value) + 1 if after else math.ceil(value)
+    return first, order, CUT_AFTER_DECIMAL if after else CUT_BEFORE_DECIMAL
+
+
+def _first_integer(value: float, after: bool) -> int:
+    """The first integer that, rounded to a float, is at least (after: above) a value."""
+    if value != value or value > 2.0**63:
+        return MAX_INT64 + 1
+    if value < -(2.0**63):  # below all integers of 64 bits, however they are rounded
+        return MIN_INT64
+    if abs(value) < EXACT_FLOATS:
+        return math.floor(value) + 1 if after else math.ceil(value)
+    target = math.nextafter(value, math.inf) if after else value
+    if target == math.inf:
+        return MAX_INT64 + 1
+    # Integers halfway to the float below may round either way.
+    halfway = (int(target) + int(math.nextafter(target, -math.inf))) // 2
+    return halfway if float(halfway) >= target else halfway + 1
+
+
+def rounds_up_from(order: int) -> Fraction:
+    """The number halfway between the float at a place and the one before it: from there on, decimals reach it."""
+    high, low = (_float_at(each) for each in (order, order - 1))
+    if math.isinf(high) or math.isnan(high):
+        return Fraction(10) ** 400
+    if math.isinf(low):
+        return -(Fraction(10) ** 400)
+    return (Fraction(high) + Fraction(low)) / 2
+
+
+def _float_at(order: int) -> float:
+    bits = order if order >= 0 else order ^ _MAGNITUDE
+    value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
+    return value
+
+
+def integer_cuts(values: Int64s, after: Flags) -> tuple[Int64s, Int64s, Bytes]:
+    """`number_cut` for many integers inside 64 bits at once."""
+    bits = (values.astype(np.float64) + 0.0).view(np.int64)
+    order = np.where(bits >= 0, bits, bits ^ _MAGNITUDE)
+    kinds = np.where(after, np.uint8(CUT_AFTER_INTEGER), np.uint8(CUT_BEFORE_INTEGER))
+    return values + after, order + after, kinds
+
+
+Cut: TypeAlias = tuple[Any, bool]  # a constant, and whether the cut lies after it
+
+_LONG_TEXT: Final = 8  # bytes from which on a text's key is only a hash, and the text itself is needed
+_MIN_TABLE_BITS: Final = 2
+
+
+class TextConstants:
+    """The constants of one axis of strings or bytes, numbered as they come."""
+
+    __slots__ = ("cuts", "points")
+
+    def __init__(self) -> None:
+        self.points: dict[str | bytes, int] = {}
+        self.cuts: dict[Cut, int] = {}
+
+
+class TextSlots:
+    """The slots of the texts of all axes. Lists, not arrays: most axes of most segments have a handful of texts."""
+
+    def __init__(self, texts: Mapping[tuple[int, int], TextConstants]) -> None:
+        self._kept: list[bytes] = []  # those that are needed to tell a text from others
+        self._hashed: list[bytes] = []
+        self._numbers: list[int] = []  # of those hashed, among those kept of their axis
+        self._slots: list[int] = []  # of those hashed, from 1 on
+        self._points: list[int] = []
+        self._cuts: list[int] = []
+        self._places = 0  # in all hash tables
+        self.rows: list[tuple[int, ...]] = []
+        """Per axis and region: the five facts of `layout`, the first point, cut and hashed text, and how many."""
+        for each in texts.values():
+            first = (len(self._points), len(self._cuts), len(self._hashed))
+            place = len(self._kept)
+            count = self._order(each) if each.cuts else self._separate(each)
+            hashed = len(self._hashed) - first[2]
+            bits = max(_MIN_TABLE_BITS, (hashed * 4 // 3).bit_length())
+            self.rows.append((place, count, self._places, bits, int(bool(each.cuts)), *first, hashed))
+            self._places += 1 << bits
+        self.points, self.cuts = np.array(self._points, np.int64), np.array(self._cuts, np.int64)
+
+    def _separate(self, texts: TextConstants) -> int:
+        """A slot per text; sorted only so that the same texts make the same file."""
+        names = sorted(texts.points)
+        ranks = [0] * len(names)
+        place = len(self._kept)
+        for rank, name in enumerate(names, 1):
+            ranks[texts.points[name]] = rank
+            text = text_bytes(name)
+            self._hashed.append(text)
+            self._numbers.append(len(self._kept) - place)
+            if len(text) >= _LONG_TEXT:
+                self._kept.append(text)
+        self._points += ranks
+        self._slots += range(1, len(names) + 1)
+        return len(names)
+
+    def _order(self, texts: TextConstants) -> int:
+        """A slot between every two cuts."""
+        points = [text_bytes(name) for name in texts.points]
+        cuts = [text_bytes(value) + b"\0" * after for value, after in texts.cuts]
+        items = sorted({*cuts, *points, *(point + b"\0" for point in points)})
+        rank = {item: index for index, item in enumerate(items, 1)}
+        self._points += [rank[each] for each in points]
+        self._cuts += [rank[each] for each in cuts]
+        for index, item in enumerate(items):
+            if item + b"\0" in rank:
+                self._hashed.append(item)
+                self._numbers.append(index)
+                self._slots.append(index + 1)
+        self._kept += items
+        return len(items)
+
+    def arrays(self, first_slots: Int64s) -> dict[str, npt.NDArray[Any]]:
+        """Texts and hash tables, given the first slot of each axis and region."""
+        text, starts = concatenate(self._kept)
+        tables = np.zeros(2 * self._places, np.int64)
+        rows = np.array(self.rows, np.int64).reshape(-1, 9)
+        slots = np.array(self._slots, np.int64) + np.repeat(first_slots, rows[:, 8])
+        numbers = np.array(self._numbers, np.int64)
+        hashed, hashed_starts = concatenate(self._hashed)
+        # Per table: its first text, how many, its place, its bits.
+        jobs = np.ascontiguousarray(rows[:, [7, 8, 2, 3]])
+        kernels.fill_tables(
+            address_of(hashed),
+            address_of(hashed_starts),
+            address_of(numbers),
+            address_of(slots),
+            address_of(jobs),
+            len(jobs),
+            address_of(tables),
+        )
+        return {"text": text, "text_starts": starts, "tables": tables}
+
+
+def concatenate(items: list[bytes]) -> tuple[Bytes, Int64s]:
+    """Texts one after the other, and where each begins."""
+    starts = np.zeros(len(items) + 1, np.int64)
+    np.cumsum([len(item) for item in items], out=starts[1:])
+    return np.frombuffer(b"".join(items) + bytes(PADDING), np.uint8), starts

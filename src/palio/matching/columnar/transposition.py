@@ -1,0 +1,151 @@
+"""Transposition of events to columns.
+
+The kernels read a column of one type twenty times as fast as Python looks at its values. Events need not be alike
+though: an attribute may be a number in one and a string in the next, null or missing, or an array. An attribute whose
+values are all of one kind becomes a column; the values of others are encoded one by one, and so are those of attributes
+beyond the first few hundred, because a column has room for every event. An event with an array is laid out as one event
+for every choice of its elements, where those are few; a search looks at all elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import date, datetime
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from palio.events.nested_content import GroupedAttributes
+from palio.events.values import Scalar
+from palio.filters.kinds import MISSING, Missing
+from palio.filters.tree import Attributes
+
+MAX_COLUMNS: Final = 512
+MAX_CHOICES: Final = 32
+"""Choices of elements up to which an event is laid out, one event for each."""
+_MAX_LOOKED_UP: Final = 16  # attributes looked up in each event; for more, its items are iterated
+_NO_SCALAR: Final = frozenset((tuple, type(None), Missing))
+_TYPES: Final[dict[type, pa.DataType]] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.large_string(),
+    bytes: pa.large_binary(),
+    date: pa.date32(),
+    datetime: pa.timestamp("us", "UTC"),
+}
+
+
+class TransposedEvents:
+    """The values of events by attribute, then by row."""
+
+    def __init__(self, events: Sequence[Attributes], asked: Collection[str], searched: bool = False) -> None:
+        """Of the attributes that are read, and of all others where events are searched.
+
+        Arrays are left out: `rows_of_arrays` has the rows with one that is read, `searched` the elements to search.
+        """
+        self.count = len(events)
+        self.rows_of_arrays: list[int] = []
+        self.searched: list[tuple[int, tuple[Scalar, ...]]] = []
+        """Values that are searched beside those of attributes, with their rows."""
+        self._rows: dict[str, Sequence[int]] = {}
+        self._values: dict[str, list[Any]] = {}
+        self._nulls: dict[str, list[int]] = {}
+        self._columns: dict[str, pa.Array | None] = {}
+        if searched or len(asked) > _MAX_LOOKED_UP:
+            self._read(events, asked, searched)
+        else:
+            self._look_up(events, asked)
+
+    def _look_up(self, events: Sequence[Attributes], asked: Collection[str]) -> None:
+        """Look for some attributes in each event."""
+        for name in sorted(asked):
+            values = [attributes.get(name, MISSING) for attributes in events]
+            kinds = set(map(type, values))
+            if kinds.isdisjoint(_NO_SCALAR):
+                self._values[name], self._rows[name] = values, range(self.count)
+                continue
+            if tuple in kinds:
+                several = [(row, value) for row, value in enumerate(values) if type(value) is tuple]
+                self.searched += several
+                self.rows_of_arrays += [row for row, _ in several]
+            if type(None) in kinds:
+                self._nulls[name] = [row for row, value in enumerate(values) if value is None]
+            if kinds != {Missing}:
+                rows = self._rows[name] = [row for row, value in enumerate(values) if type(value) not in _NO_SCALAR]
+                self._values[name] = [values[row] for row in rows]
+
+    def _read(self, events: Sequence[Attributes], asked: Collection[str], searched: bool) -> None:
+        """Go through all attributes of each event."""
+        takers: dict[str, tuple[Callable[[Any], None], Callable[[int], None]]] = {}
+        for row, attributes in enumerate(events):
+            for name, value in attributes.items():
+                taker = takers.get(name)
+                if taker is None:
+                    if not searched and name not in asked:
+                        continue
+                    values = self._values[name] = []
+                    rows: list[int] = []
+                    self._rows[name] = rows
+                    taker = takers[name] = values.append, rows.append
+                if value.__class__ is tuple:
+                    self.searched.append((row, value))
+                    if name in asked:
+                        self.rows_of_arrays.append(row)
+                elif value is None:
+                    self._nulls.setdefault(name, []).append(row)
+                else:
+                    take_value, take_row = taker
+                    take_value(value)
+                    take_row(row)
+
+    @property
+    def names(self) -> Collection[str]:
+        return self._values.keys()
+
+    def column(self, name: str) -> pa.Array | None:
+        """The values of an attribute, null where it is null or missing; None where no column can hold them."""
+        if name not in self._columns:
+            room = len(self._columns) < MAX_COLUMNS
+            self._columns[name] = _column(self._values[name], self._rows[name], self.count) if room else None
+        return self._columns[name]
+
+    def values(self, name: str) -> Iterator[tuple[int, Any]]:
+        """The values of an attribute with their rows, in no promised order; none of those that lack it."""
+        yield from zip(self._rows[name], self._values[name], strict=True)
+        yield from ((row, None) for row in self._nulls.get(name, ()))
+
+
+def _column(values: list[Any], rows: Sequence[int], count: int) -> pa.Array | None:
+    kinds = set(map(type, values))
+    if not kinds:
+        return pa.nulls(count)
+    data_type = _TYPES.get(kinds.pop())
+    if kinds or data_type is None:
+        return None
+    try:
+        column = pa.array(values, data_type)
+    except (pa.ArrowException, OverflowError, UnicodeError):  # a value of the kind that Arrow's type has no room for
+        return None
+    if len(values) == count:
+        return column
+    places = np.full(count, -1, np.int32)
+    places[rows] = np.arange(len(rows), dtype=np.int32)
+    return column.take(pa.array(places, mask=places < 0))
+
+
+def choices_of(event: Attributes, asked: Collection[str]) -> list[dict[str, Any]] | None:
+    """An event as one event per choice of elements of the arrays that are read.
+
+    None where they are too many, and where there are objects in arrays, whose values are not chosen each for itself.
+    """
+    if isinstance(event, GroupedAttributes):
+        return None
+    several = {name: value for name, value in event.items() if type(value) is tuple and name in asked}
+    if prod(map(len, several.values())) > MAX_CHOICES:
+        return None
+    scalars = {name: value for name, value in event.items() if type(value) is not tuple}
+    return [scalars | dict(zip(several, chosen, strict=True)) for chosen in product(*several.values())]

@@ -1,0 +1,282 @@
+"""The segment set of a matcher: immutable segments, the live segment, tombstones, and merges (compaction).
+
+Organised as Lucene organises documents, an LSM tree in memory. Additions go to the *live segment*. When that is full,
+or matching goes on while nothing is added, it is *sealed*: an immutable columnar segment takes its place. Segments of
+one size class are *merged* into one of the next, in the background. Removing sets a *tombstone*, one bit per number;
+merging leaves the removed out.
+
+Readers take the present `Snapshot` and hold no lock. Writers hold `SegmentSet.lock`, build what is new beside what is
+there, and publish it by replacing the snapshot. A number is filed before it is published, and a tombstone is set after
+its replacement is filed, so that a reader sees the old form of a replaced subscription or the new one.
+
+Costs: a subscription is merged log8(n) times in its life. Numbers are never reused; where most are dead, catalogue and
+segments are made anew with new numbers (`_renumber`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.bulk_load import Condition, load_conditions, load_texts
+from palio.matching.columnar.conditions import ConditionsBuilder
+from palio.matching.columnar.layout import Bytes
+from palio.matching.columnar.segment import Segment
+from palio.matching.live_segment import LiveSegment
+from palio.matching.subscription import Subscription, Subscriptions
+
+_MAX_LIVE_WHEN_QUIET: Final = 16  # up to so many stay live however long nothing is added
+_QUIET_MATCHES: Final = 64  # matches without an addition after which the live segment is sealed
+_QUIET_MATCHES_WITHOUT_THREADS: Final = 8  # where an owner finds the time to seal, however few are live
+_MERGE_FACTOR: Final = 8  # segments of one size class that are merged into one of the next
+_MIN_DEAD_TO_RENUMBER: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a reader sees. Replaced whole, never changed, except that the live segment grows and tombstones are set."""
+
+    segments: tuple[Segment, ...]
+    live: LiveSegment
+    catalogue: Catalogue
+    tombstones: Bytes  # a bit per number: whether its subscription is removed
+
+    def is_dead(self, number: int) -> bool:
+        # A number given out after this snapshot was taken may lie beyond its bits.
+        return number < 8 * len(self.tombstones) and bool(self.tombstones[number >> 3] >> (number & 7) & 1)
+
+    def number_of(self, id: object) -> int | None:
+        """The number of a subscription that is not removed."""
+        if not isinstance(id, str):
+            return None
+        return next((number for number in self.catalogue.numbers_of(id) if not self.is_dead(number)), None)
+
+    def alive(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The numbers without those that are removed."""
+        found: npt.NDArray[Any] = numbers[self.tombstones[numbers >> 3] >> (numbers & 7) & 1 == 0]
+        return found
+
+
+class SegmentSet:
+    """The present snapshot, and all operations that replace it. Writers hold `lock`; readers take `snapshot` once."""
+
+    def __init__(self, background: bool) -> None:
+        self.snapshot = Snapshot((), LiveSegment(), Catalogue(), np.zeros(64, np.uint8))
+        self.removed = 0  # tombstones among the numbers of the catalogue
+        self.lock = threading.RLock()
+        self._quiet_matches = 0  # since the last addition
+        self._merger: threading.Thread | None = None
+        self._background = background
+        self._is_due = False
+
+    # Additions and removals
+
+    def add(self, subscription: Subscription, condition: Condition) -> None:
+        """Add a subscription with a new id to the live segment."""
+        self._fit_tombstones(1)
+        number = self.snapshot.catalogue.append(subscription)
+        self.snapshot.live.add(number, condition)
+        self._quiet_matches = 0
+        if self.snapshot.live.is_full:
+            self.seal()
+            self._start_due_merge()
+
+    def extend(self, subscriptions: Subscriptions) -> None:
+        """Add many at once, as a segment of their own; nothing is changed where one of them cannot be read."""
+        catalogue = self.snapshot.catalogue
+        catalogue.pack()
+        first = len(catalogue)
+        segment = _build(range(first, first + len(subscriptions)), subscriptions)
+        self._fit_tombstones(len(subscriptions))
+        catalogue.extend(subscriptions)
+        self.publish((*self.snapshot.segments, segment), self.snapshot.live)
+        self._start_due_merge()
+
+    def set_tombstone(self, number: int) -> None:
+        """Remove a subscription; the next reader does not see it."""
+        self.snapshot.tombstones[number >> 3] |= 1 << (number & 7)
+        self.snapshot.live.remove(number)
+        self.removed += 1
+
+    def start_due_renumbering(self) -> None:
+        """Start forgetting the dead in the background where they are the most."""
+        if self._is_mostly_dead(_MIN_DEAD_TO_RENUMBER):
+            self._start_merger()
+
+    def _fit_tombstones(self, more: int) -> None:
+        """Make room for the bits of more numbers."""
+        snapshot = self.snapshot
+        needed = (len(snapshot.catalogue) + more + 7) // 8
+        if needed > len(snapshot.tombstones):
+            grown = np.zeros(max(needed, 2 * len(snapshot.tombstones)), np.uint8)
+            grown[: len(snapshot.tombstones)] = snapshot.tombstones
+            self.publish(snapshot.segments, snapshot.live, tombstones=grown)
+
+    # Sealing
+
+    def publish(
+        self,
+        segments: Sequence[Segment],
+        live: LiveSegment,
+        catalogue: Catalogue | None = None,
+        tombstones: Bytes | None = None,
+    ) -> None:
+        """Replace the snapshot that readers take from now on."""
+        catalogue = self.snapshot.catalogue if catalogue is None else catalogue
+        tombstones = self.snapshot.tombstones if tombstones is None else tombstones
+        for segment in segments:
+            segment.searcher.tombstones = tombstones
+        self.snapshot = Snapshot(tuple(segments), live, catalogue, tombstones)
+
+    def seal_when_quiet(self, matches: int = 1) -> None:
+        """Count matches, and seal the live segment when there were many without an addition."""
+        if not len(self.snapshot.live):
+            return
+        if not self._background:
+            before, self._quiet_matches = self._quiet_matches, self._quiet_matches + matches
+            self._is_due = self._is_due or before < _QUIET_MATCHES_WITHOUT_THREADS <= self._quiet_matches
+            return
+        if len(self.snapshot.live) <= _MAX_LIVE_WHEN_QUIET:
+            return
+        self._quiet_matches += matches
+        if self._quiet_matches > _QUIET_MATCHES and self.lock.acquire(blocking=False):
+            try:
+                self.seal()
+                self._start_due_merge()
+            finally:
+                self.lock.release()
+
+    def seal(self) -> None:
+        """Make an immutable segment of the live one, from the conditions as they were read at `add`."""
+        live = self.snapshot.live
+        if len(live):
+            builder = ConditionsBuilder()
+            load_conditions(builder, live.conditions())
+            self.publish((*self.snapshot.segments, Segment.build(builder)), LiveSegment())
+
+    def seal_for_saving(self) -> Snapshot:
+        """A snapshot of segments alone, and without the dead where they are the most."""
+        if self._is_mostly_dead(1):
+            self.merge()
+        self.snapshot.catalogue.pack()
+        self.seal()
+        return self.snapshot
+
+    # Merging
+
+    def merge(self) -> None:
+        """Merge everything into one segment, now; where most are dead, nothing of them is kept."""
+        # A merger in the background finds its segments gone then, and drops its work.
+        with self.lock:
+            self.seal()
+            segments = self.snapshot.segments
+            if self._is_mostly_dead(1):
+                self._renumber()
+            elif len(segments) > 1 or self.removed:
+                self.publish((_merged(segments, self.snapshot),), self.snapshot.live)
+
+    def _is_mostly_dead(self, least: int) -> bool:
+        """Whether at least this many numbers, and more than half of all, are dead."""
+        return self.removed >= least and 2 * self.removed > len(self.snapshot.catalogue)
+
+    def _renumber(self) -> None:
+        """Make a catalogue of the living, and an index of its numbers.
+
+        Both are made beside the present ones without the lock, because that may take seconds. What is added meanwhile
+        is little, and follows under the lock.
+        """
+        with self.lock:
+            self.seal()
+            before, count = self.snapshot, len(self.snapshot.catalogue)
+            numbers = before.alive(np.arange(count))
+        kept = before.catalogue.many(numbers.tolist())
+        catalogue = Catalogue()
+        catalogue.extend(kept)
+        segments = [_build(range(len(kept)), kept)] if len(kept) else []
+        with self.lock:
+            self.seal()
+            now = self.snapshot
+            if now.catalogue is not before.catalogue:
+                return  # another thread renumbered meanwhile
+            late = now.catalogue.many(now.alive(np.arange(count, len(now.catalogue))).tolist())
+            if len(late):
+                segments.append(_build(catalogue.extend(late), late))
+            gone = now.tombstones[numbers >> 3] >> (numbers & 7) & 1
+            tombstones = np.packbits(np.append(gone, np.zeros(len(late), np.uint8)), bitorder="little")
+            self.removed = int(gone.sum())
+            self.publish(segments, LiveSegment(), catalogue, tombstones)
+
+    def _start_due_merge(self) -> None:
+        """Start merging in the background where enough segments are of one size class."""
+        if _mergeable(self.snapshot.segments):
+            self._start_merger()
+
+    def work(self) -> Callable[[], None] | None:
+        """Maintenance that is due, where there is no background thread; each is returned once."""
+        if not self._is_due:
+            return None
+        self._is_due = False
+        return self._maintain
+
+    def _maintain(self) -> None:
+        with self.lock:
+            self.seal()
+        self._merge_due()
+
+    def _start_merger(self) -> None:
+        if not self._background:
+            self._is_due = True
+        elif self._merger is None or not self._merger.is_alive():
+            self._merger = threading.Thread(target=self._merge_due, name="palio-merge", daemon=True)
+            self._merger.start()
+
+    def _merge_due(self) -> None:
+        if self._is_mostly_dead(_MIN_DEAD_TO_RENUMBER):
+            self._renumber()
+        while chosen := _mergeable((snapshot := self.snapshot).segments):
+            merged = _merged(chosen, snapshot)  # without the lock: it may take seconds
+            with self.lock:
+                present = self.snapshot.segments
+                if all(segment in present for segment in chosen):  # else another thread merged them meanwhile
+                    rest = [segment for segment in present if segment not in chosen]
+                    self.publish((merged, *rest), self.snapshot.live)
+
+    def join_merger(self) -> None:
+        """Wait until nothing is merged in the background."""
+        merger = self._merger
+        if merger is not None and merger is not threading.current_thread():
+            merger.join()
+
+
+def _merged(segments: Sequence[Segment], snapshot: Snapshot) -> Segment:
+    """One segment in place of several, built anew from the texts, without the dead.
+
+    Rejected: merging the arrays. Slots are numbered by the constants of a segment, so that all intervals would have to
+    be translated; reading texts of known shapes costs a few microseconds each, about as much as laying them out.
+    """
+    numbers = snapshot.alive(np.sort(np.concatenate([segment.numbers for segment in segments]))).tolist()
+    return _build(numbers, snapshot.catalogue.many(numbers))
+
+
+def _build(numbers: Sequence[int], subscriptions: Subscriptions) -> Segment:
+    builder = ConditionsBuilder()
+    load_texts(builder, numbers, subscriptions)
+    return Segment.build(builder)
+
+
+def _mergeable(segments: Sequence[Segment]) -> list[Segment]:
+    """The segments of the smallest size class that has enough of them to be merged."""
+    classes: dict[int, list[Segment]] = {}
+    for segment in segments:
+        size = max(1, segment.size)
+        classes.setdefault(int(np.log(size) / np.log(_MERGE_FACTOR)), []).append(segment)
+    for size in sorted(classes):
+        if len(classes[size]) >= _MERGE_FACTOR:
+            return classes[size]
+    return []

@@ -1,0 +1,256 @@
+"""Incoming events of a client: the event as received, its stream, and the streams of one connection.
+
+Flow control is by credit. A stream grants the broker a window of `CREDIT_WINDOW_EVENTS`, and grants more as the program
+takes events; beyond that, events wait in the delivery queue at the broker, whose overflow policy decides. `dropped` is
+the number of events that the policy discarded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, get_args
+
+from palio.errors import InvalidArgument, PalioError
+from palio.events import Event
+from palio.network import protocol
+from palio.network.protocol import Elsewhere, Matched, More, Overflow, decode_numbers
+from palio.routing import codec
+from palio.routing.codec import Stamp, decode_event, stamps_in
+from palio.routing.memo import Memo
+from palio.routing.messages import Confirm
+
+if TYPE_CHECKING:
+    from palio.network.client.broker import Broker
+
+CREDIT_WINDOW_EVENTS: Final = 1024
+_INT64_LIMIT: Final = 2**63
+_Targets: TypeAlias = "tuple[tuple[EventStream, tuple[str, ...]], ...]"
+
+
+class ReceivedEvent(Event):
+    """An event that matched a subscription; `subscriptions` are the names of all that it matched in its stream."""
+
+    __slots__ = ("_acknowledge", "_stamps", "number", "subscriptions")
+
+    number: int
+    subscriptions: tuple[str, ...]
+    _acknowledge: Callable[[int], Awaitable[None]]
+    _stamps: bytes
+
+    @property
+    def stamps(self) -> tuple[Stamp, ...]:
+        """The links that the event passed, in order, with the times of sending and receiving in seconds since 1970 by
+        each broker's clock. Empty unless all brokers on the path run with `palio serve --stamps`."""
+        return stamps_in(self._stamps)
+
+    async def ack(self) -> None:
+        """Acknowledge the event: a durable subscription will not deliver it again. For others this does nothing."""
+        await self._acknowledge(self.number)
+
+
+async def ignore_ack(number: int) -> None:
+    """The acknowledgement of an event that needs none."""
+
+
+def make_received(
+    sent: bytes | Event,
+    subscriptions: tuple[str, ...],
+    stamps: bytes,
+    number: int,
+    acknowledge: Callable[[int], Awaitable[None]] = ignore_ack,
+) -> ReceivedEvent:
+    """A received event from its encoded body, or from an event that was decoded for another stream already."""
+    if isinstance(sent, bytes):
+        received = codec.decode_event_as(ReceivedEvent, sent)
+    else:
+        received = ReceivedEvent.__new__(ReceivedEvent)
+        received._attributes = sent._attributes
+        received._id, received._source, received._time = sent._id, sent._source, sent._time
+    received.subscriptions = subscriptions
+    received.number = number
+    received._stamps = stamps
+    received._acknowledge = acknowledge
+    return received
+
+
+class EventStream:
+    """Asynchronous iterator over the events of one delivery queue at the broker; `name` is the queue's."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.name = name
+        self.dropped = 0
+        self._connection = broker.connection
+        self._streams = broker.streams
+        self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int]] = deque()
+        self._taken = 0
+        self._acknowledge_event: Callable[[int], Awaitable[None]] = ignore_ack
+        self._listeners: list[asyncio.Future[None]] = []
+        self._failure: PalioError | None = None
+        self._was_entered = False
+        self._is_entered = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedEvent:
+        while not self._waiting:  # events that arrived before a failure or the end are delivered first
+            if self._failure is not None:
+                raise self._failure
+            if not self._was_entered:
+                raise InvalidArgument("a subscription is entered before its events are asked for: `with` it")
+            if not self._is_entered:
+                raise StopAsyncIteration
+            await self._wait_for_wakeup()
+        sent, subscriptions, stamps, number = self._waiting.popleft()
+        self._taken += 1
+        # Credit is granted in halves of the window: the broker never runs dry, and one message serves many events.
+        if self._taken >= CREDIT_WINDOW_EVENTS // 2:
+            self._connection.send(protocol.encode(More(self.name, self._taken)))
+            self._taken = 0
+        acknowledge = self._acknowledge_event if number else ignore_ack
+        return make_received(sent, subscriptions, stamps, number, acknowledge)
+
+    async def _wait_for_wakeup(self) -> None:
+        """Wait for an event or for the end. Several tasks may wait; all wake up and look again."""
+        listener = asyncio.get_running_loop().create_future()
+        self._listeners.append(listener)
+        await listener
+
+    def _wake(self) -> None:
+        listeners, self._listeners = self._listeners, []
+        for each in listeners:
+            if not each.done():
+                each.set_result(None)
+
+    # Called by the connection
+
+    def put(self, sent: bytes | Event, subscriptions: tuple[str, ...], stamps: bytes, number: int = 0) -> None:
+        self._waiting.append((sent, subscriptions, stamps, number))
+        if self._listeners:
+            self._wake()
+
+    def cancelled(self, name: str) -> None:
+        """The last publisher whose advertisement overlaps a subscription has left."""
+
+    def ended(self, name: str, error: PalioError) -> None:
+        """The broker has ended a subscription; events received before are still delivered."""
+
+    def move(self, where: Elsewhere) -> None:
+        """A durable subscription continues at another broker."""
+
+    def resubscribe(self) -> None:
+        """Repeat the request over a new connection."""
+
+    def fail(self, error: PalioError) -> None:
+        self._failure = error
+        self._wake()
+
+    @property
+    def _initial_credit(self) -> int:
+        """The credit of a new request: the window less the events that still wait here."""
+        return max(1, CREDIT_WINDOW_EVENTS - len(self._waiting))
+
+
+class StreamTable:
+    """The streams of one connection, by subscription name and by request number.
+
+    A `Matched` message names the subscriptions that an event is for by the numbers of the requests that made them.
+    """
+
+    __slots__ = ("_name_of", "_number_of", "_stream_by_name", "_stream_of", "_targets")
+
+    def __init__(self) -> None:
+        self._stream_by_name: dict[str, EventStream] = {}
+        self._number_of: dict[str, int] = {}
+        self._stream_of: dict[int, EventStream] = {}
+        self._name_of: dict[int, str] = {}
+        # Streams and names by the encoded numbers: the same sets of subscriptions match again and again.
+        self._targets = Memo[bytes, _Targets]()
+
+    def __iter__(self) -> Iterator[EventStream]:
+        """Each stream once."""
+        return iter(dict.fromkeys(self._stream_by_name.values()))
+
+    def get(self, name: str) -> EventStream | None:
+        return self._stream_by_name.get(name)
+
+    def add(self, name: str, stream: EventStream) -> None:
+        if name in self._stream_by_name:
+            raise InvalidArgument(f"there is a subscription {name!r} of this connection already")
+        self._stream_by_name[name] = stream
+
+    def move(self, name: str, stream: EventStream) -> None:
+        """Take over a subscription from another connection."""
+        self._stream_by_name[name] = stream
+
+    def number(self, number: int, stream: EventStream, name: str) -> None:
+        """Record the number of the request that makes a subscription; an earlier number is void."""
+        self._unnumber(name)
+        self._number_of[name] = number
+        self._stream_of[number] = stream
+        self._name_of[number] = name
+        self._targets.clear()
+
+    def forget(self, name: str) -> None:
+        self._stream_by_name.pop(name, None)
+        self._unnumber(name)
+
+    def _unnumber(self, name: str) -> None:
+        number = self._number_of.pop(name, 0)
+        self._stream_of.pop(number, None)
+        self._name_of.pop(number, None)
+        self._targets.clear()
+
+    def matched(self, message: Matched) -> None:
+        """Hand an event to its streams. Most events are for one stream, however many subscriptions match."""
+        encoded = bytes(message.subscriptions)
+        targets = self._targets.found.get(encoded)
+        if targets is None:
+            targets = self._resolve(encoded)
+        if len(targets) == 1:
+            [(stream, names)] = targets
+            stream.put(message.body, names, message.stamps)
+            return
+        event = decode_event(message.body)  # decoded once for all streams
+        for stream, names in targets:
+            stream.put(event, names, message.stamps)
+
+    def _resolve(self, encoded: bytes) -> _Targets:
+        names: dict[EventStream, list[str]] = {}
+        for number in decode_numbers(encoded):
+            stream = self._stream_of.get(number)
+            if stream is not None:
+                names.setdefault(stream, []).append(self._name_of[number])
+        targets = tuple((stream, tuple(mine)) for stream, mine in names.items())
+        return self._targets.put(encoded, targets, len(encoded))
+
+
+def check_subscription_options(name: str, confirm: Confirm, queue: int, overflow: Overflow | None) -> None:
+    """InvalidArgument for options that a broker would refuse."""
+    check_text("the name of a subscription", name, protocol.MAX_NAME_LENGTH, 1)
+    if confirm not in get_args(Confirm):
+        raise InvalidArgument(f"confirm is one of {', '.join(get_args(Confirm))}, not {confirm!r}")
+    if overflow is not None and overflow not in get_args(Overflow):
+        raise InvalidArgument(f"overflow is one of {', '.join(get_args(Overflow))}, not {overflow!r}")
+    if type(queue) is not int or not 0 <= queue < _INT64_LIMIT:
+        raise InvalidArgument(f"queue is a number of events, not {queue!r:.80}")
+
+
+def check_text(what: str, text: str, longest: int, shortest: int = 0) -> None:
+    """InvalidArgument for a text that cannot be sent. The message does not repeat it: it may be a secret."""
+    if not isinstance(text, str):
+        raise InvalidArgument(f"{what} is a text, not a value of type {type(text).__name__}")
+    if not shortest <= len(text) <= longest:
+        raise InvalidArgument(f"{what} has from {shortest} to {longest:,} characters, not {len(text):,}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{what} has half of a character, a lone surrogate, at {error.start}") from None
+
+
+def check_number(what: str, number: int, least: int) -> None:
+    """InvalidArgument for anything but an integer from `least` to the largest of 64 bits."""
+    if type(number) is not int or not least <= number < _INT64_LIMIT:
+        raise InvalidArgument(f"{what} is a whole number from {least} on, not {number!r:.80}")

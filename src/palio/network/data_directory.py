@@ -1,0 +1,73 @@
+"""Data directory of a broker: private to its owner, and locked by the one broker that uses it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import Final
+
+from palio.errors import StoreError, StoreInUse
+
+DEFAULT_PATH: Final = Path("palio-data")
+
+
+def make_private(directory: Path) -> Path:
+    """Create a directory where it is missing, and remove the access of others."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.stat().st_mode & 0o077:
+        directory.chmod(0o700)
+    return directory
+
+
+DATABASE_FILE: Final = "broker.sqlite3"
+_LOCK_FILE: Final = "lock"
+
+
+class DataDirectory:
+    """A data directory, and the lock on it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock: int | None = None
+
+    @property
+    def database(self) -> Path:
+        return self.path / DATABASE_FILE
+
+    def acquire(self) -> None:
+        """Create the directory where it is missing, and lock it; `StoreInUse` where another broker has."""
+        try:
+            self._make()
+            lock = os.open(self.path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreError(str(self.path), f"cannot keep a store here: {error.strerror}") from None
+        try:
+            # The lock belongs to the open file: it goes with the process, however that ends.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise StoreInUse(str(self.path)) from None
+        self._lock = lock
+
+    def release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _make(self) -> None:
+        """Create the database file too: SQLite gives its other files the mode of this one."""
+        is_new = not self.path.is_dir()
+        make_private(self.path)
+        if is_new:
+            _sync(self.path.parent)
+        os.close(os.open(self.database, os.O_RDWR | os.O_CREAT, 0o600))
+
+
+def _sync(directory: Path) -> None:
+    """Make the entries of a directory durable."""
+    opened = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,299 @@
+"""Authentication by token or certificate, against the principals file in the data directory.
+
+A broker without tokens admits everyone as `ANYONE`; from the first token on it never does again.
+
+A token is 32 random bytes: it cannot be guessed, so that a slow hash would protect nothing. BLAKE2b with a key of the
+file's own is enough, and costs two microseconds at a handshake. The first part of a token names the principal, the
+second proves it and is compared in constant time. The file never holds a token; `palio token add` shows it once.
+
+The file is replaced as a whole, so that a reader sees the old one or the new one. A server checks now and then whether
+it changed, and applies changed grants to connected clients.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from hmac import compare_digest
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from palio.errors import AuthenticationFailed, InputError, InvalidArgument, PalioError
+from palio.filters.filter import Filter
+from palio.network.addresses import TOKEN_PREFIX
+from palio.network.data_directory import make_private
+from palio.network.security.authorization import ANYONE, Principal, Role
+
+PRINCIPALS_FILE: Final = "principals.json"
+_SECRET_BYTES: Final = 32
+_LONGEST_TOKEN: Final = 200
+
+
+class _Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A principal in the file."""
+
+    id: str
+    digest: str
+    name: str
+    role: Role = "client"
+    may_subscribe: tuple[str, str] | None = None
+    """The condition and its time zone; without one nothing may be received."""
+    may_publish: tuple[str, str] | None = None
+    may_annotate: bool = False
+    may_see_status: bool = False
+    sources: tuple[str, ...] = ()
+    certificates: tuple[str, ...] = ()
+    expires: datetime | None = None
+
+
+class _File(msgspec.Struct, frozen=True):
+    version: int
+    key: str
+    entries: tuple[_Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredPrincipal:
+    """A principal in the file, with its certificates and expiry."""
+
+    principal: Principal
+    certificates: tuple[str, ...] = ()
+    """Certificate names that authenticate it."""
+    expires: datetime | None = None
+
+    def is_valid(self, now: datetime) -> bool:
+        return self.expires is None or now < self.expires
+
+
+class Tokens:
+    """The principals file. A lookup costs two microseconds, however many principals there are."""
+
+    def __init__(self, directory: Path) -> None:
+        """Read the file of a data directory; a missing file is an empty one."""
+        self._path = directory / PRINCIPALS_FILE
+        self._read = (0, 0, 0)
+        self._key = b""
+        self._entries: dict[str, _Entry] = {}
+        self._known: dict[str, RegisteredPrincipal] = {}
+        self.refresh()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[RegisteredPrincipal]:
+        return iter([self._known[entry.name] for entry in self._entries.values()])
+
+    def get(self, name: str) -> Principal | None:
+        """The principal of a name, unless it is unknown or has expired."""
+        found = self._known.get(name)
+        return found.principal if found is not None and found.is_valid(datetime.now(UTC)) else None
+
+    def authenticate(self, token: str) -> Principal:
+        """The principal of a token; AuthenticationFailed where it is unknown or has expired."""
+        id, _, secret = token.removeprefix(TOKEN_PREFIX).partition("_")
+        entry = self._entries.get(id)
+        # Compare even without an entry: the time must not tell which ids exist.
+        digest = entry.digest if entry is not None else "0" * 64
+        is_right = len(token) <= _LONGEST_TOKEN and compare_digest(digest, _digest(secret, self._key))
+        if entry is None or not is_right:
+            raise AuthenticationFailed("no principal has this token")
+        return self._valid(entry.name)
+
+    def authenticate_certificate(self, names: tuple[str, ...]) -> Principal:
+        """The principal of a certificate with these names; AuthenticationFailed unless it is exactly one."""
+        found = {known.principal.name for known in self for name in names if name in known.certificates}
+        if len(found) != 1:
+            raise AuthenticationFailed("no principal, or more than one, has a certificate of these names")
+        return self._valid(found.pop())
+
+    def _valid(self, name: str) -> Principal:
+        principal = self.get(name)
+        if principal is None:
+            raise AuthenticationFailed("the token has expired")
+        return principal
+
+    def add(self, principal: Principal, *, certificates: tuple[str, ...] = (), expires: datetime | None = None) -> str:
+        """Add a principal; returns its token, which is stored nowhere."""
+        with self._changing() as entries:
+            if principal.name in self._known:
+                raise InvalidArgument(f"there is a principal {principal.name!r} already; remove it, or change it")
+            id, secret = secrets.token_hex(4), secrets.token_urlsafe(_SECRET_BYTES)
+            entries[id] = _encode_entry(
+                id, _digest(secret, self._key), RegisteredPrincipal(principal, certificates, expires)
+            )
+        return f"{TOKEN_PREFIX}{id}_{secret}"
+
+    def change(self, principal: Principal) -> None:
+        """Replace the grants of a principal; its token stays."""
+        with self._changing() as entries:
+            entry = self._entry_of(principal.name)
+            known = self._known[principal.name]
+            entries[entry.id] = _encode_entry(
+                entry.id, entry.digest, RegisteredPrincipal(principal, known.certificates, known.expires)
+            )
+
+    def remove(self, name: str) -> None:
+        """Remove a principal and its token."""
+        with self._changing() as entries:
+            del entries[self._entry_of(name).id]
+
+    def _entry_of(self, name: str) -> _Entry:
+        for entry in self._entries.values():
+            if entry.name == name:
+                return entry
+        raise InvalidArgument(f"there is no principal {name!r}")
+
+    def refresh(self) -> Mapping[str, Principal | None]:
+        """Read the file if it changed: the changed principals by name, None for removed ones."""
+        try:
+            stat = self._path.stat()
+        except FileNotFoundError:
+            found, signature = None, (0, 0, 0)
+        else:
+            signature = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if signature == self._read:
+                return {}
+            found = _read_file(self._path)
+        before = {name: known.principal for name, known in self._known.items()}
+        self._read = signature
+        self._key = bytes.fromhex(found.key) if found else secrets.token_bytes(_SECRET_BYTES)
+        self._entries = {entry.id: entry for entry in (found.entries if found else ())}
+        self._known = {entry.name: _decode_entry(entry) for entry in self._entries.values()}
+        after = {name: known.principal for name, known in self._known.items()}
+        return {name: after.get(name) for name, principal in before.items() if after.get(name) != principal}
+
+    def expired(self, now: datetime) -> list[str]:
+        """Names of the principals that have expired."""
+        return [known.principal.name for known in self._known.values() if not known.is_valid(now)]
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, _Entry]]:
+        """The entries to be changed, under a lock against other writers."""
+        make_private(self._path.parent)
+        descriptor = os.open(
+            self._path.parent / f"{PRINCIPALS_FILE}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self.refresh()
+            entries = dict(self._entries)
+            yield entries
+            _write_file(self._path, _File(1, self._key.hex(), tuple(entries.values())))
+            self.refresh()
+        finally:
+            os.close(descriptor)
+
+
+def _digest(secret: str, key: bytes) -> str:
+    return blake2b(secret.encode("utf-8", "surrogatepass")[:_LONGEST_TOKEN], key=key, digest_size=32).hexdigest()
+
+
+def _read_file(path: Path) -> _File:
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_File)
+        bytes.fromhex(found.key)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InputError(str(path), f"not a file of principals: {error}") from None
+    if found.version != 1:
+        raise InputError(str(path), f"a file of principals of version {found.version}; this Palio knows version 1")
+    return found
+
+
+def _write_file(path: Path, content: _File) -> None:
+    new = path.with_suffix(".new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(content)))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+
+
+def _encode_entry(id: str, digest: str, known: RegisteredPrincipal) -> _Entry:
+    principal = known.principal
+    return _Entry(
+        id,
+        digest,
+        principal.name,
+        principal.role,
+        _encode_grant(principal.may_subscribe),
+        _encode_grant(principal.may_publish),
+        principal.may_annotate,
+        principal.may_see_status,
+        principal.sources,
+        known.certificates,
+        known.expires,
+    )
+
+
+def _decode_entry(entry: _Entry) -> RegisteredPrincipal:
+    try:
+        principal = Principal(
+            entry.name,
+            entry.role,
+            _decode_grant(entry.may_subscribe),
+            _decode_grant(entry.may_publish),
+            entry.may_annotate,
+            entry.may_see_status,
+            entry.sources,
+        )
+    except PalioError as error:
+        raise InputError(PRINCIPALS_FILE, f"{entry.name}: {error}") from None
+    return RegisteredPrincipal(principal, entry.certificates, entry.expires)
+
+
+def _encode_grant(grant: Filter) -> tuple[str, str] | None:
+    return None if grant == Filter.nothing else (str(grant), grant.timezone)
+
+
+def _decode_grant(written: tuple[str, str] | None) -> Filter:
+    return Filter.nothing if written is None else Filter.parse(written[0], timezone=written[1])
+
+
+class Authenticator:
+    """Authenticates peers, and reports changed principals."""
+
+    def __init__(self, directory: Path | None) -> None:
+        """Without a data directory everyone is admitted."""
+        self._tokens = None if directory is None else Tokens(directory)
+        self._expired: set[str] = set()
+        self.is_open = self._tokens is None or len(self._tokens) == 0
+        """Whether everyone is admitted, with all rights."""
+
+    def authenticate(self, token: str = "", certificate: tuple[str, ...] = ()) -> Principal:
+        """The principal of a token, or of a certificate with these names; AuthenticationFailed without one."""
+        if self._tokens is None or self.is_open:
+            return ANYONE
+        if token:
+            return self._tokens.authenticate(token)
+        if certificate:
+            return self._tokens.authenticate_certificate(certificate)
+        raise AuthenticationFailed("a token is needed; whoever runs this broker makes one by `palio token add`")
+
+    def find(self, name: str) -> Principal:
+        """The principal of a name, for its stored subscriptions; AuthenticationFailed where it is gone."""
+        found = ANYONE if self.is_open else self._tokens.get(name) if self._tokens is not None else None
+        if found is None or found.name != name:
+            raise AuthenticationFailed(f"there is no principal {name!r} any more")
+        return found
+
+    def changes(self) -> Mapping[str, Principal | None]:
+        """The principals that changed since the last call, None for those that are not admitted any more."""
+        if self._tokens is None:
+            return {}
+        changed = dict(self._tokens.refresh())
+        if self.is_open and len(self._tokens):
+            self.is_open = False
+            changed[ANYONE.name] = None
+        over = set(self._tokens.expired(datetime.now(UTC)))
+        changed.update(dict.fromkeys(over - self._expired))
+        self._expired = over
+        return changed

@@ -1,0 +1,238 @@
+"""Limits and quotas: bounds on everything that a client can make grow, each with a name.
+
+A request beyond a bound is refused with the name of the bound, before it costs more than looking at it. Input is never
+decompressed: a compressed message is refused, so that its size is what it costs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from math import inf, prod
+from typing import Final
+
+from palio.errors import InvalidArgument, LimitReached
+from palio.events import Limits as EventLimits
+from palio.events.values import DEFAULT_LIMITS
+from palio.filters.filter import Filter
+from palio.filters.tree import And, Node, Or
+from palio.network.settings_validation import check_minimum, check_positive
+from palio.routing.codec import MAX_FRAME_BYTES
+
+_MIN_FRAME_BYTES: Final = 512  # that a greeting needs
+OFF_LOOP_BYTES: Final = 1_024  # of a message or condition, beyond which it is parsed in another thread
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a server; each is the largest value that is still accepted."""
+
+    connections: int = 20_000
+    """Connections of all principals together."""
+    connections_per_principal: int = 10_000
+    handshake_seconds: float = 10.0
+    """Until a connection must be authenticated."""
+    subscriptions_per_principal: int = 1_000_000
+    filter_bytes: int = 16 * 1024
+    """Characters of a condition, as written and as stored; the worst of this size takes half a second."""
+    filter_conjunctions: int = 4_096
+    """Conjunctions of the normal form of subscription AND grant; a product of disjunctions grows fast."""
+    frame_bytes: int = 8 * 1024 * 1024
+    """Bytes of one frame, or of one request or message over HTTP."""
+    batch_events: int = 10_000
+    """Events of one request."""
+    events_per_second: float = inf
+    """Mean rate at which one principal may publish."""
+    burst_events: float = 10_000.0
+    """Events that a principal may publish at once after a pause."""
+    event: EventLimits = field(default_factory=lambda: EventLimits(json_bytes=1024 * 1024))
+    """Size, depth and width of one event."""
+
+    @property
+    def event_bytes(self) -> int:
+        """Bytes of an accepted event: small enough that it can be forwarded, with its envelope, to links and clients
+        whose own limits are the defaults."""
+        return min(self.event.json_bytes, self.frame_bytes // 2, MAX_FRAME_BYTES // 2)
+
+    @property
+    def is_event_usual(self) -> bool:
+        """Whether the limits of an event, its size aside, are the defaults by which every decoder reads."""
+        return replace(self.event, json_bytes=DEFAULT_LIMITS.json_bytes) == DEFAULT_LIMITS
+
+    def __post_init__(self) -> None:
+        check_positive(self, *(each.name for each in fields(self) if each.name != "event"))
+        for each in fields(self.event):
+            most = getattr(DEFAULT_LIMITS, each.name)
+            if getattr(self.event, each.name) > most:  # no other broker or client would decode it
+                raise InvalidArgument(f"event.{each.name} is a number up to {most:,} for a broker")
+        check_minimum(self, frame_bytes=_MIN_FRAME_BYTES)
+
+
+def check_condition(text: str, limits: Limits) -> str:
+    """Check the length of a condition before it is parsed."""
+    if len(text) > limits.filter_bytes:
+        raise LimitReached("filter_bytes", limits.filter_bytes, f"a condition of {len(text):,} characters")
+    return text
+
+
+def check_filter(wanted: Filter, limits: Limits) -> Filter:
+    """Check the length of a filter and the number of its conjunctions.
+
+    Costs time in the size of the filter.
+    """
+    check_condition(str(wanted), limits)
+    most = limits.filter_conjunctions
+    if _conjunctions(wanted.tree) > most:
+        raise LimitReached("filter_conjunctions", most, "a condition that is too many alternatives, written out")
+    return wanted
+
+
+def restrict_filter(wanted: Filter, grant: Filter, limits: Limits) -> Filter:
+    """The conjunction of a request and a grant; LimitReached where it is too large.
+
+    Long filters take up to seconds, so that the last results are cached: a first call in another thread spares the
+    loop.
+    """
+    if len(str(wanted)) <= OFF_LOOP_BYTES:
+        return check_filter(wanted & grant, limits)
+    found = _joined(wanted, grant, limits)
+    if isinstance(found, LimitReached):
+        raise found.with_traceback(None)
+    return found
+
+
+@lru_cache(64)
+def _joined(wanted: Filter, grant: Filter, limits: Limits) -> Filter | LimitReached:
+    try:
+        return check_filter(wanted & grant, limits)
+    except LimitReached as error:
+        return error
+
+
+def _conjunctions(node: Node) -> int:
+    """Upper bound of the conjunctions of a tree, computed without expanding: a product of sums soon has millions."""
+    match node:
+        case Or(children):
+            return sum(map(_conjunctions, children))
+        case And(children):
+            return prod(map(_conjunctions, children))
+    return 1
+
+
+class RateLimiter:
+    """Token bucket: it fills at a steady rate up to a burst, and every occurrence takes from it.
+
+    >>> rate = RateLimiter(per_second=10, burst=2, now=0.0)
+    >>> [rate.take(1, now) for now in (0.0, 0.0, 0.0, 0.1)]
+    [True, True, False, True]
+    """
+
+    __slots__ = ("_at", "_burst", "_left", "_per_second")
+
+    def __init__(self, per_second: float, burst: float, now: float) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._left = burst
+        self._at = now
+
+    def take(self, amount: float, now: float) -> bool:
+        """Take an amount where the bucket has it; if not, nothing is taken."""
+        self._left = self.left(now)
+        self._at = max(now, self._at)
+        if amount > self._left + 1e-9:  # ten tenths add up to a little less than one
+            return False
+        self._left -= amount
+        return True
+
+    def left(self, now: float) -> float:
+        """The amount that the bucket has now."""
+        return min(self._burst, self._left + max(0.0, now - self._at) * self._per_second)
+
+    def wait(self, amount: float, now: float) -> float:
+        """Seconds until an amount can be taken; infinite where it exceeds the burst."""
+        if amount > self._burst:
+            return float("inf")
+        missing = amount - self._left - max(0.0, now - self._at) * self._per_second
+        return max(0.0, missing / self._per_second)
+
+
+class Quota:
+    """Bounded number of things of one kind, in total and for each principal."""
+
+    __slots__ = ("_each", "_limit", "_taken", "_total", "_what")
+
+    def __init__(self, limit: str, total: int, each: int, what: str) -> None:
+        """`limit` is the name of the limit, `what` the plural of what is counted."""
+        self._limit = limit
+        self._total = total
+        self._each = each
+        self._what = what
+        self._taken: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return self._taken.total()
+
+    def used_by(self, principal: str) -> int:
+        """Number that a principal has."""
+        return self._taken[principal]
+
+    @property
+    def most_each(self) -> int:
+        return self._each
+
+    def take(self, principal: str, amount: int = 1) -> None:
+        """Count more for a principal; LimitReached where it would exceed a bound."""
+        if self._taken[principal] + amount > self._each:
+            raise LimitReached(f"{self._limit}_per_principal", self._each, f"{principal} has enough {self._what}")
+        if len(self) + amount > self._total:
+            raise LimitReached(self._limit, self._total, f"there are enough {self._what}")
+        self._taken[principal] += amount
+
+    def release(self, principal: str, amount: int = 1) -> None:
+        """Count fewer for a principal."""
+        self._taken[principal] -= amount
+        if self._taken[principal] <= 0:
+            del self._taken[principal]
+
+
+_ALL_SUBSCRIPTIONS: Final = 2**62  # in total: unbounded but for each principal's own bound
+
+
+class Quotas:
+    """Quotas of all principals. Rate limits outlive connections: reconnecting does not refill the bucket."""
+
+    def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
+        """`now` is a monotonic clock."""
+        self.connections = Quota("connections", limits.connections, limits.connections_per_principal, "connections")
+        self.subscriptions = Quota(
+            "subscriptions", _ALL_SUBSCRIPTIONS, limits.subscriptions_per_principal, "subscriptions"
+        )
+        self.has_rate_limit = limits.events_per_second != inf  # checked by callers on the hot path
+        self._limits = limits
+        self._now = now
+        self._rate_limiters: dict[str, RateLimiter] = {}
+
+    def events_left(self, principal: str) -> float:
+        """Number of events that a principal may publish now."""
+        rate = self._rate_limiters.get(principal)
+        if not self.has_rate_limit:
+            return inf
+        return self._limits.burst_events if rate is None else rate.left(self._now())
+
+    def take_events(self, principal: str, events: int) -> None:
+        """Count published events; LimitReached where a principal publishes too fast."""
+        if not self.has_rate_limit:
+            return
+        if events > self._limits.burst_events:
+            most = self._limits.burst_events
+            raise LimitReached("burst_events", most, f"{events:,} events at once are never let in")
+        now = self._now()
+        rate = self._rate_limiters.get(principal)
+        if rate is None:
+            rate = self._rate_limiters[principal] = RateLimiter(
+                self._limits.events_per_second, self._limits.burst_events, now
+            )
+        if not rate.take(events, now):
+            raise LimitReached("events_per_second", self._limits.events_per_second, f"{principal} publishes too fast")

@@ -1,0 +1,271 @@
+"""Delivery queues: bounded in-memory queues between the broker and one client, with credit and an overflow policy.
+
+An event that need not wait bypasses the queues: it is written once for all subscriptions of the client that match. When
+one of them must wait, the event goes to the queue of each subscription, so that the order within each is kept. A
+subscription has a queue of its own; the subscriptions of a group share one, in which an event waits once for all.
+
+Overflow policy `block` is backpressure on confirmed publishers: their confirmations and the credit of links are
+withheld, and what they have in flight by then still finds a place. Unconfirmed publishers cannot be held back; their
+events are dropped at a full queue. Every drop is counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from msgspec import Raw
+
+from palio.network.protocol import Overflow, encode_numbers
+from palio.network.server.durable_subscriptions import DurableQueue
+from palio.routing.messages import Publish
+
+if TYPE_CHECKING:
+    from palio.network.server.host import Host
+
+# Confirmed events that may arrive after `block`: each publisher has a window of them, and each link its credit.
+_MAX_IN_FLIGHT_EVENTS: Final = 65_536
+
+
+class QueuedEvent(NamedTuple):
+    """An event, and the numbers of the queue's subscriptions that it matches."""
+
+    event: Publish
+    subscriptions: tuple[int, ...]
+
+
+class DeliveryQueue:
+    """Events that wait for one subscription or group. `credit` is how many the subscriber takes; None is no bound.
+
+    `numbers` has its subscriptions by name, with the number that the subscriber gave each on the wire.
+    """
+
+    __slots__ = ("credit", "dropped", "is_over", "limit", "name", "numbers", "overflow", "taken", "waiting")
+
+    def __init__(self, name: str, limit: int, overflow: Overflow, credit: int | None = None) -> None:
+        self.name = name
+        self.limit = limit
+        self.overflow: Overflow = overflow
+        self.credit = credit
+        self.numbers: dict[str, int] = {}
+        self.waiting: deque[QueuedEvent] = deque()
+        self.dropped = 0
+        self.taken = 0
+        self.is_over = False  # full, under a policy that blocks publishers or ends the session
+
+    def put(self, event: Publish, subscriptions: tuple[int, ...]) -> None:
+        """Append an event, or apply the overflow policy."""
+        waiting = self.waiting
+        if len(waiting) < self.limit:
+            waiting.append(QueuedEvent(event, subscriptions))
+            return
+        match self.overflow:
+            case "drop_oldest":
+                waiting.popleft()
+                waiting.append(QueuedEvent(event, subscriptions))
+                self.dropped += 1
+            case "drop_newest":
+                self.dropped += 1
+            case "disconnect":
+                self.is_over = True
+                self.dropped += 1
+            case "block":
+                self.is_over = True
+                if event.kept is not None and len(waiting) < self.limit + _MAX_IN_FLIGHT_EVENTS:
+                    waiting.append(QueuedEvent(event, subscriptions))
+                else:
+                    self.dropped += 1
+
+    def numbers_of(self, names: Iterable[str]) -> list[int]:
+        """The numbers of subscriptions; those that have ended are left out."""
+        try:
+            return list(map(self.numbers.__getitem__, names))
+        except KeyError:
+            return [self.numbers[name] for name in names if name in self.numbers]
+
+    def count_direct(self) -> None:
+        """Account for an event that left without waiting."""
+        self.taken += 1
+        if self.credit is not None:
+            self.credit -= 1
+
+    @property
+    def queued(self) -> int:
+        return len(self.waiting)
+
+    def take(self, most: int) -> list[QueuedEvent]:
+        """Remove the events that credit lets leave now."""
+        count = min(most, len(self.waiting), most if self.credit is None else self.credit)
+        if count <= 0:
+            return []
+        if self.credit is not None:
+            self.credit -= count
+        self.taken += count
+        next_one = self.waiting.popleft
+        return [next_one() for _ in range(count)]
+
+    def retain(self, may_stay: Callable[[Publish], bool]) -> None:
+        """Remove events that may not be delivered any more."""
+        self.waiting = deque(each for each in self.waiting if may_stay(each.event))
+
+    def close(self) -> None:
+        """Nothing to release: the events go with the queue."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether blocked publishers may go on: only once half of the queue is empty, lest they stop and go."""
+        return len(self.waiting) <= self.limit // 2
+
+
+AnyQueue: TypeAlias = DeliveryQueue | DurableQueue
+SendDirect: TypeAlias = Callable[[Raw, Publish], bool]
+
+
+class Delivered(NamedTuple):
+    """An event that leaves for a subscription, or for several of a group. A number other than 0 is to be acknowledged.
+
+    `name` is that of the subscription or group; `subscriptions` are the subscriber's numbers of those that match.
+    """
+
+    name: str
+    event: Publish
+    subscriptions: tuple[int, ...] = ()
+    number: int = 0
+
+
+class DeliveryPlan(NamedTuple):
+    """The queues of a client that an event for some of its subscriptions belongs to."""
+
+    client: ClientDelivery
+    queues: tuple[DeliveryQueue, ...]
+    numbers: tuple[tuple[int, ...], ...]  # of the subscriptions, by queue
+    encoded_numbers: Raw | None  # of all subscriptions, as the wire has them; None where all have ended
+
+
+class ClientDelivery:
+    """All delivery queues of one client. `send_direct` writes an event at once, or answers False where it cannot."""
+
+    __slots__ = ("_dropping", "_groups", "_host", "_nonempty", "_on_over", "_queues", "by_subscription", "send_direct")
+
+    def __init__(self, host: Host, on_over: Callable[[DeliveryQueue], None]) -> None:
+        """`on_over` is called with a full queue whose policy is `block` or `disconnect`."""
+        self.by_subscription: dict[str, AnyQueue] = {}
+        self.send_direct: SendDirect | None = None
+        self._queues: dict[AnyQueue, None] = {}
+        self._host = host
+        self._on_over = on_over
+        self._groups: dict[str, DeliveryQueue] = {}
+        self._nonempty: dict[AnyQueue, None] = {}  # those that may have events, in the order in which they got some
+        self._dropping: dict[DeliveryQueue, None] = {}
+
+    def queues(self) -> Iterable[AnyQueue]:
+        return self._queues
+
+    def group(self, name: str) -> DeliveryQueue | None:
+        return self._groups.get(name)
+
+    def add(self, name: str, queue: AnyQueue, number: int = 0, group: str = "") -> None:
+        """Add a subscription with its queue; `number` is the subscriber's number of it."""
+        self.by_subscription[name] = queue
+        self._queues[queue] = None
+        # Plans are kept by names alone, and names are those of many clients: one change invalidates all of them.
+        self._host.delivery_plans.clear()
+        if isinstance(queue, DurableQueue):
+            self._nonempty[queue] = None
+            return
+        queue.numbers[name] = number
+        if group:
+            self._groups[group] = queue
+
+    def remove(self, name: str) -> AnyQueue | None:
+        """Remove a subscription; answers its queue where no other subscription uses it."""
+        queue = self.by_subscription.pop(name)
+        self._host.delivery_plans.clear()
+        if isinstance(queue, DeliveryQueue):
+            del queue.numbers[name]
+            if queue.numbers:
+                return None
+            if self._groups.get(queue.name) is queue:
+                del self._groups[queue.name]
+            self._dropping.pop(queue, None)
+        del self._queues[queue]
+        self._nonempty.pop(queue, None)
+        return queue
+
+    def grant_credit(self, name: str, events: int) -> None:
+        """Let more events of a subscription or group leave."""
+        queue = self._groups.get(name) or self.by_subscription.get(name)
+        if queue is not None and queue.credit is not None:
+            queue.credit += events
+
+    def offer(self, names: tuple[str, ...], event: Publish) -> None:
+        """Send an event for some subscriptions, or queue it; durable ones read it from their queue on disk instead."""
+        # The same sets of subscriptions come again and again, so that the plan of each is remembered.
+        plan = self._host.delivery_plans.get(names)
+        if plan is None or plan.client is not self:
+            plan = self._host.delivery_plans.put(names, self._plan(names))
+        if self.send_direct is not None and self._bypass(plan, event, self.send_direct):
+            return
+        for queue, numbers in zip(plan.queues, plan.numbers, strict=True):
+            self._put(queue, event, numbers)
+
+    def _bypass(self, plan: DeliveryPlan, event: Publish, send_direct: SendDirect) -> bool:
+        """Send an event at once, unless one of its subscriptions has to wait."""
+        for queue in plan.queues:
+            if queue.waiting or queue.credit == 0:
+                return False
+        if plan.encoded_numbers is None:
+            return True
+        if not send_direct(plan.encoded_numbers, event):
+            return False
+        for queue in plan.queues:
+            queue.count_direct()
+        return True
+
+    def _put(self, queue: DeliveryQueue, event: Publish, numbers: tuple[int, ...]) -> None:
+        before = queue.dropped
+        queue.put(event, numbers)
+        self._nonempty[queue] = None
+        if queue.dropped != before:
+            self._dropping[queue] = None
+            self._host.drops[f"subscriber slow: {queue.overflow}"] += 1
+        if queue.is_over:
+            self._on_over(queue)
+
+    def _plan(self, names: tuple[str, ...]) -> DeliveryPlan:
+        found: dict[DeliveryQueue, list[int]] = {}
+        if len(self._queues) == 1:
+            [only] = self._queues
+            if isinstance(only, DeliveryQueue) and (known := only.numbers_of(names)):
+                found[only] = known
+        else:
+            for name in names:
+                queue = self.by_subscription.get(name)
+                if isinstance(queue, DeliveryQueue):
+                    found.setdefault(queue, []).append(queue.numbers[name])
+        numbers = tuple(map(tuple, found.values()))
+        encoded = encode_numbers(tuple(chain.from_iterable(numbers))) if numbers else None
+        return DeliveryPlan(self, tuple(found), numbers, encoded)
+
+    def take(self, most: int) -> list[Delivered]:
+        """Remove queued events that may leave now; a queue that has room again unblocks the publishers."""
+        batch: list[Delivered] = []
+        for queue in list(self._nonempty):
+            if isinstance(queue, DurableQueue):
+                if queue.may_have_more:
+                    batch += [Delivered(queue.name, each, number=n) for n, each in queue.take(most - len(batch))]
+                continue
+            batch += [Delivered(queue.name, *each) for each in queue.take(most - len(batch))]
+            if not queue.waiting:
+                del self._nonempty[queue]
+            if queue.is_over and queue.has_room:
+                queue.is_over = False
+                self._host.unblock(queue)
+        return batch
+
+    def take_dropping(self) -> list[DeliveryQueue]:
+        """The queues that have dropped events since the last call."""
+        dropping, self._dropping = self._dropping, {}
+        return list(dropping)

@@ -1,0 +1,256 @@
+"""Handshakes of new connections: TLS first, then the greeting frame that makes a connection a client or a link.
+
+Both are bounded in time and number, so that a peer that connects and stays silent does not keep a listener. asyncio
+reports a connection only after its TLS handshake, so that unfinished ones could be any number. TLS connections are
+therefore accepted here: each counts from its first packet on and ends when its handshake takes too long. Failures are
+counted by kind; there are few kinds whatever peers send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from palio.errors import LimitReached, NotPermitted, PalioError, Refused, WireError
+from palio.network import protocol
+from palio.network.channel import Channel
+from palio.network.error_codes import code_of
+from palio.network.logging_setup import LogThrottle
+from palio.network.protocol import AskKey, ClientHello
+from palio.network.security.authorization import Principal
+from palio.network.server.client_connection import ClientConnection
+from palio.routing import codec
+from palio.routing.codec import MAX_FRAME_BYTES
+
+if TYPE_CHECKING:
+    from palio.network.server.process import Server
+
+
+log = logging.getLogger("palio.server")
+MAX_REFUSED_CONNECTIONS: Final = 64  # beyond the limit, that are told the reason; all further ones are cut off
+LISTEN_BACKLOG: Final = 4096
+MAX_FIRST_FRAME_BYTES: Final = 64 * 1024  # that an unauthenticated peer can make this end buffer
+_ADDRESS_ABSENT: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_ACCEPT_RETRY_SECONDS: Final = 0.2  # after accepting failed, as where this process may open no more files
+# Reasons that OpenSSL gives for a peer that does not speak TLS.
+_NOT_TLS_REASONS: Final = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST")
+
+HandshakeFailure: TypeAlias = Literal["silent", "no TLS", "certificate", "closed", "other"]
+
+
+class TlsHandshakes:
+    """TLS handshakes of all listeners of a broker, each bounded by so many seconds."""
+
+    def __init__(self, seconds: float, connections: int) -> None:
+        self._seconds = seconds
+        self._max_connections = connections + MAX_REFUSED_CONNECTIONS
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._accept_errors = LogThrottle[int | None](monotonic)
+        self.failures: Counter[HandshakeFailure] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._under_way)
+
+    def listen(
+        self,
+        listening: socket.socket,
+        tls: ssl.SSLContext,
+        make_protocol: Callable[[], asyncio.Protocol],
+        count_connected: Callable[[], int],
+    ) -> TlsListener:
+        """Accept connections; `count_connected` is the number of those beyond this handshake."""
+        listening.setblocking(False)
+        accepting = self._accept(listening, tls, make_protocol, count_connected)
+        return TlsListener(listening, asyncio.get_running_loop().create_task(accepting))
+
+    async def _accept(
+        self,
+        listening: socket.socket,
+        tls: ssl.SSLContext,
+        make_protocol: Callable[[], asyncio.Protocol],
+        count_connected: Callable[[], int],
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                count = self._accept_errors.note(error.errno)
+                if count:
+                    log.error("cannot accept", extra={"reason": error.strerror or str(error), "count": count})
+                await asyncio.sleep(_ACCEPT_RETRY_SECONDS)
+                continue
+            if len(self) + count_connected() >= self._max_connections:
+                connection.close()
+                continue
+            handshake = loop.create_task(self._handshake(connection, tls, make_protocol))
+            self._under_way.add(handshake)
+            handshake.add_done_callback(self._under_way.discard)
+
+    async def _handshake(
+        self, connection: socket.socket, tls: ssl.SSLContext, make_protocol: Callable[[], asyncio.Protocol]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(make_protocol, connection, ssl=tls, ssl_handshake_timeout=self._seconds)
+        except OSError as error:
+            self.failures[_failure_kind(error)] += 1
+
+    async def stop(self) -> None:
+        """Cancel the handshakes under way."""
+        for each in self._under_way:
+            each.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+
+def _failure_kind(error: OSError) -> HandshakeFailure:
+    """The kind of a failure; `certificate` is one that was not trusted or not shown, at either end."""
+    if isinstance(error, ConnectionAbortedError):  # asyncio's error for a handshake that took too long
+        return "silent"
+    if not isinstance(error, ssl.SSLError) or isinstance(error, ssl.SSLEOFError):
+        return "closed"
+    reason = error.reason or ""
+    if "CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
+        return "certificate"
+    return "no TLS" if reason in _NOT_TLS_REASONS else "other"
+
+
+class TlsListener:
+    """A socket at which TLS connections are accepted, until it is closed."""
+
+    def __init__(self, listening: socket.socket, accepting: asyncio.Task[None]) -> None:
+        self._socket = listening
+        self._accepting = accepting
+
+    def close(self) -> None:
+        self._accepting.cancel()
+
+    async def wait_closed(self) -> None:
+        await asyncio.wait([self._accepting])
+        self._socket.close()
+
+
+def listening_socket(address: tuple[str, int], family: int) -> socket.socket:
+    """A listening socket whose connections send without delay."""
+    listening = socket.create_server(address, family=family, backlog=LISTEN_BACKLOG)
+    # asyncio sets this only on sockets that it makes itself. Without it a small message waits for the acknowledgement
+    # of the one before (Nagle's algorithm).
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+async def listening_sockets(host: str, port: int) -> list[socket.socket]:
+    """A listening socket for each address of a host name.
+
+    Addresses that this machine lacks are left out where it has another: `localhost` mostly means IPv6 too.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    failure: OSError | None = None
+    for family, _, _, _, address in dict.fromkeys(found):
+        try:
+            sockets.append(listening_socket((str(address[0]), int(address[1])), family))
+        except OSError as error:
+            failure = failure if error.errno in _ADDRESS_ABSENT and failure is not None else error
+    if failure is not None and (failure.errno not in _ADDRESS_ABSENT or not sockets):
+        for each in sockets:
+            each.close()
+        raise failure
+    return sockets
+
+
+class Handshake:
+    """Receiver of a new channel until its first frame: the greeting of a client, of a broker, or a key request."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._timer: asyncio.TimerHandle | None = None
+        self._peer: Principal | None = None  # a broker that authenticated itself and has not opened its link yet
+
+    def opened(self, channel: Channel) -> None:
+        try:
+            self._server.admit_connection(channel)
+        except LimitReached as error:
+            self._refuse(channel, error)
+            return
+        seconds = self._server.settings.limits.handshake_seconds
+        self._timer = self._server.loop.call_later(seconds, self._on_timeout, channel)
+
+    def _on_timeout(self, channel: Channel) -> None:
+        self._refuse(channel, Refused("no greeting in time"))
+
+    def _refuse(self, channel: Channel, error: PalioError) -> None:
+        self._server.refusals.note(error, channel.peer)
+        channel.close(code_of(error), str(error))
+
+    def received(self, channel: Channel, frames: list[bytes]) -> None:
+        first, rest = frames[0], frames[1:]
+        try:
+            if first[1] == codec.HELLO:
+                self._become_link(channel, frames)
+                return
+            hello = protocol.decode_greeting(first)
+            if type(hello) is AskKey:
+                self._issue_key(channel, hello)
+                return
+            if hello.version != protocol.VERSION:
+                raise WireError(f"version {hello.version} is spoken there and {protocol.VERSION} here")
+            principal = self._server.authenticate(hello.token, channel)
+            if type(hello) is ClientHello:
+                self._become_client(channel, hello, principal, rest)
+            elif self._peer is not None:
+                raise WireError("a broker says once who it is")
+            else:
+                self._peer = principal
+                if rest:
+                    self.received(channel, rest)
+        except PalioError as error:
+            self._refuse(channel, error)
+
+    def _become_client(self, channel: Channel, hello: ClientHello, principal: Principal, rest: list[bytes]) -> None:
+        self._end(channel)
+        channel.limit_frames(self._server.settings.limits.frame_bytes)
+        session = self._server.open_session(principal, hello.app, hello.publisher)
+        client = ClientConnection(self._server, channel, session)
+        self._server.peers[session] = channel.peer
+        if rest:
+            client.received(channel, rest)
+
+    def _become_link(self, channel: Channel, frames: list[bytes]) -> None:
+        principal = self._check_broker(channel)
+        self._end(channel)
+        channel.limit_frames(MAX_FRAME_BYTES)
+        self._server.neighbours.accept(channel, frames, principal)
+
+    def _issue_key(self, channel: Channel, asked: AskKey) -> None:
+        if channel.extra("ssl_object") is None:
+            raise Refused("keys are given over TLS alone")
+        given = self._server.neighbours.give_key(self._check_broker(channel), asked)
+        channel.send(protocol.encode(given))
+        channel.close("refused", "there is nothing more to say")
+
+    def _check_broker(self, channel: Channel) -> Principal:
+        """The principal at the other end; `NotPermitted` where it may not link a broker."""
+        principal = self._peer or self._server.authenticate("", channel)
+        if principal.role not in ("broker", "admin"):
+            raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
+        return principal
+
+    def writable(self, channel: Channel) -> None:
+        pass
+
+    def lost(self, channel: Channel, reason: str) -> None:
+        self._end(channel)
+
+    def _end(self, channel: Channel) -> None:
+        self._server.unauthenticated.discard(channel)
+        if self._timer is not None:
+            self._timer.cancel()

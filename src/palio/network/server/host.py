@@ -1,0 +1,430 @@
+"""Event loop driver of a routing node: collects inputs into batches and carries out the effects.
+
+All inputs that arrive while the loop is busy are handled as one batch. An idle broker handles an input in the next turn
+of the loop; a busy one finds larger batches each time, and matches many events at once without ever waiting for them.
+Effects are carried out in their order; what goes to one connection leaves in one write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
+
+from palio.filters.filter import Filter
+from palio.network.channel import Channel
+from palio.network.security.authorization import LinkFilters
+from palio.network.server.delivery_queues import DeliveryPlan
+from palio.network.server.persistence import Persistence
+from palio.network.store.interface import Acknowledged, Store
+from palio.routing import codec
+from palio.routing.effects import (
+    CancelTimer,
+    Client,
+    Close,
+    Deliver,
+    Drop,
+    Lane,
+    Persist,
+    Read,
+    ReadDone,
+    Reply,
+    Requested,
+    SetTimer,
+    TimerFired,
+    Work,
+    WorkDone,
+)
+from palio.routing.link_sessions import Transmit
+from palio.routing.memo import IdentityMemo
+from palio.routing.messages import Accepted, Answer, ClientRequest, HomeBroker, Publish, PublishBatch, PublishClient
+from palio.routing.node import Arrived, Node, NodeInput
+
+T = TypeVar("T")
+log = logging.getLogger("palio.host")
+_IDLE_SECONDS: Final = 0.0005  # without a batch; then an input is handled at once instead of waiting for others
+# A batch ends here although more inputs wait: its effects leave, and other brokers work on them meanwhile.
+_MAX_BATCH_INPUTS: Final = 64
+# Backlog beyond which batches follow each other without reading from connections in between. One turn of the loop reads
+# over a thousand small requests from each connection: a fast sender would outpace the batches, and fill the memory.
+_MAX_BACKLOG_INPUTS: Final = 2_048
+
+
+class LinkEnd(Protocol):
+    """This broker's end of a link to a neighbour."""
+
+    def transmit(self, data: bytes, lane: Lane) -> None:
+        """Send; control messages overtake events that still wait."""
+
+    def close(self, reason: str) -> None:
+        """Give the link up."""
+
+
+class ClientEnd(Protocol):
+    """Receiver of the events and answers for one client."""
+
+    def offer(self, names: tuple[str, ...], event: Publish) -> None:
+        """Take an event for some of the client's subscriptions."""
+
+    def answer(self, answer: Answer) -> None:
+        """Take the answer to a request."""
+
+    def on_batch_end(self) -> None:
+        """Send what the batch brought."""
+
+
+class QueueEnd(ClientEnd, Protocol):
+    """Receiver for one durable subscription, whose events come by its queue on disk."""
+
+    def on_queue_written(self) -> None:
+        """Read the queue again: an event was added."""
+
+
+class DurableEntry(NamedTuple):
+    """A durable subscription as the broker's tables have it."""
+
+    client: Client
+    name: str
+    filter: Filter
+
+
+class Host:
+    """One routing node with its links, its clients and its store."""
+
+    def __init__(self, node: Node, store: Store) -> None:
+        self.node = node
+        self.broker_id = node.broker.node
+        self.links: dict[int, LinkEnd] = {}
+        self.clients: dict[Client, ClientEnd] = {}
+        self.delivery_plans = IdentityMemo[tuple[str, ...], DeliveryPlan]()  # by sets of subscriptions, of all clients
+        self.drops: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self.is_handling = False
+        # Not `loop.time`: that of uvloop stands still during a turn of the loop.
+        self.now = time.monotonic
+        self._persistence = Persistence(store, self.broker_id, self.enqueue, self._on_queue_written, self.drops)
+        self._loop = asyncio.get_running_loop()
+        self._inputs: list[NodeInput] = []
+        self._after_inputs: list[tuple[int, Callable[[], None]]] = []  # inputs still before it, and the call
+        self._is_scheduled = False
+        self._is_reading = False
+        self._batch_ended = 0.0
+        self._unflushed: list[Channel] = []
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._touched: dict[ClientEnd, None] = {}
+        self._blocking: set[object] = set()
+        self._held: list[Transmit | Reply] = []
+        self._workers = ThreadPoolExecutor(1, "palio-work")
+        # One reader: several threads would keep the loop waiting for the interpreter lock all the same.
+        self._readers = ThreadPoolExecutor(1, "palio-read")
+        self._closed = False
+
+    # Inputs
+
+    def enqueue(self, input: NodeInput) -> None:
+        """Handle an input, together with all others that arrive before the loop gets to it."""
+        self._inputs.append(input)
+        if not self._is_scheduled and not self._is_reading:
+            self._schedule()
+
+    def enqueue_all(self, inputs: list[NodeInput]) -> None:
+        self._inputs += inputs
+        if not self._is_scheduled and not self._is_reading:
+            self._schedule()
+
+    def request(self, client: Client, request: ClientRequest) -> None:
+        """Hand a client's request to the broker."""
+        self.enqueue(Requested(client, request, self.now()))
+
+    def after_pending(self, call: Callable[[], None]) -> None:
+        """Call once all inputs that were enqueued until now are handled."""
+        if self._inputs:
+            self._after_inputs.append((len(self._inputs), call))
+        else:
+            call()
+
+    def begin_reading(self) -> None:
+        """A connection is about to enqueue what it read: wait with the batch until `end_reading`."""
+        self._is_reading = True
+
+    def end_reading(self) -> None:
+        """Handle what a connection enqueued: at once after an idle time, otherwise when the loop comes round.
+
+        On an idle broker no other connection is likely to have anything, and waiting would only add latency.
+        """
+        self._is_reading = False
+        if not self._inputs or self._is_scheduled:
+            return
+        if self.now() - self._batch_ended > _IDLE_SECONDS:
+            self._is_scheduled = True
+            self._run()
+        else:
+            self._schedule()
+
+    def flush_later(self, channel: Channel) -> None:
+        """Write what a channel has to send when the batch is done."""
+        self._unflushed.append(channel)
+
+    def run_off_loop(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        """Run a slow computation in the reader thread; such calls run one after the other."""
+        return self._loop.run_in_executor(self._readers, call)
+
+    def close(self) -> None:
+        """Handle nothing more, and wait for the threads."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        for each in (self._workers, self._readers):
+            each.shutdown(wait=True, cancel_futures=True)
+
+    def _schedule(self) -> None:
+        self._is_scheduled = True
+        self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        try:
+            while not self._closed:
+                inputs, self._inputs = self._inputs[:_MAX_BATCH_INPUTS], self._inputs[_MAX_BATCH_INPUTS:]
+                self._handle_batch(inputs)
+                if len(self._inputs) <= _MAX_BACKLOG_INPUTS:
+                    break
+        finally:
+            self._is_scheduled = False
+            if self._inputs:
+                self._schedule()
+
+    def _handle_batch(self, inputs: list[NodeInput]) -> None:
+        self.counts["batches"] += 1
+        self.counts["in"] += sum(map(_count_events, inputs))
+        self.is_handling = True
+        try:
+            for effect in self.node.handle_batch(inputs, self.now()):
+                _CARRY_OUT[type(effect)](self, effect)
+            if self._held and not self._blocking:
+                self._release_held()
+            self._end_batch()
+            if self._after_inputs:
+                self._call_after(len(inputs))
+        finally:
+            self.is_handling = False
+            unflushed, self._unflushed = self._unflushed, []
+            for channel in unflushed:
+                channel.flush()
+            self._batch_ended = self.now()
+
+    def _call_after(self, handled: int) -> None:
+        waiting, self._after_inputs = self._after_inputs, []
+        for before, call in waiting:
+            if before > handled:
+                self._after_inputs.append((before - handled, call))
+            else:
+                call()
+
+    def _end_batch(self) -> None:
+        touched, self._touched = self._touched, {}
+        for client in touched:
+            client.on_batch_end()
+
+    # Backpressure: a full queue of policy `block` withholds confirmations here and credit from neighbours. Connections
+    # are read all the same, since they also carry the acknowledgements and credit that make room again.
+
+    def block(self, queue: object) -> None:
+        """Withhold confirmations and link credit until `unblock`; events already under way still come."""
+        self._blocking.add(queue)
+
+    def unblock(self, queue: object) -> None:
+        self._blocking.discard(queue)
+        if not self._blocking and self._held:
+            self._release_held()
+            self._end_batch()
+
+    @property
+    def is_blocked(self) -> bool:
+        return bool(self._blocking)
+
+    def _release_held(self) -> None:
+        held, self._held = self._held, []
+        for effect in held:
+            if isinstance(effect, Reply):
+                self._answer(effect)
+            else:
+                self._transmit(effect)
+
+    # The broker's tables
+
+    @property
+    def durable_count(self) -> int:
+        """Number of durable subscriptions that this broker holds."""
+        return len(self.node.broker.durable_queues)
+
+    def durable_keys(self) -> Iterator[tuple[Client, str]]:
+        """Owner and name of all durable subscriptions that this broker holds."""
+        return iter(self.node.broker.durable_queues)
+
+    def is_durable(self, client: Client, name: str) -> bool:
+        """Whether this broker holds a durable subscription."""
+        return self.node.broker.durable_queues.is_durable(client, name)
+
+    def rival_homes(self, client: Client, name: str) -> tuple[HomeBroker, ...]:
+        """Other brokers that claim the durable subscription too."""
+        return self.node.broker.claims.rivals(client, name)
+
+    def set_public_address(self, address: str) -> None:
+        """Where other brokers send the clients of durable subscriptions that this one holds."""
+        self.node.broker.claims.address = address
+
+    def set_link_filters(self, link: int, filters: LinkFilters) -> None:
+        """Let only matching events pass a link."""
+        link_filters = self.node.broker.link_filters
+        if filters.are_open:
+            link_filters.pop(link, None)
+        else:
+            link_filters[link] = filters
+
+    def has_routing_tables(self, from_neighbour: bool) -> bool:
+        """Whether all neighbours sent their routing tables; with `from_neighbour` there must be at least one."""
+        return self.node.broker.has_neighbour_tables(from_neighbour)
+
+    def subscriptions_of_clients(self, prefix: str) -> Iterator[DurableEntry]:
+        """The subscriptions of clients whose name has a prefix, in the order of the names."""
+        wants = self.node.broker.tables.subscriptions
+        for client in sorted(each for each in wants.clients() if each.startswith(prefix)):
+            for name in wants.names(client):
+                owned = wants.get(client, name)
+                if owned is not None:
+                    yield DurableEntry(client, name, owned.filter)
+
+    def delivery_status(self) -> dict[str, Any]:
+        """Durable delivery in numbers: events not yet delivered everywhere, and brokers that are waited for."""
+        delivery = self.node.broker.delivery
+        return {
+            "unfinished": delivery.unfinished,
+            "away": delivery.missing,
+            "not_writing": delivery.not_writing,
+            "inversions": delivery.queues.inversions,
+        }
+
+    # Effects
+
+    def _transmit(self, effect: Transmit) -> None:
+        if self._blocking and effect.kind == codec.GRANT:
+            self._held.append(effect)
+            return
+        for link in effect.links:
+            end = self.links.get(link)
+            if end is None:
+                self.drops["lost with its link"] += 1
+            else:
+                end.transmit(effect.data, effect.lane)
+
+    def _deliver(self, effect: Deliver) -> None:
+        event = effect.event
+        self.counts["out"] += len(effect.clients)
+        for client, names in effect.clients:
+            end = self.clients.get(client)
+            if end is None:
+                self.drops["client not connected"] += 1
+                continue
+            end.offer(names, event)
+            self._touched[end] = None
+
+    def _reply(self, effect: Reply) -> None:
+        if type(effect.answer) is Accepted:
+            # Held to the end of the batch: only then is it known whether its events have filled a queue.
+            self._held.append(effect)
+        else:
+            self._answer(effect)
+
+    def _answer(self, effect: Reply) -> None:
+        end = self.clients.get(effect.client)
+        if end is not None:
+            end.answer(effect.answer)
+            self._touched[end] = None
+
+    def _persist(self, effect: Persist) -> None:
+        self._persistence.persist(effect)
+
+    def acknowledge(self, done: Acknowledged) -> None:
+        """Remove events of a durable subscription from its queue."""
+        self._persistence.acknowledge(done)
+
+    def _on_queue_written(self, client: Client) -> None:
+        end = self.clients.get(client)
+        if end is not None and hasattr(end, "on_queue_written"):
+            cast(QueueEnd, end).on_queue_written()
+            self.counts["out"] += 1
+            # The store answers outside of a batch, so that nothing else would end one soon.
+            if not self._touched:
+                self._loop.call_soon(self._end_batch)
+            self._touched[end] = None
+
+    def _set_timer(self, effect: SetTimer) -> None:
+        self._cancel_timer(CancelTimer(effect.name))
+        self._timers[effect.name] = self._loop.call_later(effect.after, self._fire_timer, effect.name)
+
+    def _fire_timer(self, name: str) -> None:
+        del self._timers[name]
+        self.enqueue(TimerFired(name))
+
+    def _cancel_timer(self, effect: CancelTimer) -> None:
+        timer = self._timers.pop(effect.name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _work(self, effect: Work) -> None:
+        self._run_job(effect.job, lambda result: WorkDone(effect.token, result))
+
+    def _read(self, effect: Read) -> None:
+        self._run_job(partial(self._persistence.read_log, effect), lambda page: ReadDone(effect.token, page))
+
+    def _run_job(self, job: Callable[[], Any], done: Callable[[Any], NodeInput]) -> None:
+        """Run a job in the worker thread, and enqueue the input that is made of its result."""
+
+        def on_done(future: asyncio.Future[Any]) -> None:
+            if future.cancelled() or self._closed:
+                return
+            error = future.exception()
+            if error is not None:
+                # The node gets an empty result: it must not wait for ever for one that failed.
+                log.error("a job beside the broker failed", exc_info=error)
+                self.drops["job failed"] += 1
+            self.enqueue(done(None if error is not None else future.result()))
+
+        self._loop.run_in_executor(self._workers, job).add_done_callback(on_done)
+
+    def _close_link(self, effect: Close) -> None:
+        self.drops[effect.reason] += 1
+        end = self.links.get(effect.link)
+        if end is not None:
+            end.close(effect.reason)
+
+    def _drop(self, effect: Drop) -> None:
+        self.drops[effect.reason] += 1
+
+
+def _count_events(input: NodeInput) -> int:
+    if type(input) is Arrived:
+        return codec.kind_of(input.data) == codec.PUBLISH
+    if type(input) is not Requested:
+        return 0
+    request = input.request
+    return len(request.events) if type(request) is PublishBatch else type(request) is PublishClient
+
+
+_CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {
+    Transmit: Host._transmit,
+    Deliver: Host._deliver,
+    Reply: Host._reply,
+    Persist: Host._persist,
+    SetTimer: Host._set_timer,
+    CancelTimer: Host._cancel_timer,
+    Read: Host._read,
+    Work: Host._work,
+    Close: Host._close_link,
+    Drop: Host._drop,
+}

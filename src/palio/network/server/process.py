@@ -1,0 +1,371 @@
+"""Broker process: assembles store, routing node, listeners and links, and runs them until a signal.
+
+server = Server(Settings(listen=(Address("127.0.0.1", 0),)))
+await server.start()
+print(server.addresses)
+await server.stop()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from palio.errors import ConnectionFailed, InvalidArgument, LimitReached, MissingExtra, PalioError
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.matching.matcher import Matcher
+from palio.network.addresses import Address
+from palio.network.channel import Channel
+from palio.network.event_loop import run_event_loop
+from palio.network.gateway.settings import HttpSettings
+from palio.network.links.neighbours import Neighbours, StartupBarrier
+from palio.network.logging_setup import RefusalLog
+from palio.network.security.authentication import Authenticator
+from palio.network.security.authorization import Principal, effective_filter
+from palio.network.security.quotas import OFF_LOOP_BYTES, Limits, Quotas
+from palio.network.security.tls import certificate_names, check_exposure
+from palio.network.server.durable_subscriptions import revise_durable
+from palio.network.server.handshake import (
+    LISTEN_BACKLOG,
+    MAX_FIRST_FRAME_BYTES,
+    Handshake,
+    TlsHandshakes,
+    TlsListener,
+    listening_sockets,
+)
+from palio.network.server.host import Host
+from palio.network.server.persistence import SESSION_CLIENT_PREFIX
+from palio.network.server.session import Session
+from palio.network.server.settings import Settings
+from palio.network.store.interface import Store
+from palio.network.store.memory import MemoryStore
+from palio.network.store.retention import SteadyClock
+from palio.network.store.sqlite import SqliteStore
+from palio.routing.effects import Remembered
+from palio.routing.link_sessions import NetworkConstants
+from palio.routing.node import Node
+
+if TYPE_CHECKING:
+    from palio.network.gateway.app import Gateway
+
+
+log = logging.getLogger("palio.server")
+
+
+class Server:
+    """One broker. `addresses` are those that it listens at, once it is started."""
+
+    host: Host
+    quotas: Quotas
+    refusals: RefusalLog
+    neighbours: Neighbours
+    loop: asyncio.AbstractEventLoop
+    node: int
+    incarnation: int
+
+    def __init__(self, settings: Settings, store: Store | None = None) -> None:
+        self.settings = settings
+        self.authenticator = Authenticator(settings.data)
+        for address in settings.listen:
+            tls = address.is_secure or address.scheme == "palio+udp"  # datagrams from other machines are always sealed
+            check_exposure(address.host, tls=tls, tokens=not self.authenticator.is_open, insecure=settings.insecure)
+        if settings.http is not None:
+            tls = settings.tls is not None
+            check_exposure(
+                settings.http.host, tls=tls, tokens=not self.authenticator.is_open, insecure=settings.insecure
+            )
+        self.clock = SteadyClock()
+        self.store: Store = store or _store(settings, self.clock)
+        self.addresses: tuple[Address, ...] = ()
+        self.gateway: Gateway | None = None
+        self.sessions: set[Session] = set()
+        self.peers: dict[Session, str] = {}
+        self.unauthenticated: set[Channel] = set()
+        self._combination = settings.combination
+        self.handshakes = TlsHandshakes(settings.limits.handshake_seconds, settings.limits.connections)
+        self._listeners: list[asyncio.Server | TlsListener] = []
+        self._session_numbers = count(1)
+        self.rates = {"in": 0.0, "out": 0.0}  # events a second: received from anyone, delivered to clients
+        self._counted: Counter[str] = Counter()
+        self.arrivals: Counter[str] = (
+            Counter()
+        )  # sessions by principal; a number that grows fast shows a reconnect loop
+        self._random = Random()
+        self._watch_task: asyncio.Task[None] | None = None
+        self.started_at = time.monotonic()
+
+    async def start(self) -> None:
+        """Recover from the store, listen, and dial the neighbours."""
+        self.loop = asyncio.get_running_loop()
+        recovered = self.store.open()
+        self.node, self.incarnation = recovered.node, recovered.incarnation
+        constants = NetworkConstants.of(self._combination)
+        window = self.settings.keeping.duplicates
+        remembered = Remembered(recovered.records, recovered.unfinished, recovered.seen, recovered.homes, window)
+        wall = time.time if self.settings.stamps else None
+        node = Node(self.node, self.incarnation, self._combination, constants, remembered, self._random.random, wall)
+        self.quotas = Quotas(self.settings.limits, self.loop.time)
+        self.refusals = RefusalLog(self.loop.time)
+        self.host = Host(node, self.store)
+        self.host.enqueue_all([])  # an empty batch, in which the node resumes unfinished deliveries
+        self.neighbours = Neighbours(self.host, self.settings, self.authenticator)
+        self._startup_barrier = StartupBarrier(lambda: self.neighbours.are_known, self.settings.flow.patience)
+        try:
+            self.addresses = tuple([await self._listen(address) for address in self.settings.listen])
+            if self.settings.http is not None:
+                self.gateway = await self._listen_http(self.settings.http)
+        except BaseException:
+            await self.stop()
+            raise
+        self.host.set_public_address(self._public_address)
+        for address in self.settings.connect:
+            await self.neighbours.dial(address)
+        self._watch_task = self.loop.create_task(self._watch(), name="palio watch")
+        log.info("started", extra={"node": self.node, "addresses": [str(each) for each in self.addresses]})
+
+    async def stop(self) -> None:
+        """Close all connections with a reason, then the store."""
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+        if self.gateway is not None:
+            await self.gateway.stop()
+        for listener in self._listeners:
+            listener.close()
+        self._startup_barrier.stop()
+        await self.neighbours.stop()
+        for channel in list(self.unauthenticated):
+            channel.close("unavailable", "the broker is stopping")
+        for session in list(self.sessions):
+            session.end("the broker is stopping")
+        for listener in self._listeners:
+            await listener.wait_closed()
+        await self.handshakes.stop()
+        await asyncio.sleep(0)  # closed transports report `connection_lost` in the next turn
+        self.host.close()
+        self.store.close()
+        log.info("stopped", extra={"node": self.node})
+
+    # Clients
+
+    def open_session(self, principal: Principal, app: str = "", publisher: str = "") -> Session:
+        """Open a session for a client of any protocol; to be closed by `close_session`.
+
+        `publisher` is a name that the client keeps over its sessions: with it, an event that it retransmits in another
+        session is recognised as a duplicate by source and id.
+        """
+        self.quotas.connections.take(principal.name)
+        name = f"{SESSION_CLIENT_PREFIX}{self.incarnation}.{next(self._session_numbers)}"
+        session = Session(
+            self.host,
+            self.store,
+            name,
+            principal,
+            app,
+            self.settings.limits,
+            self.settings.flow,
+            self.quotas,
+            self._startup_barrier,
+            publisher,
+        )
+        self.sessions.add(session)
+        self.arrivals[principal.name] += 1
+        log.debug("came", extra={"client": name, "principal": principal.name, "app": app})
+        return session
+
+    def close_session(self, session: Session, reason: str = "") -> None:
+        """Close the session of a client that is gone."""
+        if session in self.sessions:
+            self.quotas.connections.release(session.principal.name)
+            log.debug("left", extra={"client": session.client, "reason": reason})
+        session.close()
+        self.sessions.discard(session)
+        self.peers.pop(session, None)
+
+    def authenticate(self, token: str, channel: Channel | None = None) -> Principal:
+        """The principal with this token, or with the certificate of the channel; `AuthenticationFailed` without one."""
+        return self.authenticator.authenticate(
+            token, () if channel is None else certificate_names(channel.extra("peercert"))
+        )
+
+    async def read_condition(self, text: str, language: str, principal: Principal) -> Filter:
+        """Parse a condition; a long one is parsed, and joined with the principal's grant, in another thread."""
+        if len(text) <= OFF_LOOP_BYTES:
+            return Filter.parse(text, language)
+        return await self.host.run_off_loop(partial(_parse_off_loop, text, language, principal, self.settings.limits))
+
+    async def _watch(self) -> None:
+        """Measure rates and apply changes of the principals file, now and then."""
+        while True:
+            await asyncio.sleep(self.settings.watch)
+            self._measure_rates()
+            for name, principal in self._changed_principals().items():
+                for session in [each for each in self.sessions if each.principal.name == name]:
+                    session.revise(principal)
+                revise_durable(self.host, name, principal)
+                self.neighbours.revise(name, principal)
+
+    def _changed_principals(self) -> Mapping[str, Principal | None]:
+        try:
+            return self.authenticator.changes()
+        except (PalioError, OSError) as error:  # the known principals stand until the file can be read again
+            log.error("cannot see who is let in", extra={"reason": str(error)})
+            return {}
+
+    def admit_connection(self, channel: Channel) -> None:
+        """Register a connection that has not authenticated itself yet; `LimitReached` where there are too many."""
+        most = self.settings.limits.connections
+        if self._count_connections() >= most:
+            raise LimitReached("connections", most, f"{most:,} connections are as many as there may be")
+        self.unauthenticated.add(channel)
+
+    # Listening
+
+    async def _listen(self, address: Address) -> Address:
+        if address.scheme == "palio+udp":
+            return await self.neighbours.listen(address)
+        tls = self._server_tls() if address.is_secure else None
+        try:
+            sockets = await listening_sockets(address.host, address.port)
+        except OSError as error:
+            raise ConnectionFailed(str(address), f"cannot listen here: {error.strerror or error}") from None
+        host, port = sockets[0].getsockname()[:2]
+        for each in sockets:
+            if tls is None:
+                self._listeners.append(await self.loop.create_server(self._channel, sock=each, backlog=LISTEN_BACKLOG))
+            else:
+                self._listeners.append(self.handshakes.listen(each, tls, self._channel, self._count_connections))
+        return Address(host, port, address.scheme)
+
+    def _channel(self) -> Channel:
+        return Channel(Handshake(self), self.settings.heartbeat, MAX_FIRST_FRAME_BYTES, self.host)
+
+    def _count_connections(self) -> int:
+        return len(self.unauthenticated) + len(self.sessions)
+
+    async def _listen_http(self, settings: HttpSettings) -> Gateway | None:
+        try:
+            from palio.network.gateway.app import Gateway
+
+            tls = self._server_tls() if self.settings.tls is not None else None
+            gateway = Gateway(self, settings, tls=tls, sink_tls=self.settings.trust.also())
+            await gateway.start()
+        except (ImportError, InvalidArgument) as error:
+            reason = MissingExtra("HTTP and WebSocket", "http") if isinstance(error, ImportError) else error
+            if not settings.is_optional:
+                raise reason from None
+            log.warning("no http", extra={"reason": str(reason)})
+            return None
+        return gateway
+
+    @property
+    def _public_address(self) -> str:
+        """The address to which other brokers refer the clients of durable subscriptions held here; empty if unknown."""
+        if self.settings.public is not None:
+            return str(self.settings.public)
+        named = (each for each in self.addresses if each.scheme != "palio+udp" and not each.is_anywhere)
+        return next(map(str, named), "")
+
+    def _server_tls(self) -> ssl.SSLContext:
+        if self.settings.tls is None:
+            raise InvalidArgument("to listen with TLS a certificate and its key are needed (--tls)")
+        return self.settings.tls.context()
+
+    def _measure_rates(self) -> None:
+        counts = self.host.counts
+        for name in self.rates:
+            self.rates[name] = (counts[name] - self._counted[name]) / self.settings.watch
+            self._counted[name] = counts[name]
+
+    def status(self) -> dict[str, Any]:
+        """Neighbours, clients, queues and counters, as plain values."""
+        from palio.network.server.status import status_of
+
+        return status_of(self)
+
+
+def _parse_off_loop(text: str, language: str, principal: Principal, limits: Limits) -> Filter:
+    wanted = Filter.parse(text, language)
+    with suppress(PalioError):  # the subscription itself reports it; this call only fills the cache
+        effective_filter(wanted, principal, limits)
+    return wanted
+
+
+def _store(settings: Settings, clock: SteadyClock) -> Store:
+    if settings.data is None:
+        return MemoryStore(settings.keeping, clock)
+    return SqliteStore(settings.data, settings.keeping, safety=settings.safety, clock=clock)
+
+
+def raise_open_file_limit() -> None:
+    """Allow as many open files as the system admits: each connection is one, and the usual default is a thousand."""
+    try:
+        import resource
+    except ImportError:
+        return  # Windows has no such limit
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if now != most:
+        with suppress(ValueError, OSError):  # macOS reports no maximum, and rejects some numbers
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def relax_garbage_collection() -> None:
+    """Exclude the objects made so far from garbage collection, and collect rarely.
+
+    A full collection with many queued events would take longer than anything else that a broker does.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)  # most objects of a batch are freed by reference counting when it is over
+
+
+Preloading = Callable[[], AbstractContextManager[None]]
+
+
+def serve(settings: Settings, started: Callable[[Server], None], preloading: Preloading = nullcontext) -> None:
+    """Run a broker until SIGINT or SIGTERM; `started` is called once it listens.
+
+    `preloading` is a context entered while compiled code is loaded.
+    """
+    raise_open_file_limit()
+    run_event_loop(_serve(settings, started, preloading))
+
+
+async def _serve(settings: Settings, started: Callable[[Server], None], preloading: Preloading) -> None:
+    server = Server(settings)
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(each, stopped.set)
+    with preloading():
+        preload_compiled_code()
+    await server.start()
+    try:
+        relax_garbage_collection()
+        started(server)
+        await stopped.wait()
+    finally:
+        await server.stop()
+
+
+def preload_compiled_code() -> None:
+    """Load the compiled kernels by matching a few events, before the broker listens.
+
+    Otherwise the first large batch would load them, and all its events would be late by a quarter of a second.
+    """
+    matcher = Matcher()
+    matcher.add_many(map(str, range(2_000)), (f"number > {number}" for number in range(2_000)))
+    events = [Event({"number": number, "text": "a"}) for number in range(300)]
+    matcher.match(events[0])
+    matcher.match_batch(events)

@@ -1,0 +1,436 @@
+"""Session of one client, whatever protocol it speaks: subscriptions, publications, deliveries and leases.
+
+The seam between the broker and every front end: the binary protocol, WebSocket, server-sent events and webhooks all use
+it. A request is on_answer by a callback (`OnAnswer`) in a later turn of the loop; the `async` methods wait for that.
+
+A lease bounds how long a subscription or advertisement stands without being renewed. Its length is relative and
+measured by this broker's own clock, so that no two clocks need agree (Jerzak §7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import compress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from palio.errors import LimitReached, LivesElsewhere, NotPermitted, PalioError, Refused
+from palio.filters.filter import Filter
+from palio.network.error_codes import error_of_refusal
+from palio.network.protocol import Overflow
+from palio.network.security.authorization import Principal, effective_filter, may_receive, revise_grants
+from palio.network.security.quotas import Limits, Quotas, restrict_filter
+from palio.network.server.delivery_queues import ClientDelivery, Delivered, DeliveryQueue
+from palio.network.server.durable_subscriptions import DurableClaims, DurableQueue, addresses, check_subscription_quota
+from palio.network.server.pending_requests import OnAnswer, PendingPublications, PendingQueries, answer_future
+from palio.routing import codec, messages
+from palio.routing.effects import ClientGone
+from palio.routing.messages import Answer, ClientRequest, Confirm, HomeBroker, Past, Publish
+
+if TYPE_CHECKING:
+    from palio.network.links.neighbours import StartupBarrier
+    from palio.network.server.host import Host
+    from palio.network.server.settings import Flow
+    from palio.network.store.interface import Store
+
+MAX_LEASE_SECONDS: Final = 10 * 365 * 24 * 3600.0  # a timer of the loop cannot wait much longer
+
+
+class Receipt(NamedTuple):
+    """Confirmation of a published event."""
+
+    number: int
+
+
+class Session:
+    """One client of the broker.
+
+    A front end sets the callbacks: `on_ready` when events can be taken, `on_end` when the broker ends the session,
+    `on_withdrawn` when it ends a subscription, `on_cancelled` when the last publisher of one is gone, `on_moved` when
+    the client is to continue a durable subscription at another broker, `on_refused` when an unconfirmed event failed.
+    """
+
+    on_refused: OnAnswer | None = None
+
+    def __init__(
+        self,
+        host: Host,
+        store: Store,
+        client: str,
+        principal: Principal,
+        app: str,
+        limits: Limits,
+        flow: Flow,
+        quotas: Quotas,
+        startup_barrier: StartupBarrier,
+        publisher: str = "",
+    ) -> None:
+        self.client = client
+        self.principal = principal
+        self.app = app
+        self.delivery = ClientDelivery(host, self._on_queue_over)
+        self.queues = self.delivery.by_subscription
+        self.on_ready: Callable[[], None] = self._wake
+        self.on_end: Callable[[PalioError], None] = lambda reason: self._wake()
+        self.on_cancelled: Callable[[str], None] = lambda name: None
+        self.on_withdrawn: Callable[[str, PalioError], None] = self._end_if_empty
+        self.on_moved: Callable[[LivesElsewhere], None] = lambda where: self.end(str(where))
+        self.failure: PalioError | None = None
+        self._host = host
+        self._store = store
+        self._limits = limits
+        self._flow = flow
+        self._quotas = quotas
+        self._receives_all = principal.may_subscribe == Filter.everything
+        self._wanted: dict[str, Filter] = {}
+        self._unconfirmed: dict[str, OnAnswer] = {}
+        whose = f"{principal.name}/{publisher}" if publisher else client
+        self._publications = PendingPublications(self._request, principal, quotas, flow.window, whose, limits)
+        # Bound once: a method that only passed its arguments on would cost a call for each event.
+        self.submit = self._publications.submit
+        self.queries = PendingQueries(self._request)
+        self._startup_barrier = startup_barrier
+        self.durable_claims = DurableClaims(
+            host, self._request, flow.patience, startup_barrier, limits.subscriptions_per_principal
+        )
+        self._advertised: set[str] = set()
+        self._subscription_leases = Leases(self._on_lease_expired)
+        self._advertisement_leases = Leases(self.unadvertise)
+        self._ready = asyncio.Event()
+        self._is_open = True
+        host.clients[client] = self
+
+    # Requests of the client
+
+    def request_subscription(
+        self,
+        name: str,
+        wanted: Filter,
+        on_answer: OnAnswer,
+        *,
+        durable: bool = False,
+        confirm: Confirm = "edge",
+        queue: int = 0,
+        overflow: Overflow | None = None,
+        credit: int | None = None,
+        number: int = 0,
+        group: str = "",
+    ) -> None:
+        """Deliver the matching events that the grant admits, from the broker's confirmation on.
+
+        Subscriptions of one group share the queue of the first of them; `number` is the client's own of this one.
+        """
+        if name in self.queues or self.delivery.group(name) is not None:
+            raise Refused(f"there is a subscription {name!r} already")
+        if (durable and group) or group in self.queues:
+            raise Refused(f"{group!r} is no group that {name!r} could be of")
+        granted = effective_filter(wanted, self.principal, self._limits)
+        check_subscription_quota(self._host, self.principal, self._quotas, name, durable)
+        self._quotas.subscriptions.take(self.principal.name)
+        delivery_queue: DeliveryQueue | DurableQueue | None = self.delivery.group(group)
+        if durable:
+            delivery_queue = DurableQueue(self._host, self._store, self, name, credit)
+        elif delivery_queue is None:
+            limit = min(queue or self._flow.queue, self._flow.longest_queue)
+            delivery_queue = DeliveryQueue(group or name, limit, overflow or self._flow.overflow, credit)
+        self.delivery.add(name, delivery_queue, number, group)
+        self._wanted[name] = wanted
+        self._subscription_leases.begin(name, wanted.validity)
+        self._unconfirmed[name] = on_answer
+        # This broker confirms even if the client does not ask: only then does the session know that it stands.
+        level: Confirm = "network" if confirm == "network" else "edge"
+        request = messages.SubscribeClient(name, granted, level, durable)
+        if level == "edge":
+            self._request(request, self._owner_of(name))
+        else:
+            self._startup_barrier.run_after(partial(self._request_if_pending, request, on_answer))
+
+    def _request_if_pending(self, request: messages.SubscribeClient, on_answer: OnAnswer) -> None:
+        if self._unconfirmed.get(request.name) is on_answer:
+            self._request(request, self._owner_of(request.name))
+
+    def request_unsubscription(self, name: str) -> None:
+        """End a subscription; a durable one with all events that wait for it."""
+        if self.durable_claims.cancel(name):
+            return
+        owner = self._owner_of(name)
+        self.detach(name)
+        self._request(messages.UnsubscribeClient(name), owner)
+
+    def detach(self, name: str) -> None:
+        """Stop delivery to this session; a durable subscription goes on collecting."""
+        if name not in self.queues:
+            raise Refused(f"there is no subscription {name!r}")
+        delivery_queue = self.delivery.remove(name)
+        del self._wanted[name]
+        self._subscription_leases.forget(name)
+        self._quotas.subscriptions.release(self.principal.name)
+        self._unconfirmed.pop(name, None)
+        if delivery_queue is not None:
+            self._host.unblock(delivery_queue)
+            delivery_queue.close()
+
+    def move(self, name: str, homes: Iterable[HomeBroker]) -> None:
+        """Refer the client to the other homes of a durable subscription."""
+        self.detach(name)
+        self.on_moved(LivesElsewhere(name, addresses(homes)))
+
+    def _owner_of(self, name: str) -> str:
+        delivery_queue = self.queues.get(name)
+        return delivery_queue.client if isinstance(delivery_queue, DurableQueue) else self.client
+
+    def advertise(self, name: str, offered: Filter) -> None:
+        """Announce that this client is going to publish matching events."""
+        if name not in self._advertised:
+            self._check_advertisement_quota()
+        granted = restrict_filter(offered, self.principal.may_publish, self._limits)
+        self._advertised.add(name)
+        self._advertisement_leases.begin(name, offered.validity)
+        self._request(messages.AdvertiseClient(name, granted))
+
+    def renew(self, name: str) -> None:
+        """Renew the lease of a subscription."""
+        self._subscription_leases.renew(name)
+
+    def _on_lease_expired(self, name: str) -> None:
+        self.request_unsubscription(name)
+        self.on_withdrawn(name, Refused(f"{name!r} was not renewed while it was valid"))
+
+    def unadvertise(self, name: str) -> None:
+        if name not in self._advertised:
+            raise Refused(f"there is no advertisement {name!r}")
+        self._advertised.discard(name)
+        self._advertisement_leases.forget(name)
+        self._request(messages.UnadvertiseClient(name))
+
+    def submit_together(self, bodies: Sequence[bytes], on_answers: Sequence[OnAnswer] = ()) -> None:
+        """Publish all of several events, or none; with `on_answers`, one for each, they are confirmed."""
+        self._publications.submit_together(bodies, on_answers)
+
+    @property
+    def published(self) -> int:
+        """Number of events that this client published."""
+        return self._publications.published
+
+    def revise(self, principal: Principal | None) -> None:
+        """Apply changed grants, also to events that wait already; None ends the session: the principal was removed."""
+        revision = revise_grants(self.principal, principal, self._wanted)
+        if revision.principal is None:
+            self.end("you are not let in any more")
+            return
+        self.principal = revision.principal
+        self._publications.revise(revision.principal)
+        self._receives_all = revision.principal.may_subscribe == Filter.everything
+        for name in revision.remove:
+            self.request_unsubscription(name)
+            reason = NotPermitted(self.principal.name, "subscribe to that any more", "its grant has changed")
+            self.on_withdrawn(name, reason)
+        for name, granted in revision.replace.items():
+            durable = isinstance(self.queues[name], DurableQueue)
+            self._request(messages.SubscribeClient(name, granted, durable=durable), self._owner_of(name))
+        for delivery_queue in self.delivery.queues():
+            delivery_queue.retain(lambda event: revision.keeps(codec.decode_event(event.body)))
+
+    def _end_if_empty(self, name: str, reason: PalioError) -> None:
+        if not self.queues and self.failure is None:
+            self.failure = reason
+            self.on_end(reason)
+
+    def grant_credit(self, name: str, events: int) -> None:
+        """Let more events of a subscription or group leave."""
+        self.delivery.grant_credit(name, events)
+        self.on_ready()
+
+    def ack(self, name: str, numbers: Iterable[int]) -> None:
+        """Acknowledge events of a durable subscription."""
+        delivery_queue = self.queues.get(name)
+        if isinstance(delivery_queue, DurableQueue):
+            delivery_queue.ack(numbers)
+
+    def end(self, reason: str) -> None:
+        """End the session from the broker's side, with a reason for the client."""
+        if self.failure is None and self._is_open:
+            self.failure = Refused(reason)
+            self.on_end(self.failure)
+
+    def close(self) -> None:
+        """Release everything but durable subscriptions: the client is gone."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        gone = Refused("the session is closed")
+        subscribing, self._unconfirmed = self._unconfirmed, {}
+        for on_answer in subscribing.values():
+            on_answer(gone)
+        for name in list(self.queues):
+            self.detach(name)
+        # Before `ClientGone`: events that are still under way to this client count as dropped from now on.
+        self._host.clients.pop(self.client, None)
+        self._host.enqueue(ClientGone(self.client))
+        self._advertisement_leases.close()
+        self._publications.close(gone)
+        self.queries.close(gone)
+        self.durable_claims.close(gone)
+        self._wake()
+
+    # Requests that wait for their answer
+
+    async def subscribe(
+        self,
+        name: str,
+        wanted: Filter,
+        *,
+        durable: bool = False,
+        confirm: Confirm = "edge",
+        queue: int = 0,
+        overflow: Overflow | None = None,
+        credit: int | None = None,
+    ) -> None:
+        """Subscribe; done when this broker knows, or with `confirm="network"` when all brokers do."""
+        done, on_answer = answer_future()
+        self.request_subscription(
+            name, wanted, on_answer, durable=durable, confirm=confirm, queue=queue, overflow=overflow, credit=credit
+        )
+        await done
+
+    async def unsubscribe(self, name: str) -> None:
+        self.request_unsubscription(name)
+
+    async def publish(self, body: bytes, header: bytes = b"") -> Receipt:
+        """Publish an event, and wait until it is confirmed."""
+        done, on_answer = answer_future()
+        number = self.submit(body, header, on_answer)
+        await done
+        return Receipt(number)
+
+    async def next_batch(self, most: int = 1024) -> list[Delivered]:
+        """The events that wait, at least one; none when the session is over."""
+        while True:
+            batch = self.take(most)
+            if batch or not self._is_open or self.failure is not None:
+                return batch
+            self._ready.clear()
+            await self._ready.wait()
+
+    # Calls of the host
+
+    def take(self, most: int) -> list[Delivered]:
+        """Remove the queued events that may leave now."""
+        return self.delivery.take(most)
+
+    def offer(self, names: tuple[str, ...], event: Publish) -> None:
+        # The grant is checked again at the last moment: it may have shrunk since the subscription was made, and a
+        # publisher that annotates its events decides by itself where they go.
+        if not self._receives_all and not may_receive(self.principal, codec.decode_event(event.body)):
+            self._host.drops["not permitted"] += 1
+            return
+        self.delivery.offer(names, event)
+
+    def _on_queue_over(self, delivery_queue: DeliveryQueue) -> None:
+        if delivery_queue.overflow == "block":
+            self._host.block(delivery_queue)
+        elif self.failure is None:
+            self.failure = LimitReached(
+                "queue", delivery_queue.limit, f"too many events wait for {delivery_queue.name!r}"
+            )
+            self.on_end(self.failure)
+
+    def answer(self, answer: Answer) -> None:
+        match answer:
+            case messages.Accepted(number) if number < 0:
+                self.queries.answer(number, None)
+            case messages.Accepted(number):
+                self._publications.accept(number)
+            case messages.Past(number):
+                self.queries.answer(number, answer)
+            case messages.Refused(number=number) if number < 0:
+                self.queries.answer(number, error_of_refusal(answer.kind, answer.reason))
+            case messages.Refused(name=name) if name in self._unconfirmed:
+                on_answer = self._unconfirmed[name]
+                self.detach(name)
+                on_answer(error_of_refusal(answer.kind, answer.reason))
+            case messages.Refused():
+                if not self._publications.refuse(answer):
+                    self._on_unconfirmed_refused(error_of_refusal(answer.kind, answer.reason))
+            case messages.Proceed():
+                self._publications.proceed()
+            case messages.Confirmed(name):
+                self._unconfirmed.pop(name, _ignore)(None)
+            case messages.Cancelled(name):
+                self.on_cancelled(name)
+            case messages.Claimed():
+                self.durable_claims.answer(answer)
+
+    def permitted(self, past: Past) -> Past:
+        """The past events that the grant admits now; it may have shrunk while the brokers were asked."""
+        if self._receives_all:
+            return past
+        permitted = (may_receive(self.principal, codec.decode_event(event.body)) for _, event in past.events)
+        return replace(past, events=tuple(compress(past.events, permitted)))
+
+    @property
+    def may_receive_all(self) -> bool:
+        return self._receives_all
+
+    def on_batch_end(self) -> None:
+        self.on_ready()
+
+    def _on_unconfirmed_refused(self, error: PalioError | None) -> None:
+        self._host.drops["refused"] += 1
+        if self.on_refused is not None:
+            self.on_refused(error)
+
+    def _wake(self) -> None:
+        self._ready.set()
+
+    def _request(self, request: ClientRequest, client: str | None = None) -> None:
+        self._host.request(client or self.client, request)
+
+    def _check_advertisement_quota(self) -> None:
+        most = self._limits.subscriptions_per_principal
+        if len(self._advertised) >= most:
+            raise LimitReached("subscriptions_per_principal", most, f"{self.principal.name} has enough of them")
+
+
+def _ignore(error: PalioError | None) -> None:
+    pass
+
+
+class Leases:
+    """Leases of one client by name; `on_expired` is called with the name of each that is not renewed in time."""
+
+    def __init__(self, on_expired: Callable[[str], None]) -> None:
+        self._on_expired = on_expired
+        self._loop = asyncio.get_running_loop()
+        self._seconds: dict[str, float] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def begin(self, name: str, seconds: float | None) -> None:
+        """Start a lease of so many seconds; None is without end."""
+        self.forget(name)
+        if seconds is not None:
+            self._seconds[name] = seconds
+            self._timers[name] = self._loop.call_later(min(seconds, MAX_LEASE_SECONDS), partial(self._end, name))
+
+    def renew(self, name: str) -> None:
+        """Start the lease anew, with the same length."""
+        if name not in self._seconds:
+            raise Refused(f"{name!r} is nothing that is valid for a while only")
+        self.begin(name, self._seconds[name])
+
+    def forget(self, name: str) -> None:
+        self._seconds.pop(name, None)
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def close(self) -> None:
+        for name in list(self._timers):
+            self.forget(name)
+
+    def _end(self, name: str) -> None:
+        self.forget(name)
+        self._on_expired(name)

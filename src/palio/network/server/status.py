@@ -1,0 +1,78 @@
+"""Status report of a broker, as plain values from which tables, JSON and metrics are made."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from palio import __version__
+from palio.network.server.delivery_queues import DeliveryQueue
+from palio.network.server.durable_subscriptions import DurableStatus, durable_statuses
+
+if TYPE_CHECKING:
+    from palio.network.server.process import Server
+    from palio.network.server.session import Session
+
+
+def status_of(server: Server) -> dict[str, Any]:
+    """The whole report; costs time in the number of clients and durable subscriptions."""
+    host = server.host
+    durable = list(durable_statuses(host, server.store))
+    queues = [
+        each for session in server.sessions for each in session.delivery.queues() if isinstance(each, DeliveryQueue)
+    ]
+    return {
+        "version": __version__,
+        "node": server.node,
+        "incarnation": server.incarnation,
+        "uptime": time.monotonic() - server.started_at,
+        "addresses": [str(address) for address in server.addresses],
+        "safety": server.settings.safety if server.settings.data else "memory",
+        "network": {
+            "propagation": server.settings.propagation,
+            "forwarding": server.settings.forwarding,
+            "advertisements": server.settings.advertisements,
+        },
+        "neighbours": server.neighbours.describe(),
+        "clients": [
+            _describe_client(server, session) for session in sorted(server.sessions, key=lambda each: each.client)
+        ],
+        "durable": [_describe_durable(each, server.clock()) for each in durable],
+        "subscriptions": sum(len(each.numbers) for each in queues) + len(durable),
+        "queued": sum(each.queued for each in queues) + sum(each.waiting.events for each in durable),
+        "dead_letters": server.store.dead_letters.size().events,
+        "is_blocked": host.is_blocked,
+        **host.delivery_status(),
+        "rates": server.rates,
+        "counts": dict(host.counts),
+        "drops": dict(host.drops),
+        "refusals": dict(server.refusals.counts),
+        "failed_handshakes": dict(server.handshakes.failures),
+        "arrivals": dict(server.arrivals),
+    }
+
+
+def _describe_durable(durable: DurableStatus, now: float) -> dict[str, Any]:
+    return {
+        "name": durable.name,
+        "principal": durable.principal,
+        "connected": durable.is_connected,
+        "queued": durable.waiting.events,
+        "bytes": durable.waiting.bytes,
+        "dropped": durable.waiting.dropped,
+        "lag": 0.0 if durable.since is None else max(0.0, now - durable.since),
+    }
+
+
+def _describe_client(server: Server, session: Session) -> dict[str, Any]:
+    return {
+        "client": session.client,
+        "app": session.app,
+        "principal": session.principal.name,
+        "address": server.peers.get(session, ""),
+        "published": session.published,
+        "subscriptions": [
+            {"name": queue.name, "queued": queue.queued, "taken": queue.taken, "dropped": queue.dropped}
+            for queue in session.delivery.queues()
+        ],
+    }

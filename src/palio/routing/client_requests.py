@@ -1,0 +1,273 @@
+"""Requests of clients: their order on disk, the admission of their events, and their effect on tables and protocols.
+
+A subscription that others know but that a crash forgets would draw events to nobody. So a request that changes tables
+is carried out when it is on disk. All requests of a batch share one write, also those of one client, where they follow
+each other. A request that a client makes while one of its own is being written waits for it; those of others do not.
+
+An event is admitted if it can be read and, where advertisements are needed, if its publisher has advertised it; else it
+is refused with the reason. One that is to be confirmed is logged first, and routed from the log (`delivery`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from palio.errors import PalioError
+from palio.routing.announcements import Announcements
+from palio.routing.delivery.durable_delivery import DurableDelivery
+from palio.routing.durable_claims import DurableClaims
+from palio.routing.echo import Settlement
+from palio.routing.effects import Client, Effect, NotPersisted, Persist, Record, Reply
+from palio.routing.event_router import EventRouter
+from palio.routing.forwarding.strategy import Arrival
+from palio.routing.log_replay import LogReplay
+from palio.routing.messages import (
+    LOCAL,
+    Accepted,
+    AdvertiseClient,
+    Announce,
+    AnnounceClient,
+    ClaimClient,
+    ClientRequest,
+    Confirmed,
+    EventId,
+    ForgetClient,
+    Publish,
+    PublishBatch,
+    PublishClient,
+    Refused,
+    ReplayClient,
+    SubscribeClient,
+    UnadvertiseClient,
+    UnsubscribeClient,
+)
+from palio.routing.propagation.neighbour_updates import is_advertised
+from palio.routing.routing_tables import RoutingTables
+from palio.routing.spanning_tree import ActiveLinks
+
+DURABLE_REQUESTS: Final = (SubscribeClient, UnsubscribeClient, AdvertiseClient, UnadvertiseClient)
+_GIVEN_UP_TOPIC: Final = "gone "  # of announcements, followed by the number of a broker that is not coming back
+
+
+class RequestQueue:
+    """Requests that wait for the disk, and those that wait for them."""
+
+    __slots__ = ("_behind", "_carry_out", "_collected", "_effects", "_joining", "_tokens", "_withdrawals", "_writing")
+
+    def __init__(
+        self,
+        carry_out: Callable[[Client, ClientRequest], None],
+        withdrawals: Callable[[Client], list[ClientRequest]],
+        tokens: Iterator[int],
+        effects: list[Effect],
+    ) -> None:
+        """`carry_out` is called at once or when the disk has answered; `withdrawals` are the requests by which a client
+        takes back what it has when it leaves."""
+        self._carry_out = carry_out
+        self._withdrawals = withdrawals
+        self._tokens = tokens
+        self._effects = effects
+        self._collected: list[Record] = []
+        self._joining: set[Client] = set()  # clients all of whose waiting requests are collected
+        self._writing: dict[int, list[Record]] = {}
+        self._behind: dict[Client, list[ClientRequest | None]] = {}  # None where the client left
+
+    def take(self, client: Client, request: ClientRequest) -> None:
+        behind = self._behind.get(client)
+        is_durable = type(request) in DURABLE_REQUESTS
+        if is_durable and (behind is None or client in self._joining):
+            self._collected.append(Record(client, request))
+            self._behind[client] = []
+            self._joining.add(client)
+        elif behind is None:
+            self._carry_out(client, request)
+        else:
+            # It waits for the write, and so do all later requests of this client: none may join the write before it.
+            behind.append(request)
+            self._joining.discard(client)
+
+    def leave(self, client: Client) -> None:
+        """Withdraw what a client has that left; requests on their way to the disk are withdrawn when they are there."""
+        behind = self._behind.get(client)
+        if behind is not None:
+            behind.append(None)
+            self._joining.discard(client)
+            return
+        for request in self._withdrawals(client):
+            self.take(client, request)
+
+    def write(self) -> None:
+        """Write the requests that were collected in this batch."""
+        if self._collected:
+            token = next(self._tokens)
+            self._writing[token] = self._collected
+            self._effects.append(Persist(tuple(self._collected), token))
+            self._collected = []
+            self._joining.clear()
+
+    def on_persisted(self, token: int) -> None:
+        records = self._writing.pop(token, [])
+        for client, request in records:
+            self._carry_out(client, request)
+        self._take_those_behind(records)
+
+    def on_not_persisted(self, failure: NotPersisted) -> None:
+        """Refuse requests that could not be written."""
+        records = self._writing.pop(failure.token, [])
+        self._take_those_behind(records)
+        for client, request in records:
+            if isinstance(request, DURABLE_REQUESTS):
+                self._effects.append(Reply(client, Refused(failure.reason, failure.kind, name=request.name)))
+
+    def _take_those_behind(self, records: list[Record]) -> None:
+        for client in dict.fromkeys(client for client, _ in records):
+            for further in self._behind.pop(client, ()):
+                if further is None:
+                    self.leave(client)
+                else:
+                    self.take(client, further)
+
+
+@dataclass(slots=True)
+class ClientRequests:
+    """Carries out the requests of one broker's clients."""
+
+    node: int
+    incarnation: int
+    must_advertise: bool
+    tables: RoutingTables
+    router: EventRouter
+    delivery: DurableDelivery
+    links: ActiveLinks
+    settlement: Settlement
+    announcements: Announcements
+    replay: LogReplay
+    claims: DurableClaims
+    effects: list[Effect]
+    _sequence: int = 0
+    _published: dict[Client, int] = field(default_factory=dict)  # the number of admitted events of each client
+
+    def carry_out(self, client: Client, request: ClientRequest) -> None:
+        if type(request) is PublishClient:  # before all others: by far the most frequent
+            self._publish(client, request)
+            return
+        match request:
+            case SubscribeClient():
+                self.tables.subscribe(client, request.name, request.wanted)
+                self._set_durable(client, request.name, request.durable)
+                self._confirm(client, request)
+            case UnsubscribeClient():
+                self.tables.unsubscribe(client, request.name)
+                self._set_durable(client, request.name, durable=False)
+            case AdvertiseClient():
+                self.tables.advertise(client, request.name, request.offered)
+                self.delivery.on_advertise()
+            case UnadvertiseClient():
+                self.tables.unadvertise(client, request.name)
+            case PublishBatch():
+                self._publish_batch(client, request.events)
+            case AnnounceClient():
+                message = Announce(request.topic, request.version, request.data)
+                self.announcements.announce(client, message, self.links.in_use)
+            case ForgetClient():
+                self._give_up(client, request)
+            case ReplayClient():
+                self.replay.start(client, request, self.delivery.expected.logs())
+            case ClaimClient():
+                self.claims.claim(client, request)
+
+    def withdrawals(self, client: Client) -> list[ClientRequest]:
+        """The requests by which a client that left takes back all that it has, but for what is durable."""
+        self._published.pop(client, None)
+        is_durable = self.delivery.queues.is_durable
+        subscriptions = [name for name in self.tables.subscriptions.names(client) if not is_durable(client, name)]
+        advertisements = self.tables.advertisements.names(client)
+        return [*map(UnsubscribeClient, subscriptions), *map(UnadvertiseClient, advertisements)]
+
+    def on_announce(self, interface: int, message: Announce) -> None:
+        """Take an announcement to all brokers, perhaps that one of them is given up."""
+        number = message.topic.removeprefix(_GIVEN_UP_TOPIC)
+        if number != message.topic and number.isdecimal():
+            self.delivery.give_up(int(number), message.version)
+            self.claims.give_up(int(number))
+        self.announcements.receive(interface, message, self.links.others(interface))
+
+    # Subscriptions
+
+    def _set_durable(self, client: Client, name: str, durable: bool) -> None:
+        self.delivery.set_durable(client, name, durable)
+        self.claims.set_durable(client, name, durable)
+
+    def _confirm(self, client: Client, request: SubscribeClient) -> None:
+        confirmed = Reply(client, Confirmed(request.name))
+        if request.confirm == "edge":
+            self.effects.append(confirmed)
+        elif request.confirm == "network":
+            # The query must follow the subscription on every link.
+            self.tables.send_updates()
+            self.delivery.reachable.send_additions()
+            self.settlement.start(partial(self.effects.append, confirmed))
+
+    def _give_up(self, client: Client, request: ForgetClient) -> None:
+        standing = self.delivery.standing_of(request.broker)
+        if standing is None:
+            reason = f"nobody waits for a broker {request.broker} that is away"
+            self.effects.append(Reply(client, Refused(reason, number=request.number)))
+        else:
+            self.on_announce(LOCAL, Announce(f"{_GIVEN_UP_TOPIC}{request.broker}", standing, b""))
+            self.effects.append(Reply(client, Accepted(request.number)))
+
+    # Admission of events
+
+    def _publish(self, client: Client, request: PublishClient) -> None:
+        arrival = self._arrival(client, request, 1)
+        refused = self._refusal(client, arrival)
+        if refused is not None:
+            self.effects.append(Reply(client, replace(refused, number=request.number)))
+            return
+        self._count(client, 1)
+        if request.confirm:
+            self.delivery.publish(client, request, arrival.message, arrival.event)
+        else:
+            self.router.take(arrival)
+
+    def _publish_batch(self, client: Client, requests: Sequence[PublishClient]) -> None:
+        """Admit all of several events, or none; either all are to be confirmed or none is."""
+        arrivals = [self._arrival(client, request, ahead) for ahead, request in enumerate(requests, 1)]
+        for arrival in arrivals:
+            refused = self._refusal(client, arrival)
+            if refused is not None:
+                self.effects += [Reply(client, replace(refused, number=request.number)) for request in requests]
+                return
+        self._count(client, len(arrivals))
+        if requests[0].confirm:
+            self.delivery.publish_batch(client, requests, arrivals)
+        else:
+            for arrival in arrivals:
+                self.router.take(arrival)
+
+    def _arrival(self, client: Client, request: PublishClient, ahead: int) -> Arrival:
+        """An event under the number that is `ahead` of the last one."""
+        id = EventId(self.node, self.incarnation, self._sequence + ahead)
+        number = self._published.get(client, 0) + ahead
+        tree = self.links.tree
+        epoch = 0 if tree is None else tree.epoch
+        return Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch, publisher=number))
+
+    def _refusal(self, client: Client, arrival: Arrival) -> Refused | None:
+        try:
+            attributes = arrival.event.attributes
+        except PalioError as error:
+            return Refused(str(error))
+        if self.must_advertise and not is_advertised(self.tables.advertisements.filters(client), attributes):
+            return Refused("its publisher has not advertised events like this one", "unadvertised")
+        return None
+
+    def _count(self, client: Client, events: int) -> None:
+        self._sequence += events
+        self._published[client] = self._published.get(client, 0) + events

@@ -1,0 +1,351 @@
+"""Durable delivery at one broker: the at-least-once protocol between event log, brokers and durable queues.
+
+An event is confirmed once it is logged here, then sent in attempts until one was whole (`event_log`). It reaches
+everyone that it is for only when all expected home brokers are within reach (`durable_subscriptions`).
+
+Where subscriptions follow advertisements, a subscription may come long after its home broker is known to be there. Then
+an attempt counts as whole only if all brokers have answered an echo since reachability last changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final
+
+import msgspec
+
+from palio.events import Event
+from palio.routing.combinations import Combination
+from palio.routing.delivery.durable_subscriptions import (
+    ALL_BITS,
+    HAS_LOG,
+    IS_HOME,
+    STANDING_BITS,
+    DurableQueues,
+    ExpectedBrokers,
+    ReachableBrokers,
+)
+from palio.routing.delivery.event_log import DeliveryAttempts, EventLog
+from palio.routing.duplicates import DeduplicationWindow, event_identity, log_key
+from palio.routing.effects import (
+    BrokerStanding,
+    Client,
+    Effect,
+    Entry,
+    Logged,
+    NotPersisted,
+    Persist,
+    Queued,
+    Recipient,
+    Remembered,
+    SetTimer,
+)
+from palio.routing.forwarding.strategy import Arrival
+from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, PublishClient, Reach
+
+RETRY_TIMER: Final = "keeping"
+_RETRY_SECONDS: Final = 0.5  # until events that did not reach everyone, and now may, are tried again
+_MAX_UNFINISHED: Final = 10_000  # confirmed events of one broker; the option `spill`
+_MAX_UNDER_WAY: Final = 1_000  # those of them that are being sent; the option `window`
+
+
+class DurableDelivery:
+    """The part of one broker in durable delivery. It `is_dirty` where `finish_batch` has something to do."""
+
+    __slots__ = (
+        "_attempts",
+        "_echo_answered",
+        "_echo_asked",
+        "_effects",
+        "_incarnation",
+        "_is_timed",
+        "_log",
+        "_needs_echo",
+        "_node",
+        "_reach_version",
+        "_tokens",
+        "_writing",
+        "expected",
+        "has_durable",
+        "is_dirty",
+        "queues",
+        "reachable",
+    )
+
+    def __init__(
+        self,
+        node: int,
+        incarnation: int,
+        combination: Combination,
+        remembered: Remembered,
+        tokens: Iterator[int],
+        effects: list[Effect],
+    ) -> None:
+        self._node = node
+        self._incarnation = incarnation
+        self._tokens = tokens
+        self._effects = effects
+        window = DeduplicationWindow(remembered.seen, remembered.window)
+        max_unfinished = int(combination.options.get("spill", _MAX_UNFINISHED))
+        max_under_way = int(combination.options.get("window", _MAX_UNDER_WAY))
+        self._log = EventLog(incarnation, max_unfinished, max_under_way, window, remembered.unfinished, effects)
+        self.queues = DurableQueues(window, effects)
+        self._attempts = DeliveryAttempts(self._log.on_attempt_ended, effects)
+        self.reachable = ReachableBrokers(effects)
+        self.expected = ExpectedBrokers(remembered.homes)
+        self._needs_echo = combination.advertisements and combination.propagation != "flooding"
+        # Versions of reachability for which an echo was started, and for which one is complete.
+        self._echo_asked = self._echo_answered = 0
+        self._reach_version = 0
+        self._is_timed = False
+        self._writing: dict[int, list[Entry]] = {}
+        self.has_durable = False  # a plain attribute: it is read for every event
+        self.is_dirty = bool(remembered.homes or remembered.unfinished)
+        self._show()
+
+    # Neighbours
+
+    def open_link(self, link: int) -> None:
+        self.is_dirty = True
+        self.reachable.open_link(link)
+
+    def close_link(self, link: int) -> None:
+        self.is_dirty = True
+        self._attempts.close_link(link)
+        self.reachable.close_link(link)
+
+    def on_link_down(self, link: int) -> None:
+        """A link has nobody at its other end any more; `close_link` follows."""
+        self.is_dirty = True
+        self._attempts.on_link_down(link)
+
+    def restart_link(self, link: int) -> None:
+        """All that came by a link is about to come again."""
+        self.is_dirty = True
+        self._attempts.on_reach_lost(link)
+        self.reachable.forget(link)
+
+    def on_reach(self, link: int, message: Reach) -> None:
+        self.is_dirty = True
+        if message.removed:
+            self._attempts.on_reach_lost(link)
+            self.reachable.remove(link, message.removed)
+        self.reachable.add(link, message.added)
+        self.expected.learn(self.reachable.standings())
+
+    def on_acknowledge(self, link: int, message: Acknowledge) -> None:
+        self.is_dirty = True
+        self._attempts.on_acknowledge(link, message)
+
+    def give_up(self, broker: int, standing: int) -> None:
+        """Stop waiting for a broker that is not coming back."""
+        if broker not in self.reachable and self.expected.give_up(broker, standing):
+            self.is_dirty = True
+            self._log.retry()
+
+    # Clients
+
+    def set_durable(self, client: Client, name: str, durable: bool) -> None:
+        """Note that a subscription is durable here, or that it is not any more."""
+        self.queues.set_durable(client, name, durable)
+        self.has_durable = len(self.queues) > 0
+        if durable:
+            self._become(IS_HOME)
+
+    def set_queue_full(self, client: Client, name: str, is_full: bool) -> None:
+        """A durable queue that blocks publishers is full, or has room again. While one is full, this broker is out of
+        reach: durable events wait where they were accepted."""
+        self.is_dirty = True
+        self.queues.set_full(client, name, is_full)
+        self._show()
+
+    def publish(self, client: Client, request: PublishClient, event: Publish, content: Event) -> None:
+        """Log an event, and confirm it when it is on disk."""
+        self.is_dirty = True
+        self._become(HAS_LOG)
+        self._log.publish(client, request.number, _log_entry(client, request, event, content), content, self.missing)
+
+    def publish_batch(self, client: Client, requests: Sequence[PublishClient], events: Sequence[Arrival]) -> None:
+        """Log several events, all or none, and confirm them when they are on disk."""
+        self.is_dirty = True
+        self._become(HAS_LOG)
+        entries = [
+            (request.number, _log_entry(client, request, each.message, each.event), each.event)
+            for request, each in zip(requests, events, strict=True)
+        ]
+        self._log.publish_batch(client, entries, self.missing)
+
+    def standing_of(self, broker: int) -> int | None:
+        """The last standing of an expected broker that is out of reach."""
+        return self.expected.standing(broker) if broker not in self.reachable else None
+
+    # Routing
+
+    def next_attempts(self) -> Iterator[Arrival]:
+        """Events of the log that are to be routed now, with the content that admission decoded."""
+        if self._reach_version != self.reachable.version:
+            self._reach_version = self.reachable.version
+            self._log.retry()
+        for event, content in self._log.next_attempts():
+            yield Arrival(LOCAL, event) if content is None else Arrival(LOCAL, event, content)
+
+    def on_routed(self, arrival: Arrival, links: Sequence[int], recipients: Sequence[Recipient]) -> None:
+        """Deliver an event that was sent on over `links` to this broker's own clients, and track its attempt."""
+        self.is_dirty = True
+        event = arrival.message
+        if event.kept is None:
+            self.queues.take(recipients, event)
+            return
+        identity, attempt = event.kept.identity, event.kept.attempt
+        if self.queues.is_blocked(recipients):
+            self._attempts.begin(event.id, attempt, arrival.interface, links, is_written=True, is_whole=False)
+            return
+        # Only the broker that accepted an event knows all that it is for.
+        is_whole = arrival.interface != LOCAL or self._reaches_all
+        self.queues.take_durable(recipients, event, identity)
+        is_written = self.queues.is_written(identity, event.id, attempt)
+        self._attempts.begin(event.id, attempt, arrival.interface, links, is_written, is_whole)
+
+    def refuse(self, arrival: Arrival) -> None:
+        """Ask for another attempt with an event that came twice: the way of the first may be broken."""
+        self._answer(arrival, is_whole=False)
+
+    def pass_by(self, arrival: Arrival) -> None:
+        """Acknowledge an event that a link filter keeps out: it is for nobody behind this broker."""
+        self._answer(arrival, is_whole=True)
+
+    def _answer(self, arrival: Arrival, is_whole: bool) -> None:
+        event = arrival.message
+        if event.kept is not None:
+            self.is_dirty = True
+            self._attempts.acknowledge(arrival.interface, event.id, event.kept.attempt, is_whole)
+
+    # Echo and disk
+
+    def start_echo(self) -> int | None:
+        """The version of reachability for which an echo is due, if one is; `on_echo` is called when it is complete."""
+        version = self.reachable.version
+        is_due = self._needs_echo and self._echo_asked != version
+        if not len(self._log) or not is_due or not self.expected.are_all_in(self.reachable):
+            return None
+        self._echo_asked = version
+        return version
+
+    def on_echo(self, version: int) -> None:
+        """All brokers know the subscriptions that came with a version of reachability."""
+        self.is_dirty = True
+        self._echo_answered = max(self._echo_answered, version)  # an earlier echo may be answered later
+        self._log.retry()
+
+    def on_advertise(self) -> None:
+        """An advertisement was made here: subscriptions that it may serve have yet to come."""
+        self.is_dirty = True
+        self.reachable.version += 1
+
+    def finish_batch(self) -> None:
+        """Send acknowledgements, write records, and set the timer of retries."""
+        self.is_dirty = False
+        self._attempts.send_acknowledgements()
+        # A write is all or none: one for the queues must not fail the log with it.
+        for records in ([*self.expected.take_unwritten(), *self._log.take_unwritten()], self.queues.take_unwritten()):
+            if records:
+                self._write(records)
+        self._log.proceed()
+        if self._log.has_retries and self._reaches_all and not self._is_timed:
+            self._is_timed = True
+            self._effects.append(SetTimer(RETRY_TIMER, _RETRY_SECONDS))
+
+    def _write(self, records: Sequence[Entry]) -> None:
+        token = next(self._tokens)
+        self._writing[token] = list(records)
+        self._effects.append(Persist(tuple(records), token))
+
+    def on_persisted(self, token: int) -> None:
+        for record in self._writing.pop(token, ()):
+            self.is_dirty = True
+            if isinstance(record, Logged):
+                self._log.on_written(record)
+            elif isinstance(record, Queued):
+                for id, attempt in self.queues.on_written(record):
+                    self._attempts.on_written(id, attempt)
+
+    def on_not_persisted(self, failure: NotPersisted) -> None:
+        records = self._writing.pop(failure.token, [])
+        events = [list(each) for _, each in groupby(records, key=_event_id)]
+        if len(events) > 1 and all(isinstance(record, Queued) for record in records):
+            # Some may fit where all do not; an event is written into all of its queues, or into none.
+            for each in events:
+                self._write(each)
+            return
+        for record in records:
+            self.is_dirty = True
+            if isinstance(record, Logged):
+                self._log.on_write_failed(record, failure.reason, failure.kind)
+            elif isinstance(record, BrokerStanding):
+                self.expected.on_write_failed(record)
+            elif isinstance(record, Queued):
+                for id, attempt in self.queues.on_write_failed(record):
+                    self._attempts.on_write_failed(id, attempt, self._node)
+
+    def on_timer(self) -> None:
+        self.is_dirty = True
+        self._is_timed = False
+        self._log.retry()
+
+    # State
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether brokers are expected that are not on disk yet."""
+        return self.expected.has_unwritten or any(
+            isinstance(record, BrokerStanding) for records in self._writing.values() for record in records
+        )
+
+    @property
+    def unfinished(self) -> int:
+        """The number of confirmed events that are not known to be in all their durable queues."""
+        return len(self._log)
+
+    @property
+    def missing(self) -> list[int]:
+        """The home brokers that are out of reach."""
+        return self.expected.missing(self.reachable)
+
+    @property
+    def not_writing(self) -> list[int]:
+        """The home brokers within reach whose disks refuse events."""
+        return sorted(home for home in self._log.unwritten_by if self.reachable.is_home(home))
+
+    @property
+    def _reaches_all(self) -> bool:
+        """Whether an event that is routed now reaches everyone that it is for."""
+        has_echo = not self._needs_echo or self._echo_answered == self.reachable.version
+        return has_echo and self.expected.are_all_in(self.reachable)
+
+    def _become(self, bit: int) -> None:
+        """This broker is a home, or has a log, from now on."""
+        before = self.expected.standing(self._node)
+        standing = self._incarnation << STANDING_BITS | ((before or 0) & ALL_BITS) | bit
+        if standing != before:
+            self.is_dirty = True
+            self.expected.learn({self._node: standing})
+            self._show()
+
+    def _show(self) -> None:
+        """Be within reach of others where this broker keeps something and none of its queues is full."""
+        bits = (self.expected.standing(self._node) or 0) & ALL_BITS
+        if not bits or self.queues.has_full:
+            self.reachable.remove(LOCAL, [self._node])
+        else:
+            self.reachable.add(LOCAL, [(self._node, self._incarnation << STANDING_BITS | bits)])
+
+
+def _event_id(record: Entry) -> EventId | None:
+    return record.event.id if isinstance(record, Queued) else None
+
+
+def _log_entry(client: Client, request: PublishClient, event: Publish, content: Event) -> Logged:
+    publisher = request.publisher or client
+    identity = event_identity(publisher, content)
+    return Logged(msgspec.structs.replace(event, kept=DeliveryTag(identity, 0)), publisher, log_key(identity))

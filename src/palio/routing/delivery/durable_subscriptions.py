@@ -1,0 +1,286 @@
+"""Durable subscriptions: the queues of this broker's own, and the home brokers of all others.
+
+An event is written into the durable queues that it is for once, and acknowledged when it is on disk.
+
+"Nobody wants it" means nothing when it comes from a broker that has not been told yet, or not again, what is wanted. So
+brokers tell each other which brokers with durable subscriptions, *home brokers*, can be reached: each tells each
+neighbour which are behind it, after the subscriptions of these, and takes it back before anything else when it loses
+one. A broker that accepts events remembers all home brokers that it was ever told of, on disk, and knows an event to be
+everywhere only when it could reach all. Brokers in between remember nothing: one that restarts has no home brokers
+behind it until its neighbours have told it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from palio.routing.duplicates import DeduplicationWindow, queue_key
+from palio.routing.effects import BrokerStanding, Client, Deliver, Drop, Effect, Queued, Recipient, Send
+from palio.routing.messages import EventId, Key, Publish, Reach
+
+_MAX_WATCHED_SOURCES: Final = 1_024  # incarnations of brokers whose order is watched
+
+# The standing of a broker is the number of its incarnation, shifted, with these bits of what it keeps below. Both only
+# grow, so that of two standings the higher one is the later.
+STANDING_BITS: Final = 2
+IS_HOME: Final = 1  # it has durable subscriptions
+HAS_LOG: Final = 2  # it has accepted events that were confirmed
+ALL_BITS: Final = IS_HOME | HAS_LOG
+
+
+class DurableQueues:
+    """The durable subscriptions of this broker's clients, and what is to be written into their queues."""
+
+    __slots__ = ("_durable", "_effects", "_full", "_highest", "_unwritten", "_window", "_writing", "inversions")
+
+    def __init__(self, window: DeduplicationWindow[bytes], effects: list[Effect]) -> None:
+        self._window = window
+        self._effects = effects
+        self._durable: set[tuple[Client, str]] = set()
+        self._full: set[tuple[Client, str]] = set()
+        self._unwritten: list[Queued] = []
+        self._writing: dict[Key, list[tuple[EventId, int]]] = {}  # attempts that wait until an event is written
+        self._highest: dict[tuple[int, int], int] = {}
+        self.inversions = 0  # events that came after one which the same broker had accepted later
+
+    def __len__(self) -> int:
+        return len(self._durable)
+
+    def __iter__(self) -> Iterator[tuple[Client, str]]:
+        return iter(self._durable)
+
+    @property
+    def has_full(self) -> bool:
+        return bool(self._full)
+
+    def is_durable(self, client: Client, name: str) -> bool:
+        return (client, name) in self._durable
+
+    def set_durable(self, client: Client, name: str, durable: bool) -> None:
+        (self._durable.add if durable else self._durable.discard)((client, name))
+        self._full.discard((client, name))
+
+    def set_full(self, client: Client, name: str, is_full: bool) -> None:
+        if is_full and (client, name) in self._durable:
+            self._full.add((client, name))
+        elif not is_full:
+            self._full.discard((client, name))
+
+    def take(self, recipients: Sequence[Recipient], event: Publish) -> None:
+        """Deliver or queue an event that is not confirmed; queues that are full go without it."""
+        passing, durable = self._split(recipients)
+        if passing:
+            self._effects.append(Deliver(passing, event))
+        for client, names in durable:
+            room = tuple(name for name in names if (client, name) not in self._full)
+            if room:
+                self._unwritten.append(Queued(client, room, event))
+            if len(room) < len(names):
+                self._effects.append(Drop("the queue of a subscription is full", event))
+
+    def is_blocked(self, recipients: Sequence[Recipient]) -> bool:
+        """Whether a durable event cannot be taken now, because one of its queues is full."""
+        return any((client, name) in self._full for client, names in recipients for name in names)
+
+    def take_durable(self, recipients: Sequence[Recipient], event: Publish, identity: Key) -> None:
+        """Deliver and queue a durable event, unless an earlier attempt has done so."""
+        key = queue_key(identity)
+        if not recipients or key in self._window:
+            return
+        self._window.add(key)
+        passing, durable = self._split(recipients)
+        for client, names in durable:
+            self._unwritten.append(Queued(client, names, event, key))
+            key = b""  # one record of the event carries it to disk
+        if durable:
+            self._writing[identity] = []
+            self._count_inversions(event.id)
+        if passing:
+            self._effects.append(Deliver(passing, event))
+
+    def is_written(self, identity: Key, id: EventId, attempt: int) -> bool:
+        """Whether nothing of an event is still to be written here; otherwise `on_written` returns the attempt."""
+        waiting = self._writing.get(identity)
+        if waiting is None:
+            return True
+        waiting.append((id, attempt))
+        return False
+
+    def take_unwritten(self) -> list[Queued]:
+        """The records to write since the last call."""
+        records, self._unwritten = self._unwritten, []
+        return records
+
+    def on_written(self, record: Queued) -> list[tuple[EventId, int]]:
+        """A record is on disk, and with it all of its event; the attempts that waited for it."""
+        return self._writing.pop(record.event.kept.identity, []) if record.event.kept is not None else []
+
+    def on_write_failed(self, record: Queued) -> list[tuple[EventId, int]]:
+        """A record could not be written; the attempts that waited for it must be made again."""
+        if record.event.kept is not None:
+            self._window.discard(queue_key(record.event.kept.identity))
+        return self.on_written(record)
+
+    def _split(self, recipients: Sequence[Recipient]) -> tuple[tuple[Recipient, ...], list[Recipient]]:
+        """The subscriptions that get an event as it passes, and the durable ones."""
+        passing: list[Recipient] = []
+        durable: list[Recipient] = []
+        for client, names in recipients:
+            for found, is_durable in ((passing, False), (durable, True)):
+                some = tuple(name for name in names if ((client, name) in self._durable) == is_durable)
+                if some:
+                    found.append(Recipient(client, some))
+        return tuple(passing), durable
+
+    def _count_inversions(self, id: EventId) -> None:
+        source = id.node, id.incarnation
+        highest = self._highest.pop(source, 0)
+        self.inversions += id.sequence < highest
+        self._highest[source] = max(highest, id.sequence)
+        if len(self._highest) > _MAX_WATCHED_SOURCES:
+            del self._highest[next(iter(self._highest))]
+
+
+class ReachableBrokers:
+    """The home and log brokers behind each link, with their standing, and what neighbours were told of them."""
+
+    __slots__ = ("_behind", "_effects", "_is_dirty", "_told", "version")
+
+    def __init__(self, effects: list[Effect]) -> None:
+        self._effects = effects
+        self._behind: dict[int, dict[int, int]] = {}  # by broker: the links by which it is reached, with its standing
+        self._told: dict[int, dict[int, int]] = {}
+        self._is_dirty = False
+        self.version = 0  # grows whenever more can be reached
+
+    def __contains__(self, broker: int) -> bool:
+        return broker in self._behind
+
+    def is_home(self, broker: int) -> bool:
+        """Whether a broker can be reached as a home broker."""
+        return any(standing & IS_HOME for standing in self._behind.get(broker, {}).values())
+
+    def standings(self) -> dict[int, int]:
+        """All brokers that can be reached, with their standing."""
+        return {broker: max(links.values()) for broker, links in self._behind.items()}
+
+    def homes(self) -> dict[int, int]:
+        """Those with durable subscriptions."""
+        return {broker: standing for broker, standing in self.standings().items() if standing & IS_HOME}
+
+    def open_link(self, link: int) -> None:
+        self._told[link] = {}
+        self._is_dirty = True
+
+    def close_link(self, link: int) -> None:
+        self._told.pop(link, None)
+        self.forget(link)
+
+    def forget(self, link: int) -> None:
+        """Take back all that was behind a link, until it is told again."""
+        self.remove(link, [broker for broker, links in self._behind.items() if link in links])
+
+    def add(self, link: int, brokers: Iterable[tuple[int, int]]) -> None:
+        """Add brokers behind a link; neighbours are told by `send_additions`, after the subscriptions of these."""
+        for broker, standing in brokers:
+            if self._behind.setdefault(broker, {}).get(link) != standing:
+                self._behind[broker][link] = standing
+                self._is_dirty = True
+                self.version += 1
+
+    def remove(self, link: int, brokers: Iterable[int]) -> None:
+        """Remove brokers behind a link. Neighbours are told at once, before anything is acknowledged without them."""
+        for broker in brokers:
+            links = self._behind.get(broker, {})
+            if links.pop(link, None) is not None and not links:
+                del self._behind[broker]
+        for neighbour, told in sorted(self._told.items()):
+            behind = self._behind_others(neighbour)
+            gone = tuple(broker for broker in told if broker not in behind)
+            for broker in gone:
+                del told[broker]
+            if gone:
+                self._effects.append(Send((neighbour,), Reach((), gone)))
+
+    def send_additions(self) -> None:
+        """Tell neighbours of brokers that came within reach; what these want must have been sent before."""
+        if not self._is_dirty:
+            return
+        self._is_dirty = False
+        for link, told in sorted(self._told.items()):
+            behind = self._behind_others(link)
+            came = tuple((broker, standing) for broker, standing in behind.items() if told.get(broker) != standing)
+            told.update(came)
+            if came:
+                self._effects.append(Send((link,), Reach(came, ())))
+
+    def _behind_others(self, link: int) -> dict[int, int]:
+        """The brokers that a neighbour reaches by way of this one."""
+        return {
+            broker: max(standing for each, standing in links.items() if each != link)
+            for broker, links in self._behind.items()
+            if len(links) > (link in links)
+        }
+
+
+class ExpectedBrokers:
+    """The home brokers that an event must have been able to reach, and the brokers that have logs: all that were ever
+    heard of and are not given up. The caller writes changes to disk."""
+
+    __slots__ = ("_given_up", "_known", "_unwritten")
+
+    def __init__(self, remembered: Iterable[BrokerStanding]) -> None:
+        self._known: dict[int, int] = {}
+        self._given_up: dict[int, int] = {}
+        self._unwritten: dict[int, BrokerStanding] = {}
+        for each in remembered:
+            (self._given_up if each.gone else self._known)[each.broker] = each.standing
+
+    def learn(self, standings: dict[int, int]) -> None:
+        """Expect brokers that are there; one given up with an earlier standing is expected again."""
+        for broker, standing in standings.items():
+            if standing > max(self._known.get(broker, -1), self._given_up.get(broker, -1)):
+                self._known[broker] = standing
+                self._given_up.pop(broker, None)
+                self._unwritten[broker] = BrokerStanding(broker, standing)
+
+    def standing(self, broker: int) -> int | None:
+        """What was last heard of a broker; None where it is not expected."""
+        return self._known.get(broker)
+
+    def homes(self) -> list[int]:
+        """All brokers that are known to have durable subscriptions, within reach or not."""
+        return sorted(broker for broker, standing in self._known.items() if standing & IS_HOME)
+
+    def logs(self) -> list[int]:
+        """All brokers that are known to have a log."""
+        return sorted(broker for broker, standing in self._known.items() if standing & HAS_LOG)
+
+    def give_up(self, broker: int, standing: int) -> bool:
+        """Stop expecting a broker with this standing or an earlier one; whether it was expected."""
+        if self._known.get(broker, standing + 1) > standing:
+            return False
+        del self._known[broker]
+        self._given_up[broker] = standing
+        self._unwritten[broker] = BrokerStanding(broker, standing, gone=True)
+        return True
+
+    def are_all_in(self, reachable: ReachableBrokers) -> bool:
+        return all(reachable.is_home(broker) for broker, standing in self._known.items() if standing & IS_HOME)
+
+    def missing(self, reachable: ReachableBrokers) -> list[int]:
+        """The home brokers that are expected and out of reach."""
+        return [broker for broker in self.homes() if not reachable.is_home(broker)]
+
+    def take_unwritten(self) -> list[BrokerStanding]:
+        """The records to write since the last call."""
+        records, self._unwritten = list(self._unwritten.values()), {}
+        return records
+
+    def on_write_failed(self, record: BrokerStanding) -> None:
+        self._unwritten.setdefault(record.broker, record)
+
+    @property
+    def has_unwritten(self) -> bool:
+        return bool(self._unwritten)

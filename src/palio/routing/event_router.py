@@ -1,0 +1,277 @@
+"""Path of an event through a broker: link filter, duplicate filter, forwarding, local match, link credit.
+
+All events of a batch are routed together at its end. The forwarding decides over which links each goes on. For the
+broker's own clients content decides, whatever the forwarding: either it already knows which of their keys match, or
+they are looked up here, in an index that is built when it is first needed.
+
+A link filter is a condition that the owner of this broker put on a link. An event that it keeps out is treated as one
+that nobody here wants, one that it keeps in as one that nobody there wants; either way it is acknowledged.
+
+Credit is the flow control between brokers: a neighbour grants how many events it takes, and events beyond that wait, up
+to a bound. Control messages need no credit: a neighbour that missed one would route wrongly. Durable events have no
+bound here, because the broker that accepted them bounds how many are under way (`delivery.event_log`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from msgspec.structs import replace
+
+from palio.errors import PalioError
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.routing.delivery.durable_delivery import DurableDelivery
+from palio.routing.duplicates import DeduplicationWindow, DuplicateFilter
+from palio.routing.effects import UNWANTED, Deliver, Drop, Effect, Job, Send
+from palio.routing.forwarding import headers
+from palio.routing.forwarding.strategy import Arrival, Forwarding, HasBackgroundWork, Route
+from palio.routing.interest_index import InterestIndex
+from palio.routing.messages import LOCAL, EventId, Key, Publish
+from palio.routing.routing_tables import ClientTable
+
+_MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
+
+
+class LinkFilter(Protocol):
+    """The events that may pass one link."""
+
+    def admits(self, event: Event) -> bool:
+        """Whether an event may come in."""
+
+    def releases(self, event: Event) -> bool:
+        """Whether an event may go out."""
+
+
+class LinkCredit:
+    """Credit of each link, and the events that wait for it."""
+
+    __slots__ = ("_credit", "_effects", "_max_waiting", "_waiting")
+
+    def __init__(self, max_waiting: int, effects: list[Effect]) -> None:
+        self._max_waiting = max_waiting
+        self._effects = effects
+        self._credit: dict[int, int] = {}
+        self._waiting: dict[int, deque[Publish]] = {}
+
+    def open_link(self, link: int, credit: int) -> None:
+        self._credit[link] = credit
+
+    def close_link(self, link: int) -> None:
+        self._credit.pop(link, None)
+        self._effects += [Drop("link down", message) for message in self._waiting.pop(link, ())]
+
+    def send(self, links: tuple[int, ...], message: Publish) -> None:
+        """Send over the links with credit; for the others the event waits, or is dropped where too many wait."""
+        ready: list[int] = []
+        for link in links:
+            credit = self._credit.get(link, 0)
+            if credit > 0:
+                self._credit[link] = credit - 1
+                ready.append(link)
+            elif message.kept is not None or len(self._waiting.get(link, ())) < self._max_waiting:
+                self._waiting.setdefault(link, deque()).append(message)
+            else:
+                self._effects.append(Drop("queue full", message))
+        if ready:
+            self._effects.append(Send(links if len(ready) == len(links) else tuple(ready), message))
+
+    def grant(self, link: int, events: int) -> None:
+        """Add credit, and send what waited for it."""
+        if link not in self._credit:
+            return
+        self._credit[link] += events
+        waiting = self._waiting.get(link)
+        while waiting and self._credit[link] > 0:
+            self._credit[link] -= 1
+            self._effects.append(Send((link,), waiting.popleft()))
+        if not waiting:
+            self._waiting.pop(link, None)
+
+
+class EventRouter:
+    """Routes the events of each batch. As a listener it passes on to the forwarding which filters come and go."""
+
+    __slots__ = (
+        "_arrivals",
+        "_attempts",
+        "_clients",
+        "_credit",
+        "_delivery",
+        "_duplicates",
+        "_effects",
+        "_forwarding",
+        "_index",
+        "_working",
+        "link_filters",
+    )
+
+    def __init__(
+        self,
+        forwarding: Forwarding,
+        credit: LinkCredit,
+        delivery: DurableDelivery,
+        may_circle: bool,
+        effects: list[Effect],
+    ) -> None:
+        """`may_circle` where there is more than one way between brokers, so that an event may come twice."""
+        self._forwarding = forwarding
+        self._working = forwarding if isinstance(forwarding, HasBackgroundWork) else None
+        self._credit = credit
+        self._delivery = delivery
+        self._effects = effects
+        self.link_filters: dict[int, LinkFilter] = {}  # of those links that have one
+        self._clients: ClientTable | None = None
+        self._index: InterestIndex | None = None
+        self._arrivals: list[Arrival] = []
+        self._duplicates = DuplicateFilter() if may_circle else None
+        # Each attempt with a durable event is an event of its own: its sequence number alone would hide the second.
+        self._attempts = DeduplicationWindow[tuple[EventId, int]](size=_MAX_KNOWN_ATTEMPTS)
+
+    def serve(self, clients: ClientTable) -> None:
+        """Set the subscriptions of this broker's own clients."""
+        self._clients = clients
+
+    def take(self, arrival: Arrival) -> None:
+        """Route an event at the end of the batch, unless it is a duplicate or its link does not admit it."""
+        if self.link_filters and not self._is_admitted(arrival):
+            self._delivery.pass_by(arrival)
+            self._effects.append(Drop("not admitted by its link", arrival.message))
+        elif self._duplicates is not None and self._is_duplicate(arrival.message):
+            self._delivery.refuse(arrival)
+            self._effects.append(Drop("seen before", arrival.message))
+        else:
+            self._arrivals.append(arrival)
+
+    def _is_admitted(self, arrival: Arrival) -> bool:
+        link_filter = self.link_filters.get(arrival.interface)
+        try:
+            return link_filter is None or link_filter.admits(arrival.event)
+        except PalioError:
+            return True  # an event that cannot be read is dropped when it is routed, with the reason
+
+    def _is_duplicate(self, event: Publish) -> bool:
+        if event.kept is None:
+            return self._duplicates is not None and not self._duplicates.add(event.id)
+        attempt = event.id, event.kept.attempt
+        if attempt in self._attempts:
+            return True
+        self._attempts.add(attempt)
+        return False
+
+    def route(self) -> None:
+        """Route all events taken since the last call."""
+        if not self._arrivals:
+            return
+        arrivals, self._arrivals = self._arrivals, []
+        try:
+            routes = self._forwarding.route(arrivals)
+            local = self._match_local(arrivals, routes)
+        except PalioError:
+            arrivals, routes, local = self._route_one_by_one(arrivals)
+        for arrival, route, keys in zip(arrivals, routes, local, strict=True):
+            self._carry_out(arrival, self._filter_route(arrival, route) if self.link_filters else route, keys)
+
+    def jobs(self) -> list[Job]:
+        """Work that can be done beside everything else."""
+        jobs = [each.work() for each in (self._working, self._index) if each is not None]
+        return [job for job in jobs if job is not None]
+
+    def _carry_out(self, arrival: Arrival, route: Route, keys: tuple[Key, ...]) -> None:
+        came = arrival.message
+        sends = route.sends
+        # Of use at a broker that delivers it or sends it more than one way (Shen §5.6).
+        is_of_use = keys or arrival.interface == LOCAL or len(sends) > 1 or (sends and len(sends[0][1]) > 1)
+        useless = 0 if is_of_use else came.useless + 1
+        for header, links in sends:
+            sent = Publish(
+                came.id,
+                came.body,
+                b"" if header is None else headers.encode(header),
+                came.hops + 1,
+                useless,
+                came.epoch,
+                came.publisher,
+                came.stamps,
+                came.kept,
+            )
+            self._credit.send(links, sent)
+        if came.kept is not None or self._delivery.has_durable:
+            recipients = self._clients.recipients(keys) if keys and self._clients is not None else ()
+            self._delivery.on_routed(arrival, [link for _, links in sends for link in links], recipients)
+        elif keys and self._clients is not None:
+            self._effects.append(Deliver(self._clients.recipients(keys), came))
+        if not keys and not sends and arrival.interface != LOCAL:
+            self._effects.append(Drop(UNWANTED, replace(came, useless=useless), arrival.interface))
+
+    def _filter_route(self, arrival: Arrival, route: Route) -> Route:
+        """Drop the links by which an event may not leave."""
+        filters = self.link_filters
+        blocked = {
+            link
+            for _, links in route.sends
+            for link in links
+            if link in filters and not filters[link].releases(arrival.event)
+        }
+        if not blocked:
+            return route
+        sends = [(header, tuple(link for link in links if link not in blocked)) for header, links in route.sends]
+        return Route(tuple((header, links) for header, links in sends if links), route.local)
+
+    def _match_local(self, arrivals: Sequence[Arrival], routes: Sequence[Route]) -> list[tuple[Key, ...]]:
+        """For each event the keys of local clients that match."""
+        found: list[tuple[Key, ...]] = [route.local or () for route in routes]
+        if self._clients is None or not len(self._clients):
+            return found
+        unknown = [place for place, route in enumerate(routes) if route.local is None]
+        if not unknown:
+            return found
+        if self._index is None:
+            self._index = InterestIndex()
+            for key, filter in self._clients.keys().items():
+                self._index.add(LOCAL, key, filter)
+        looked_up = self._index.find_interested([arrivals[place].event for place in unknown])
+        for place, interested in zip(unknown, looked_up, strict=True):
+            found[place] = interested.local
+        return found
+
+    def _route_one_by_one(
+        self, arrivals: Sequence[Arrival]
+    ) -> tuple[list[Arrival], list[Route], list[tuple[Key, ...]]]:
+        """Route those events of a batch that can be read, where some cannot."""
+        readable: list[Arrival] = []
+        routes: list[Route] = []
+        local: list[tuple[Key, ...]] = []
+        for arrival in arrivals:
+            try:
+                found = self._forwarding.route([arrival])
+                local += self._match_local([arrival], found)
+            except PalioError as error:
+                self._effects.append(Drop(f"unreadable: {error}", arrival.message))
+                if arrival.message.kept is not None:
+                    # Acknowledged all the same: no later attempt would make it readable.
+                    self._delivery.on_routed(arrival, (), ())
+                continue
+            readable.append(arrival)
+            routes += found
+        return readable, routes, local
+
+    # Listener: filters that come and go
+
+    def opened(self, interface: int) -> None:
+        self._forwarding.opened(interface)
+
+    def closed(self, interface: int) -> None:
+        self._forwarding.closed(interface)
+
+    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+        self._forwarding.added(interface, key, wanted)
+        if interface == LOCAL and self._index is not None:
+            self._index.add(LOCAL, key, wanted)
+
+    def removed(self, interface: int, key: Key) -> None:
+        self._forwarding.removed(interface, key)
+        if interface == LOCAL and self._index is not None:
+            self._index.remove(LOCAL, key)

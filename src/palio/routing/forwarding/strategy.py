@@ -1,0 +1,125 @@
+"""Forwarding strategy: the interface that all forwardings share, and the registry of their names.
+
+A forwarding decides over which links an event goes on, and with which header. It learns the filters of all neighbours
+and local clients by interface: `LOCAL` for the clients, a number from 1 for each link. Delivery is the broker's matter:
+it matches content for its own clients, whatever the forwarding, unless a `Route` names the local keys that match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.routing.codec import decode_event
+from palio.routing.effects import Job
+from palio.routing.forwarding.headers import Header, decode
+from palio.routing.messages import Key, Publish
+
+_NOT_DECODED: Any = object()  # None is a value of `_header`
+
+
+class Arrival(Struct, gc=False, eq=False):
+    """An event that came by an interface; content and header are decoded at most once, when first asked for."""
+
+    interface: int
+    message: Publish
+    _event: Event = _NOT_DECODED
+    _header: Header | None = _NOT_DECODED
+
+    @property
+    def event(self) -> Event:
+        """The content; a `PalioError` where the body cannot be decoded."""
+        if self._event is _NOT_DECODED:
+            self._event = decode_event(self.message.body)
+        return self._event
+
+    @property
+    def header(self) -> Header | None:
+        """The header of the previous broker; None where there is none that can be decoded."""
+        if self._header is _NOT_DECODED:
+            self._header = decode(self.message.header)
+        return self._header
+
+
+class Route(Struct, frozen=True, gc=False):
+    """Where an event goes: each outgoing header with its links, never the one by which the event came.
+
+    `local` are the keys of interface LOCAL that match, where the forwarding knows all of them; otherwise None.
+    """
+
+    sends: tuple[tuple[Header | None, tuple[int, ...]], ...] = ()
+    local: tuple[Key, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardingConfig:
+    """What a forwarding is made from: the identity of its broker, and the options of the network."""
+
+    node: int = 0
+    incarnation: int = 0
+    propagation: str = "simple"
+    advertisements: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+class InterestListener(Protocol):
+    """Receives the filters of each interface as they come and go."""
+
+    def opened(self, interface: int) -> None:
+        """A link to a neighbour opened; no filter of it is known yet."""
+
+    def closed(self, interface: int) -> None:
+        """A link closed; each filter that came by it was removed before."""
+
+    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+        """A filter came by an interface, under a key that is new for that interface."""
+
+    def removed(self, interface: int, key: Key) -> None:
+        """The filter of a known key is withdrawn."""
+
+
+class Forwarding(InterestListener, Protocol):
+    """Decides where events go next."""
+
+    def announced(self, topic: str, version: int, data: bytes) -> None:
+        """A message for all brokers (`messages.Announce`), such as a new routing tree. Most strategies ignore it."""
+
+    def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
+        """The route of each event of a batch. Bodies may turn out unreadable when `Arrival.event` is asked for."""
+        ...
+
+
+@runtime_checkable
+class HasBackgroundWork(Protocol):
+    """A forwarding with work that may run in another thread."""
+
+    def work(self) -> Job | None:
+        """The job that is due, if any, handed out once; asked in each batch before events are routed."""
+        ...
+
+
+# Modules are imported when their strategy is chosen: prefix and Bloom forwarding bring kernels along.
+_STRATEGIES: Final = {
+    "content": ("palio.routing.forwarding.content", "ContentForwarding"),
+    "reuse": ("palio.routing.forwarding.reuse.reuse_forwarding", "ReuseForwarding"),
+    "prefix": ("palio.routing.forwarding.prefix.prefix_forwarding", "PrefixForwarding"),
+    "bloom": ("palio.routing.forwarding.bloom.bloom_forwarding", "BloomForwarding"),
+}
+
+
+def forwarding_names() -> list[str]:
+    """The names that `make_forwarding` takes."""
+    return list(_STRATEGIES)
+
+
+def make_forwarding(name: str, config: ForwardingConfig) -> Forwarding:
+    """A forwarding by its name, for one broker."""
+    module, class_name = _STRATEGIES[name]
+    forwarding: Forwarding = getattr(import_module(module), class_name)(config)
+    return forwarding

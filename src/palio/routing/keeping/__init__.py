@@ -1,1 +1,0 @@
-"""How is no event lost that its publisher was assured of? At-least-once delivery, as docs/delivery.md describes it."""

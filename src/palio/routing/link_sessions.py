@@ -1,0 +1,446 @@
+"""Link sessions: handshake, credit, and reliable ordered messages over a link.
+
+A session is an object without I/O, like the broker above it. It appends inputs for the broker to `inputs`, and what is
+to be done to `effects`. `StreamSession` is for links that keep order and lose nothing while they are up, as TCP does.
+`DatagramSession` is for links that lose, duplicate and reorder.
+
+The handshake compares the constants of the network. A header means something only to brokers that hash, split and
+number alike: the width and the number of hashes of Bloom filters, the canonical text of predicates, the limit on
+conjunctions. A neighbour with another constant is refused.
+
+Over datagrams each lane numbers its messages. The receiver hands them up in order, once, and acknowledges cumulatively;
+the sender retransmits with exponential backoff, and after long silence treats the link as broken and shakes hands
+again. A connection has a number at each end, made of the broker's incarnation and a count: packets of another
+connection, from before a crash or a cut, are dropped. Control and events have lanes of their own, so that a lost event
+never holds up control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from palio.errors import PalioError
+from palio.routing import codec
+from palio.routing.codec import CANONICAL_TEXT_VERSION, WIRE_VERSION
+from palio.routing.combinations import Combination
+from palio.routing.conjunctions import CONJUNCTION_LIMIT
+from palio.routing.effects import (
+    CancelTimer,
+    Close,
+    Credit,
+    Deliver,
+    Drop,
+    Input,
+    Lane,
+    LinkDown,
+    LinkUp,
+    Persist,
+    Read,
+    Received,
+    Reply,
+    SetTimer,
+    Work,
+)
+from palio.routing.messages import Frame, Grant, Hello, Message, Packet, Publish
+
+CREDIT_WINDOW_EVENTS: Final = 1024  # that may be under way to one end of a link
+_FIRST_RETRANSMISSION_SECONDS: Final = 0.25
+_MAX_RETRANSMISSION_SECONDS: Final = 4.0
+_SILENCE_SECONDS: Final = 60.0  # without an acknowledgement, after which a link counts as broken
+_MAX_RETRANSMITTED: Final = 64  # messages of a lane that are repeated together
+_LANES: Final[tuple[Lane, Lane]] = ("control", "events")
+# Options that matter only inside one broker or one simulated link.
+_LOCAL_OPTIONS: Final = frozenset(
+    "delay jitter loss duplication reordering bandwidth session queue disk drift skew stamps".split()
+)
+
+
+class NetworkConstants(Struct, frozen=True, array_like=True):
+    """Names and values that all brokers of a network share."""
+
+    values: dict[str, bool | int | float | str]
+
+    @classmethod
+    def of(cls, combination: Combination) -> NetworkConstants:
+        """The constants of a network in which every broker makes these choices."""
+        options: Mapping[str, Any] = combination.options
+        return cls(
+            {
+                "version": WIRE_VERSION,
+                "text": CANONICAL_TEXT_VERSION,
+                "conjunctions": CONJUNCTION_LIMIT,
+                "propagation": combination.propagation,
+                "forwarding": combination.forwarding,
+                "advertisements": combination.advertisements,
+                "upkeep": combination.upkeep,
+                **{name: value for name, value in sorted(options.items()) if name not in _LOCAL_OPTIONS},
+            }
+        )
+
+    def difference(self, other: NetworkConstants) -> str | None:
+        """The first constant in which two networks differ, as a sentence; None where there is none."""
+        for name in sorted(self.values.keys() | other.values.keys()):
+            mine, theirs = self.values.get(name), other.values.get(name)
+            if mine != theirs:
+                return f"{name} is {mine!r} here and {theirs!r} there"
+        return None
+
+
+class Transmit(Struct, frozen=True, gc=False):
+    """Put bytes on links; those of the control lane before those of events that still wait there.
+
+    `kind` is the tag of the message inside, so that counters need not decode it.
+    """
+
+    links: tuple[int, ...]
+    data: bytes
+    lane: Lane
+    kind: int
+
+
+NodeEffect: TypeAlias = Transmit | Deliver | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop
+
+
+@dataclass(slots=True)
+class SessionOutput:
+    """The output of sessions: inputs upwards for the broker, effects downwards for the host."""
+
+    inputs: list[Input] = field(default_factory=list)
+    effects: list[NodeEffect] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerIdentity:
+    """What a broker says of itself in the handshake."""
+
+    node: int
+    incarnation: int
+    constants: NetworkConstants
+
+
+class LinkSession(Protocol):
+    """One end of one link."""
+
+    @property
+    def is_up(self) -> bool: ...
+
+    def on_connected(self, out: SessionOutput, now: float) -> None:
+        """The link carries bytes."""
+
+    def on_disconnected(self, out: SessionOutput) -> None:
+        """The link carries no bytes any more, and those under way are lost."""
+
+    def on_frame(self, frame: Message | Frame, out: SessionOutput, now: float) -> None:
+        """A frame came by the link."""
+
+    def send(self, message: bytes, lane: Lane, out: SessionOutput, now: float) -> None:
+        """Send a message of the broker; the session is up."""
+
+    def on_timer(self, out: SessionOutput, now: float) -> None:
+        """The timer of this session, `link` with its number, has fired."""
+
+    def finish_batch(self, out: SessionOutput) -> None:
+        """Send what one frame can tell for the whole batch: credit, or an acknowledgement."""
+
+
+class StreamSession:
+    """Session for a link that keeps order and loses nothing while it is up."""
+
+    __slots__ = ("_identity", "_link", "_taken", "is_up")
+
+    def __init__(self, link: int, identity: BrokerIdentity) -> None:
+        self._link = link
+        self._identity = identity
+        self._taken = 0  # events received since credit was last granted
+        self.is_up = False
+
+    def on_connected(self, out: SessionOutput, now: float) -> None:
+        me = self._identity
+        hello = Hello(me.node, me.incarnation, me.constants.values, CREDIT_WINDOW_EVENTS)
+        out.effects.append(Transmit((self._link,), codec.encode(hello), "control", codec.HELLO))
+
+    def on_disconnected(self, out: SessionOutput) -> None:
+        if self.is_up:
+            self.is_up = False
+            out.inputs.append(LinkDown(self._link))
+
+    def on_frame(self, frame: Message | Frame, out: SessionOutput, now: float) -> None:
+        if type(frame) is Publish and self.is_up:  # first: by far the most frequent
+            self._taken += 1
+            out.inputs.append(Received(self._link, frame, now))
+        elif type(frame) is Hello:
+            self._on_hello(frame, out)
+        elif not self.is_up:
+            out.effects.append(Drop("no handshake yet"))
+        elif type(frame) is Grant:
+            out.inputs.append(Credit(self._link, frame.events))
+        elif isinstance(frame, Hello | Grant | Packet):
+            out.effects.append(Close(self._link, "packets on a link that keeps order and loses nothing"))
+        else:
+            out.inputs.append(Received(self._link, frame, now))
+
+    def _on_hello(self, hello: Hello, out: SessionOutput) -> None:
+        reason = handshake_refusal(self._identity, hello)
+        if reason is not None:
+            out.effects.append(Close(self._link, reason))
+            return
+        if self.is_up:  # the other end has restarted
+            out.inputs.append(LinkDown(self._link))
+        self.is_up = True
+        self._taken = 0
+        out.inputs.append(LinkUp(self._link, hello.node, hello.credit))
+
+    def send(self, message: bytes, lane: Lane, out: SessionOutput, now: float) -> None:
+        out.effects.append(Transmit((self._link,), message, lane, codec.kind_of(message)))
+
+    def on_timer(self, out: SessionOutput, now: float) -> None:
+        pass
+
+    def finish_batch(self, out: SessionOutput) -> None:
+        # At half of the window, so that the sender never waits, and grants are few.
+        if self._taken >= CREDIT_WINDOW_EVENTS // 2:
+            out.effects.append(Transmit((self._link,), codec.encode(Grant(self._taken)), "control", codec.GRANT))
+            self._taken = 0
+
+
+def handshake_refusal(identity: BrokerIdentity, hello: Hello) -> str | None:
+    """The reason to refuse a neighbour; None where there is none."""
+    differs = identity.constants.difference(NetworkConstants(hello.constants))
+    if differs is not None:
+        return f"the neighbour is of another network: {differs}"
+    return "the neighbour has this broker's own number" if hello.node == identity.node else None
+
+
+class _LaneState:
+    """One lane in both directions."""
+
+    __slots__ = ("early", "handed_up", "sent", "since", "unacknowledged")
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.since = 0.0  # when the first of the unacknowledged became the first
+        self.unacknowledged: dict[int, bytes] = {}
+        self.handed_up = 0
+        self.early: dict[int, bytes] = {}
+
+    def assign_number(self, message: bytes, now: float) -> int:
+        if not self.unacknowledged:
+            self.since = now
+        self.sent += 1
+        self.unacknowledged[self.sent] = message
+        return self.sent
+
+    def acknowledge(self, upto: int, now: float) -> bool:
+        """Drop messages that have arrived; whether there were any."""
+        arrived = [number for number in self.unacknowledged if number <= upto]
+        for number in arrived:
+            del self.unacknowledged[number]
+        if arrived:
+            self.since = now
+        return bool(arrived)
+
+    def receive(self, number: int, message: bytes) -> list[bytes]:
+        """The messages that can be handed up now, in order."""
+        # The bound holds memory against a peer that numbers at will.
+        if number <= self.handed_up or number > self.handed_up + 4 * CREDIT_WINDOW_EVENTS:
+            return []
+        self.early[number] = message
+        ready = []
+        while (following := self.early.pop(self.handed_up + 1, None)) is not None:
+            self.handed_up += 1
+            ready.append(following)
+        return ready
+
+
+class DatagramSession:
+    """Session for a link that may lose, duplicate and reorder frames, and not invent them."""
+
+    __slots__ = (
+        "_connection",
+        "_granted",
+        "_identity",
+        "_interval",
+        "_is_connected",
+        "_is_timer_set",
+        "_lanes",
+        "_link",
+        "_neighbour",
+        "_owes_acknowledgement",
+        "_peer_connection",
+        "is_up",
+    )
+
+    def __init__(self, link: int, identity: BrokerIdentity) -> None:
+        self._link = link
+        self._identity = identity
+        self._connection = 0
+        self._is_connected = False
+        self._begin_connection()
+
+    def _begin_connection(self) -> None:
+        """Forget the other end, and take a new connection number."""
+        self.is_up = False
+        self._connection += 1
+        self._peer_connection = self._neighbour = 0
+        self._lanes = (_LaneState(), _LaneState())
+        self._granted = CREDIT_WINDOW_EVENTS
+        self._interval = _FIRST_RETRANSMISSION_SECONDS
+        self._owes_acknowledgement = False
+        self._is_timer_set = False
+
+    @property
+    def _connection_number(self) -> int:
+        """A number that no connection had before, in this incarnation or an earlier one."""
+        return (self._identity.incarnation << 32) + self._connection
+
+    def on_connected(self, out: SessionOutput, now: float) -> None:
+        self._is_connected = True
+        self._send_hello(out, answers=False)
+        self._set_timer(out)
+
+    def on_disconnected(self, out: SessionOutput) -> None:
+        if self.is_up:
+            out.inputs.append(LinkDown(self._link))
+        self._is_connected = False
+        self._begin_connection()
+        out.effects.append(CancelTimer(f"link {self._link}"))
+
+    def on_frame(self, frame: Message | Frame, out: SessionOutput, now: float) -> None:
+        if not self._is_connected:
+            return
+        if type(frame) is Hello:
+            self._on_hello(frame, out)
+        elif type(frame) is Packet and frame.to == self._connection_number and frame.by == self._peer_connection:
+            self._come_up(out)
+            self._packet(frame, out, now)
+
+    def _on_hello(self, hello: Hello, out: SessionOutput) -> None:
+        reason = handshake_refusal(self._identity, hello)
+        if reason is not None:
+            out.effects.append(Close(self._link, reason))
+            return
+        if self.is_up and hello.connection != self._peer_connection:
+            if hello.connection < self._peer_connection:
+                return  # late, of a connection that is over
+            # The other end began a new connection, after a crash or a long silence.
+            out.inputs.append(LinkDown(self._link))
+            self._begin_connection()
+        if hello.connection < self._peer_connection:
+            return
+        self._peer_connection, self._neighbour = hello.connection, hello.node
+        if not hello.answers:
+            self._send_hello(out, answers=True)
+        if hello.seen == self._connection_number:
+            self._come_up(out)
+        self._set_timer(out)
+
+    def _come_up(self, out: SessionOutput) -> None:
+        """The handshake is complete: both ends know each other's connection."""
+        if not self.is_up:
+            self.is_up = True
+            self._interval = _FIRST_RETRANSMISSION_SECONDS
+            out.inputs.append(LinkUp(self._link, self._neighbour, CREDIT_WINDOW_EVENTS))
+
+    def _packet(self, packet: Packet, out: SessionOutput, now: float) -> None:
+        control, events = self._lanes
+        heard = control.acknowledge(packet.control, now)
+        if events.acknowledge(packet.events, now) or heard:
+            self._interval = _FIRST_RETRANSMISSION_SECONDS
+        if packet.granted > self._granted:
+            out.inputs.append(Credit(self._link, packet.granted - self._granted))
+            self._granted = packet.granted
+        if packet.number:
+            self._owes_acknowledgement = True
+            for data in self._lanes[packet.lane & 1].receive(packet.number, packet.message):
+                self._hand_up(data, out, now)
+
+    def _hand_up(self, data: bytes, out: SessionOutput, now: float) -> None:
+        try:
+            message = codec.decode_message(data)
+        except PalioError as error:
+            out.effects.append(Close(self._link, str(error)))
+            return
+        out.inputs.append(Received(self._link, message, now))
+
+    def send(self, message: bytes, lane: Lane, out: SessionOutput, now: float) -> None:
+        which = _LANES.index(lane)
+        number = self._lanes[which].assign_number(message, now)
+        self._transmit(which, number, message, out)
+        self._set_timer(out)
+
+    def on_timer(self, out: SessionOutput, now: float) -> None:
+        self._is_timer_set = False
+        if not self._is_connected:
+            return  # the timer fired just when the link broke
+        if not self.is_up:
+            self._send_hello(out, answers=False)
+            self._back_off(out)
+        elif any(lane.unacknowledged and now - lane.since > _SILENCE_SECONDS for lane in self._lanes):
+            out.inputs.append(LinkDown(self._link))
+            self._begin_connection()
+            self._send_hello(out, answers=False)
+            self._set_timer(out)
+        elif self._retransmit_late(out, now):
+            self._back_off(out)
+        else:
+            self._set_timer(out)
+
+    def finish_batch(self, out: SessionOutput) -> None:
+        """Acknowledge received messages, unless a packet that was sent has done so."""
+        if self._owes_acknowledgement and self.is_up:
+            self._transmit(0, 0, b"", out)
+
+    def _retransmit_late(self, out: SessionOutput, now: float) -> bool:
+        """Retransmit messages that are unacknowledged for long; whether there were any."""
+        late = [which for which, lane in enumerate(self._lanes) if now - lane.since >= self._interval]
+        is_any = False
+        for which in late:
+            waiting = self._lanes[which].unacknowledged
+            for number in list(waiting)[:_MAX_RETRANSMITTED]:
+                self._transmit(which, number, waiting[number], out)
+                is_any = True
+        return is_any
+
+    def _back_off(self, out: SessionOutput) -> None:
+        self._interval = min(2 * self._interval, _MAX_RETRANSMISSION_SECONDS)
+        self._set_timer(out)
+
+    def _set_timer(self, out: SessionOutput) -> None:
+        """Set the timer, unless there is nothing to wait for."""
+        needed = not self.is_up or any(each.unacknowledged for each in self._lanes)
+        if needed and not self._is_timer_set:
+            self._is_timer_set = True
+            out.effects.append(SetTimer(f"link {self._link}", self._interval))
+
+    def _send_hello(self, out: SessionOutput, answers: bool) -> None:
+        me = self._identity
+        hello = Hello(
+            me.node,
+            me.incarnation,
+            me.constants.values,
+            CREDIT_WINDOW_EVENTS,
+            self._connection_number,
+            self._peer_connection,
+            answers,
+        )
+        out.effects.append(Transmit((self._link,), codec.encode(hello), "control", codec.HELLO))
+
+    def _transmit(self, which: int, number: int, message: bytes, out: SessionOutput) -> None:
+        control, events = self._lanes
+        packet = Packet(
+            self._peer_connection,
+            self._connection_number,
+            control.handed_up,
+            events.handed_up,
+            events.handed_up + CREDIT_WINDOW_EVENTS,
+            which,
+            number,
+            message,
+        )
+        self._owes_acknowledgement = False
+        kind = codec.kind_of(message) if message else codec.PACKET
+        out.effects.append(Transmit((self._link,), codec.encode(packet), _LANES[which], kind))

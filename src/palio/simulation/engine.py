@@ -1,0 +1,428 @@
+"""Discrete-event engine: hosts, links and timers in virtual time.
+
+All that happens to a host at one time is one batch for its node. The effects of the batch are carried out one after the
+other, and a crash may be set to come after any of them.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from palio.routing.combinations import Combination
+from palio.routing.effects import (
+    UNWANTED,
+    CancelTimer,
+    Close,
+    Deliver,
+    Drop,
+    Persist,
+    Persisted,
+    Queued,
+    Read,
+    ReadDone,
+    Recipient,
+    Record,
+    Reply,
+    SetTimer,
+    TimerFired,
+    Work,
+    WorkDone,
+)
+from palio.routing.link_sessions import NetworkConstants, Transmit
+from palio.routing.messages import Publish
+from palio.routing.node import Arrived, Connected, Disconnected, Node, NodeInput
+from palio.simulation.hosts import Host
+from palio.simulation.links import Direction, Edge, LinkModel
+from palio.simulation.topologies import Topology
+from palio.simulation.trace import Trace, Traffic
+
+_Event = TypeVar("_Event")
+
+
+class EventQueue(Generic[_Event]):
+    """Events to come, by their time, and within a time in the order in which they were scheduled.
+
+    Upkeep is scheduled for ever; all other events must come to an end, and a run is over when none of them is left.
+    """
+
+    __slots__ = ("_at", "_times", "_upkeep", "now", "pending")
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.pending = 0  # events that are not upkeep
+        self._times: list[float] = []
+        self._at: dict[float, list[_Event]] = {}
+        self._upkeep: dict[float, int] = {}  # the number of upkeep events at a time
+
+    def schedule(self, after: float, event: _Event, upkeep: bool = False) -> None:
+        self.schedule_at(self.now + after, event)
+        if upkeep:
+            time = self.now + after
+            self._upkeep[time] = self._upkeep.get(time, 0) + 1
+            self.pending -= 1
+
+    def schedule_at(self, time: float, event: _Event) -> None:
+        events = self._at.get(time)
+        if events is None:
+            self._at[time] = [event]
+            heappush(self._times, time)
+        else:
+            events.append(event)
+        self.pending += 1
+
+    def next_time(self) -> float | None:
+        return self._times[0] if self._times else None
+
+    def advance(self) -> list[_Event]:
+        """Go to the next time; all events of that time."""
+        self.now = heappop(self._times)
+        due = self._at.pop(self.now)
+        self.pending -= len(due) - self._upkeep.pop(self.now, 0)
+        return due
+
+
+class FrameArrival(NamedTuple):
+    """Bytes on their way to an end of a link."""
+
+    way: Direction
+    generation: int
+    data: bytes
+
+
+class TimerExpiry(NamedTuple):
+    host: int
+    name: str
+    setting: int
+
+
+class HostInput(NamedTuple):
+    host: int
+    incarnation: int
+    input: NodeInput
+
+
+class DiskWrite(NamedTuple):
+    """The end of a write, unless a crash came first, which loses it."""
+
+    host: int
+    incarnation: int
+    persist: Persist
+
+
+class LinkFree(NamedTuple):
+    """A link with bounded bandwidth can take the next frame."""
+
+    way: Direction
+    generation: int
+
+
+Scheduled: TypeAlias = FrameArrival | TimerExpiry | HostInput | DiskWrite | LinkFree
+
+
+class Links:
+    """All links between hosts: they carry frames, and count them."""
+
+    def __init__(
+        self, hosts: list[Host], queue: EventQueue[Scheduled], trace: Trace, drops: Counter[str], random: Random
+    ) -> None:
+        self._hosts = hosts
+        self._queue = queue
+        self._trace = trace
+        self._drops = drops
+        self._random = random
+        self.edges: dict[tuple[int, int], Edge] = {}
+        self.traffic = Traffic()
+        self.hops = 0
+
+    def build(self, links: Iterable[tuple[int, int, float | None]], options: Mapping[str, Any]) -> None:
+        """Build links as the options of a network say; one may have a delay of its own."""
+        model = LinkModel.of(options)
+        for a, b, delay in links:
+            one, other = self._hosts[a], self._hosts[b]
+            ends = len(one.ways) + 1, len(other.ways) + 1
+            edge = Edge(a, b, ends, model if delay is None else replace(model, delay=delay))
+            one.ways.append(edge.directions[0])
+            other.ways.append(edge.directions[1])
+            self.edges[min(a, b), max(a, b)] = edge
+
+    def transmit(self, host: Host, effect: Transmit) -> None:
+        """Put the bytes that a host sends on its links."""
+        data, kind = effect.data, effect.kind
+        now = self._queue.now
+        for link in effect.links:
+            way = host.ways[link - 1]
+            edge = way.edge
+            self._trace.sent(now, host.number, way.to, kind, data)
+            self.traffic.count(way.pair, kind, len(data))
+            self.hops += 1
+            if edge.cut or self._hosts[way.to].node is None:
+                self._drops["lost with its link"] += 1
+            elif edge.keeps_time:
+                self._queue.schedule_at(way.arrival(now), FrameArrival(way, edge.generation, data))
+            elif edge.model.bandwidth is None:
+                self._put(way, data, now)
+            else:
+                self._enqueue(way, data, effect.lane == "events")
+
+    def _put(self, way: Direction, data: bytes, now: float) -> None:
+        times = way.arrivals(now, self._random)
+        if not times:
+            self._drops["lost by a link"] += 1
+        for time in times:
+            self._queue.schedule_at(time, FrameArrival(way, way.edge.generation, data))
+
+    def _enqueue(self, way: Direction, data: bytes, is_event: bool) -> None:
+        """Wait for a link with bounded bandwidth; control goes before events."""
+        if way.waiting is None:
+            way.waiting = deque(), deque()
+        idle = way.busy_until <= self._queue.now and not any(way.waiting)
+        way.waiting[is_event].append(data)
+        if idle:
+            self.send_next(way)
+
+    def send_next(self, way: Direction) -> None:
+        """Put the next frame that waits on a link with bounded bandwidth."""
+        control, events = way.waiting or (deque(), deque())
+        if not control and not events:
+            return
+        data = (control or events).popleft()
+        way.busy_until = self._queue.now + len(data) / (way.edge.model.bandwidth or 1.0)
+        # Its last byte leaves when the link is free again.
+        self._put(way, data, way.busy_until)
+        self._queue.schedule_at(way.busy_until, LinkFree(way, way.edge.generation))
+
+
+class Engine:
+    """Hosts, links and time. `delivered` and `replied` are called with the effects for clients, and `crashed` when a
+    crash comes that was set for later."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        combination: Combination,
+        seed: int,
+        delivered: Callable[[int, Deliver], None],
+        replied: Callable[[int, Reply], None],
+        crashed: Callable[[int], None],
+    ) -> None:
+        self.combination = combination
+        self.constants = NetworkConstants.of(combination)
+        self.random = Random(seed)
+        self.queue: EventQueue[Scheduled] = EventQueue()
+        self.trace = Trace()
+        self.drops: Counter[str] = Counter()
+        self._delivered = delivered
+        self._replied = replied
+        self._crashed = crashed
+        self._disk_delay = float(combination.options.get("disk", 0.0))
+        drift = float(combination.options.get("drift", 0.0))
+        skew = float(combination.options.get("skew", 0.0))
+        self._stamps = bool(combination.options.get("stamps", False))
+        rates = (1 + drift * self.random.uniform(-1, 1) if drift else 1.0 for _ in range(topology.brokers))
+        self.hosts = [Host(number, rate) for number, rate in enumerate(rates)]
+        if skew:
+            for host in self.hosts:
+                host.skew = skew * self.random.uniform(-1, 1)
+        self.links = Links(self.hosts, self.queue, self.trace, self.drops, self.random)
+        self.links.build(topology.links, combination.options)
+        for host in self.hosts:
+            self.start(host)
+
+    @property
+    def now(self) -> float:
+        return self.queue.now
+
+    def _wall_clock(self, skew: float) -> float:
+        return self.now + skew
+
+    # Hosts and links
+
+    def start(self, host: Host) -> None:
+        """Start a node; links to hosts that run are connected."""
+        host.incarnation += 1
+        host.timers = {}
+        host.fuse = None
+        chance, remembered = self.random.random, host.disk.remembered()
+        wall = partial(self._wall_clock, host.skew) if self._stamps else None
+        host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall)
+        for way in host.ways:
+            self.connect(way.edge)
+        if remembered.unfinished:
+            self.handle(host, ())
+
+    def stop(self, host: Host) -> None:
+        """Crash a node."""
+        host.node = None
+        host.fuse = None
+        self.trace.did(self.now, host.number, "crash")
+        for way in host.ways:
+            if not way.edge.cut and self.hosts[way.to].node is not None:
+                self.disconnect(way.edge)
+
+    def connect(self, edge: Edge) -> None:
+        if edge.cut or self.hosts[edge.a].node is None or self.hosts[edge.b].node is None:
+            return
+        for host, link in ((edge.a, edge.ends[0]), (edge.b, edge.ends[1])):
+            self.schedule_input(host, Connected(link))
+
+    def disconnect(self, edge: Edge) -> None:
+        edge.break_off()
+        for host, link in ((edge.a, edge.ends[0]), (edge.b, edge.ends[1])):
+            if self.hosts[host].node is not None:
+                self.schedule_input(host, Disconnected(link))
+
+    def schedule_input(self, host: int, input: NodeInput, after: float = 0.0) -> None:
+        self.queue.schedule(after, HostInput(host, self.hosts[host].incarnation, input))
+
+    # Time
+
+    def run(self, until: float | None) -> bool:
+        """Run until nothing but upkeep is to come, or until a time; whether the former."""
+        # There are no reference cycles, and looking for them takes half of the time.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return self._run(until)
+        finally:
+            if collects:
+                gc.enable()
+
+    def _run(self, until: float | None) -> bool:
+        queue = self.queue
+        while queue.pending:
+            time = queue.next_time()
+            if until is not None and time is not None and time > until:
+                queue.now = until
+                return False
+            self._step(queue.advance())
+        if until is not None:
+            self._run_upkeep(until)
+        return True
+
+    def _run_upkeep(self, until: float) -> None:
+        """Run nothing but upkeep until a time."""
+        while (time := self.queue.next_time()) is not None and time <= until:
+            self._step(self.queue.advance())
+        self.queue.now = max(self.queue.now, until)
+
+    def _step(self, due: list[Scheduled]) -> None:
+        batches: dict[int, list[NodeInput]] = {}
+        now = self.queue.now
+        for each in due:
+            if type(each) is FrameArrival:
+                way, generation, data = each
+                # The generation of a link and the incarnation of a host tell what a cut or a crash has lost.
+                if generation == way.edge.generation:
+                    batch = batches.get(way.to)
+                    if batch is None:
+                        batch = batches[way.to] = []
+                    batch.append(Arrived(way.link, data, now))
+                else:
+                    self.drops["lost with its link"] += 1
+            elif type(each) is HostInput:
+                if each.incarnation == self.hosts[each.host].incarnation:
+                    batches.setdefault(each.host, []).append(each.input)
+            elif type(each) is TimerExpiry:
+                if self.hosts[each.host].timers.get(each.name) == each.setting:
+                    batches.setdefault(each.host, []).append(TimerFired(each.name))
+            elif type(each) is DiskWrite:
+                host = self.hosts[each.host]
+                if each.incarnation == host.incarnation and host.node is not None:
+                    self._write(host, each.persist)
+                    batches.setdefault(each.host, []).append(Persisted(each.persist.token))
+            elif type(each) is LinkFree and each.generation == each.way.edge.generation:
+                self.links.send_next(each.way)
+        for number, inputs in batches.items():
+            self.handle(self.hosts[number], inputs)
+
+    # Effects
+
+    def handle(self, host: Host, inputs: Sequence[NodeInput]) -> None:
+        """Let a node handle a batch of inputs, and carry out its effects; the disk may answer at once."""
+        waiting = deque([inputs])
+        while waiting and host.node is not None:
+            node = host.node
+            for effect in node.handle_batch(waiting.popleft(), self.now * host.rate):
+                if host.fuse is not None:
+                    if host.fuse == 0:
+                        self.stop(host)
+                        self._crashed(host.number)
+                        return
+                    host.fuse -= 1
+                if type(effect) is Transmit:
+                    self.links.transmit(host, effect)
+                    continue
+                answer = _EFFECT_HANDLERS[type(effect)](self, host, effect)
+                if answer is not None:
+                    waiting.append([answer])
+
+    def _deliver(self, host: Host, effect: Deliver) -> None:
+        self._delivered(host.number, effect)
+
+    def _reply(self, host: Host, effect: Reply) -> None:
+        self.trace.did(self.now, host.number, type(effect.answer).__name__.lower(), detail=str(effect.answer))
+        self._replied(host.number, effect)
+
+    def _persist(self, host: Host, effect: Persist) -> NodeInput | None:
+        if not self._disk_delay:
+            self._write(host, effect)
+            return Persisted(effect.token)
+        self.queue.schedule(self._disk_delay, DiskWrite(host.number, host.incarnation, effect))
+        return None
+
+    def _write(self, host: Host, effect: Persist) -> None:
+        for record in effect.records:
+            host.disk.write(record, self.now)
+            if isinstance(record, Queued):
+                # The client is connected, and gets the contents of its queue at once.
+                self._delivered(host.number, Deliver((Recipient(record.client, record.names),), record.event))
+                continue
+            what = record.request if isinstance(record, Record) else record
+            detail = str(getattr(what, "wanted", getattr(what, "offered", "")))
+            self.trace.did(self.now, host.number, type(what).__name__, detail=detail)
+
+    def _set_timer(self, host: Host, effect: SetTimer) -> None:
+        setting = host.timers[effect.name] = host.timers.get(effect.name, 0) + 1
+        self.queue.schedule(effect.after / host.rate, TimerExpiry(host.number, effect.name, setting), effect.upkeep)
+
+    def _cancel_timer(self, host: Host, effect: CancelTimer) -> None:
+        if effect.name in host.timers:
+            host.timers[effect.name] += 1
+
+    def _read(self, host: Host, effect: Read) -> NodeInput:
+        return ReadDone(effect.token, host.disk.page(host.number, effect))
+
+    def _work(self, host: Host, effect: Work) -> NodeInput:
+        return WorkDone(effect.token, effect.job())
+
+    def _close(self, host: Host, effect: Close) -> None:
+        way = host.ways[effect.link - 1]
+        self.trace.did(self.now, host.number, "close", way.to, effect.reason)
+        self.drops[effect.reason] += 1
+        way.edge.cut = True
+        self.disconnect(way.edge)
+
+    def _drop(self, host: Host, effect: Drop) -> None:
+        self.drops[effect.reason] += 1
+        if effect.reason == UNWANTED and effect.link is not None and isinstance(effect.message, Publish):
+            self.links.traffic.count_unwanted(host.ways[effect.link - 1].pair, effect.message.useless)
+
+
+_EFFECT_HANDLERS: Final[dict[type, Callable[[Engine, Host, Any], NodeInput | None]]] = {
+    Deliver: Engine._deliver,
+    Reply: Engine._reply,
+    Persist: Engine._persist,
+    SetTimer: Engine._set_timer,
+    CancelTimer: Engine._cancel_timer,
+    Read: Engine._read,
+    Work: Engine._work,
+    Close: Engine._close,
+    Drop: Engine._drop,
+}

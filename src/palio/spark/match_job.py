@@ -1,0 +1,331 @@
+"""Match job: `match` joins the rows of a DataFrame with the subscriptions that match them.
+
+`physical_plan` chooses one of two plans. The broadcast plan is here, the rendezvous plan in `rendezvous.shuffle_plan`.
+
+Broadcast: the index of all subscriptions is one file that every worker maps (`shared_index`). Rows travel to Python in
+Arrow batches, in one of two ways. Where the kept columns are read by subscriptions anyway, or are few and small, whole
+rows pass through Python. Otherwise only the columns that subscriptions read leave the JVM, and Spark keeps the rest of
+each row beside them until the result comes back.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from palio.errors import InvalidSubscription, PipelineError
+from palio.events.names import join_path
+from palio.matching.matcher import Matcher
+from palio.matching.subscription import Subscription
+from palio.spark.attributes import find_name, is_case_sensitive
+from palio.spark.physical_plan import (
+    Plan,
+    Rendezvous,
+    gather_for_plan,
+    index_memory_bytes,
+    plan_rendezvous,
+    tasks_per_executor,
+)
+from palio.spark.projection import (
+    Projection,
+    column,
+    column_zones,
+    leaf_paths,
+    matcher_zones,
+    project_attributes,
+    session_zone,
+)
+from palio.spark.record_batches import (
+    BatchMatcher,
+    MatchPairs,
+    OutputColumns,
+    active_match_counter,
+    as_arrow_udf,
+    group_into_lists,
+    with_plan_name,
+)
+from palio.spark.rendezvous.shuffle_plan import JoinSides, check_kept_types, join_by_rendezvous
+from palio.spark.shared_index import SharedIndex
+from palio.spark.subscription_frame import SubscriptionFrame
+from palio.spark.subscriptions import OnError, Wants
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructField
+
+
+SUBSCRIPTION_COLUMN: Final = "subscription_id"
+SUBSCRIPTIONS_COLUMN: Final = "subscription_ids"
+SUBSCRIBER_COLUMN: Final = "subscriber"
+MISSING_COLUMN_WARNING: Final = "the events have no column for"
+"""Beginning of the warning, for filters."""
+# Measured: two columns of numbers cost less to pass through Python than to be kept beside it.
+_MAX_COPIED_COLUMNS: Final = 2
+_MAX_INSPECTED_SUBSCRIPTIONS: Final = 5_000  # inspecting a million would take longer than matching them
+_MAX_NAMED: Final = 3
+
+
+def match(
+    events: DataFrame,
+    subscriptions: Any,
+    *,
+    per_event: bool = False,
+    numbers: bool = False,
+    columns: Sequence[str] | None = None,
+    json: Sequence[str] = (),
+    on_error: OnError = "quarantine",
+    plan: Plan = "auto",
+    memory: int | str | None = None,
+) -> DataFrame:
+    """Matches of events and subscriptions: the events' columns and `subscription_id` (and `subscriber`, if any).
+
+    `events` is any DataFrame, streaming ones too. `subscriptions` is a file or folder, a table, a DataFrame with the
+    columns `id` and `where` (and `language`, `subscriber`), a saved index (`.palio`), a `Matcher`, or `Wants`, which
+    says what was refused. With `per_event` there is one row for each event, matched or not, with an array of ids in
+    `subscription_ids`. `numbers` gives the subscriptions' numbers in place of their ids. `columns` are those of the
+    events' columns that are kept, by default all; `json` names columns whose texts hold JSON objects.
+
+    `plan` is "broadcast" (one index, on every executor), "rendezvous" (the index in buckets, events and subscriptions
+    meet in a shuffle; a `Rendezvous` has its options) or, by default, whichever fits: broadcast where the index takes
+    at most `memory` on an executor, half of `spark.executor.memory` unless given. `explain()` shows the plan.
+    """
+    spark = events.sparkSession
+    available = index_memory_bytes(spark, memory)
+    gathered = gather_for_plan(spark, subscriptions, _plan_for_stream(events, plan), available, on_error)
+    kept = kept_columns(events, columns)
+    name = SUBSCRIPTIONS_COLUMN if per_event else SUBSCRIPTION_COLUMN
+    has_subscribers = gathered.subscribers if isinstance(gathered, Wants) else gathered.has_subscribers
+    output = OutputColumns(name, numbers, SUBSCRIBER_COLUMN if has_subscribers and not per_event else None)
+    _check_column_names(events, kept, output.names)
+    wants = gathered.matcher if isinstance(gathered, Wants) else gathered
+    projection = project_for(events, wants, json)
+    warn_about_missing_columns(projection.absent, wants)
+    if isinstance(gathered, Wants):
+        return _broadcast(events, gathered, kept, projection, output, per_event)
+    return _rendezvous(events, gathered, kept, projection, output, per_event, plan, available)
+
+
+def _plan_for_stream(events: DataFrame, plan: Plan) -> Plan:
+    """Restrict a stream to broadcast: Spark can sort a batch within partitions, but not a stream."""
+    if not events.isStreaming or plan == "broadcast":
+        return plan
+    if plan == "auto":
+        return "broadcast"
+    raise PipelineError("a stream cannot be matched by rendezvous; match each batch of it, in foreachBatch")
+
+
+def _rendezvous(
+    events: DataFrame,
+    subscriptions: SubscriptionFrame,
+    kept: tuple[str, ...],
+    projection: Projection,
+    output: OutputColumns,
+    per_event: bool,
+    plan: Plan,
+    memory: int,
+) -> DataFrame:
+    if output.numbers and not subscriptions.numbered:
+        raise PipelineError(
+            "only an index of all subscriptions numbers them, and the rendezvous plan has none; take their ids, or "
+            "gather them first: Wants.read(spark, subscriptions)"
+        )
+    check_kept_types(events, kept)
+    options = plan if isinstance(plan, Rendezvous) else Rendezvous()
+    choice = plan_rendezvous(
+        events, projection, subscriptions, options, memory // tasks_per_executor(events.sparkSession)
+    )
+    sides = JoinSides(events, projection, kept, subscriptions, choice)
+    fields = [events.schema[name] for name in kept] + _result_fields(output, per_event)
+    return join_by_rendezvous(sides, output, fields, per_event)
+
+
+def _broadcast(
+    events: DataFrame,
+    wants: Wants,
+    kept: tuple[str, ...],
+    projection: Projection,
+    output: OutputColumns,
+    per_event: bool,
+) -> DataFrame:
+    index = wants.index or SharedIndex.publish(events.sparkSession, wants.matcher)
+    task = BroadcastTask(
+        BatchMatcher(index, projection.json, active_match_counter()), projection.attributes, kept, output
+    )
+    if _passes_whole_rows(events, projection, kept):
+        return _match_whole_rows(events, projection, task, per_event)
+    return _match_beside_rows(events, projection, task, per_event)
+
+
+def project_for(events: DataFrame, wants: Matcher | SubscriptionFrame, json: Sequence[str]) -> Projection:
+    """The projection of events onto the attributes that subscriptions read."""
+    attributes = set(wants.attributes)
+    if wants.reads_whole_events:
+        columns = [((field.name,), field.dataType) for field in events.schema.fields]
+        attributes.update(map(join_path, leaf_paths(columns)))
+    zone = column_zones(
+        lambda: wants.zones if isinstance(wants, SubscriptionFrame) else matcher_zones(wants),
+        session_zone(events.sparkSession),
+    )
+    return project_attributes(events, attributes, json, zone)
+
+
+def kept_columns(events: DataFrame, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """The columns that the session finds by these names; all where `columns` is None."""
+    if columns is None:
+        return tuple(events.columns)
+    case_sensitive = is_case_sensitive(events.sparkSession)
+    found: list[str] = []
+    for each in columns:
+        name = find_name(events.schema, each, case_sensitive)
+        if name is None:
+            raise PipelineError(f"there is no column {each} to keep; there are {', '.join(events.columns)}")
+        if name in found:
+            raise PipelineError(f"the column {name} cannot be kept twice")
+        found.append(name)
+    return tuple(found)
+
+
+def _check_column_names(events: DataFrame, kept: Sequence[str], added: Sequence[str]) -> None:
+    twice = [name for name in kept if events.columns.count(name) > 1]
+    if twice:
+        raise PipelineError(f"the events have two columns {twice[0]}; rename one, or say with columns= what to keep")
+    taken = [name for name in added if name.lower() in {each.lower() for each in kept}]
+    if taken:
+        raise PipelineError(
+            f"the events have a column {taken[0]} already, where the answer goes; rename it, or do not keep it"
+        )
+
+
+def _passes_whole_rows(events: DataFrame, projection: Projection, kept: Sequence[str]) -> bool:
+    from pyspark.sql.types import BooleanType, DateType, NumericType, TimestampType
+
+    if events.isStreaming:
+        return True
+    others = [events.schema[name] for name in kept if name not in projection.attributes]
+    small = (BooleanType, DateType, NumericType, TimestampType)
+    return len(others) <= _MAX_COPIED_COLUMNS and all(isinstance(field.dataType, small) for field in others)
+
+
+def _match_whole_rows(events: DataFrame, projection: Projection, task: BroadcastTask, per_event: bool) -> DataFrame:
+    """Pass whole rows through Python: one pass, and no row has to be reassembled."""
+    from pyspark.sql.types import StructType
+
+    # By position, not by name: Spark would read a name with a dot as a field of a struct.
+    columns = [*projection.all_columns, *map(column, task.kept)]
+    passed = events.select(*(each.alias(f"c{place}") for place, each in enumerate(columns)))
+    fields = [events.schema[name] for name in task.kept] + _result_fields(task.output, per_event)
+    run = palio_broadcast_lists if per_event else palio_broadcast_pairs
+    return passed.mapInArrow(with_plan_name(partial(run, task), run.__name__), StructType(fields))
+
+
+def _match_beside_rows(events: DataFrame, projection: Projection, task: BroadcastTask, per_event: bool) -> DataFrame:
+    """Pass only the projection through Python; Spark holds the rest of each row until the result comes back."""
+    from pyspark.sql import functions as sql
+
+    answer = _match_function(task, per_event)(*projection.all_columns)
+    kept = events.select(*(column(name) for name in task.kept), answer.alias(task.output.name))
+    if per_event:
+        return kept
+    plain = [column(name) for name in task.kept]
+    if task.output.subscriber is None:
+        return kept.select(*plain, sql.explode(task.output.name).alias(task.output.name))
+    pairs = kept.select(*plain, sql.explode(task.output.name).alias("palio found"))
+    return pairs.select(*plain, *(sql.col(f"`palio found`.{name}").alias(name) for name in task.output.names))
+
+
+def _match_function(task: BroadcastTask, per_event: bool) -> Any:
+    """UDF from the projection to the list of matching subscriptions."""
+    from pyspark.sql.types import ArrayType, StructType
+
+    fields = _result_fields(task.output, per_event=False)
+    element: DataType = fields[0].dataType if len(fields) == 1 else StructType(fields)
+    names = [*task.attributes, *task.matcher.json]
+
+    def palio_broadcast(*columns: pa.Array) -> pa.Array:
+        batch = pa.RecordBatch.from_arrays(list(columns), names)
+        rows, numbers = task.matcher.match(batch)
+        found = task.output.columns(task.matcher, numbers)
+        values = found[0] if len(found) == 1 else pa.StructArray.from_arrays(found, task.output.names)
+        return group_into_lists(rows, values, batch.num_rows)
+
+    # Spark evaluates a deterministic UDF twice here: once more to see whether there is anything to explode.
+    return as_arrow_udf(palio_broadcast, ArrayType(element)).asNondeterministic()
+
+
+@dataclass(frozen=True)
+class BroadcastTask:
+    """Work of a task: match the first columns of a batch, the projection, and keep the others."""
+
+    matcher: BatchMatcher
+    attributes: tuple[str, ...]
+    kept: tuple[str, ...]
+    output: OutputColumns
+
+    def match(self, batch: pa.RecordBatch) -> MatchPairs:
+        names = [*self.attributes, *self.matcher.json]
+        return self.matcher.match(pa.RecordBatch.from_arrays(batch.columns[: len(names)], names))
+
+    def keep(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = batch.columns[len(self.attributes) + len(self.matcher.json) :]
+        return pa.RecordBatch.from_arrays(columns, list(self.kept))
+
+
+def palio_broadcast_lists(task: BroadcastTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One row for each event: the kept columns and the list of subscriptions."""
+    for batch in batches:
+        rows, numbers = task.match(batch)
+        (found,) = task.output.columns(task.matcher, numbers)[:1]
+        columns = [*task.keep(batch).columns, group_into_lists(rows, found, batch.num_rows)]
+        yield pa.RecordBatch.from_arrays(columns, [*task.kept, task.output.name])
+
+
+def palio_broadcast_pairs(task: BroadcastTask, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One row for each match: the kept columns and the subscription."""
+    for batch in batches:
+        rows, numbers = task.match(batch)
+        found = task.output.columns(task.matcher, numbers)
+        taken = task.keep(batch).take(pa.array(rows))
+        yield pa.RecordBatch.from_arrays([*taken.columns, *found], [*task.kept, *task.output.names])
+
+
+def _result_fields(output: OutputColumns, per_event: bool) -> list[StructField]:
+    """Fields of the columns that matching adds."""
+    from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField
+
+    who: DataType = IntegerType() if output.numbers else StringType()
+    if per_event:
+        return [StructField(output.name, ArrayType(who))]
+    fields = [StructField(output.name, who)]
+    return fields if output.subscriber is None else [*fields, StructField(output.subscriber, StringType())]
+
+
+def warn_about_missing_columns(absent: Sequence[str], wants: Matcher | SubscriptionFrame) -> None:
+    """Warn of attributes without a column, perhaps mistyped, and name some subscriptions that read them."""
+    if absent:
+        by_name = _readers_of(absent, wants)
+        shown = [f"{name} ({', '.join(ids)})" if (ids := by_name[name]) else name for name in absent[:_MAX_NAMED]]
+        more = len(absent) - _MAX_NAMED
+        named = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+        warnings.warn(f"{MISSING_COLUMN_WARNING} {named}: NULL to every condition", stacklevel=3)
+
+
+def _readers_of(absent: Sequence[str], wants: Matcher | SubscriptionFrame) -> dict[str, list[str]]:
+    subscriptions: Iterable[Subscription] = (
+        wants.sample if isinstance(wants, SubscriptionFrame) else map(wants.__getitem__, wants)
+    )
+    found: dict[str, list[str]] = {name: [] for name in absent}
+    for each in islice(subscriptions, _MAX_INSPECTED_SUBSCRIPTIONS):
+        try:
+            names = each.filter.attributes.intersection(found)
+        except InvalidSubscription:  # refused, and reported with the refused ones
+            continue
+        for name in names:
+            if len(found[name]) < _MAX_NAMED:
+                found[name].append(each.id)
+    return found

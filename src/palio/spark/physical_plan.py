@@ -1,0 +1,176 @@
+"""Choice of the physical plan of a match job: broadcast or rendezvous, by memory.
+
+Broadcast is chosen where the index of all subscriptions fits into the memory that an executor has for indexes. The size
+is measured: on the index itself where the driver has the subscriptions already; for a DataFrame or table, on the index
+of its first subscriptions, extrapolated. An index that would not fit is never built.
+
+For a rendezvous plan this module also samples both sides and decides the number of buckets; `rendezvous.mapping_choice`
+chooses the key mapping.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import pyarrow as pa
+
+from palio.errors import PipelineError
+from palio.matching.matcher import Matcher
+from palio.spark.projection import Projection
+from palio.spark.record_batches import is_flat, read_events, sanitize_batch
+from palio.spark.rendezvous.mapping_choice import MappingChoice, Samples, choose_mapping
+from palio.spark.shared_index import is_connect
+from palio.spark.subscription_frame import (
+    SubscriptionFrame,
+    decode_rows,
+    drop_unusable,
+    from_frame,
+    from_wants,
+    index_bytes,
+    normalize,
+)
+from palio.spark.subscriptions import OnError, Wants, check_on_error, open_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_DRIVER_SUBSCRIPTIONS: Final = 20_000  # collected by the driver before anything is known of a frame
+_INDEX_MEMORY_SHARE: Final = 0.5  # of an executor's memory
+_BYTE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SAMPLED_ROWS_PER_PARTITION: Final = 256
+_MAX_SAMPLED_EVENTS: Final = 4_096
+_MAX_SUBSCRIPTIONS_PER_BUCKET: Final = 250_000  # building an index takes several times its size
+_MIN_SUBSCRIPTIONS_PER_BUCKET: Final = 5_000  # below this, the overhead of a bucket exceeds its gain
+_DEFAULT_EXECUTOR_CORES: Final = 8
+_log = logging.getLogger("palio.spark")
+
+
+@dataclass(frozen=True)
+class Rendezvous:
+    """Options of the rendezvous plan; what is left out is chosen by samples.
+
+    `mapping` is one of `palio.spark.rendezvous.mapping_choice.MAPPINGS`; `buckets` is the approximate number of
+    partitions of the shuffle.
+    """
+
+    mapping: str | None = None
+    buckets: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.buckets is not None and self.buckets < 1:
+            raise PipelineError(f"there is at least one bucket, not {self.buckets}")
+
+
+Plan: TypeAlias = Literal["auto", "broadcast", "rendezvous"] | Rendezvous
+
+
+def gather_for_plan(
+    spark: SparkSession, source: Any, plan: Plan, memory: int, on_error: OnError = "quarantine"
+) -> Wants | SubscriptionFrame:
+    """Choose the plan and gather the subscriptions for it: `Wants` for broadcast, a frame for rendezvous."""
+    if not isinstance(plan, Rendezvous) and plan not in ("auto", "broadcast", "rendezvous"):
+        raise PipelineError(f"plan is 'auto', 'broadcast', 'rendezvous' or a Rendezvous, not {plan!r}")
+    check_on_error(on_error)
+    if isinstance(source, str | Path):
+        rows = open_frame(spark, str(source))
+        source = source if rows is None else rows
+    if hasattr(source, "toArrow"):
+        if plan == "auto":
+            plan = "broadcast" if _index_fits(source, memory) else "rendezvous"
+        if plan != "broadcast":
+            return from_frame(source, on_error)
+    wants = Wants.read(spark, source, on_error=on_error)
+    return wants if choose_plan(wants.matcher, plan, memory) == "broadcast" else from_wants(spark, wants)
+
+
+def choose_plan(matcher: Matcher, plan: Plan, memory: int) -> Literal["broadcast", "rendezvous"]:
+    """The plan for subscriptions that the driver has indexed."""
+    if plan == "broadcast" or (plan == "auto" and index_bytes(matcher) <= memory):
+        return "broadcast"
+    return "rendezvous"
+
+
+def index_memory_bytes(spark: SparkSession, given: int | str | None = None) -> int:
+    """Memory for indexes on an executor: as given (`"512m"`), or half of `spark.executor.memory`."""
+    if given is not None:
+        return _parse_bytes(given, "memory")
+    name = "spark.executor.memory"
+    return int(_INDEX_MEMORY_SHARE * _parse_bytes(str(spark.conf.get(name, "1g")), name))
+
+
+def _parse_bytes(size: int | str, name: str) -> int:
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", str(size).strip().lower())
+    if found is None or int(found[1]) < 1:
+        raise PipelineError(f"{name} is a number of bytes, such as 536870912 or '512m', not {size!r}")
+    return int(found[1]) * _BYTE_UNITS[found[2]]
+
+
+def _index_fits(rows: DataFrame, memory: int) -> bool:
+    first = normalize(rows).limit(_DRIVER_SUBSCRIPTIONS + 1).toArrow()
+    if first.num_rows <= _DRIVER_SUBSCRIPTIONS:
+        return True
+    matcher = Matcher()
+    matcher.add_subscriptions(list(drop_unusable(decode_rows(first))))
+    return bool(index_bytes(matcher) / first.num_rows * rows.count() <= memory)
+
+
+def plan_rendezvous(
+    events: DataFrame, projection: Projection, subscriptions: SubscriptionFrame, options: Rendezvous, memory: int
+) -> MappingChoice:
+    """Choose mapping and buckets by samples of both sides; reads the first batch of every partition."""
+    bytes_each = max(1.0, subscriptions.bytes_each)
+    per_bucket = max(1, min(_MAX_SUBSCRIPTIONS_PER_BUCKET, int(memory / bytes_each)))
+    buckets = options.buckets or _count_buckets(events.sparkSession, subscriptions.count, per_bucket)
+    samples = sample(events, projection, subscriptions)
+    choice = choose_mapping(samples, subscriptions.count, buckets, per_bucket, options.mapping)
+    _log.info("rendezvous by %s", choice)
+    return choice
+
+
+def _count_buckets(spark: SparkSession, count: int, per_bucket: int) -> int:
+    """As many buckets as memory requires; more where there are cores and subscriptions for them."""
+    parallel = int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    # Twice the minimum: buckets are not filled evenly.
+    return max(ceil(2 * count / per_bucket), min(parallel, ceil(count / _MIN_SUBSCRIPTIONS_PER_BUCKET)), 1)
+
+
+def tasks_per_executor(spark: SparkSession) -> int:
+    """Concurrent tasks of an executor, and so the buckets that it holds at a time."""
+    given = spark.conf.get("spark.executor.cores", None)
+    if given is not None:
+        return max(1, int(str(given)))
+    master = "" if is_connect(spark) else spark.sparkContext.master or ""
+    if not master.startswith("local"):
+        # A standalone cluster gives an executor all cores of its machine, and does not report their number.
+        return _DEFAULT_EXECUTOR_CORES
+    threads = master.partition("[")[2].partition("]")[0].partition(",")[0] or "1"
+    return (os.cpu_count() or 1) if threads == "*" else int(threads)
+
+
+def sample(events: DataFrame, projection: Projection, subscriptions: SubscriptionFrame) -> Samples:
+    """Sample the events; the subscriptions have a sample already."""
+    from pyspark.sql import functions as sql
+
+    projected = events.select(*(each.alias(f"c{place}") for place, each in enumerate(projection.all_columns)))
+    heads = projected.mapInArrow(palio_rendezvous_sample, projected.schema)
+    taken = heads.orderBy(sql.rand(seed=1)).limit(_MAX_SAMPLED_EVENTS).toArrow()
+    whole = [pa.concat_arrays([pa.array([], each.type), *each.chunks]) for each in taken.columns]
+    batch = sanitize_batch(pa.RecordBatch.from_arrays(whole, [*projection.attributes, *projection.json]))
+    read = None if is_flat(batch, projection.json) else read_events(batch, projection.json)
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    return Samples(subscriptions.sample, columns, batch.num_rows, read)
+
+
+def palio_rendezvous_sample(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The first rows of a partition."""
+    for batch in batches:
+        yield batch.slice(0, _SAMPLED_ROWS_PER_PARTITION)
+        return

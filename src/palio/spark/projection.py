@@ -1,0 +1,223 @@
+"""Projection of a DataFrame onto the attributes that subscriptions read.
+
+Only these columns leave the JVM, each named by the path of its attribute; `attributes` has the rules. A text column
+that holds JSON is passed whole and parsed by the worker.
+
+Time zone of a column without one (TIMESTAMP_NTZ): the zone in which the conditions read their own literals without a
+zone, so that `n > TIMESTAMP_NTZ'…'` and `hour(n) = 22` mean the same in every session. A column is passed once, so
+conditions in several zones cannot all be right; it is then read in the session's zone, as Spark converts it, with a
+warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from palio.errors import EventError
+from palio.events.names import split_path
+from palio.filters.filter import Filter
+from palio.spark.attributes import (
+    PLACEHOLDER_ATTRIBUTE,
+    AttributeResolver,
+    Path,
+    find_name,
+    is_case_sensitive,
+    warn_once,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+    from palio.matching.matcher import Matcher
+    from palio.matching.subscription import Subscription
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The columns that a job reads: expressions named by attribute paths, and the names of text columns with JSON."""
+
+    columns: tuple[Column, ...]
+    attributes: tuple[str, ...]
+    json: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    """Attributes without a column; conditions see them as NULL."""
+
+    @property
+    def all_columns(self) -> list[Column]:
+        """The columns of attributes, then the JSON columns under their own names."""
+        return [*self.columns, *(column(name).alias(name) for name in self.json)]
+
+
+def column(name: str) -> Column:
+    """The column of exactly this name, dots and backticks included."""
+    from pyspark.sql import functions as sql
+
+    return sql.col("`" + name.replace("`", "``") + "`")
+
+
+def session_zone(spark: SparkSession) -> str:
+    return str(spark.conf.get("spark.sql.session.timeZone"))
+
+
+def project_attributes(
+    events: DataFrame,
+    attributes: Iterable[str],
+    json: Collection[str] = (),
+    zone: Callable[[str], str] | None = None,
+) -> Projection:
+    """Project a DataFrame onto attributes; those without a column are NULL.
+
+    `zone` maps a column without a time zone to the zone in which it is read, by default the session's.
+    """
+    from pyspark.sql import functions as sql
+
+    case_sensitive = is_case_sensitive(events.sparkSession)
+    of_json = {_json_column(events.schema, name, case_sensitive) for name in json}
+    texts: list[str] = []
+    paths: list[Path] = []
+    for path in map(split_path, sorted(attributes)):
+        if len(path) == 1 or find_name(events.schema, path[0], case_sensitive) not in of_json:
+            paths.append(path)
+        elif path[0] not in texts:
+            texts.append(path[0])
+    given: dict[Path, ColumnValues] = {
+        (field.name,): ColumnValues(column(field.name), field.dataType) for field in events.schema.fields
+    }
+    session = session_zone(events.sparkSession)
+    found, absent = AttributeResolver(given, case_sensitive, zone or (lambda _: session)).resolve(paths)
+    columns = {name: values.column for name, values in found.items()}
+    if not columns and not texts:
+        # Subscriptions without conditions read no attribute, but Arrow has no rows without columns.
+        columns = {PLACEHOLDER_ATTRIBUTE: sql.lit(None).cast("boolean")}
+    named = tuple(each.alias(name) for name, each in columns.items())
+    return Projection(named, tuple(columns), tuple(texts), tuple(absent))
+
+
+@dataclass(frozen=True)
+class ColumnValues:
+    """`attributes.Values` as a Spark expression."""
+
+    column: Column
+    kind: DataType
+
+    def field(self, name: str) -> ColumnValues:
+        return ColumnValues(self.column.getField(name), self.kind[name].dataType)  # type: ignore[index]
+
+    def entry(self, key: str) -> ColumnValues:
+        from pyspark.sql import functions as sql
+
+        return ColumnValues(sql.try_element_at(self.column, sql.lit(key)), self.kind.valueType)  # type: ignore[attr-defined]
+
+    def map_elements(self, change: Callable[[ColumnValues], ColumnValues]) -> ColumnValues:
+        from pyspark.sql import functions as sql
+        from pyspark.sql.types import ArrayType
+
+        inner = self.kind.elementType  # type: ignore[attr-defined]
+        # Spark gives the type of a lambda only after analysis, so it is computed on a placeholder.
+        kind = change(ColumnValues(sql.lit(None), inner)).kind
+        column = sql.transform(self.column, lambda each: change(ColumnValues(each, inner)).column)
+        return ColumnValues(column, ArrayType(kind))
+
+    def flatten_arrays(self) -> ColumnValues:
+        from pyspark.sql import functions as sql
+        from pyspark.sql.types import ArrayType
+
+        inner = self.kind.elementType  # type: ignore[attr-defined]
+        if not self.kind.containsNull:  # type: ignore[attr-defined]
+            return ColumnValues(sql.flatten(self.column), inner)
+        # `flatten` gives NULL as soon as one inner array is NULL.
+        none = sql.array(sql.lit(None).cast(inner.elementType))
+        whole = sql.transform(self.column, lambda each: sql.coalesce(each, none))
+        return ColumnValues(sql.flatten(whole), ArrayType(inner.elementType))
+
+    def drop_nulls(self) -> ColumnValues:
+        from pyspark.sql import functions as sql
+
+        if not self.kind.containsNull:  # type: ignore[attr-defined]
+            return self
+        return ColumnValues(sql.filter(self.column, lambda each: each.isNotNull()), self.kind)
+
+    def presence(self) -> ColumnValues:
+        from pyspark.sql import functions as sql
+        from pyspark.sql.types import BooleanType
+
+        return ColumnValues(sql.when(self.column.isNotNull(), sql.lit(True)), BooleanType())
+
+    def struct(self, members: Mapping[str, ColumnValues]) -> ColumnValues:
+        from pyspark.sql import functions as sql
+        from pyspark.sql.types import StructField, StructType
+
+        made = sql.struct(*(member.column.alias(name) for name, member in members.items()))
+        kind = StructType([StructField(name, member.kind) for name, member in members.items()])
+        return ColumnValues(sql.when(self.column.isNotNull(), made), kind)
+
+    def to_utc(self, zone: str) -> ColumnValues:
+        from pyspark.sql import functions as sql
+
+        if zone == "UTC":
+            return self
+        return ColumnValues(sql.convert_timezone(sql.lit(zone), sql.lit("UTC"), self.column), self.kind)
+
+
+def _json_column(schema: StructType, name: str, case_sensitive: bool) -> str:
+    found = find_name(schema, name, case_sensitive)
+    if found is None:
+        raise EventError(f"there is no column {name} to read JSON from; there are {', '.join(schema.names)}")
+    kind = schema[found].dataType.typeName()
+    if kind not in ("string", "char", "varchar", "binary", "void"):
+        raise EventError(f"the column {found} is no text to read JSON from, but {kind}")
+    return found
+
+
+def leaf_paths(given: Iterable[tuple[Path, DataType]]) -> list[Path]:
+    """Paths of all columns and fields that can be attributes, for conditions that read whole events."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    found: list[Path] = []
+    stack = list(given)[::-1]
+    while stack:
+        path, kind = stack.pop()
+        if isinstance(kind, StructType):
+            stack += [((*path, field.name), field.dataType) for field in reversed(kind.fields)]
+            continue
+        inner = kind
+        while isinstance(inner, ArrayType):
+            inner = inner.elementType
+        if not isinstance(inner, StructType | MapType):
+            found.append(path)
+    return found
+
+
+def subscription_zone(subscription: Subscription) -> str:
+    """The time zone of a subscription's literals without one."""
+    where = subscription.where
+    return where.timezone if isinstance(where, Filter) else subscription.timezone
+
+
+def matcher_zones(matcher: Matcher) -> frozenset[str]:
+    """The time zones of a matcher's subscriptions; unpacks all of them."""
+    wants: Iterable[str | Subscription] = matcher.subscriptions().wants
+    return frozenset("UTC" if isinstance(want, str) else subscription_zone(want) for want in wants)
+
+
+def column_zones(zones: Callable[[], Set[str]], session: str) -> Callable[[str], str]:
+    """A function from a column without a time zone to the zone in which it is read.
+
+    `zones` are those of the subscriptions; finding them may cost a pass over all, so they are computed on first use.
+    """
+    known = cache(zones)
+
+    def zone_of(column: str) -> str:
+        own = known()
+        if len(own) == 1:
+            return next(iter(own))
+        if own:
+            several = ", ".join(sorted(own))
+            warn_once(f"{column} has times without a zone, conditions read theirs in {several}: here it is {session}")
+        return session
+
+    return zone_of

@@ -1,0 +1,250 @@
+"""Subscriptions as a DataFrame, for jobs whose subscriptions do not fit into the driver.
+
+A DataFrame or table is inspected on the cluster; unusable subscriptions are reported and left out. Subscriptions that
+the driver holds already, from a file or a matcher, are sent out again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from palio.errors import InvalidSubscription, PalioError
+from palio.filters.filter import Filter
+from palio.matching.matcher import Matcher
+from palio.matching.subscription import Subscription
+from palio.spark.projection import session_zone, subscription_zone
+from palio.spark.subscriptions import OnError, Refused, Wants, check_columns, refusal_reason, report_refused
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SUBSCRIPTION_SCHEMA: Final = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("id", pa.string()),
+        ("where", pa.string()),
+        ("is_json", pa.bool_()),
+        ("language", pa.string()),
+        ("subscriber", pa.string()),
+        ("timezone", pa.string()),
+    ]
+)
+_SAMPLE_SUBSCRIPTIONS: Final = 4_096
+_log = logging.getLogger("palio.spark")
+
+
+@dataclass(frozen=True)
+class SubscriptionFrame:
+    """The subscriptions of a job as a DataFrame of `SUBSCRIPTION_SCHEMA`, with a sample and the refused ones.
+
+    `numbered` is set where the numbers are those of a matcher; only those may appear in results.
+    """
+
+    frame: DataFrame
+    count: int
+    sample: tuple[Subscription, ...]
+    attributes: frozenset[str]
+    reads_whole_events: bool
+    has_subscribers: bool
+    zones: frozenset[str]
+    """Time zones of literals without one."""
+    refused: tuple[Refused, ...] = ()
+    numbered: bool = False
+
+    @property
+    def bytes_each(self) -> float:
+        """Bytes of a subscription in an index, measured on the sample."""
+        if not self.sample:
+            return 0.0
+        matcher = Matcher()
+        matcher.add_subscriptions(self.sample)
+        return index_bytes(matcher) / len(self.sample)
+
+
+def index_bytes(matcher: Matcher) -> int:
+    """The memory of a matcher on an executor: the index, ids and texts."""
+    found = matcher.statistics()
+    return found.index_bytes + found.beside_bytes
+
+
+def from_wants(spark: SparkSession, wants: Wants) -> SubscriptionFrame:
+    """The frame of subscriptions that the driver has indexed."""
+    matcher = wants.matcher
+    subscriptions = [matcher[id] for id in matcher]
+    ids = matcher.numbered_ids().to_pylist()
+    numbers = {id: number for number, id in enumerate(ids) if id in matcher}
+    table = pa.Table.from_pylist([_row(numbers[each.id], each) for each in subscriptions], SUBSCRIPTION_SCHEMA)
+    step = max(1, len(subscriptions) // _SAMPLE_SUBSCRIPTIONS)
+    return SubscriptionFrame(
+        spark.createDataFrame(table),
+        len(subscriptions),
+        tuple(subscriptions[::step][:_SAMPLE_SUBSCRIPTIONS]),
+        matcher.attributes,
+        matcher.reads_whole_events,
+        bool(wants.subscribers),
+        frozenset(map(subscription_zone, subscriptions)),
+        wants.refused,
+        numbered=True,
+    )
+
+
+def from_frame(rows: DataFrame, on_error: OnError) -> SubscriptionFrame:
+    """The frame of a DataFrame with the columns `id` and `where`; inspects all rows once, on the cluster."""
+    frame = normalize(rows)
+    examined = frame.mapInArrow(palio_examine, _INSPECTION_SCHEMA).toArrow().to_pylist()
+    refused = [Refused(row["id"], row["reason"]) for row in examined if row["reason"] is not None]
+    usable = frame.where("id IS NOT NULL AND where IS NOT NULL")
+    repeated = usable.groupBy("id").count().where("count > 1").toArrow().to_pylist()
+    refused += [
+        Refused(row["id"], "another subscription has this id") for row in repeated for _ in range(row["count"] - 1)
+    ]
+    report_refused(refused, on_error)
+    if repeated:
+        usable = _first_of_each(usable)
+    found = [row for row in examined if row["reason"] is None]
+    count = sum(row["count"] for row in found) - sum(row["count"] - 1 for row in repeated)
+    return SubscriptionFrame(
+        usable,
+        count,
+        tuple(_sample(usable)),
+        frozenset(name for row in found for name in row["attributes"]),
+        any(row["reads_whole_events"] for row in found),
+        any(row["has_subscribers"] for row in found),
+        frozenset([session_zone(rows.sparkSession)]),
+        tuple(refused),
+    )
+
+
+def normalize(rows: DataFrame) -> DataFrame:
+    """Convert a DataFrame of subscriptions to `SUBSCRIPTION_SCHEMA`; the numbers only keep its order."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    check_columns(rows)
+    is_json = isinstance(rows.schema["where"].dataType, StructType | MapType | ArrayType)
+    where = sql.to_json("where") if is_json else sql.col("where").cast("string")
+    return rows.select(
+        sql.monotonically_increasing_id().alias("number"),
+        sql.col("id").cast("string").alias("id"),
+        where.alias("where"),
+        sql.lit(is_json).alias("is_json"),
+        (sql.col("language") if "language" in rows.columns else sql.lit("sql")).cast("string").alias("language"),
+        (sql.col("subscriber") if "subscriber" in rows.columns else sql.lit(None)).cast("string").alias("subscriber"),
+        sql.lit(session_zone(rows.sparkSession)).alias("timezone"),
+    )
+
+
+def decode_rows(table: pa.Table | pa.RecordBatch, refused: list[Refused] | None = None) -> Iterator[Subscription]:
+    """Decode rows of `SUBSCRIPTION_SCHEMA`; rows that are no subscriptions go to `refused`."""
+    columns = [table.column(name).to_pylist() for name in SUBSCRIPTION_SCHEMA.names[1:]]
+    for id, where, is_json, language, subscriber, timezone in zip(*columns, strict=True):
+        try:
+            if id is None or where is None:
+                raise InvalidSubscription(id or "without an id", f"there is no {'id' if id is None else 'where'!r}")
+            condition = json.loads(where) if is_json else where
+            yield Subscription(id, condition, language or "sql", subscriber, {}, timezone)
+        except InvalidSubscription as error:
+            if refused is not None:
+                refused.append(Refused(id, error.reason))
+
+
+def _row(number: int, subscription: Subscription) -> Mapping[str, Any]:
+    where = subscription.where
+    if isinstance(where, Filter):
+        where = str(where)
+    is_json = not isinstance(where, str)
+    return {
+        "number": number,
+        "id": subscription.id,
+        "where": json.dumps(where, ensure_ascii=False) if is_json else where,
+        "is_json": is_json,
+        "language": subscription.language,
+        "subscriber": subscription.subscriber,
+        "timezone": subscription_zone(subscription),
+    }
+
+
+_INSPECTION_SCHEMA: Final = (
+    "id string, reason string, count long, attributes array<string>, reads_whole_events boolean, "
+    "has_subscribers boolean"
+)
+
+
+def palio_examine(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One row for each unusable subscription, and one that summarises all others of the partition."""
+    count, whole, subscribers = 0, False, False
+    attributes: set[str] = set()
+    for batch in batches:
+        refused: list[Refused] = []
+        for subscription in decode_rows(batch, refused):
+            filter = _filter(subscription, refused)
+            if filter is None:
+                continue
+            count += 1
+            subscribers = subscribers or subscription.subscriber is not None
+            whole = whole or filter.reads_whole_event
+            attributes |= filter.attributes
+        if refused:
+            yield _inspection([each.id for each in refused], [each.reason for each in refused])
+    yield _inspection([None], [None], count, sorted(attributes), whole, subscribers)
+
+
+def _filter(subscription: Subscription, refused: list[Refused]) -> Filter | None:
+    """The filter of a subscription; None where it cannot be used."""
+    try:
+        return subscription.filter
+    except PalioError as error:
+        refused.append(Refused(subscription.id, refusal_reason(error)))
+        return None
+
+
+def _inspection(
+    ids: Sequence[str | None],
+    reasons: Sequence[str | None],
+    count: int = 0,
+    attributes: Sequence[str] = (),
+    whole: bool = False,
+    subscribers: bool = False,
+) -> pa.RecordBatch:
+    size = len(ids)
+    columns = [
+        pa.array(ids, pa.string()),
+        pa.array(reasons, pa.string()),
+        pa.array([count] * size, pa.int64()),
+        pa.array([attributes] * size, pa.list_(pa.string())),
+        pa.array([whole] * size),
+        pa.array([subscribers] * size),
+    ]
+    names = ["id", "reason", "count", "attributes", "reads_whole_events", "has_subscribers"]
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _first_of_each(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sql
+
+    first = Window.partitionBy("id").orderBy("number")
+    return rows.withColumn("place", sql.row_number().over(first)).where("place = 1").drop("place")
+
+
+def _sample(rows: DataFrame) -> Iterator[Subscription]:
+    """Sample usable subscriptions, deterministically."""
+    from pyspark.sql import functions as sql
+
+    taken = rows.orderBy(sql.xxhash64("id"), "number").limit(_SAMPLE_SUBSCRIPTIONS).toArrow()
+    return drop_unusable(decode_rows(taken))
+
+
+def drop_unusable(subscriptions: Iterable[Subscription]) -> Iterator[Subscription]:
+    """The usable subscriptions; of several with one id the first."""
+    seen: set[str] = set()
+    for each in subscriptions:
+        if each.id not in seen and _filter(each, []) is not None:
+            seen.add(each.id)
+            yield each

@@ -1,0 +1,283 @@
+"""Subscriptions of a job, read on the driver from a file, a table, a DataFrame or a Matcher, and indexed.
+
+A subscription that cannot be read must not stop the others: it is refused with its id and the reason, and the job goes
+on without it, unless `on_error="fail"`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from palio.errors import InputError, InvalidSubscription, PalioError, PipelineError
+from palio.files import read_subscriptions
+from palio.matching.matcher import Matcher
+from palio.matching.subscription import Subscription
+from palio.spark.projection import session_zone
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from palio.spark.shared_index import SharedIndex
+
+OnError = Literal["quarantine", "fail"]
+_SAVED_INDEX_SUFFIX: Final = ".palio"
+_TRIAL_GROUP_SIZE: Final = 500
+_MAX_LOGGED_REFUSALS: Final = 5  # of those that are left out
+_log = logging.getLogger("palio.spark")
+
+
+def check_on_error(on_error: str) -> None:
+    if on_error not in ("quarantine", "fail"):
+        raise PipelineError(f"on_error is 'quarantine' or 'fail', not {on_error!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A subscription that cannot be used, and why."""
+
+    id: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Wants:
+    """The subscriptions of a job in an index, and those that were refused."""
+
+    matcher: Matcher
+    refused: tuple[Refused, ...] = ()
+    subscribers: Mapping[str, str] = field(default_factory=dict)
+    index: SharedIndex | None = None
+    """The index file for workers, if it was published before."""
+
+    @classmethod
+    def read(
+        cls,
+        spark: SparkSession,
+        source: Any,
+        *,
+        on_error: OnError = "quarantine",
+        language: str = "sql",
+        timezone: str | None = None,
+    ) -> Wants:
+        """Read subscriptions: a path or address, the name of a table, a DataFrame, a Matcher, or subscriptions.
+
+        `language` is the default language, `timezone` the zone of literals without one, by default the session's.
+        """
+        check_on_error(on_error)
+        if isinstance(source, Wants):
+            return source
+        if isinstance(source, Matcher):
+            return cls(source, (), _subscribers_in(source))
+        if isinstance(source, str | Path) and str(source).endswith(_SAVED_INDEX_SUFFIX):
+            return cls.read(spark, Matcher.open(source))
+        zone = timezone or session_zone(spark)
+        collector = _Collector(zone, language)
+        for each in _subscriptions(spark, source, collector):
+            collector.take(each)
+        return collector.finish(on_error)
+
+    @classmethod
+    def gather(cls, subscriptions: Iterable[Subscription], *, on_error: OnError = "quarantine") -> Wants:
+        """Index subscriptions; needs no session."""
+        collector = _Collector()
+        for each in subscriptions:
+            collector.take(each)
+        return collector.finish(on_error)
+
+    @contextmanager
+    def shared(self, spark: SparkSession) -> Iterator[Wants]:
+        """These subscriptions with an index published to the workers for the time of the block."""
+        from palio.spark.shared_index import SharedIndex
+
+        index = SharedIndex.publish(spark, self.matcher)
+        try:
+            yield replace(self, index=index)
+        finally:
+            index.release(spark)
+
+    def refused_rows(self, spark: SparkSession) -> DataFrame:
+        """The refused subscriptions as a DataFrame of `id` and `reason`."""
+        rows = [(each.id, each.reason) for each in self.refused]
+        return spark.createDataFrame(rows, "id string, reason string")
+
+
+class _Collector:
+    """Collects subscriptions for a matcher, and the refused ones."""
+
+    def __init__(self, timezone: str = "UTC", language: str = "sql") -> None:
+        self._timezone = timezone
+        self.language = language
+        self._found: dict[str, Subscription] = {}
+        self.refused: list[Refused] = []
+
+    def take(self, subscription: Subscription) -> None:
+        if subscription.id in self._found:
+            self.refused.append(Refused(subscription.id, "another subscription has this id"))
+        else:
+            self._found[subscription.id] = subscription
+
+    def make(
+        self,
+        /,  # metadata may be called self
+        id: Any,
+        where: Any,
+        language: Any = None,
+        subscriber: Any = None,
+        timezone: Any = None,
+        **metadata: Any,
+    ) -> None:
+        if id is None or where is None:
+            missing = "id" if id is None else "where"
+            self.refused.append(Refused(None if id is None else str(id), f"there is no {missing!r}"))
+            return
+        own = None if subscriber is None else str(subscriber)
+        zone = str(timezone or self._timezone)
+        try:
+            self.take(Subscription(str(id), where, language or self.language, own, metadata, zone))
+        except InvalidSubscription as error:
+            self.refused.append(Refused(str(id), error.reason))
+
+    def finish(self, on_error: OnError) -> Wants:
+        matcher = Matcher()
+        usable = list(self._found.values())
+        try:
+            matcher.add_subscriptions(usable)
+        except InvalidSubscription:
+            # At least one is unusable; `add_subscriptions` adds all or none.
+            usable = list(self._usable(usable))
+            matcher.add_subscriptions(usable)
+        report_refused(self.refused, on_error)
+        return Wants(matcher, tuple(self.refused), _subscribers(usable))
+
+    def _usable(self, subscriptions: list[Subscription]) -> Iterator[Subscription]:
+        """The usable ones; refuses the others. Groups are tried first, because nearly all subscriptions are usable."""
+        for start in range(0, len(subscriptions), _TRIAL_GROUP_SIZE):
+            group = subscriptions[start : start + _TRIAL_GROUP_SIZE]
+            try:
+                Matcher().add_subscriptions(group)
+            except InvalidSubscription:
+                yield from (each for each in group if self._is_usable(each))
+            else:
+                yield from group
+
+    def _is_usable(self, subscription: Subscription) -> bool:
+        try:
+            _ = subscription.filter
+        except InvalidSubscription as error:
+            self.refused.append(Refused(subscription.id, refusal_reason(error)))
+            return False
+        return True
+
+
+def _subscribers(subscriptions: Iterable[Subscription]) -> dict[str, str]:
+    return {each.id: each.subscriber for each in subscriptions if each.subscriber is not None}
+
+
+def _subscribers_in(matcher: Matcher) -> dict[str, str]:
+    """The subscribers of a matcher, read from its columns instead of subscription by subscription."""
+    subscribers = matcher.numbered_subscribers()
+    if subscribers.null_count == len(subscribers):
+        return {}
+    named = zip(matcher.numbered_ids().to_pylist(), subscribers.to_pylist(), strict=True)
+    return {id: who for id, who in named if who is not None and id in matcher}
+
+
+def _subscriptions(spark: SparkSession, source: Any, collector: _Collector) -> Iterator[Subscription]:
+    """Subscriptions of any other source; rows and lines go to the collector directly."""
+    if isinstance(source, str | Path):
+        rows = open_frame(spark, str(source))
+        if rows is None:
+            _read_file(str(source), collector)
+            return
+        source = rows
+    if hasattr(source, "toArrow"):
+        _read_rows(source, collector)
+        return
+    for each in source:
+        if isinstance(each, Subscription):
+            yield each
+        elif isinstance(each, Mapping):
+            collector.make(**{"id": None, "where": None, **each})
+        else:
+            raise PipelineError(f"a subscription is a mapping with id and where, not {type(each).__name__}")
+
+
+def open_frame(spark: SparkSession, source: str) -> DataFrame | None:
+    """The DataFrame of a table or of a folder of Parquet files; None for files that are read line by line."""
+    if _is_table(spark, source):
+        return spark.table(source)
+    return spark.read.parquet(source) if is_parquet_folder(source) else None
+
+
+def is_parquet_folder(path: str) -> bool:
+    """Whether a path is a folder of Parquet files, as Spark writes them."""
+    folder = Path(path)
+    if not path or not folder.is_dir():
+        return False
+    names = (each for each in folder.rglob("*.parquet") if each.is_file())
+    return any(not part.startswith((".", "_")) for each in names for part in each.relative_to(folder).parts[:1])
+
+
+def _is_table(spark: SparkSession, name: str) -> bool:
+    if not _may_be_table(name):
+        return False
+    try:
+        return bool(spark.catalog.tableExists(name))
+    except Exception:  # a name that no table can have
+        return False
+
+
+def _may_be_table(name: str) -> bool:
+    return "/" not in name and "\\" not in name and not Path(name).exists()
+
+
+def _read_file(path: str, collector: _Collector) -> None:
+    def report(error: InputError) -> None:
+        collector.refused.append(Refused(None, str(error)))
+
+    try:
+        for line in read_subscriptions(path, on_error=report, language=collector.language):
+            collector.make(line.id, line.where, line.language, line.subscriber, line.timezone, **line.metadata)
+    except InputError as error:
+        if not _may_be_table(path):
+            raise
+        raise InputError(error.source, f"{error.reason}, and no table of this name", error.line) from error
+
+
+def _read_rows(rows: DataFrame, collector: _Collector) -> None:
+    check_columns(rows)
+    for row in rows.toArrow().to_pylist():
+        collector.make(**row)
+
+
+def check_columns(rows: DataFrame) -> None:
+    """Refuse a DataFrame without the columns of subscriptions."""
+    for name in ("id", "where"):
+        if name not in rows.columns:
+            raise PipelineError(
+                f"subscriptions have the columns id and where, and may have language and subscriber; {name} is not "
+                f"among {', '.join(rows.columns)}"
+            )
+
+
+def report_refused(refused: Sequence[Refused], on_error: OnError) -> None:
+    """Raise the first refused subscription with `on_error="fail"`; otherwise log some of them."""
+    if refused and on_error == "fail":
+        first, more = refused[0], len(refused) - 1
+        rest = f" (and {more:,} more)" if more else ""
+        raise InvalidSubscription(first.id or "without an id", first.reason + rest)
+    for each in refused[:_MAX_LOGGED_REFUSALS]:
+        _log.warning("subscription %s is left out: %s", each.id, each.reason)
+    if len(refused) > _MAX_LOGGED_REFUSALS:
+        _log.warning("%d more subscriptions are left out", len(refused) - _MAX_LOGGED_REFUSALS)
+
+
+def refusal_reason(error: PalioError) -> str:
+    """The reason without the id, which `Refused` has already."""
+    cause = error.__cause__
+    return str(cause if isinstance(cause, PalioError) else error)

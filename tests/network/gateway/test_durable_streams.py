@@ -1,0 +1,110 @@
+"""Durable subscriptions over Server-Sent Events: events wait, and are acknowledged by the last id."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from palio import Filter
+from palio.network.security.authentication import Tokens
+from palio.network.security.authorization import Principal, unrestricted
+from palio.network.server.process import Server
+from tests.network.gateway.serving import Stream, client_of, serving
+from tests.network.running import run, until
+
+
+async def numbered(stream: Stream, count: int) -> list[tuple[int, int]]:
+    """The ids of events and what they say."""
+    found, number = [], 0
+    while len(found) < count:
+        line = await stream.next_line()
+        if line.startswith("id: "):
+            number = int(line.removeprefix("id: "))
+        elif line.startswith("data: "):
+            found.append((number, int(line.split('"n":')[1].split("}")[0])))
+    return found
+
+
+def streamed(client: httpx.AsyncClient, last: int = 0) -> Any:
+    headers = {"Last-Event-ID": str(last)} if last else {}
+    return client.stream("GET", "/events", params={"durable": "desk", "where": "n > 0"}, headers=headers)
+
+
+def waiting(server: Server) -> int:
+    return server.store.queue("durable anyone/desk", "desk").size().events
+
+
+def test_a_stream_goes_on_behind_the_last_event_that_was_seen(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with serving(data=tmp_path) as (server, client):
+            async with streamed(client) as response:
+                for n in (1, 0, 2, 3):
+                    await client.post("/events", json={"n": n})
+                first = await numbered(Stream(response), 3)
+                assert [n for _, n in first] == [1, 2, 3]
+            async with streamed(client) as response:  # nothing was said to be dealt with
+                assert await numbered(Stream(response), 3) == first
+            await client.post("/events", json={"n": 4})
+            async with streamed(client, last=first[1][0]) as response:
+                assert [n for _, n in await numbered(Stream(response), 2)] == [3, 4]
+                await until(lambda: waiting(server) == 2)
+                answer = await client.post("/durable/desk/acknowledge", params={"through": first[2][0]})
+                assert answer.status_code == 204
+                await until(lambda: waiting(server) == 1)
+        async with serving(data=tmp_path) as (server, client):
+            async with streamed(client) as response:
+                assert [n for _, n in await numbered(Stream(response), 1)] == [4]
+            assert (await client.delete("/durable/desk")).status_code == 204
+            await until(lambda: not server.host.node.broker.tables.subscriptions.clients())
+            assert (await client.get("/events", headers={"Last-Event-ID": "x"})).status_code == 400
+            for name in ("x" * 201, ""):
+                assert (await client.get("/events", params={"durable": name})).status_code == 400
+
+    run(test)
+
+
+def test_what_waits_for_those_who_are_away_follows_their_grants(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    root = tokens.add(unrestricted("root"))
+    desk = Principal("desk", may_subscribe=Filter.parse("n < 10"))
+    token = tokens.add(desk)
+
+    async def test() -> None:
+        async with (
+            serving(data=tmp_path, watch=0.05) as (server, _),
+            client_of(server, root) as owner,
+            client_of(server, token) as client,
+        ):
+            async with streamed(client):
+                pass
+            for n in (1, 5, 20):
+                await owner.post("/events", json={"n": n})
+            tokens.change(replace(desk, may_subscribe=Filter.parse("n < 10 AND n > 3")))
+            wants = server.host.node.broker.tables.subscriptions
+            await until(lambda: [str(each) for each in wants.filters("durable desk/desk")] == ["n > 3 AND n < 10"])
+            async with streamed(client) as response:
+                assert [n for _, n in await numbered(Stream(response), 1)] == [5]
+            tokens.remove("desk")
+            await until(lambda: not wants.clients())
+            await until(lambda: server.store.queue("durable desk/desk", "desk").size().events == 0)
+
+    run(test)
+
+
+def test_whose_subscription_lives_elsewhere_is_told_where() -> None:
+    async def test() -> None:
+        async with serving() as (home, first), serving(connect=home.addresses) as (_, second):
+            async with streamed(first) as response:
+                assert response.status_code == 200
+            answer = await second.get("/events", params={"durable": "desk", "where": "n > 0"})
+            assert answer.status_code == 421
+            lives = [{"broker": home.node, "address": str(home.addresses[0])}]
+            assert (answer.json()["subscription"], answer.json()["homes"]) == ("desk", lives)
+            assert (await second.post("/durable/desk/acknowledge", params={"through": 1})).status_code == 421
+            assert (await second.delete("/durable/desk")).status_code == 421
+            assert (await first.delete("/durable/desk")).status_code == 204
+
+    run(test)

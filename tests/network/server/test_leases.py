@@ -1,0 +1,108 @@
+"""Leases of subscriptions and advertisements, and heartbeats of clients."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import palio
+from palio.errors import InvalidArgument, NotAdvertised, Refused
+from palio.network.channel import Channel
+from tests.network.running import broker, run, until, url
+
+
+def test_a_subscription_that_is_not_renewed_ends_and_its_subscriber_hears_why() -> None:
+    async def test() -> None:
+        async with (
+            broker() as server,
+            palio.connect(url(server)) as client,
+            client.subscribe(palio.Filter.parse("x > 0").valid_for(0.2)) as events,
+            client.subscribe("x > 0") as others,
+        ):
+            await client.publish({"x": 1})
+            assert (await anext(events)).get("x") == 1
+            with pytest.raises(Refused, match="was not renewed while it was valid"):
+                await anext(events)
+            await client.publish({"x": 2})
+            assert [(await anext(others)).get("x") for _ in range(2)] == [1, 2]
+            with pytest.raises(Refused, match="was not renewed while it was valid"):
+                await events.renew()
+            with pytest.raises(Refused, match="nothing that is valid for a while only"):
+                await others.renew()
+
+    run(test)
+
+
+def test_a_subscription_that_is_renewed_stands() -> None:
+    async def test() -> None:
+        async with (
+            broker() as server,
+            palio.connect(url(server)) as client,
+            client.subscribe(palio.Filter.parse("x > 0").valid_for(5.0)) as events,
+        ):
+            [session] = server.sessions
+            # Private: when a lease ends shows only by letting it end, which takes as long.
+            before = session._subscription_leases._timers[events.name].when()
+            await asyncio.sleep(0.05)
+            await events.renew()
+            assert session._subscription_leases._timers[events.name].when() >= before + 0.05
+            await client.publish({"x": 1})
+            assert (await anext(events)).get("x") == 1
+
+    run(test)
+
+
+def test_an_advertisement_that_is_not_said_again_ends() -> None:
+    async def test() -> None:
+        async with broker(advertisements=True) as server, palio.connect(url(server)) as client:
+            await client.advertise(palio.Filter.parse("x > 0").valid_for(0.2))
+            await client.publish({"x": 1}, confirm=True)
+            [session] = server.sessions
+            await until(lambda: not session._advertised)
+            with pytest.raises(NotAdvertised):
+                await client.publish({"x": 2}, confirm=True)
+
+    run(test)
+
+
+def test_of_many_conditions_none_has_a_validity() -> None:
+    async def test() -> None:
+        lease = palio.Filter.parse("x > 0").valid_for(5.0)
+        async with broker() as server, palio.connect(url(server)) as client:
+            with pytest.raises(InvalidArgument, match="alone"):
+                client.subscribe_many({"a": lease})
+            async with client.subscribe_many({"a": "x > 0"}) as events:
+                with pytest.raises(InvalidArgument, match="alone"):
+                    await events.add("b", lease)
+
+    run(test)
+
+
+def test_what_is_durable_has_no_validity() -> None:
+    async def test() -> None:
+        async with broker() as server, palio.connect(url(server)) as client:
+            with pytest.raises(InvalidArgument, match="durable"):
+                client.subscribe(palio.Filter.parse("x > 0").valid_for(1), durable="desk")
+
+    run(test)
+
+
+def test_a_client_says_something_as_often_as_its_broker_wants_to_hear_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    beats = 0
+    beat = Channel._beat
+
+    def counted(channel: Channel) -> None:
+        nonlocal beats
+        beats += 1
+        beat(channel)
+
+    async def test() -> None:
+        monkeypatch.setattr(Channel, "_beat", counted)
+        async with broker(heartbeat=0.1) as server, palio.connect(url(server)) as client:
+            await client.status()
+            [session] = server.sessions
+            await until(lambda: beats > 15)  # of both ends; one that is silent for three of them is gone
+            assert server.sessions == {session}
+
+    run(test)

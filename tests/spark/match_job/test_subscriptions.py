@@ -1,0 +1,139 @@
+"""Subscriptions come from everywhere, and what makes none is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from palio import InvalidSubscription, Matcher, PalioError
+from palio.errors import InputError, PipelineError
+from palio.matching.subscription import Subscription
+from palio.spark import Wants, estimate, match
+from tests.spark.match_job.queries import pairs, wants
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def sources(spark: SparkSession, folder: Path) -> Iterable[Any]:
+    rows = [("a", "id = 1", None), ("b", "id = 2", "sql")]
+    frame = spark.createDataFrame(rows, "id string, where string, language string")
+    yield frame
+    frame.createOrReplaceTempView("palio_wants")
+    yield "palio_wants"
+    path = folder / "wants.jsonl"
+    path.write_text('{"id": "a", "where": "id = 1"}\n{"id": "b", "where": "id = 2"}\n')
+    yield path
+    yield f"file://{path}"
+    matcher = Matcher()
+    matcher.add_many(["a", "b"], ["id = 1", "id = 2"])
+    yield matcher
+    matcher.save(folder / "wants.palio")
+    yield str(folder / "wants.palio")
+    yield [Subscription("a", "id = 1"), Subscription("b", "id = 2")]
+    yield Wants.read(spark, matcher)
+
+
+def test_subscriptions_come_from_everywhere(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    for source in sources(spark, tmp_path):
+        assert pairs(match(events, source, columns=["id"])) == {(1, "a"), (2, "b")}, source
+
+
+def test_bad_ones_are_set_aside_with_their_reasons(
+    spark: SparkSession, events: DataFrame, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = [*wants("id = 1", "id >", "id = 1"), {"id": "no where"}, {"where": "id = 2"}]
+    with caplog.at_level(logging.WARNING, "palio.spark"):
+        read = Wants.read(spark, given)
+    refused = {each.id: each.reason for each in read.refused}
+    assert set(refused) == {"id >", "id = 1", "no where", None}
+    assert "where a value should stand" in refused["id >"]
+    assert "another subscription" in refused["id = 1"]
+    assert len(caplog.records) == 4
+    caplog.clear()
+    Wants.read(spark, [{"id": str(number), "where": "id >"} for number in range(100)])
+    assert [record.getMessage() for record in caplog.records][5:] == ["95 more subscriptions are left out"]
+    assert read.refused_rows(spark).count() == 4
+    assert pairs(match(events, read, columns=["id"])) == {(1, "id = 1")}
+    with pytest.raises(InvalidSubscription, match="another subscription has this id"):
+        match(events, given, on_error="fail")
+
+
+def test_a_member_of_any_name_is_metadata(spark: SparkSession) -> None:
+    matcher = Wants.read(spark, [{"id": "a", "where": "id = 1", "self": 3}]).matcher
+    assert matcher["a"].metadata == {"self": 3}
+
+
+def test_a_folder_of_parquet_holds_subscriptions(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    folder = tmp_path / "wants"
+    spark.createDataFrame(wants("id = 1", "id = 2")).write.parquet(str(folder))
+    for plan in ("auto", "rendezvous"):
+        assert pairs(match(events, str(folder), columns=["id"], plan=plan)) == {(1, "id = 1"), (2, "id = 2")}
+    assert len(Wants.read(spark, folder).matcher) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"columns": ["nowhere"]}, "there is no column nowhere"),
+        ({"columns": ["id", "ID"]}, "the column id cannot be kept twice"),
+        ({"json": ["nowhere"]}, "there is no column nowhere"),
+        ({"json": ["id"]}, "the column id is no text"),
+        ({"on_error": "panic"}, "'quarantine' or 'fail'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(events: DataFrame, options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(PalioError, match=reason):
+        match(events, wants("id = 1"), **options)
+
+
+def test_columns_are_kept_by_names_that_the_session_knows(events: DataFrame) -> None:
+    assert match(events, wants("id = 1"), columns=["ID", "Price"]).columns == ["id", "price", "subscription_id"]
+
+
+def test_subscriptions_that_are_in_no_file_and_no_table_are_named(events: DataFrame) -> None:
+    with pytest.raises(InputError, match="nowhere: there is no such file, and no table"):
+        match(events, "nowhere")
+
+
+@pytest.mark.parametrize("plan", ["broadcast", "rendezvous"])
+def test_columns_that_are_not_there_are_named_with_who_asks_for_them(events: DataFrame, plan: Any) -> None:
+    asked = wants("pricee > 1", "id = 1", "s.nope = 2 AND pricee > 2", "span IS NULL")
+    with pytest.warns(UserWarning, match="no column") as told:
+        match(events, asked, columns=["id"], plan=plan)
+    [warning] = told
+    assert "pricee (pricee > 1, s.nope = 2 AND pricee > 2), s.nope (s.nope = 2 AND pricee > 2)" in str(warning.message)
+    assert warning.filename == __file__
+    with pytest.warns(UserWarning, match=r"no column for pricee \(new\)"):
+        assert estimate(events, "pricee > 1").matches == 0
+
+
+def test_a_column_in_the_way_is_named(events: DataFrame) -> None:
+    with pytest.raises(PipelineError, match="subscription_id already"):
+        match(events.withColumnRenamed("price", "Subscription_ID"), wants("id = 1"))
+
+
+def test_two_columns_of_one_name_are_named(spark: SparkSession) -> None:
+    twice = spark.sql("SELECT 1L AS id, 2 AS price, 3 AS price")
+    with pytest.raises(PipelineError, match="two columns price"):
+        match(twice, wants("id = 1"))
+    assert pairs(match(twice, wants("id = 1"), columns=["id"])) == {(1, "id = 1")}
+
+
+def test_a_frame_without_what_makes_a_subscription_is_refused(spark: SparkSession, events: DataFrame) -> None:
+    with pytest.raises(PipelineError, match="where is not among id, condition"):
+        match(events, spark.sql("SELECT 'a' AS id, 'x = 1' AS condition"))
+
+
+def test_a_language_for_those_that_name_none(spark: SparkSession, events: DataFrame) -> None:
+    mixed = [
+        {"id": "jms", "where": "id = 3 AND symbol LIKE 's%'"},
+        {"id": "sql", "where": "id % 24 = 4", "language": "sql"},
+    ]
+    asked = Wants.read(spark, mixed, language="jms")
+    assert asked.matcher["jms"].language == "jms"
+    assert pairs(match(events, asked)) == {(3, "jms"), (4, "sql")}
