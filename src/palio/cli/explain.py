@@ -29,7 +29,7 @@ _MAX_VALUE_WIDTH: Final = 60
 @click.command()
 @click.argument("condition", metavar="FILTER")
 @click.argument("event_text", metavar="EVENT")
-@language_option(help="The language FILTER is written in.")
+@language_option(help="The language of FILTER.")
 @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
 @timezone_option
 @click.pass_context

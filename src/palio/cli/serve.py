@@ -136,7 +136,7 @@ def _print_banner(server: Server) -> None:
     if settings.data and settings.safety == "relaxed":
         rows.append(("relaxed", "a loss of power may take the last confirmed events"))
     if not server.authenticator.is_open:
-        rows.append(("lets in", "those who have a token"))
+        rows.append(("lets in", "clients with a token"))
     console.print(terminal.facts(rows))
     at = _connect_option(server)
     console.print(

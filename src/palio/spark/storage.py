@@ -168,13 +168,13 @@ def _create_on_disk(path: Path, data: bytes) -> bool:
     finally:
         os.unlink(draft)
     # The link is durable only after the folder is.
-    fsync_folder(path.parent)
+    fsync_path(path.parent)
     return True
 
 
-def fsync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def fsync_path(path: Path) -> None:
+    """Make the content of a file durable, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
