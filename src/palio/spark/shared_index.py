@@ -38,6 +38,7 @@ _uses: Counter[str] = Counter()
 _distributed: dict[str, set[str]] = {}  # scopes that have the file of a version
 _connect_sessions: set[str] = set()  # these outlive the applications of this process
 _opened: OrderedDict[str, Matcher] = OrderedDict()
+# Guards all of these: the streams of a process publish and release from threads of their own.
 _lock = threading.Lock()
 
 

@@ -194,6 +194,7 @@ def _create_object(address: str, path: str, data: bytes) -> bool:
     parts = urlsplit(address)
     store = from_url(f"{parts.scheme}://{parts.netloc}", **_store_options(address))
     try:
+        # Arrow's path begins with the bucket, which `store` has already.
         obstore.put(store, path.partition("/")[2], data, mode="create")
     except (AlreadyExistsError, PreconditionError):
         return False

@@ -162,7 +162,7 @@ def _subscribers_in(matcher: Matcher) -> dict[str, str]:
     if subscribers.null_count == len(subscribers):
         return {}
     named = zip(matcher.numbered_ids().to_pylist(), subscribers.to_pylist(), strict=True)
-    return {id: who for id, who in named if who is not None and id in matcher}
+    return {id: name for id, name in named if name is not None and id in matcher}
 
 
 def _subscriptions(spark: SparkSession, source: Any, collector: _Collector) -> Iterator[Subscription]:

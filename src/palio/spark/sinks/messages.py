@@ -137,8 +137,8 @@ def _send_all(send: SendRows, collect: bool, batches: Iterator[pa.RecordBatch]) 
         message, reason = sent
         if not collect:
             raise PipelineError(f"a match of {message.subscription!r} cannot be delivered: {reason}")
-        who = {SUBSCRIPTION_COLUMN: message.subscription, SUBSCRIBER_COLUMN: message.subscriber}
-        yield _answer(id=message.id, data=message.data, reason=reason, **who)
+        owner = {SUBSCRIPTION_COLUMN: message.subscription, SUBSCRIBER_COLUMN: message.subscriber}
+        yield _answer(id=message.id, data=message.data, reason=reason, **owner)
 
 
 def _send_messages(send: Send, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Message, str] | int]:
