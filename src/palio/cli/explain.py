@@ -154,6 +154,7 @@ def _print(answer: Explanation, verdict: str, suggestions: list[str]) -> None:
     from rich.tree import Tree
 
     console = terminal.results()
+    # Rich indents each level of a tree by four columns; values stand below each other.
     widest = max(
         (len(terminal.strip_parentheses(leaf.condition)) + 4 * depth for leaf, depth in _with_depth(answer, 0)),
         default=0,

@@ -89,6 +89,7 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
     if config is not None:
         settings = settings.with_changes(read_table(config))
         ctx = click.get_current_context()
+        # A default is no option: the settings file wins over it.
         if ctx.get_parameter_source("data") is click.core.ParameterSource.DEFAULT:
             changes = {}
     changes |= {

@@ -146,6 +146,7 @@ def _commit(log: SubscriptionLog, wanted: list[Subscription], remove: Sequence[s
         try:
             log.commit()
         except (DuplicateSubscription, UnknownSubscription):
+            # Another writer has added or removed one of these ids since the log was read.
             log.discard()
         else:
             return made

@@ -192,6 +192,7 @@ class BucketIndex:
     def is_in_bucket(self, numbers: Int64s, buckets: Int64s) -> npt.NDArray[np.bool_]:
         """Whether each subscription is also in the other bucket beside it."""
         firsts, lasts, width = self._spans
+        # Subscription and bucket as one number, so that one binary search answers for all pairs.
         wanted = numbers * width + buckets
         at = np.searchsorted(firsts, wanted, side="right") - 1
         return np.asarray((at >= 0) & (lasts[np.maximum(at, 0)] >= wanted))

@@ -78,6 +78,7 @@ class ParquetSink:
         except BaseException:  # Ctrl-C too
             self._remove_drafts(batch)
             raise
+        # Looked up again: the job may have taken long.
         if target.exists():
             return None  # another run of the batch was faster, and has removed the drafts
         if parts:

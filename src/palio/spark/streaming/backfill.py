@@ -107,6 +107,7 @@ def backfill(
     now = log.at(point.version)
     wants = Wants.gather([now[id] for id in point.subscriptions], on_error="fail")
     observed, counts = observe(events, None)
+    # A batch of its own, named by the handover: the sink recognises a repeated backfill by its key.
     batch = Batch(f"{journal.stream}-backfill-{point.key}", 0, point.version, point.time)
     taken = sink(matches_of(observed, wants, columns, json), batch)
     if not isinstance(taken, Taken):
