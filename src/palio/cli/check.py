@@ -1,6 +1,6 @@
 """`palio check`: faults of subscriptions, before they meet an event.
 
-Five kinds are told apart: errors, conditions that never match, those that always do, those that another one of the same
+There are five kinds: errors, conditions that never match, those that always do, those that another one of the same
 subscriber makes redundant, and those that are slow. Only errors fail the check.
 """
 

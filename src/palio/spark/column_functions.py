@@ -80,6 +80,7 @@ def matching_function(
     readers: list[_StructReader] = []  # made in the worker, once, because it needs the opened index
 
     def palio_matches(*columns: pa.Array) -> pa.Array:
+        # In the worker: the closure is pickled on the driver, and must not hold an open index.
         if not readers:
             readers.append(_StructReader(matcher.index.open(), case_sensitive, zone))
         rows, numbers = matcher.match(readers[0].read(columns, paths))

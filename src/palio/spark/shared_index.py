@@ -90,6 +90,7 @@ class SharedIndex:
         with _lock:
             found = _opened.get(self.version)
             if found is None:
+                # Opened under the lock: two threads of a worker must not map the file twice.
                 found = _opened[self.version] = Matcher.open(self._local_path())
                 if len(_opened) > _MAX_OPEN_INDEXES:
                     _opened.popitem(last=False)

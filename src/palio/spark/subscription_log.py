@@ -118,6 +118,7 @@ class SubscriptionLog:
         language, timezone = fields.get("language", "sql"), fields.get("timezone", "UTC")
         metadata = fields.get("metadata") or {}
         made = _check_subscription(Subscription(id, where, language, fields.get("subscriber"), metadata, timezone))
+        # Filled in at the commit, from the version that the change then applies to.
         kept = {"subscriber", "metadata"} - set(fields) if kind == "change" else set[str]()
         self._staged.append(_StagedChange(Change(kind, id, made), frozenset(kept)))
 
@@ -131,6 +132,7 @@ class SubscriptionLog:
         Costs as much as an index of them.
         """
         refused, given = [], dict[str, Subscription]()
+        # A filter is written as its SQL text, which any reader can parse.
         for each in map(_without_filter, subscriptions):
             if not _is_writable(each):
                 refused.append(Refused(each.id, _NOT_WRITABLE))

@@ -1,6 +1,6 @@
 """CloudEvents HTTP binding: events of an HTTP message, and an event as a CloudEvent in JSON.
 
-The modes of the binding (§3) are told apart by the content type: structured, batched, and binary with `ce-` headers.
+The modes of the binding (§3) are distinguished by the content type: structured, batched, and binary with `ce-` headers.
 Two plain forms are accepted as well, because people type them: one JSON object, and JSON lines. An object with a
 `specversion` is a CloudEvent; any other is an event as it is.
 """

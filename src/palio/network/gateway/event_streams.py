@@ -137,6 +137,7 @@ class WebSocketSession:
             return
         self._socket.state.widen()  # until here, messages were bounded to the size of a first frame
         session.on_withdrawn = self._on_withdrawn
+        # Events are sent beside the conversation: a slow request must not delay them.
         sending = asyncio.create_task(self._send_events(session))
         try:
             await self._send("welcome", principal=principal.name, node=str(self._server.node))

@@ -198,6 +198,7 @@ class PushSubscriptions:
         """Serve one subscription while its owner exists and its sink does not refuse."""
         while True:
             try:
+                # Looked up for every attempt: grants may have changed since.
                 principal = self._server.authenticator.find(subscription.owner)
                 reason = await self._deliver_for(principal, subscription, settled)
             except PalioError as error:

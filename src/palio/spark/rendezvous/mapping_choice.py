@@ -159,6 +159,7 @@ class _MappingTrials:
             left.remove(min(left, key=lambda name: (chosen[left.index(name)], -left.index(name))))
 
     def _scale(self, name: str, cells: int) -> Histogram:
+        # Candidates share most of their attributes.
         known = self._scales.get((name, cells))
         if known is None:
             known = self._scales[name, cells] = self._samples.scale(name, cells)

@@ -122,6 +122,7 @@ class Placement:
                 rows.append(each.rows)
                 buckets.append(first)
         if all_somewhere or self.everywhere >= 0:
+            # Events without a key meet the subscriptions that are in every bucket, or are reported without a match.
             without = np.setdiff1d(np.arange(count), np.concatenate([np.empty(0, np.int64), *rows]))
             rows.append(without)
             buckets.append(without % self.buckets)

@@ -112,6 +112,7 @@ def match_id(matches: DataFrame, key: Sequence[str]) -> Column:
     if unknown or not key:
         what = f"there is no column {unknown[0]}" if unknown else "no column is named"
         raise PipelineError(f"{what} to tell one event from another; there are {', '.join(matches.columns)}")
+    # As JSON: it keeps apart what concatenated texts would not.
     named = sql.to_json(sql.struct(*map(column, key), column(SUBSCRIPTION_COLUMN)), _JSON)
     return sql.substring(sql.sha2(named, 256), 1, 32)
 
