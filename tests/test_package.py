@@ -19,12 +19,33 @@ import pytest
 
 import palio
 import palio.errors
+import palio.spark
+
+# The public names beside the errors. A name is public for good, so that adding one is a decision made here as well.
+PUBLIC = {
+    "Event", "Filter", "Matcher", "Subscription", "ValueSet", "__version__", "connect", "connect_blocking",
+}  # fmt: skip
+PUBLIC_OF_SPARK = {
+    "DeltaSink", "Estimate", "HttpSink", "NatsSink", "NatsSource", "PalioSink", "PalioSource", "ParquetSink", "Refused",
+    "Rendezvous", "SubscriptionLog", "Wants", "annotate", "backfill", "covering", "estimate", "generate", "match",
+    "matches", "matching_function", "open_session", "progress", "stream", "sweep",
+}  # fmt: skip
 
 
 def test_public_names_are_listed_once_and_sorted_by_dir() -> None:
     assert len(palio.__all__) == len(set(palio.__all__))
     assert dir(palio) == sorted(palio.__all__)
-    assert {"Event", "Filter", "Matcher", "PalioError", "connect", "__version__"} <= set(palio.__all__)
+
+
+def test_no_name_is_public_by_accident() -> None:
+    errors = {error.__name__ for error in errors_defined_in(palio.errors)}
+    assert set(palio.__all__) - errors == PUBLIC
+    assert set(palio.spark.__all__) == PUBLIC_OF_SPARK
+
+
+def test_every_error_is_in_the_hierarchy_that_its_module_opens_with() -> None:
+    listed = re.findall(r"^ {4,}([A-Z]\w+)", palio.errors.__doc__ or "", re.MULTILINE)
+    assert sorted(listed) == sorted(error.__name__ for error in errors_defined_in(palio.errors))
 
 
 @pytest.mark.parametrize("name", palio.__all__)

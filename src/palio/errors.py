@@ -86,11 +86,13 @@ class ParseError(PalioError):
         end = self.text.find("\n", self.position)
         line = self.text[start : end if end >= 0 else len(self.text)]
         at = self.position - start
+        # At most 60 characters before the position: the caret stays within 80 columns.
         left = max(0, at - 60)
         shown = "".join(c if c.isprintable() else " " for c in line[left : left + 100])
         return f"  {'…' if left else ''}{shown}\n  {' ' * (at - left + bool(left))}^"
 
     def __reduce__(self) -> tuple[type[ParseError], tuple[str, int, str, str | None]]:
+        # By default an exception is unpickled from its message, which is not what `__init__` takes.
         return type(self), (self.text, self.position, self.reason, self.hint)
 
 
@@ -154,6 +156,7 @@ class UnknownSubscription(SubscriptionError, KeyError):
         super().__init__(subscription, "there is none with this id")
 
     def __str__(self) -> str:
+        # KeyError would show the message in quotes.
         return str(self.args[0])
 
 
@@ -224,7 +227,7 @@ class WireError(PalioError):
 
 
 class AuthenticationFailed(PalioError):
-    """A missing, unknown or expired token or certificate. Which of these stays unsaid, so that nobody can probe."""
+    """A missing, unknown or expired token or certificate; it does not say which, so that tokens cannot be probed."""
 
 
 class NotPermitted(PalioError):

@@ -248,7 +248,7 @@ def test_from_a_broker_to_a_broker() -> None:
     ("arguments", "said"),
     [
         (["--every", "soon"], "write 30s, 10m, 2h or 1d"),
-        (["--malformed", "no price"], "write 'REASON_COLUMN=CONDITION'"),
+        (["--malformed", "no price"], "write 'REASON=CONDITION'"),
         (["--conf", "nonsense"], "NAME=VALUE"),
         (["--out", "https://example.org"], "which columns tell one event from another"),
         (["--out", "nats://localhost:4222", "--key", "id"], "not the subject to publish to"),

@@ -1,6 +1,6 @@
 """`palio check`: faults of subscriptions, before they meet an event.
 
-Five kinds are told apart: errors, conditions that never match, those that always do, those that another one of the same
+There are five kinds: errors, conditions that never match, those that always do, those that another one of the same
 subscriber makes redundant, and those that are slow. Only errors fail the check.
 """
 
@@ -197,6 +197,7 @@ def _compare_all(report: _Report) -> None:
     filters = [entry.filter for entry in entries if entry.filter is not None]
     with terminal.progress(terminal.messages(), "Comparing", None) as progress:
         progress.add_task("", done=terminal.plural(len(entries), "subscription"))
+        # Only within a subscriber: another one needs its own delivery of an event.
         answer: Redundancies = find_redundant(filters, [entry.subscriber for entry in entries])
     report.cut_short = answer.cut_short
     for number, by, is_equal in answer.found:

@@ -1,4 +1,4 @@
-"""Options that several commands have: the condition language, the time zone, strategy options, the broker."""
+"""Options that several commands have: the condition language, the time zone, strategy options, the broker, its data."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from palio.errors import InvalidArgument, UnknownLanguage
 from palio.filters.registry import OWN_LANGUAGES, languages
+from palio.network.data_directory import DEFAULT_PATH
 
 if TYPE_CHECKING:
     from palio.network.client.broker import ConnectionContext
@@ -40,6 +41,14 @@ def timezone_option(command: _Command) -> _Command:
     return click.option(
         "--timezone", default="UTC", show_default=True, metavar="ZONE",
         help="The time zone of conditions that do not name one: Europe/Oslo.",
+    )(command)  # fmt: skip
+
+
+def data_option(command: _Command) -> _Command:
+    """`--data`, which the command gets as `directory`: the data directory of a broker on this machine."""
+    return click.option(
+        "--data", "directory", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_PATH,
+        show_default=True, metavar="DIR", help="The broker's data directory.",
     )(command)  # fmt: skip
 
 

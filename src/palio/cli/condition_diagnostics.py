@@ -80,6 +80,7 @@ def _contradiction(node: Node) -> str | None:
     for first, second in combinations(leaves[:_MAX_COMPARED_LEAVES], 2):
         if first.attribute == second.attribute and first.values.intersect(second.values).is_empty:
             return f"{_written(first)} and {_written(second)} exclude each other"
+    # No pair excludes each other, so some child is a contradiction by itself.
     for child in node.children:
         if normal(child) == NOTHING:
             return _contradiction(child)
@@ -158,6 +159,7 @@ def _is_negation(condition: Leaf | Residual) -> bool:
     """Whether a condition admits all values of a kind but some in the middle, or but those of a pattern."""
     if not isinstance(condition, Leaf) or any(test.wanted for test in condition.values.tests):
         return False
+    # Inside at the lowest value and an even number of cuts: unbounded at both ends, with gaps in between.
     parts = [part for part in condition.values.parts if not part.is_empty]
     if not all(part.inside and len(part.cuts) % 2 == 0 for part in parts):
         return False

@@ -274,6 +274,7 @@ def _match_flights(wants: list[Subscription], flights: pa.Table) -> tuple[Answer
     subscriptions = [Subscription(each.id, each.where, subscriber=each.subscriber) for each in wants]
     with terminal.status("Compiling for this machine"):
         started = time.perf_counter()
+        # A small matcher compiles the same kernels, so that the times below are without compilation.
         first = Matcher()
         first.add_subscriptions(subscriptions[:100])
         first.match_batch(flights.slice(0, 100))

@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palio.cli import terminal
+from palio.cli.common_options import data_option
 from palio.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from palio.network.store.interface import Log
 
-_data_option = click.option(
-    "--data", "directory", type=click.Path(file_okay=False, path_type=Path), default="palio-data", show_default=True,
-    metavar="DIR", help="The broker's data directory.",
-)  # fmt: skip
 _start_option = click.option(
     "--from",
     "start",
@@ -45,7 +42,7 @@ def log() -> None:
 
 
 @log.command(name="list")
-@_data_option
+@data_option
 @_start_option
 @_stop_option
 @click.option("--where", metavar="CONDITION", help="Only events that match.")
@@ -84,7 +81,7 @@ def list_events(
 
 @log.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-@_data_option
+@data_option
 @_start_option
 @_stop_option
 @click.option("--identity", default="_palio", show_default=True, metavar="NAME",
@@ -105,6 +102,7 @@ def export(file: Path, directory: Path, start: str | None, stop: str | None, ide
                 written = write(log, output.stream, first, last, identity)
             output.finish()
         finally:
+            # Has no effect after `finish`, which leaves no draft.
             output.discard()
     terminal.messages().print(f"{terminal.plural(written, 'event')} written to {file}", soft_wrap=True)
 

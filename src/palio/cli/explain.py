@@ -29,7 +29,7 @@ _MAX_VALUE_WIDTH: Final = 60
 @click.command()
 @click.argument("condition", metavar="FILTER")
 @click.argument("event_text", metavar="EVENT")
-@language_option(help="The language FILTER is written in.")
+@language_option(help="The language of FILTER.")
 @click.option("--json", "as_json", is_flag=True, help="Answer as one JSON object.")
 @timezone_option
 @click.pass_context
@@ -154,6 +154,7 @@ def _print(answer: Explanation, verdict: str, suggestions: list[str]) -> None:
     from rich.tree import Tree
 
     console = terminal.results()
+    # Rich indents each level of a tree by four columns; values stand below each other.
     widest = max(
         (len(terminal.strip_parentheses(leaf.condition)) + 4 * depth for leaf, depth in _with_depth(answer, 0)),
         default=0,

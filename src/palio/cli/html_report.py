@@ -153,6 +153,7 @@ def round_up(value: float) -> float:
     """The next round number: 4, 8, 12, 20 or 40 times a power of ten, all of which have round quarters."""
     if value < _NEGLIGIBLE:
         return 1.0
+    # 10 ** 0.6 is about 4, so the value is between 4 and 40 times this power.
     power = 10.0 ** math.floor(math.log10(value) - 0.6)
     return next(each * power for each in (4, 8, 12, 20, 40, 80) if each * power >= value * (1 - 1e-9))
 

@@ -165,6 +165,7 @@ def main() -> None:
     try:
         palio()
     except SystemExit as ended:
+        # SIGTERM was handled as an interrupt; only the exit code tells them apart.
         if ended.code == INTERRUPTED and terminated:
             sys.exit(TERMINATED)
         raise

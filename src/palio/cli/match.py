@@ -265,6 +265,7 @@ def _writers(as_json: bool, out: str | None, strict: bool, columns: tuple[str, .
         if as_json and strict:
             # Standard output cannot be taken back, so matches wait in a file for the end.
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="palio-")))
+            # Entered before the writer, so that it runs after the writer has completed the file.
             stack.enter_context(_copy_to_output_at_end(folder / "matches.jsonl"))
             writers.append(stack.enter_context(open_writer(folder / "matches.jsonl", columns=columns)))
         elif as_json:
@@ -280,6 +281,7 @@ def _copy_to_output_at_end(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        # After a refusal the writer has removed its file.
         if path.exists():
             with open(path, "rb") as file:
                 shutil.copyfileobj(file, sys.stdout.buffer)
@@ -290,12 +292,14 @@ def _match(matcher: Matcher, batch: Any, reader: EventReader, faults: _Faults) -
     try:
         return matcher.match_batch(batch)
     except EventError:
-        return _match_singly(matcher, batch, reader, faults)
+        return _match_one_by_one(matcher, batch, reader, faults)
 
 
-def _match_singly(matcher: Matcher, batch: Any, reader: EventReader, faults: _Faults) -> pa.Table:
+def _match_one_by_one(matcher: Matcher, batch: Any, reader: EventReader, faults: _Faults) -> pa.Table:
+    """The matches of a batch with faulty events; the error of a whole batch does not name its row."""
     import pyarrow as pa
 
+    # With an empty table first, whose columns the result has where no event can be matched.
     kept = [matcher.match_batch([])]
     for row, event in enumerate(_events(batch)):
         try:

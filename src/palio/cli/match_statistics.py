@@ -44,6 +44,7 @@ class MatchStatistics:
         self.events += events
         self.matches += len(rows)
         if len(rows):
+            # Rows ascend, so each change of the row is one more event.
             self.wanted_events += 1 + int(np.count_nonzero(np.diff(rows)))
             numbers, _ = self._resolve(subscriptions)
             found = np.bincount(subscriptions.indices.to_numpy(), minlength=len(numbers))

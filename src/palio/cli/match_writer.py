@@ -118,6 +118,7 @@ class MatchWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # Rows up to an interrupt are a valid result; those up to an error are not.
         if kind is None or issubclass(kind, KeyboardInterrupt):
             self.close()
         else:

@@ -103,6 +103,7 @@ def _open_draft(path: Path) -> tuple[Path | None, Path | None, io.BufferedWriter
     draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
     file = open(draft, "xb")  # noqa: SIM115 - closed by finish or discard
     with suppress(OSError):
+        # The new file keeps the permissions of the one that it replaces.
         os.chmod(draft, stat.S_IMODE(place.stat().st_mode))
     return place, draft, file
 

@@ -94,6 +94,7 @@ def _is_json(event: str) -> bool:
 
 def _events(event: str | None) -> Iterable[Event] | AsyncIterable[Event]:
     if event is None or event == "-":
+        # A pipe is read by the event loop, which refuses regular files.
         stream = sys.stdin.buffer
         return _read_lines(stream, _STDIN) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else _read_pipe(stream)
     if _is_json(event):
@@ -155,6 +156,7 @@ def advertise(where: str, language: str, place: BrokerLocation, as_json: bool) -
             else:
                 terminal.messages().print(f"advertised at {broker.address}; Ctrl-C withdraws it", style="good")
             try:
+                # Never resolved: only Ctrl-C ends the wait.
                 await asyncio.get_running_loop().create_future()
             finally:
                 await broker.unadvertise(offered)

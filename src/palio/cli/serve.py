@@ -89,6 +89,7 @@ def _settings(config: Path | None, given: dict[str, Any]) -> Settings:
     if config is not None:
         settings = settings.with_changes(read_table(config))
         ctx = click.get_current_context()
+        # A default is no option: the settings file wins over it.
         if ctx.get_parameter_source("data") is click.core.ParameterSource.DEFAULT:
             changes = {}
     changes |= {
@@ -136,7 +137,7 @@ def _print_banner(server: Server) -> None:
     if settings.data and settings.safety == "relaxed":
         rows.append(("relaxed", "a loss of power may take the last confirmed events"))
     if not server.authenticator.is_open:
-        rows.append(("lets in", "those who have a token"))
+        rows.append(("lets in", "clients with a token"))
     console.print(terminal.facts(rows))
     at = _connect_option(server)
     console.print(

@@ -109,10 +109,11 @@ def simulate(
 
     if not no_draw:
         check_drawing(draw)
+    # The default of --brokers must not cut a matrix of round-trip times down to its first hosts.
     is_given = ctx.get_parameter_source("brokers") is click.core.ParameterSource.COMMANDLINE
     shape = _topology(topology, brokers, brokers if is_given else None, seed)
     if stay and arrivals == QUIET:
-        raise InvalidArgument("who comes and goes needs time to pass between events: give --arrivals as well")
+        raise InvalidArgument("--stay needs time to pass between events: give --arrivals as well")
     if padres:
         feed = padres_feed(*padres, subscriptions, events, seed)
     elif workload == _FLIGHTS:

@@ -34,6 +34,7 @@ def status(place: BrokerLocation, as_json: bool) -> None:
     """
 
     async def print_status() -> None:
+        # Without reconnection attempts: where no broker answers, the command says so at once.
         async with place.connect(patience=0) as broker:
             found = await broker.status()
         if as_json:

@@ -142,6 +142,7 @@ def print_json(value: Any, *, at_once: bool = False, to: TextIO | None = None) -
     import msgspec
 
     try:
+        # One line, with blanks after commas and colons.
         line = msgspec.json.format(write_json(value), indent=0)
     except UnicodeEncodeError:  # half a surrogate pair, in the name of something in a file
         line = json.dumps(value)
@@ -221,6 +222,7 @@ def excerpt(text: str, position: int, width: int) -> str:
 def _first_cells(text: str, room: int) -> str:
     if cell_len(text) <= room:
         return text
+    # Measured in columns, not characters: some characters take two columns, some none.
     while text and cell_len(text) > room - 1:
         text = text[: max(0, len(text) - max(1, (cell_len(text) - room) // 2))]
     return text + "…"
@@ -246,6 +248,7 @@ def strip_parentheses(condition: str) -> str:
             quote = character
         else:
             depth += (character == "(") - (character == ")")
+        # The first parenthesis closes before the end, so it does not enclose the whole.
         if depth == 0 and at < len(condition) - 1:
             return condition
     return condition[1:-1] if condition.startswith("(") else condition

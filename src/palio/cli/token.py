@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from palio.cli import terminal
+from palio.cli.common_options import data_option
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
-from palio.network.data_directory import DEFAULT_PATH
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import ROLES, Principal, Role, unrestricted
 
@@ -22,19 +22,14 @@ _SECONDS_OF_UNIT: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def _directory_option(command: _Command) -> _Command:
-    return click.option("--data", "directory", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_PATH,
-                        show_default=True, metavar="DIR", help="The broker's data directory.")(command)  # fmt: skip
-
-
 def _grant_options(command: _Command) -> _Command:
     for option in (
         click.option("--source", "sources", multiple=True,
-                     help="What its events may name as their source, with all below; `*` is any; may be repeated. "
-                          "Its own name always."),
+                     help="Source that its events may name, with all below, beside its own name; `*` is any; may be "
+                          "repeated."),
         click.option("--may-see-status", is_flag=True, default=None,
                      help="May read status, metrics, dead letters and what others subscribe to."),
-        click.option("--may-annotate", is_flag=True, default=None, help="May say itself where its events go."),
+        click.option("--may-annotate", is_flag=True, default=None, help="May send events with a forwarding header."),
         click.option("--may-publish", metavar="CONDITION", help="Events it may publish; `true` is all."),
         click.option("--may-subscribe", metavar="CONDITION", help="Events it may subscribe to; `true` is all."),
     ):  # fmt: skip
@@ -62,12 +57,12 @@ def token() -> None:
 @token.command()
 @click.argument("name")
 @click.option("--role", type=click.Choice(ROLES), default="client", show_default=True,
-              help="A broker's grants are what leaves for it and what it brings; an admin may do all.")  # fmt: skip
+              help="A broker's grants are the filters of its link, out and in; an admin may do all.")  # fmt: skip
 @_grant_options
 @click.option("--certificate", "certificates", multiple=True, metavar="NAME",
-              help="A name in a client's certificate that stands for it too; may be repeated.")  # fmt: skip
+              help="A name in a client certificate that also authenticates it; may be repeated.")  # fmt: skip
 @click.option("--expires", metavar="IN", help="When the token ends: 90d, 12h, 30m.")
-@_directory_option
+@data_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def add(
     name: str,
@@ -95,7 +90,7 @@ def add(
 @token.command()
 @click.argument("name")
 @_grant_options
-@_directory_option
+@data_option
 def change(
     name: str,
     may_subscribe: str | None,
@@ -114,7 +109,7 @@ def change(
 
 
 @token.command(name="list")
-@_directory_option
+@data_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object for each principal, on a line each.")
 def list_principals(directory: Path, as_json: bool) -> None:
     """List principals and their grants. Tokens cannot be listed: the broker keeps hashes only."""
@@ -159,7 +154,7 @@ def list_principals(directory: Path, as_json: bool) -> None:
 
 @token.command()
 @click.argument("name")
-@_directory_option
+@data_option
 def remove(name: str, directory: Path) -> None:
     """Remove a principal. Its connections are closed, and its waiting events are discarded."""
     Tokens(directory).remove(name)

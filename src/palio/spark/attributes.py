@@ -97,6 +97,7 @@ class AttributeResolver(Generic[V]):
             if length is None:
                 found[join_path(path)] = self._whole_value(path)
             else:
+                # Collected first: whether an array is kept as one depends on how many of its members are read.
                 arrays.setdefault(path[:length], []).append(path[length:])
         for path, members in arrays.items():
             if members == [()]:
@@ -119,6 +120,7 @@ class AttributeResolver(Generic[V]):
         raise KeyError(path)
 
     def _find_given(self, path: Path) -> Path | None:
+        # An exact spelling wins, also where other columns differ from it only in case.
         if self.case_sensitive or path in self.given:
             return path if path in self.given else None
         return _unambiguous(join_path(path), self._given_in_lower_case.get(_lower(path), []), join_path)
@@ -203,6 +205,7 @@ class AttributeResolver(Generic[V]):
             if kind is None or isinstance(kind, ArrayType):
                 return None
         name = join_path(array + member)
+        # A NULL element is no object: it must not give the member a NULL value.
         values = _flatten(values).drop_nulls()
         return values.map_elements(lambda each: self._as_event_type(self._walk(each, member), name))
 
@@ -225,6 +228,7 @@ class AttributeResolver(Generic[V]):
             # Members of one struct are grouped, so that the struct is built once.
             within = [path[1:] for path in inner if path[0] == segment]
             found[segment] = self._with_members(self._step(values, segment), within, f"{name}.{segment}", element)
+        # The empty path is among them: some condition also reads whether the struct itself is there.
         if len(inner) < len(members):
             found[PRESENCE_MEMBER] = values.presence()
         return element.struct(found)

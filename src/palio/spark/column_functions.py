@@ -80,6 +80,7 @@ def matching_function(
     readers: list[_StructReader] = []  # made in the worker, once, because it needs the opened index
 
     def palio_matches(*columns: pa.Array) -> pa.Array:
+        # In the worker: the closure is pickled on the driver, and must not hold an open index.
         if not readers:
             readers.append(_StructReader(matcher.index.open(), case_sensitive, zone))
         rows, numbers = matcher.match(readers[0].read(columns, paths))
@@ -135,8 +136,9 @@ class Subscribers:
     def write(self, found: MatchPairs, count: int, matcher: Matcher) -> pa.Array:
         rows, numbers = found
         at = pa.array(numbers)
-        who = pc.coalesce(matcher.numbered_subscribers().take(at), matcher.numbered_ids().take(at))
-        names, places = np.unique(np.array(who.to_pylist(), object), return_inverse=True)
+        names_at = pc.coalesce(matcher.numbered_subscribers().take(at), matcher.numbered_ids().take(at))
+        # Distinct pairs of row and subscriber, ordered by row, as `group_into_lists` needs them.
+        names, places = np.unique(np.array(names_at.to_pylist(), object), return_inverse=True)
         pairs = np.unique(np.stack([rows, places], axis=1), axis=0)
         return group_into_lists(pairs[:, 0], pa.array(names[pairs[:, 1]], pa.string()), count)
 
@@ -247,6 +249,7 @@ class ArrowValues:
     def to_utc(self, zone: str) -> ArrowValues:
         if zone == "UTC":
             return self
+        # The conversion is done in Python, so once for each distinct time.
         encoded = self.array.dictionary_encode()
         moments = [_moment(clock, zone) for clock in read_column(encoded.dictionary)]
         found = pa.array(moments, pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))

@@ -61,6 +61,7 @@ class Brokers:
 
     def open_publisher(self) -> AbstractAsyncContextManager[Broker]:
         """Connect to the first broker, to publish."""
+        # One publisher name for all workers and runs: brokers deduplicate by publisher, source and id.
         return connect(self.urls[0], self.token, app=APP, tls=self.tls(), patience=self.patience, publisher=APP)
 
     @contextmanager
@@ -91,7 +92,7 @@ def nats_settings(options: Mapping[str, str]) -> dict[str, Any]:
 def read_nats_address(address: str, what: str) -> tuple[dict[str, str], str]:
     """The options and the name in an address `nats://user:password@host:4222,other:4222/NAME?option=value`."""
     parts = urlsplit(address)
-    who, _, hosts = parts.netloc.rpartition("@")
+    credentials, _, hosts = parts.netloc.rpartition("@")
     name = unquote(parts.path).strip("/")
     if not hosts or not name:
         shown = f"{parts.scheme}://{hosts or 'localhost:4222'}"
@@ -100,8 +101,8 @@ def read_nats_address(address: str, what: str) -> tuple[dict[str, str], str]:
         "servers": ",".join(f"{parts.scheme}://{host}" for host in hosts.split(",")),
         **dict(parse_qsl(parts.query)),
     }
-    if who:
-        user, colon, password = who.partition(":")
+    if credentials:
+        user, colon, password = credentials.partition(":")
         options |= {"user": unquote(user), "password": unquote(password)} if colon else {"token": unquote(user)}
     return options, name
 

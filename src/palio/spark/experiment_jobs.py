@@ -160,6 +160,7 @@ def run_points(
                 reason = _run_point(function, missing[number], folder)
                 yield pa.RecordBatch.from_pydict({"number": [number], "reason": [reason]}, _ANSWER)
 
+    # A partition for each point: a slow one holds up no other.
     each_alone = spark.range(0, len(missing), 1, len(missing))
     answers = each_alone.mapInArrow(palio_sweep, "number long, reason string").toArrow().to_pylist()
     failed = tuple((missing[each["number"]], each["reason"]) for each in answers if each["reason"] is not None)
@@ -178,6 +179,7 @@ def _run_point(function: Callable[..., Result], point: Point, folder: StorageFol
         text = json.dumps([{**point, **row} for row in rows], allow_nan=True)
     except Exception as error:  # the function is the user's: only its point fails
         return f"{type(error).__name__}: {error}"
+    # Where a concurrent sweep was faster, its result stays.
     folder.create(f"{_POINTS}/{_name(point)}", text.encode())
     return None
 

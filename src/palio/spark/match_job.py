@@ -137,6 +137,7 @@ def _rendezvous(
         )
     check_kept_types(events, kept)
     options = plan if isinstance(plan, Rendezvous) else Rendezvous()
+    # Each concurrent task of an executor holds the index of one bucket, so the memory is shared between them.
     choice = plan_rendezvous(
         events, projection, subscriptions, options, memory // tasks_per_executor(events.sparkSession)
     )
@@ -195,6 +196,7 @@ def _check_column_names(events: DataFrame, kept: Sequence[str], added: Sequence[
     twice = [name for name in kept if events.columns.count(name) > 1]
     if twice:
         raise PipelineError(f"the events have two columns {twice[0]}; rename one, or say with columns= what to keep")
+    # Without regard to case: by default Spark could not tell such columns apart afterwards.
     taken = [name for name in added if name.lower() in {each.lower() for each in kept}]
     if taken:
         raise PipelineError(
@@ -298,10 +300,10 @@ def _result_fields(output: OutputColumns, per_event: bool) -> list[StructField]:
     """Fields of the columns that matching adds."""
     from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField
 
-    who: DataType = IntegerType() if output.numbers else StringType()
+    element: DataType = IntegerType() if output.numbers else StringType()
     if per_event:
-        return [StructField(output.name, ArrayType(who))]
-    fields = [StructField(output.name, who)]
+        return [StructField(output.name, ArrayType(element))]
+    fields = [StructField(output.name, element)]
     return fields if output.subscriber is None else [*fields, StructField(output.subscriber, StringType())]
 
 
@@ -312,7 +314,9 @@ def warn_about_missing_columns(absent: Sequence[str], wants: Matcher | Subscript
         shown = [f"{name} ({', '.join(ids)})" if (ids := by_name[name]) else name for name in absent[:_MAX_NAMED]]
         more = len(absent) - _MAX_NAMED
         named = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
-        warnings.warn(f"{MISSING_COLUMN_WARNING} {named}: NULL to every condition", stacklevel=3)
+        warnings.warn(
+            f"{MISSING_COLUMN_WARNING} {named}: NULL to every condition", stacklevel=3
+        )  # the caller of `match`
 
 
 def _readers_of(absent: Sequence[str], wants: Matcher | SubscriptionFrame) -> dict[str, list[str]]:

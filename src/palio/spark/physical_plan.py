@@ -114,6 +114,7 @@ def _parse_bytes(size: int | str, name: str) -> int:
 
 
 def _index_fits(rows: DataFrame, memory: int) -> bool:
+    # One more than the driver takes: that shows whether there are more, without counting all.
     first = normalize(rows).limit(_DRIVER_SUBSCRIPTIONS + 1).toArrow()
     if first.num_rows <= _DRIVER_SUBSCRIPTIONS:
         return True
@@ -161,7 +162,9 @@ def sample(events: DataFrame, projection: Projection, subscriptions: Subscriptio
 
     projected = events.select(*(each.alias(f"c{place}") for place, each in enumerate(projection.all_columns)))
     heads = projected.mapInArrow(palio_rendezvous_sample, projected.schema)
+    # Shuffled before the limit, which would otherwise take the first partitions alone.
     taken = heads.orderBy(sql.rand(seed=1)).limit(_MAX_SAMPLED_EVENTS).toArrow()
+    # With an empty array in front, because an empty result has no chunk to concatenate.
     whole = [pa.concat_arrays([pa.array([], each.type), *each.chunks]) for each in taken.columns]
     batch = sanitize_batch(pa.RecordBatch.from_arrays(whole, [*projection.attributes, *projection.json]))
     read = None if is_flat(batch, projection.json) else read_events(batch, projection.json)

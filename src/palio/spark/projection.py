@@ -82,6 +82,7 @@ def project_attributes(
     for path in map(split_path, sorted(attributes)):
         if len(path) == 1 or find_name(events.schema, path[0], case_sensitive) not in of_json:
             paths.append(path)
+        # As the condition writes it: the worker puts this name before the paths within the JSON.
         elif path[0] not in texts:
             texts.append(path[0])
     given: dict[Path, ColumnValues] = {
@@ -151,6 +152,7 @@ class ColumnValues:
         from pyspark.sql import functions as sql
         from pyspark.sql.types import StructField, StructType
 
+        # `struct` itself is never NULL, whatever its members are.
         made = sql.struct(*(member.column.alias(name) for name, member in members.items()))
         kind = StructType([StructField(name, member.kind) for name, member in members.items()])
         return ColumnValues(sql.when(self.column.isNotNull(), made), kind)
@@ -182,6 +184,7 @@ def leaf_paths(given: Iterable[tuple[Path, DataType]]) -> list[Path]:
     while stack:
         path, kind = stack.pop()
         if isinstance(kind, StructType):
+            # Reversed, so that the stack gives the fields in the order of the schema.
             stack += [((*path, field.name), field.dataType) for field in reversed(kind.fields)]
             continue
         inner = kind

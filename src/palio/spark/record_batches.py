@@ -85,6 +85,7 @@ class OutputColumns:
 def match_batch(matcher: Matcher, batch: pa.RecordBatch, json: tuple[str, ...]) -> MatchPairs:
     """Match a batch whose columns are named by attribute paths; the last ones, `json`, are texts of JSON."""
     batch = sanitize_batch(batch)
+    # JSON, and presence beside members, have no columnar form: such rows are matched as events.
     if json or any(_has_presence(field.type) for field in batch.schema):
         return matcher.match_events(read_events(batch, json))
     return matcher.match_columns(batch)
@@ -204,6 +205,7 @@ def _sanitize(array: Any) -> Any:
 
 def _sanitize_text(array: Any) -> Any:
     try:
+        # Only full validation looks at the bytes; Arrow trusts what Spark has handed over.
         array.validate(full=True)
     except pa.ArrowInvalid:
         pieces = array.cast(pa.large_binary() if pa.types.is_large_string(array.type) else pa.binary()).to_pylist()

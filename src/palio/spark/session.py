@@ -119,6 +119,7 @@ def _log_settings() -> Path:
     with suppress(OSError):
         if path.exists() and path.read_text() == LOG_SETTINGS:
             return path
+    # Renamed into place: another process may be reading the file.
     draft = path.with_suffix(f".{os.getpid()}")
     draft.write_text(LOG_SETTINGS)
     draft.replace(path)

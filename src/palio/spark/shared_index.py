@@ -38,6 +38,7 @@ _uses: Counter[str] = Counter()
 _distributed: dict[str, set[str]] = {}  # scopes that have the file of a version
 _connect_sessions: set[str] = set()  # these outlive the applications of this process
 _opened: OrderedDict[str, Matcher] = OrderedDict()
+# Guards all of these: the streams of a process publish and release from threads of their own.
 _lock = threading.Lock()
 
 
@@ -89,6 +90,7 @@ class SharedIndex:
         with _lock:
             found = _opened.get(self.version)
             if found is None:
+                # Opened under the lock: two threads of a worker must not map the file twice.
                 found = _opened[self.version] = Matcher.open(self._local_path())
                 if len(_opened) > _MAX_OPEN_INDEXES:
                     _opened.popitem(last=False)

@@ -168,13 +168,13 @@ def _create_on_disk(path: Path, data: bytes) -> bool:
     finally:
         os.unlink(draft)
     # The link is durable only after the folder is.
-    fsync_folder(path.parent)
+    fsync_path(path.parent)
     return True
 
 
-def fsync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def fsync_path(path: Path) -> None:
+    """Make the content of a file durable, or the names in a folder."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -194,6 +194,7 @@ def _create_object(address: str, path: str, data: bytes) -> bool:
     parts = urlsplit(address)
     store = from_url(f"{parts.scheme}://{parts.netloc}", **_store_options(address))
     try:
+        # Arrow's path begins with the bucket, which `store` has already.
         obstore.put(store, path.partition("/")[2], data, mode="create")
     except (AlreadyExistsError, PreconditionError):
         return False

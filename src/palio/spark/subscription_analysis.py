@@ -172,6 +172,7 @@ def covering(
     by = np.full(len(given), -1, np.int64)
     by[boxes.numbers] = np.where(own >= 0, boxes.numbers[own], -1)
     if len(boxes.numbers) < len(given):
+        # Boxes that a box covers need no further comparison; what covers their coverer covers them.
         left = np.flatnonzero(by < 0)
         found = _compare_on_workers(spark, given.at(left.tolist()), partitions)
         by[left] = np.where(found >= 0, left[found], -1)

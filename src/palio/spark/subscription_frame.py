@@ -78,6 +78,7 @@ def from_wants(spark: SparkSession, wants: Wants) -> SubscriptionFrame:
     matcher = wants.matcher
     subscriptions = [matcher[id] for id in matcher]
     ids = matcher.numbered_ids().to_pylist()
+    # `numbered_ids` has the ids of removed subscriptions, too.
     numbers = {id: number for number, id in enumerate(ids) if id in matcher}
     table = pa.Table.from_pylist([_row(numbers[each.id], each) for each in subscriptions], SUBSCRIPTION_SCHEMA)
     step = max(1, len(subscriptions) // _SAMPLE_SUBSCRIPTIONS)
@@ -99,6 +100,7 @@ def from_frame(rows: DataFrame, on_error: OnError) -> SubscriptionFrame:
     frame = normalize(rows)
     examined = frame.mapInArrow(palio_examine, _INSPECTION_SCHEMA).toArrow().to_pylist()
     refused = [Refused(row["id"], row["reason"]) for row in examined if row["reason"] is not None]
+    # Rows with an unreadable condition stay; `shuffle_plan` skips them when it computes keys.
     usable = frame.where("id IS NOT NULL AND where IS NOT NULL")
     repeated = usable.groupBy("id").count().where("count > 1").toArrow().to_pylist()
     refused += [
@@ -130,6 +132,7 @@ def normalize(rows: DataFrame) -> DataFrame:
     is_json = isinstance(rows.schema["where"].dataType, StructType | MapType | ArrayType)
     where = sql.to_json("where") if is_json else sql.col("where").cast("string")
     return rows.select(
+        # Not consecutive, but without a pass over the rows.
         sql.monotonically_increasing_id().alias("number"),
         sql.col("id").cast("string").alias("id"),
         where.alias("where"),
@@ -237,6 +240,7 @@ def _sample(rows: DataFrame) -> Iterator[Subscription]:
     """Sample usable subscriptions, deterministically."""
     from pyspark.sql import functions as sql
 
+    # By a hash of the id: the sample depends neither on partitions nor on the order of rows.
     taken = rows.orderBy(sql.xxhash64("id"), "number").limit(_SAMPLE_SUBSCRIPTIONS).toArrow()
     return drop_unusable(decode_rows(taken))
 

@@ -118,6 +118,7 @@ class SubscriptionLog:
         language, timezone = fields.get("language", "sql"), fields.get("timezone", "UTC")
         metadata = fields.get("metadata") or {}
         made = _check_subscription(Subscription(id, where, language, fields.get("subscriber"), metadata, timezone))
+        # Filled in at the commit, from the version that the change then applies to.
         kept = {"subscriber", "metadata"} - set(fields) if kind == "change" else set[str]()
         self._staged.append(_StagedChange(Change(kind, id, made), frozenset(kept)))
 
@@ -131,6 +132,7 @@ class SubscriptionLog:
         Costs as much as an index of them.
         """
         refused, given = [], dict[str, Subscription]()
+        # A filter is written as its SQL text, which any reader can parse.
         for each in map(_without_filter, subscriptions):
             if not _is_writable(each):
                 refused.append(Refused(each.id, _NOT_WRITABLE))
@@ -237,6 +239,7 @@ class SubscriptionLog:
         """Remove the files that no version from `oldest` on needs: those before the last snapshot up to it."""
         bases = [number for number in self._numbers(_SNAPSHOTS) if number <= oldest]
         base = next((number for number in reversed(bases) if self._is_sound(number)), 0)
+        # A crash on the way leaves files that the next compaction removes.
         for folder, last in ((_CHANGES, base), (_SNAPSHOTS, base - 1)):
             for number in self._numbers(folder):
                 if number <= last:
@@ -247,6 +250,7 @@ class SubscriptionLog:
         known = self._ids_at(version)
         there: dict[str, bool] = {}  # whether an id exists after the changes so far
         for change, _ in self._staged:
+            # An addition needs an absent id, every other change a present one.
             if there.get(change.id, change.id in known) == (change.kind == "add"):
                 raise (DuplicateSubscription if change.kind == "add" else UnknownSubscription)(change.id)
             there[change.id] = change.kind != "remove"
@@ -363,6 +367,7 @@ class SubscriptionLog:
                     )
                 found.apply(each)
         except FileNotFoundError:
+            # Changes that a damaged snapshot replaced are gone: then the damage is the reason.
             raise damage or FileNotFoundError() from None
         return found
 

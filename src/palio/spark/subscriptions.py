@@ -17,6 +17,7 @@ from palio.errors import InputError, InvalidSubscription, PalioError, PipelineEr
 from palio.files import read_subscriptions
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
+from palio.matching.subscription_screening import add_usable
 from palio.spark.projection import session_zone
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 OnError = Literal["quarantine", "fail"]
 _SAVED_INDEX_SUFFIX: Final = ".palio"
-_TRIAL_GROUP_SIZE: Final = 500
 _MAX_LOGGED_REFUSALS: Final = 5  # of those that are left out
 _log = logging.getLogger("palio.spark")
 
@@ -144,34 +144,12 @@ class _Collector:
 
     def finish(self, on_error: OnError) -> Wants:
         matcher = Matcher()
-        usable = list(self._found.values())
-        try:
-            matcher.add_subscriptions(usable)
-        except InvalidSubscription:
-            # At least one is unusable; `add_subscriptions` adds all or none.
-            usable = list(self._usable(usable))
-            matcher.add_subscriptions(usable)
+        subscriptions = list(self._found.values())
+        unusable = add_usable(matcher, subscriptions)
+        self.refused += [Refused(id, refusal_reason(error)) for id, error in unusable.items()]
         report_refused(self.refused, on_error)
+        usable = (each for each in subscriptions if each.id not in unusable)
         return Wants(matcher, tuple(self.refused), _subscribers(usable))
-
-    def _usable(self, subscriptions: list[Subscription]) -> Iterator[Subscription]:
-        """The usable ones; refuses the others. Groups are tried first, because nearly all subscriptions are usable."""
-        for start in range(0, len(subscriptions), _TRIAL_GROUP_SIZE):
-            group = subscriptions[start : start + _TRIAL_GROUP_SIZE]
-            try:
-                Matcher().add_subscriptions(group)
-            except InvalidSubscription:
-                yield from (each for each in group if self._is_usable(each))
-            else:
-                yield from group
-
-    def _is_usable(self, subscription: Subscription) -> bool:
-        try:
-            _ = subscription.filter
-        except InvalidSubscription as error:
-            self.refused.append(Refused(subscription.id, refusal_reason(error)))
-            return False
-        return True
 
 
 def _subscribers(subscriptions: Iterable[Subscription]) -> dict[str, str]:
@@ -184,7 +162,7 @@ def _subscribers_in(matcher: Matcher) -> dict[str, str]:
     if subscribers.null_count == len(subscribers):
         return {}
     named = zip(matcher.numbered_ids().to_pylist(), subscribers.to_pylist(), strict=True)
-    return {id: who for id, who in named if who is not None and id in matcher}
+    return {id: name for id, name in named if name is not None and id in matcher}
 
 
 def _subscriptions(spark: SparkSession, source: Any, collector: _Collector) -> Iterator[Subscription]:

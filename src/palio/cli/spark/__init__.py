@@ -11,13 +11,13 @@ from palio.errors import PipelineError
 
 # Help texts are here, so that `palio spark --help` loads no command.
 _COMMANDS: Final = {
-    "match": "Find who wants which event, on a cluster or on all cores of this machine.",
-    "subscribe": "Put subscriptions into the log that streams follow, change them and remove them.",
-    "stream": "Match events as they come, each batch with the latest subscriptions.",
-    "backfill": "Tell new subscriptions what happened before the stream had them.",
-    "estimate": "Say how often a condition would fire, from a sample of an archive.",
-    "covering": "Say which subscriptions another one covers, and which are left.",
-    "generate": "Make events and subscriptions to test and measure with.",
+    "match": "Match events against subscriptions, on all cores of this machine or on a cluster.",
+    "subscribe": "Add, change and remove subscriptions in the log that streams follow.",
+    "stream": "Match events as they arrive, each batch with the latest subscriptions.",
+    "backfill": "Match new subscriptions with the events before their first batch of the stream.",
+    "estimate": "Estimate how often a condition matches, from a sample of an archive.",
+    "covering": "Find the subscriptions that another one covers.",
+    "generate": "Generate events and subscriptions for tests and benchmarks.",
 }
 
 
@@ -41,6 +41,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except Exception as error:
+            # By module name: importing the classes would load Spark for every error.
             if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
                 raise
             raise PipelineError(f"Spark failed: {cause_in(str(error))}") from error
@@ -53,6 +54,7 @@ class _Commands(click.Group):
 def cause_in(message: str) -> str:
     """The line of Spark's error message with the innermost cause, without the stack trace."""
     lines = [line for line in message.splitlines() if line.strip()]
+    # A Python traceback within Spark's message is closest to the cause, then the last "Caused by" of the JVM.
     traces = [at for at, line in enumerate(lines) if line.strip().startswith("Traceback (most recent call last)")]
     if traces:
         for line in lines[traces[-1] + 1 :]:
@@ -67,7 +69,7 @@ def cause_in(message: str) -> str:
 
 @click.command(cls=_Commands, epilog="Every command has its own --help, with examples.")
 def spark() -> None:
-    """The data pipeline on Spark: matching in bulk and as events come, on all cores of this machine or on a cluster.
+    """The data pipeline on Spark: matching of archives and of streams, on all cores of this machine or on a cluster.
 
     Needs the extra `spark`: pip install 'palio[spark]'. `palio doctor` says whether Spark can run here.
     """

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
               help="How many of the most and least matched subscriptions the summary shows.")  # fmt: skip
 def backfill(ids: tuple[str, ...], options: StreamOptions, report: str | None, as_json: bool, top: int) -> None:
-    """Tell new subscriptions, by their ids, what happened before the stream had them.
+    """Match new subscriptions, by their ids, with the events before their first batch of the stream.
 
-    The options are those of the stream, which may run meanwhile or not. Events are matched up to the point from
-    which the stream does it: no event is left out and none is told twice, however often this is run.
+    The options are those of the stream, which may run meanwhile or not. Events are matched up to the handover, from
+    which the stream matches them: no match is left out and none is repeated, however often this is run.
 
     \b
     Example:
@@ -83,7 +83,7 @@ def _resumable_interrupt() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("interrupted; run it again, and nothing is left out or told twice") from None
+        raise KeyboardInterrupt("interrupted; run it again, and no match is left out or repeated") from None
 
 
 def _as_dict(done: BackfillResult, ranking: Ranking | None, figures: RunFigures, top: int) -> dict[str, Any]:

@@ -154,6 +154,7 @@ class Source:
             until = point.offsets[0] if point.offsets is not None else None
             if until is None:  # nothing was read before
                 return self._payload(spark, self._messages.load(spark, spark.read)).limit(0)
+            # Offsets of the handover are those of the next events, so `until` excludes them.
             reader = spark.read.option("until", json.dumps(until))
             return self._payload(spark, self._messages.load(spark, reader))
         schema, files = self._schema(spark), point.files()
@@ -332,6 +333,7 @@ def exclusions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             if not len(texts):
                 continue
             found[place, "nothing"] = None
+            # A code such as 01234 would lose its zero as a number.
             codes = pc.any(pc.match_substring_regex(cells, CODE_PATTERN)).as_py()
             digits = pc.all(pc.match_substring_regex(cells, INTEGER_PATTERN)).as_py()
             for kind in _CANDIDATES:

@@ -63,6 +63,7 @@ class _InterruptHandler:
 
     def __call__(self, number: int, frame: FrameType | None) -> NoReturn:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C does not wait
+        # Otherwise the cancelled calls are logged at length.
         logging.disable(logging.CRITICAL)
         if self._spark is not None:
             # In another thread: the Py4J connection of this one is waiting for an answer.

@@ -46,17 +46,17 @@ _EMPTY_RELATION_RULE: Final = "org.apache.spark.sql.execution.adaptive.AQEPropag
 @click.option("--subscriptions", required=True, metavar="PATH", help="A file or folder of subscriptions, or a table.")
 @language_option()
 @click.option("--out", metavar="FOLDER", help="Write the matches there, as Parquet.")
-@click.option("--format", type=click.Choice(FORMATS), help="What the events are, where their names do not say.")
+@click.option("--format", type=click.Choice(FORMATS), help="The format of the events, if their names do not say.")
 @click.option("--schema", metavar="COLUMNS",
-              help="The events' columns, as SQL writes them: 'id long, price double'; else as found.")  # fmt: skip
-@click.option("--per-event", is_flag=True, help="One row for each event, with the list of those who want it.")
-@click.option("--columns", metavar="NAMES", help="The columns of an event to keep, with commas; by default all.")
-@click.option("--json-column", "json", multiple=True, metavar="NAME", help="A column whose texts hold JSON.")
+              help="The events' columns, in SQL: 'id long, price double'; by default inferred.")  # fmt: skip
+@click.option("--per-event", is_flag=True, help="One row for each event, with the list of matching subscriptions.")
+@click.option("--columns", metavar="NAMES", help="Columns of the event to keep, separated by commas; by default all.")
+@click.option("--json-column", "json", multiple=True, metavar="NAME", help="A column of JSON texts.")
 @click.option("--plan", type=click.Choice(["auto", "broadcast", "rendezvous"]), default="auto", show_default=True,
-              help="One index for every executor, or events and subscriptions that meet by keys.")  # fmt: skip
+              help="One index on every executor, or a shuffle of events and subscriptions by keys.")  # fmt: skip
 @session_options
 @report_option
-@click.option("--strict", is_flag=True, help="Refuse to run where a subscription cannot be used.")
+@click.option("--strict", is_flag=True, help="Refuse to run if a subscription cannot be used.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
               help="How many of the most and least matched subscriptions the summary shows.")  # fmt: skip
@@ -78,7 +78,7 @@ def match(
     as_json: bool,
     top: int,
 ) -> None:
-    """Find who wants which event, on a cluster or on all cores of this machine.
+    """Match events against subscriptions, on all cores of this machine or on a cluster.
 
     \b
     Examples:
@@ -86,7 +86,7 @@ def match(
       palio spark match --events flights.csv --subscriptions wants.jsonl --per-event --json
       palio spark match --events db.orders --subscriptions db.wants --master spark://hub:7077
 
-    A match has the columns of the event, and subscription_id (and subscriber, where there are any). Without
+    A match has the columns of the event, and subscription_id (and subscriber, if any subscription has one). Without
     --out, matches are only counted.
     """
 

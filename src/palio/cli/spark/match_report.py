@@ -109,6 +109,7 @@ class MatchCounts:
         ):
             for batch in parquet.iter_batches(columns=[SUBSCRIPTION_COLUMN]):
                 rows += batch.num_rows
+                # Counted by distinct id, of which a file has few.
                 for found in batch.column(0).value_counts().to_pylist():
                     self.by_subscription[found["values"]] += found["counts"]
         self.sizes.append(rows)
@@ -221,8 +222,8 @@ def estimate_page(condition: str, facts: Facts, found: Estimate, seconds: dict[s
     page.plot("Share of events", bars(rates, terminal.percent))
     if found.overlaps:
         alike = [(each.id, each.similarity) for each in found.overlaps]
-        said = "Of the events that either fires for, those that both fire for."
-        page.plot("Fires with", bars(alike, terminal.percent), said)
+        note = "Of the events that either fires for, those that both fire for."
+        page.plot("Fires with", bars(alike, terminal.percent), note)
     _time(page, seconds)
     return page
 
@@ -255,15 +256,15 @@ def _rank(page: Page, ranking: Ranking) -> None:
     never = ranking.never
     if never:
         more = f" The first {_MAX_NAMES}:" if len(never) > _MAX_NAMES else ""
-        said = f"{terminal.plural(len(never), 'subscription')}.{more}"
-        page.names("Never matched", never[:_MAX_NAMES], said)
+        note = f"{terminal.plural(len(never), 'subscription')}.{more}"
+        page.names("Never matched", never[:_MAX_NAMES], note)
 
 
 def _share(page: Page, sizes: list[int], seconds: dict[str, float]) -> None:
 
     if sizes:
-        said = f"The largest is {skew(sizes):.1f} times the average."
-        page.plot("Matches in each partition", columns(sizes, f"{terminal.plural(len(sizes), 'partition')}"), said)
+        note = f"The largest is {skew(sizes):.1f} times the average."
+        page.plot("Matches in each partition", columns(sizes, f"{terminal.plural(len(sizes), 'partition')}"), note)
     _time(page, seconds)
 
 

@@ -35,7 +35,7 @@ def session_options(command: _Command) -> _Command:
     conf = click.option("--conf", "settings", multiple=True, metavar="NAME=VALUE", callback=_settings,
                         help="A setting of Spark.")  # fmt: skip
     master = click.option("--master", metavar="URL",
-                          help="Where to run: local[4], spark://…, sc://…; by default all cores here.")  # fmt: skip
+                          help="Spark master: local[4], spark://…, sc://…; by default all cores here.")  # fmt: skip
     return master(conf(command))
 
 
@@ -105,22 +105,22 @@ def stream_options(command: Callable[..., None]) -> Callable[..., None]:
                      help="Events: a folder of files, 'events/*.jsonl', nats://localhost:4222/STREAM, palio://localhost:7420."),
         click.option("--subscriptions", required=True, metavar="LOG", help="The subscription log, see `subscribe`."),
         click.option("--out", required=True, metavar="SINK",
-                     help="Where matches go: a folder (Parquet), delta:FOLDER, nats://…/SUBJECT, https://…, palio://…"),
-        click.option("--checkpoint", required=True, metavar="FOLDER", help="Where the stream keeps how far it is."),
+                     help="Sink of matches: a folder (Parquet), delta:FOLDER, nats://…/SUBJECT, https://…, palio://…"),
+        click.option("--checkpoint", required=True, metavar="FOLDER", help="The checkpoint of the stream."),
         click.option("--schema", metavar="COLUMNS",
-                     help="The events' columns, as SQL writes them: 'id long, price double'; else those of the files."),
-        click.option("--format", type=click.Choice(FORMATS), help="What the events are, where their names do not say."),
+                     help="The events' columns, in SQL: 'id long, price double'; by default those of the files."),
+        click.option("--format", type=click.Choice(FORMATS), help="Format of the events, if their names do not say."),
         click.option("--columns", metavar="NAMES", callback=_names,
-                     help="The columns of an event to keep, with commas; by default all."),
-        click.option("--json-column", "json", multiple=True, metavar="NAME", help="A column whose texts hold JSON."),
+                     help="Columns of the event to keep, separated by commas; by default all."),
+        click.option("--json-column", "json", multiple=True, metavar="NAME", help="A column of JSON texts."),
         click.option("--key", metavar="NAMES", callback=_names,
-                     help="The columns that tell one event from another; for nats://, https:// and palio://."),
-        click.option("--undelivered", metavar="SINK", help="Where matches go that a server does not take."),
-        click.option("--where", metavar="CONDITION", help="Ask brokers, palio://…, only for events that match."),
+                     help="Columns that identify an event, for nats://, https:// and palio://."),
+        click.option("--undelivered", metavar="SINK", help="Sink for matches that a server refuses."),
+        click.option("--where", metavar="CONDITION", help="Read only events that match, from brokers (palio://…)."),
         click.option("--token", envvar="PALIO_TOKEN", metavar="TOKEN",
-                     help="Says to brokers who you are; also read from PALIO_TOKEN."),
+                     help="Token for authentication at brokers; also read from PALIO_TOKEN."),
         click.option("--authority", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-                     help="Whose certificates to trust, with palio+tls://."),
+                     help="Certificate authority to trust, with palio+tls://."),
     ]  # fmt: skip
     for option in reversed(options):
         gathered = option(gathered)
@@ -128,13 +128,15 @@ def stream_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _settings(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    settings: dict[str, str] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{each!r} is no setting; write NAME=VALUE")
-        settings[name.strip()] = value.strip()
-    return settings
+    return dict(split_pair(text, "--conf") for text in given)
+
+
+def split_pair(text: str, option: str, form: str = "NAME=VALUE") -> tuple[str, str]:
+    """The two sides of NAME=VALUE, as an option takes it; BadParameter without a name or an equals sign."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise click.BadParameter(f"{text!r} is no pair; write '{form}'", param_hint=option)
+    return name.strip(), value.strip()
 
 
 def _names(ctx: click.Context, param: click.Parameter, given: str | None) -> list[str] | None:

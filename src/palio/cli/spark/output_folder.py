@@ -52,6 +52,7 @@ class OutputFolder:
             if local is not None and any(_overlap(_real(self._local), place) for place in _places(local)):
                 raise self._refusal_for(each)
         self._mode = self._check_contents(self._local)
+        # Parents that Spark will create; they are removed again if nothing is written.
         self._made = [place for place in (self._local, *self._local.parents) if not place.exists()]
 
     def __enter__(self) -> OutputFolder:

@@ -18,10 +18,11 @@ import click
 
 from palio.cli import terminal
 from palio.cli.html_report import report_option, write_page
+from palio.cli.main import INTERRUPTED
 from palio.cli.spark.event_source import UNREADABLE
 from palio.cli.spark.job import Stopwatch, command_session, time_fact
 from palio.cli.spark.match_report import MatchCounts, Ranking, print_most_matched
-from palio.cli.spark.options import StreamOptions, duration, sink_of_files, stream_options
+from palio.cli.spark.options import StreamOptions, duration, sink_of_files, split_pair, stream_options
 from palio.cli.spark.subscription_checks import find_type_mismatches, type_mismatch_facts
 from palio.errors import PipelineError
 
@@ -34,16 +35,15 @@ if TYPE_CHECKING:
     from palio.spark.sinks.sink import Sink
     from palio.spark.streaming.commit_journal import Journal, Progress
 
-_INTERRUPTED_EXIT_CODE: Final = 130
 _POLL_INTERVAL_SECONDS: Final = 0.2
 _FINISH_TIMEOUT_SECONDS: Final = 30.0
-# An exception of a batch is somewhere in the page that Spark makes of it.
+# An exception of a batch is embedded in a long message of Spark's, after the class name.
 _PALIO_ERROR: Final = re.compile(r"palio\.errors\.\w+: (.+)")
 
 
 @click.command()
 @stream_options
-@click.option("--once", is_flag=True, help="End when everything is matched that is there now.")
+@click.option("--once", is_flag=True, help="End when all events that are available now are matched.")
 @click.option(
     "--every",
     callback=duration,
@@ -52,15 +52,13 @@ _PALIO_ERROR: Final = re.compile(r"palio\.errors\.\w+: (.+)")
     metavar="DURATION",
     help="How often to look for new events.",
 )
-@click.option("--files-per-batch", type=click.IntRange(1), metavar="N", help="At most so many files in a batch.")
-@click.option("--dead-letters", metavar="SINK", help="Where events go that cannot be used, with the reason.")
-@click.option(
-    "--event-time", metavar="NAME", help="The column that says when an event happened: for lag, and lateness."
-)
+@click.option("--files-per-batch", type=click.IntRange(1), metavar="N", help="Maximum number of files in a batch.")
+@click.option("--dead-letters", metavar="SINK", help="Sink for events that cannot be used, with the reason.")
+@click.option("--event-time", metavar="NAME", help="The column with the event time, for lag and lateness.")
 @click.option("--lateness", callback=duration, metavar="DURATION",
-              help="Events that are later than this are dead letters: 10m.")  # fmt: skip
-@click.option("--malformed", multiple=True, metavar="REASON_COLUMN=CONDITION",
-              help="Events for which this holds are dead letters: 'no price=price IS NULL'.")  # fmt: skip
+              help="Later events become dead letters: 10m.")  # fmt: skip
+@click.option("--malformed", multiple=True, metavar="REASON=CONDITION",
+              help="Events that satisfy the condition become dead letters: 'no price=price IS NULL'.")  # fmt: skip
 @report_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print each batch as a JSON object on a line, and the summary last."
@@ -93,11 +91,10 @@ def stream(
       palio spark stream --events palio://localhost:7420 --where "price > 0" --schema 'symbol string, price double' \\
           --subscriptions wants/ --out delta:hits --checkpoint state/
 
-    Killed at any point and started again with the same --checkpoint, it loses nothing and repeats nothing in files
-    and Delta tables; to nats://, https:// and palio:// a match may come again, under the same key. Messages of NATS
-    and events of brokers are read as JSON: with --schema their members are the event's columns, without it conditions
-    say `data.price`; the column `message` has subject, sequence, time and headers, or node, offset, id, source and
-    time.
+    Killed at any point and started again with the same --checkpoint, it loses nothing. Files and Delta tables get each
+    match once; nats://, https:// and palio:// may get a match again, under the same key. Messages of NATS and events
+    of brokers are read as JSON: with --schema their members are columns of the event, without it conditions write
+    `data.price`. The column `message` has subject, sequence, time and headers, or node, offset, id, source and time.
 
     Ctrl-C and SIGTERM end it after the batch under way, with a summary.
     """
@@ -147,11 +144,11 @@ def stream(
     else:
         _print(followed, ranking, options, dead_letters, top)
     if followed.interrupted:
-        ctx.exit(_INTERRUPTED_EXIT_CODE)
+        ctx.exit(INTERRUPTED)
 
 
 def _warn_about_type_mismatches(events: DataFrame, subscriptions: str) -> None:
-    """Warn of conditions of the present version that can never match such events."""
+    """Warn of conditions of the latest version that can never match events of this schema."""
     from palio.spark.subscription_log import SubscriptionLog
 
     for kind, message in type_mismatch_facts(find_type_mismatches(events, SubscriptionLog(subscriptions).at())):
@@ -159,13 +156,7 @@ def _warn_about_type_mismatches(events: DataFrame, subscriptions: str) -> None:
 
 
 def _rules(malformed: tuple[str, ...]) -> dict[str, str]:
-    rules: dict[str, str] = {}
-    for each in malformed:
-        reason, equals, condition = each.partition("=")
-        if not equals or not reason.strip():
-            raise click.BadParameter(f"{each!r} is no rule; write 'REASON_COLUMN=CONDITION'", param_hint="--malformed")
-        rules[reason.strip()] = condition.strip()
-    return rules
+    return dict(split_pair(text, "--malformed", "REASON=CONDITION") for text in malformed)
 
 
 def _ranking(followed: StreamRun, subscriptions: str) -> Ranking | None:
@@ -306,17 +297,17 @@ class StreamRun:
 @contextmanager
 def until_interrupted() -> Iterator[threading.Event]:
     """An event that the first Ctrl-C sets; a second one has its usual effect."""
-    asked = threading.Event()
+    interrupted = threading.Event()
     before = signal.getsignal(signal.SIGINT)
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        if asked.is_set() and callable(before):
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if interrupted.is_set() and callable(before):
             before(number, frame)
-        asked.set()
+        interrupted.set()
 
-    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGINT, interrupt)
     try:
-        yield asked
+        yield interrupted
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -337,12 +328,12 @@ def follow(
     follower = _StreamFollower(journal, sink, followed, on_batch, done[0].batch + 1 if done else 0)
     began = time.perf_counter()
     with (
-        until_interrupted() as asked,
+        until_interrupted() as interrupted,
         terminal.progress(terminal.messages(), "Streaming", None, bar_is_seen) as shown,
     ):
         task = shown.add_task("", done="waiting for events")
         for attempt in range(1, MAX_START_ATTEMPTS + 1):
-            error = _follow_query(start(), follower, asked, shown, task)
+            error = _follow_query(start(), follower, interrupted, shown, task)
             followed.elapsed = time.perf_counter() - began
             if error is None or followed.interrupted:
                 return
@@ -352,20 +343,22 @@ def follow(
 
 
 def _follow_query(
-    query: StreamingQuery, follower: _StreamFollower, asked: threading.Event, shown: Shown, task: TaskID
+    query: StreamingQuery, follower: _StreamFollower, interrupted: threading.Event, shown: Shown, task: TaskID
 ) -> str | None:
     """Follow one run of a stream to its end; its error, if any."""
     followed = follower.followed
     try:
-        while query.isActive and not asked.wait(_POLL_INTERVAL_SECONDS):
+        while query.isActive and not interrupted.wait(_POLL_INTERVAL_SECONDS):
             follower.poll()
             _show(shown, task, followed)
-        followed.interrupted = asked.is_set() and query.isActive
+        # A query that ended by itself just then is not interrupted: its exit code is that of its own end.
+        followed.interrupted = interrupted.is_set() and query.isActive
         if followed.interrupted:
             shown.update(task, done="finishing this batch; Ctrl-C again leaves it to the next run")
             follower.await_batch(query)
     finally:
         query.stop()
+    # Batches that were committed between the last poll and the end.
     follower.poll()
     error = query.exception()
     return None if error is None else str(error)

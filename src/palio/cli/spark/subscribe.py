@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from palio.cli import terminal
-from palio.cli.common_options import language_option
+from palio.cli.common_options import language_option, timezone_option
 from palio.errors import DuplicateSubscription, PipelineError, UnknownSubscription
 
 if TYPE_CHECKING:
@@ -24,18 +24,17 @@ _MAX_SHOWN_FAULTS: Final = 5
 @click.command()
 @click.argument("log", metavar="LOG")
 @click.argument("files", nargs=-1, metavar="[FILE]…")
-@click.option("--id", metavar="ID", help="One subscription, with --where.")
+@click.option("--id", metavar="ID", help="Id of one subscription, with --where.")
 @click.option("--where", metavar="CONDITION", help="The condition of --id.")
-@click.option("--subscriber", metavar="NAME", help="Whose --id is.")
+@click.option("--subscriber", metavar="NAME", help="The subscriber of --id.")
 @click.option("--remove", multiple=True, metavar="ID", help="Remove a subscription.")
-@click.option("--exact", is_flag=True, help="Remove all that are not in FILE: the log then holds what the files hold.")
+@click.option("--exact", is_flag=True, help="Also remove the subscriptions that are in no FILE.")
 @language_option()
-@click.option("--timezone", default="UTC", show_default=True, metavar="ZONE",
-              help="The time zone of conditions that do not name one: Europe/Oslo.")  # fmt: skip
-@click.option("--strict", is_flag=True, help="Write nothing where a subscription cannot be used.")
-@click.option("--compact", is_flag=True, help="Make a snapshot, and forget versions older than a week.")
+@timezone_option
+@click.option("--strict", is_flag=True, help="Write nothing if a subscription cannot be used.")
+@click.option("--compact", is_flag=True, help="Write a snapshot, and remove versions older than a week.")
 @click.option("--list", "list_them", is_flag=True, help="Print the subscriptions, a JSON object on a line each.")
-@click.option("--json", "as_json", is_flag=True, help="Print what was done as one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as one JSON object.")
 @click.pass_context
 def subscribe(
     ctx: click.Context,
@@ -53,11 +52,11 @@ def subscribe(
     list_them: bool,
     as_json: bool,
 ) -> None:
-    """Put subscriptions into the log that streams follow, change them and remove them.
+    """Add, change and remove subscriptions in the log that streams follow.
 
-    LOG is a folder or an address, s3://…; it is made when it is not there. FILE holds subscriptions, as for `palio
-    match`: those with a new id are added, those whose condition differs are changed, the others stay. All of it
-    becomes one version, which streams use from their next batch on. Asked twice, it does nothing the second time.
+    LOG is a folder or an address, s3://…; the first call creates it. FILE holds subscriptions, as for `palio match`:
+    those with a new id are added, those that differ are changed, the others stay. All changes become one version,
+    which streams use from their next batch on. A repeated call changes nothing.
 
     \b
     Examples:
@@ -147,6 +146,7 @@ def _commit(log: SubscriptionLog, wanted: list[Subscription], remove: Sequence[s
         try:
             log.commit()
         except (DuplicateSubscription, UnknownSubscription):
+            # Another writer has added or removed one of these ids since the log was read.
             log.discard()
         else:
             return made

@@ -115,5 +115,5 @@ def type_mismatch_facts(mismatches: Sequence[TypeMismatch]) -> Iterator[tuple[st
     for each in mismatches:
         more = len(each.subscriptions) - _MAX_NAMED
         named = ", ".join(each.subscriptions[:_MAX_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-        said = f"{each.column} is {each.type}, and compared with {each.compared_with} by {named}"
-        yield "never equal", f"{said}; write CAST({each.column} AS …), or say what it is: --schema"
+        mismatch = f"{each.column} is {each.type}, and compared with {each.compared_with} by {named}"
+        yield "never equal", f"{mismatch}; write CAST({each.column} AS …), or say what it is: --schema"

@@ -17,7 +17,7 @@ from palio.cli.common_options import language_option
 from palio.cli.html_report import report_option, write_page
 from palio.cli.spark.event_source import FORMATS, read_events
 from palio.cli.spark.job import Stopwatch, command_session, time_fact
-from palio.cli.spark.options import session_options
+from palio.cli.spark.options import session_options, split_pair
 from palio.cli.spark.output_folder import OutputFolder, output_folder
 from palio.cli.spark.subscription_checks import absent_facts, gather, refused_as_dicts, refused_facts
 
@@ -36,16 +36,18 @@ _MAX_SHOWN: Final = 10
 @click.option(
     "--over", "archive", required=True, metavar="PATHS", help="The archive: 'events/*.parquet', a folder, a table."
 )
-@language_option(help="What the condition is written in, and subscriptions that do not say.")
-@click.option("--format", type=click.Choice(FORMATS), help="What the archive is, where its name does not say.")
+@language_option(help="The language of the condition, and of subscriptions that do not name one.")
+@click.option("--format", type=click.Choice(FORMATS), help="The format of the archive, if its name does not say.")
 @click.option("--sample", type=click.IntRange(1), default=100_000, show_default=True, metavar="N",
-              help="About how many events to look at.")  # fmt: skip
+              help="Approximate number of sampled events.")  # fmt: skip
 @click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95,
-              show_default=True, metavar="P", help="How sure the interval is to hold the rate.")  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Which sample is drawn.")
-@click.option("--subscriptions", metavar="PATH", help="Those that are there already: which of them fire with it?")
+              show_default=True, metavar="P", help="Confidence level of the interval.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the sample.")
+@click.option(
+    "--subscriptions", metavar="PATH", help="Existing subscriptions, to find those that match the same events."
+)
 @click.option("--top", type=click.IntRange(0), default=10, show_default=True, metavar="N",
-              help="How many of those to show.")  # fmt: skip
+              help="How many of these to show.")  # fmt: skip
 @session_options
 @report_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -64,7 +66,7 @@ def estimate(
     report: str | None,
     as_json: bool,
 ) -> None:
-    """Say how often a condition would fire, from a sample of an archive.
+    """Estimate how often a condition matches, from a sample of an archive.
 
     \b
     Examples:
@@ -72,14 +74,14 @@ def estimate(
       palio spark estimate "status = 'failed'" --over db.orders --sample 1000000 --confidence 0.99
       palio spark estimate "price > 100" --over archive/ --subscriptions wants.jsonl
 
-    An archive with no more events than the sample is counted.
+    An archive with no more events than the sample is counted exactly.
     """
     from palio.cli.spark.job import run
     from palio.filters.filter import Filter
     from palio.spark import estimate as estimate_on_spark
     from palio.spark.projection import project_attributes
 
-    wanted = Filter.parse(condition, language)  # before Spark starts: what cannot be read need not wait for it
+    wanted = Filter.parse(condition, language)  # before Spark starts, which takes seconds
     times = Stopwatch()
     wants = None
     with command_session(master, settings, times) as spark:
@@ -163,14 +165,15 @@ def covering(
     report: str | None,
     as_json: bool,
 ) -> None:
-    """Say which subscriptions another one covers, and which are left.
+    """Find the subscriptions that another one covers.
 
     \b
     Examples:
       palio spark covering wants.jsonl
       palio spark covering db.wants --out covered/ --master spark://hub:7077
 
-    One that is covered matches nothing that the other does not match. What is left tells of everything.
+    A covered subscription matches nothing that the other does not match. Those that are left, the maximal ones,
+    match every event that any subscription matches.
     """
     from palio.cli.spark.job import run
     from palio.spark import covering as covering_on_spark
@@ -226,10 +229,10 @@ def _print_covering(by: Counter[str], facts: list[tuple[str, str]]) -> None:
 
 @click.command()
 @click.argument("workload")
-@click.option("--out", required=True, metavar="FOLDER", help="Where events and subscriptions are written, as Parquet.")
+@click.option("--out", required=True, metavar="FOLDER", help="Folder for events and subscriptions, as Parquet.")
 @click.option("--events", type=click.IntRange(0), default=0, metavar="N", help="How many events.")
 @click.option("--subscriptions", type=click.IntRange(0), default=0, metavar="N", help="How many subscriptions.")
-@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Which of all such workloads.")
+@click.option("--seed", type=int, default=0, show_default=True, metavar="N", help="Seed of the workload.")
 @click.option("--set", "parameters", multiple=True, metavar="NAME=VALUE", help="A parameter of the workload, as JSON.")
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="How many files; the rows are the same.")
 @session_options
@@ -248,7 +251,7 @@ def generate(
     report: str | None,
     as_json: bool,
 ) -> None:
-    """Make events and subscriptions to test and measure with.
+    """Generate events and subscriptions for tests and benchmarks.
 
     \b
     Examples:
@@ -294,12 +297,10 @@ def generate(
 def _parameters(given: tuple[str, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in given:
-        name, equals, text = each.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{each!r} is no parameter; write NAME=VALUE", param_hint="--set")
+        name, text = split_pair(each, "--set")
         try:
             value = json.loads(text)
         except ValueError:
-            value = text
-        found[name.strip()] = tuple(value) if isinstance(value, list) else value
+            value = text  # a string needs no quotes on a command line
+        found[name] = tuple(value) if isinstance(value, list) else value
     return found

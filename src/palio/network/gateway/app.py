@@ -185,6 +185,7 @@ class Gateway:
         where = check_condition(request.query_params.get("where", "true"), limits)
         language = request.query_params.get("language", "sql")
         wanted = await self._server.read_condition(where, language, principal)
+        # Subscribed before the response begins: a refusal is a status code, and an open stream misses no event.
         session = self._server.open_session(principal, "sse")
         try:
             await (subscribe_durable(session, durable, wanted) if durable else session.subscribe("events", wanted))
@@ -201,6 +202,7 @@ class Gateway:
             finally:
                 self._server.close_session(session, "stream closed")
 
+        # The header keeps nginx from buffering the stream.
         return StreamingResponse(body(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     async def _acknowledge(self, request: Request, principal: Principal) -> Response:
@@ -319,6 +321,7 @@ class PublisherSession:
             self.session.submit_together(bodies)
             return
         async with self._lock:  # requests enter the window one by one, or small ones would starve a large one
+            # A request that is larger than the window enters alone.
             while self._unconfirmed and self._unconfirmed + len(bodies) > self._window:
                 self._progress.clear()
                 await self._progress.wait()

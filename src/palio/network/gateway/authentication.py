@@ -58,6 +58,7 @@ class Tickets:
     def redeem(self, ticket: str, now: float) -> str:
         """The principal of a ticket, once; AuthenticationFailed for a used, expired or unknown one."""
         name, ends = self._forget(ticket)
+        # An unknown ticket ended at 0.
         if now >= ends:
             raise AuthenticationFailed("the ticket was used, or is too old")
         return name

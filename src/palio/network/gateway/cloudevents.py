@@ -1,6 +1,6 @@
 """CloudEvents HTTP binding: events of an HTTP message, and an event as a CloudEvent in JSON.
 
-The modes of the binding (§3) are told apart by the content type: structured, batched, and binary with `ce-` headers.
+The modes of the binding (§3) are distinguished by the content type: structured, batched, and binary with `ce-` headers.
 Two plain forms are accepted as well, because people type them: one JSON object, and JSON lines. An object with a
 `specversion` is a CloudEvent; any other is an event as it is.
 """
@@ -56,6 +56,7 @@ def _select_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     for name, value in headers:
         name = name.lower()
         if name == "content-type" or name.startswith("ce-"):
+            # Readers differ in which of two equal headers counts, so neither does.
             if name in found:
                 raise EventError(f"the header {name!r} occurs twice")
             found[name] = value

@@ -137,6 +137,7 @@ class WebSocketSession:
             return
         self._socket.state.widen()  # until here, messages were bounded to the size of a first frame
         session.on_withdrawn = self._on_withdrawn
+        # Events are sent beside the conversation: a slow request must not delay them.
         sending = asyncio.create_task(self._send_events(session))
         try:
             await self._send("welcome", principal=principal.name, node=str(self._server.node))
@@ -223,6 +224,7 @@ class WebSocketSession:
         """Send events as fast as the client reads; the others wait in the delivery queue of the session."""
         while batch := await session.next_batch(_MAX_BATCH_EVENTS):
             for name, event, _, number in batch:
+                # Spliced as text, because the event is JSON text already.
                 head = json.dumps({"type": "event", "name": name, **({"number": number} if number else {})})
                 body = write_cloudevent(codec.decode_event(event.body))
                 await self._socket.send_text(f'{head[:-1]}, "event": {body}}}')
@@ -231,6 +233,7 @@ class WebSocketSession:
         await self._close(GOING_AWAY)
 
     def _on_withdrawn(self, name: str, error: PalioError) -> None:
+        # A reference of our own: the loop holds tasks weakly, and would let this one be collected.
         self._notice = asyncio.create_task(self._send("problem", name=name, problem=problem_document(error)))
 
     async def _send(self, type: str, **members: Any) -> None:

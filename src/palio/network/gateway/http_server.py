@@ -37,6 +37,7 @@ def make_http_protocol(seconds: float, connections: int) -> type[H11Protocol]:
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
+            # Aborted without an answer; below this number uvicorn answers 503 itself.
             if len(self.connections) > connections:
                 transport.abort()
                 return

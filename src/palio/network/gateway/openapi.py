@@ -9,7 +9,7 @@ from palio import __version__
 
 _Json = dict[str, Any]
 _PROBLEM: Final[_Json] = {
-    "description": "What is wrong, as RFC 9457 says it.",
+    "description": "Problem document (RFC 9457).",
     "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
 }
 _CALLER_PROBLEMS: Final = ("400", "401", "403", "413", "415", "421", "429", "503")
@@ -132,7 +132,7 @@ def _in_path(name: str) -> _Json:
 
 def _acknowledge() -> _Json:
     number = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
-    return _operation("Say which events of a durable subscription are dealt with", "204") | {
+    return _operation("Acknowledge events of a durable subscription", "204") | {
         "parameters": [_query("through", "All up to this one.", number)]
     }
 

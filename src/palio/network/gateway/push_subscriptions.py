@@ -1,4 +1,4 @@
-"""Push subscriptions: the CloudEvents Subscriptions API, subscription in the data directory, and its dead letters.
+"""Push subscriptions: the CloudEvents Subscriptions API, kept in the data directory, and their dead letters.
 
 A subscription belongs to the principal that made it, and is served with that principal's grant. Only its owner sees it,
 and principals that may see status. It is made after its sink gave permission. Undeliverable events become dead letters,
@@ -116,6 +116,7 @@ class PushSubscriptions:
         id = request.id or str(uuid4())
         if id in self._subscriptions:
             if self._subscriptions[id].owner != principal.name:
+                # Without saying that another principal has it.
                 raise InvalidArgument(f"the id {id!r:.80} cannot be had")
             raise DuplicateSubscription(id, "PUT")
         most = self._server.settings.limits.subscriptions_per_principal
@@ -157,6 +158,7 @@ class PushSubscriptions:
     ) -> None:
         """Store and serve a subscription in the place of `before`, unless another call replaced that meanwhile."""
         limits = self._server.settings.limits
+        # A request without a grant is refused before its sink is asked for anything.
         await self._server.host.run_off_loop(lambda: effective_filter(request.to_filter(limits), principal, limits))
         persistence = self._settings.persistence
         try:
@@ -171,6 +173,7 @@ class PushSubscriptions:
         await self._end(id)
         self._subscriptions[id] = PushSubscription(id, principal.name, request, per_minute)
         self._write()
+        # Answered once it is subscribed: an event that is published after the answer reaches the sink.
         await self._serve(self._subscriptions[id]).wait()
 
     def _find(self, id: str, principal: Principal) -> PushSubscription:
@@ -195,6 +198,7 @@ class PushSubscriptions:
         """Serve one subscription while its owner exists and its sink does not refuse."""
         while True:
             try:
+                # Looked up for every attempt: grants may have changed since.
                 principal = self._server.authenticator.find(subscription.owner)
                 reason = await self._deliver_for(principal, subscription, settled)
             except PalioError as error:
@@ -255,6 +259,7 @@ class PushSubscriptions:
         self._write()
 
     async def _end(self, id: str) -> None:
+        # Never called by the task itself, which would wait for its own end; it calls `_drop`.
         task = self._tasks.pop(id, None)
         if task is not None:
             task.cancel()

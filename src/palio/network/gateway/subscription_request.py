@@ -72,6 +72,7 @@ class TokenCredential(_Credential, frozen=True, tag="ACCESSTOKEN"):
 
 SinkCredential: TypeAlias = PlainCredential | TokenCredential
 
+# Set by the broker itself, or of the connection: with these a subscriber could smuggle in a second request.
 _FORBIDDEN_HEADERS: Final = frozenset(
     {"host", "content-length", "content-type", "connection", "transfer-encoding", "upgrade", "te", "trailer", "expect"}
 )
@@ -135,6 +136,7 @@ class SubscriptionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 
 def read_subscription_request(body: bytes, limits: Limits) -> SubscriptionRequest:
     """A subscription from its JSON text; InvalidArgument says what is wrong where."""
+    # The filters of a request are conditions, too, so the whole is bounded as one.
     check_condition(body.decode("utf-8", "replace"), limits)
     try:
         request = msgspec.convert(parse_value(body, limits.event), SubscriptionRequest)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -111,6 +112,7 @@ class AddressPolicy:
 
     def permits(self, address: str) -> bool:
         ip: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])
+        # ::ffff:10.0.0.1 reaches 10.0.0.1, and is judged as that.
         if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
             ip = ip.ipv4_mapped
         if any(ip in network for network in self._allowed):
@@ -120,7 +122,7 @@ class AddressPolicy:
     async def resolve(self, sink: Sink) -> str:
         """A permitted address of a sink; SinkRefused if it has none."""
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(sink.host, sink.port, type=1)
+            found = await asyncio.get_running_loop().getaddrinfo(sink.host, sink.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             raise SinkUnreachable(f"{sink.host} cannot be resolved: {error}") from None
         addresses = [str(each[4][0]) for each in found]
@@ -154,6 +156,7 @@ class SinkConnection:
             self.close()
             raise SinkUnreachable(f"{sink.authority} cannot be reached: {error}") from None
         except BaseException:
+            # Cancelled in the middle of an exchange: a later request would get the answer to this one.
             self.close()
             raise
 

@@ -119,6 +119,7 @@ def _buckets_with_index(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Buc
     pieces: list[pa.StructArray] = []
     index: BucketIndex | None = None
     for bucket, side, rows in _split_by_place(batches):
+        # Rows are sorted by place: all subscriptions of a bucket come before its first event.
         if bucket != current:
             current, pieces, index = bucket, [], None
         if side == SUBSCRIPTION_SIDE:
@@ -191,6 +192,7 @@ class BucketIndex:
     def is_in_bucket(self, numbers: Int64s, buckets: Int64s) -> npt.NDArray[np.bool_]:
         """Whether each subscription is also in the other bucket beside it."""
         firsts, lasts, width = self._spans
+        # Subscription and bucket as one number, so that one binary search answers for all pairs.
         wanted = numbers * width + buckets
         at = np.searchsorted(firsts, wanted, side="right") - 1
         return np.asarray((at >= 0) & (lasts[np.maximum(at, 0)] >= wanted))
@@ -221,6 +223,7 @@ def open_index(rows: pa.Table) -> Matcher:
         return _build_index(rows)
     path = _folder() / f"bucket-{_digest(rows)}.palio"
     with suppress(FileNotFoundError, IndexFileError):  # another worker may be evicting it
+        # Marks the index as recently used, for `_evict`.
         os.utime(path)
         return Matcher.open(path)
     matcher = _build_index(rows)
@@ -256,7 +259,7 @@ def _folder() -> Path:
 def _digest(rows: pa.Table) -> str:
     digest = blake2b(digest_size=16)
     for name in SUBSCRIPTION_SCHEMA.names[1:]:
-        # Lengths and bytes separately: concatenated texts alone could be split otherwise.
+        # Lengths and bytes separately: concatenated texts alone could be split otherwise. NULL is not an empty text.
         column = _single_chunk(rows, name).cast(pa.string()).fill_null("\0")
         _, offsets, text = column.buffers()
         ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]

@@ -126,7 +126,8 @@ class ColumnScale:
         rows = np.concatenate([rows, empty])
         cells = np.concatenate([inner.cells, np.full(len(empty), self._missing)])
         present = np.concatenate([inner.present, np.zeros(len(empty), np.bool_)])
-        # A NULL element may share its cell with a value: then the value counts.
+        # Sorted by row, then cell, then values before NULLs, and the first of each cell is kept: a NULL element may
+        # share its cell with a value, and then the value counts.
         width = 2 * self._scale.cells
         _, kept = np.unique(rows * width + cells * 2 + ~present, return_index=True)
         return ColumnCells(cells[kept], present[kept], rows[kept])
@@ -193,6 +194,7 @@ def _micros(column: pa.Array) -> Int64s:
 _Reader: TypeAlias = Callable[[Any], Int64s]
 _READERS: Final[tuple[tuple[Callable[[pa.DataType], bool], Kind, _Reader], ...]] = (
     (pa.types.is_boolean, Kind.BOOLEAN, _booleans),
+    # Unsigned 64-bit integers may exceed the positions of a search; they are looked up one by one.
     (lambda kind: pa.types.is_integer(kind) and not pa.types.is_uint64(kind), Kind.INTEGER, _integers),
     (lambda kind: pa.types.is_float32(kind) or pa.types.is_float64(kind), Kind.FLOAT, _floats),
     (pa.types.is_date32, Kind.DATE, _days),

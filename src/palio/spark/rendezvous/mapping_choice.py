@@ -159,6 +159,7 @@ class _MappingTrials:
             left.remove(min(left, key=lambda name: (chosen[left.index(name)], -left.index(name))))
 
     def _scale(self, name: str, cells: int) -> Histogram:
+        # Candidates share most of their attributes.
         known = self._scales.get((name, cells))
         if known is None:
             known = self._scales[name, cells] = self._samples.scale(name, cells)
@@ -179,6 +180,7 @@ class _MappingTrials:
             events = np.bincount(np.concatenate([np.empty(0, np.int64), *found]), minlength=size).astype(float)
             loads.append(AxisLoad(starts * self._total / sampled, ends * self._total / sampled, events / count))
         keys_each = sum(float(load.events.sum()) for load in loads)
+        # The last axis of a selective mapping has the subscriptions without a condition to key by.
         everywhere = len(mapping.histograms) if isinstance(mapping, SelectiveAttribute) else -1
         share = min(self._most, ceil(_BUCKET_SLACK * self._total / self._buckets))
         events_share = _BUCKET_SLACK * max(1.0, keys_each) / self._buckets

@@ -51,6 +51,7 @@ class AxisLoad:
     @property
     def crowds(self) -> Floats:
         """The number of arcs over each cell."""
+        # Arcs that began up to a cell, without those that ended before it.
         return np.asarray(np.cumsum(self.starts) - np.cumsum(self.ends) + self.ends)
 
 
@@ -121,6 +122,7 @@ class Placement:
                 rows.append(each.rows)
                 buckets.append(first)
         if all_somewhere or self.everywhere >= 0:
+            # Events without a key meet the subscriptions that are in every bucket, or are reported without a match.
             without = np.setdiff1d(np.arange(count), np.concatenate([np.empty(0, np.int64), *rows]))
             rows.append(without)
             buckets.append(without % self.buckets)
@@ -135,7 +137,7 @@ class Placement:
 def place_cells(
     loads: Sequence[AxisLoad], most_subscriptions: float, most_events: float, everywhere: int = -1, most_grid: int = 64
 ) -> Placement:
-    """Place cells in buckets of at most so many subscriptions and events each, where single cells allow it."""
+    """Place cells in buckets of bounded load; a bucket exceeds the bound only where a single cell does."""
     filling = _BucketFiller(most_subscriptions, most_events, most_grid)
     in_all = -1
     axes = []

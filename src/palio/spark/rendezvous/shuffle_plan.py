@@ -112,6 +112,7 @@ def _keyed_events(sides: JoinSides, per_event: bool) -> DataFrame:
     events, projection = sides.events, sides.projection
     projected = [column.alias(f"c{place}") for place, column in enumerate(projection.all_columns)]
     kept = [column(name).alias(f"k{place}") for place, name in enumerate(sides.kept)]
+    # Spark has no struct without fields.
     keep = sql.struct(*kept, *([] if kept else [sql.lit(True).alias("nothing")]))
     keyed = events.select(
         sql.struct(*projected).alias("event"),

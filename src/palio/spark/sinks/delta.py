@@ -54,6 +54,7 @@ class DeltaSink:
         # A folder of its own for each run: files of a killed one are never mistaken for these.
         folder = f"{batch.key}.{secrets.token_hex(4)}"
         parts = write_parts(matches, join_address(self.table, folder))
+        # A batch without matches makes no commit: running it again costs nothing.
         if parts and not self._commit(parts, folder, batch):
             return None
         return Taken(sum(part.rows for part in parts))

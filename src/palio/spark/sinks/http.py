@@ -66,8 +66,8 @@ class HttpSink:
 def _authorization(url: SplitResult) -> dict[str, str]:
     if url.username is None:
         return {}
-    who = f"{unquote(url.username)}:{unquote(url.password or '')}"
-    return {"Authorization": f"Basic {b64encode(who.encode()).decode()}"}
+    credentials = f"{unquote(url.username)}:{unquote(url.password or '')}"
+    return {"Authorization": f"Basic {b64encode(credentials.encode()).decode()}"}
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ class _Poster:
     down: set[str] = field(default_factory=set)
     """Circuit breaker: hosts that answered no attempt of a message, and URLs whose answers were all failures. Further
     messages to them are tried once, until one succeeds. A host that answers is up, also where one of its URLs fails.
+    Threads share it without a lock: a stale view costs one attempt.
     """
 
     def post(self, message: Message) -> str | None:
@@ -144,6 +145,7 @@ class _Poster:
         connection = self._connection(parts.scheme, parts.netloc.rpartition("@")[2])
         connection.request("POST", target, message.data.encode(), headers)
         response = connection.getresponse()
+        # To its end: otherwise the connection could not be used again.
         response.read()
         wait = response.getheader("Retry-After", "")
         return response.status, float(wait) if wait.isascii() and wait.isdecimal() else None

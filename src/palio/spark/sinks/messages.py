@@ -112,6 +112,7 @@ def match_id(matches: DataFrame, key: Sequence[str]) -> Column:
     if unknown or not key:
         what = f"there is no column {unknown[0]}" if unknown else "no column is named"
         raise PipelineError(f"{what} to tell one event from another; there are {', '.join(matches.columns)}")
+    # As JSON: it keeps apart what concatenated texts would not.
     named = sql.to_json(sql.struct(*map(column, key), column(SUBSCRIPTION_COLUMN)), _JSON)
     return sql.substring(sql.sha2(named, 256), 1, 32)
 
@@ -137,8 +138,8 @@ def _send_all(send: SendRows, collect: bool, batches: Iterator[pa.RecordBatch]) 
         message, reason = sent
         if not collect:
             raise PipelineError(f"a match of {message.subscription!r} cannot be delivered: {reason}")
-        who = {SUBSCRIPTION_COLUMN: message.subscription, SUBSCRIBER_COLUMN: message.subscriber}
-        yield _answer(id=message.id, data=message.data, reason=reason, **who)
+        owner = {SUBSCRIPTION_COLUMN: message.subscription, SUBSCRIBER_COLUMN: message.subscriber}
+        yield _answer(id=message.id, data=message.data, reason=reason, **owner)
 
 
 def _send_messages(send: Send, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Message, str] | int]:

@@ -93,6 +93,7 @@ class NatsDelivery:
                 return None
             except MaxPayloadError:
                 return f"{len(message.data):,} characters are more than the server takes in a message"
+            # Retried under one Nats-Msg-Id, so that a lost acknowledgement makes no second message.
             except (Error, OSError) as error:
                 if time.monotonic() > end:
                     reason = str(error) or type(error).__name__

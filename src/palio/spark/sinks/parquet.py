@@ -16,7 +16,6 @@ type, and cannot reach S3 without a jar.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -31,7 +30,7 @@ import pyarrow.parquet as pq
 from palio.errors import PipelineError
 from palio.spark.record_batches import arrow_schema
 from palio.spark.sinks.sink import Batch, Taken
-from palio.spark.storage import absolute, fsync_folder, resolve
+from palio.spark.storage import absolute, fsync_path, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,6 +78,7 @@ class ParquetSink:
         except BaseException:  # Ctrl-C too
             self._remove_drafts(batch)
             raise
+        # Looked up again: the job may have taken long.
         if target.exists():
             return None  # another run of the batch was faster, and has removed the drafts
         if parts:
@@ -121,17 +121,9 @@ def _finish_draft(draft: Path, parts: list[Part]) -> None:
     for stray in draft.glob("*.parquet"):  # of tasks that were run twice
         stray.unlink()
     for file in sorted(draft.iterdir()):
-        _fsync_file(file)
+        fsync_path(file)
         file.rename(file.with_suffix(".parquet"))
-    fsync_folder(draft)
-
-
-def _fsync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    fsync_path(draft)
 
 
 def _publish(draft: Path, target: Path) -> None:
@@ -141,7 +133,7 @@ def _publish(draft: Path, target: Path) -> None:
         # A folder is never renamed over one with files in it: another run of the batch was faster, with the same rows.
         if not target.exists():
             raise
-    fsync_folder(target.parent)
+    fsync_path(target.parent)
 
 
 @dataclass(frozen=True, slots=True)

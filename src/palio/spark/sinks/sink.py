@@ -83,7 +83,7 @@ def open_sink(
         return ParquetSink(address)
     if not key:
         raise PipelineError(
-            f"{redact(address)}: say which columns tell one event from another, so that a repeat can be told"
+            f"{redact(address)}: say which columns tell one event from another, so that a receiver can deduplicate"
         )
     if address.startswith(_HTTP_SCHEMES):
         return HttpSink(address, key=key, dead_letters=undelivered)

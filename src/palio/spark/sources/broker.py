@@ -87,6 +87,7 @@ class BrokerLogs:
     def read(self, part: str, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         for url in self.brokers.urls:
             with self.brokers.connect(url) as broker:
+                # A part is named by its node, not its URL: the broker may have moved since the batch was planned.
                 if str(broker.read_log(limit=0).node) != part:
                     continue
                 while start < stop:

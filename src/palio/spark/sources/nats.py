@@ -60,6 +60,7 @@ class JetStream:
                 state = connection.run(connection.jetstream.stream_info(self.stream)).state
             except NotFoundError:
                 raise PipelineError(f"there is no stream {self.stream!r} at {connection.servers}") from None
+        # A stream without messages reports 0 for the first.
         return {self.stream: (max(state.first_seq, 1), state.last_seq + 1)}
 
     def read(self, part: str, start: int, stop: int) -> Iterator[pa.RecordBatch]:
@@ -116,6 +117,7 @@ class JetStream:
             ack_policy=AckPolicy.NONE,
             deliver_policy=DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=start,
+            # The server itself removes the consumer of a worker that was killed.
             inactive_threshold=3 * _FETCH_TIMEOUT_SECONDS,
             mem_storage=True,
         )

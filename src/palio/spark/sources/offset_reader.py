@@ -177,6 +177,7 @@ def _advance(start: Offsets, ends: Offsets, most: int) -> Offsets:
     """Advance by at most `most` numbers, filling the parts in order."""
     reached = {}
     for part in sorted(ends):
+        # A part that the checkpoint does not know yet is read from its first number on.
         here = start.get(part, 1)
         step = max(0, min(ends[part] - here, most))
         reached[part] = here + step

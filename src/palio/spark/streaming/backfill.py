@@ -107,6 +107,7 @@ def backfill(
     now = log.at(point.version)
     wants = Wants.gather([now[id] for id in point.subscriptions], on_error="fail")
     observed, counts = observe(events, None)
+    # A batch of its own, named by the handover: the sink recognises a repeated backfill by its key.
     batch = Batch(f"{journal.stream}-backfill-{point.key}", 0, point.version, point.time)
     taken = sink(matches_of(observed, wants, columns, json), batch)
     if not isinstance(taken, Taken):
@@ -138,13 +139,13 @@ def _known_handover(known: Sequence[Handover], version: int, ids: set[str]) -> H
         before = ids.intersection(point.subscriptions)
         if before and before != ids:
             raise PipelineError(
-                f"subscription {min(before)!r} was backfilled before, and what it was told then would be told again; "
+                f"subscription {min(before)!r} was backfilled before, and its matches would be repeated; "
                 f"ask for the others without it: {', '.join(sorted(ids - before))}"
             )
         if before and version > point.version:
             raise PipelineError(
                 f"subscription {min(before)!r} was backfilled as it was in version {point.version:,}, and may have "
-                "changed since; what it was told then would be told again: add the new condition under another id"
+                "changed since; its matches would be repeated: add the new condition under another id"
             )
         if before:
             return point
@@ -191,6 +192,6 @@ def _check_not_live(journal: Journal, log: SubscriptionLog, point: Handover) -> 
         for id in point.subscriptions:
             if state.version in used and id in state:
                 raise PipelineError(
-                    f"subscription {id!r} was live before batch {point.batch:,}, and what it was told then would be "
-                    "told again; add the new condition under another id"
+                    f"subscription {id!r} was live before batch {point.batch:,}, and its matches would be repeated; "
+                    "add the new condition under another id"
                 )

@@ -105,6 +105,7 @@ class Journal:
         if self._stream is None:
             made = {"stream": secrets.token_hex(4), "made": datetime.now(UTC).isoformat()}
             self._folder.create("stream.json", msgspec.json.encode(made))
+            # Read back: of two processes one creates the file, and both take its name.
             self._stream = str(self._read("stream.json", dict[str, str])["stream"])
         return self._stream
 

@@ -55,6 +55,7 @@ class DeadLetterRules:
         """The events with the reason of dead letters, NULL for the others; `latest` as in `Progress`."""
         from pyspark.sql import functions as sql
 
+        # The first reason counts; a malformed time is not judged late.
         reasons = [*self._malformed(events), *self._late(latest)]
         return events.withColumn(REASON_COLUMN, sql.coalesce(*reasons, sql.lit(None).cast("string")))
 

@@ -238,6 +238,7 @@ def _progress(
 ) -> Progress:
     latest = None if before is None else before.latest
     times = [each for each in (latest, counted.get("latest")) if each is not None]
+    # The latest event time is bounded by the clock: one event from the future must not make all others late.
     now = int(begun.time.timestamp() * 1e6)
     totals = {} if before is None else before.totals
     names = ("events", "matches", "dead")
@@ -293,6 +294,7 @@ class VersionIndexes:
         if self._latest is not None and self._latest[0] == version:
             return self._latest[1]
         wants = self._derive(version) or Wants.gather(self._log.at(version))
+        # Published before the old one is released: equal content keeps its file.
         index = SharedIndex.publish(spark, wants.matcher)
         if self._latest is not None and (old := self._latest[1].index) is not None:
             old.release(spark)
@@ -318,9 +320,10 @@ class VersionIndexes:
         if figures.removed + len(touched) > figures.subscriptions:
             return None
         changed = Wants.gather([each for each in touched.values() if each is not None])
+        # Mapped from the file; `old.matcher` stays as it was published.
         matcher = Matcher.open(old.index.path)
         matcher.remove_many([id for id in touched if id in matcher])
         matcher.add_subscriptions([changed.matcher[id] for id in changed.matcher])
         kept = tuple(each for each in old.refused if each.id not in touched)
-        subscribers = {id: who for id, who in old.subscribers.items() if id not in touched}
+        subscribers = {id: name for id, name in old.subscribers.items() if id not in touched}
         return Wants(matcher, (*kept, *changed.refused), {**subscribers, **changed.subscribers})
