@@ -51,8 +51,8 @@ from palio.network.server.session import Session
 from palio.network.server.settings import Settings
 from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
-from palio.network.store.retention import SteadyClock
 from palio.network.store.sqlite import SqliteStore
+from palio.network.store.writer import SteadyClock
 from palio.routing.effects import Remembered
 from palio.routing.link_sessions import NetworkConstants
 from palio.routing.node import Node

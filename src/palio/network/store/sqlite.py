@@ -16,10 +16,9 @@ from palio.errors import ExpiredOffset, PalioError, StoreError
 from palio.network.data_directory import DataDirectory
 from palio.network.store.interface import DeadLetter, LogEntry, OnWritten, Recovered, Retention, Size, Writable
 from palio.network.store.memory import new_node_number
-from palio.network.store.retention import MICROSECONDS
-from palio.network.store.schema import Safety, open_for_reading, open_for_writing, translate_errors
+from palio.network.store.schema import Safety, open_for_reading, open_for_writing, store_error, translate_errors
 from palio.network.store.transaction import Ledger, QueueKey, QueueState, read_duplicate_keys, read_ledger
-from palio.network.store.writer import Writer
+from palio.network.store.writer import MICROSECONDS, Writer
 from palio.routing import codec
 from palio.routing.effects import BrokerStanding, Client, Logged, Record
 from palio.routing.messages import AdvertiseClient, Publish, SubscribeClient
@@ -158,8 +157,11 @@ class SqliteReader:
         self._lock = Lock()
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with self._lock, translate_errors(self._path):
-            return self._connection.execute(query, parameters).fetchall()
+        with self._lock:
+            try:
+                return self._connection.execute(query, parameters).fetchall()
+            except sqlite3.Error as error:
+                raise store_error(error, self._path) from None
 
     def close(self) -> None:
         with self._lock:

@@ -129,6 +129,7 @@ class Transaction:
         self._connection = connection
         self._ledger = ledger
         self._retention = retention
+        self._may_drop = retention.queue_overflow != "refuse"
         self.counts = ledger.counts.copy()
         self._letters = replace(ledger.letters)
         # Times of the log never go back, even if the clock does.
@@ -149,7 +150,7 @@ class Transaction:
 
     def apply(self, entries: Sequence[Writable]) -> None:
         """Add a submission; on `QueueFull` nothing of it is written."""
-        if self._retention.queue_overflow == "refuse":
+        if not self._may_drop:
             self._check_room(entries)
         for each in entries:
             match each:
@@ -243,7 +244,8 @@ class Transaction:
         event, length = self._store_event(queued.event)
         for name in dict.fromkeys(queued.names):
             waiting = self._writable_queue((queued.client, name))
-            if not self._make_room(waiting, length):
+            # Under "refuse", `apply` has checked the room of the whole submission already.
+            if self._may_drop and not self._make_room(waiting, length):
                 self._freed.add(event)
                 continue
             waiting.events += 1
@@ -271,6 +273,7 @@ class Transaction:
     # Queues
 
     def _check_room(self, entries: Sequence[Writable]) -> None:
+        """`QueueFull` before any row of a submission is collected, since collected rows cannot be taken back."""
         more: dict[QueueKey, tuple[int, int]] = {}
         for each in entries:
             if not isinstance(each, Queued):
@@ -280,9 +283,13 @@ class Transaction:
                 key = (each.client, name)
                 events, bytes = more.get(key) or self._waiting(key)
                 length = length or len(codec.encode(each.event))
-                if not self._retention.has_room(events, bytes + length):
+                if not self._has_room(events, bytes + length):
                     raise QueueFull(*key, events)
                 more[key] = (events + 1, bytes + length)
+
+    def _has_room(self, events: int, bytes: int) -> bool:
+        """Whether a queue takes one more event beside `events` others, with which it would have `bytes`."""
+        return events == 0 or (events < self._retention.queue_events and bytes <= self._retention.queue_bytes)
 
     def _waiting(self, key: QueueKey) -> tuple[int, int]:
         waiting = self._queues[key] if key in self._queues else self._ledger.queues.get(key)
@@ -303,13 +310,12 @@ class Transaction:
         return waiting
 
     def _make_room(self, waiting: QueueState, length: int) -> bool:
-        """Apply the rule for overflow; False where the new event is what is dropped."""
-        retention = self._retention
-        while not retention.has_room(waiting.events, waiting.bytes + length):
-            if retention.queue_overflow == "drop_newest":
+        """Apply an overflow policy that drops; False where the new event is the one to drop."""
+        while not self._has_room(waiting.events, waiting.bytes + length):
+            if self._retention.queue_overflow == "drop_newest":
                 waiting.dropped += 1
                 return False
-            self._flush()
+            self._flush()  # the oldest event of the queue may still be an unwritten row
             [(oldest,)] = self._connection.execute("SELECT min(number) FROM queue WHERE queue = ?", (waiting.number,))
             self._remove(waiting, oldest)
             waiting.dropped += 1
@@ -357,7 +363,7 @@ class Transaction:
         self._connection.execute("DELETE FROM records WHERE client = ? AND kind = ? AND name = ?", key)
 
     def _abandon(self, key: QueueKey) -> None:
-        """Give a queue no owner; its rows may be many, and are deleted by retention in steps."""
+        """Remove the owner of a queue; its rows may be many, and are deleted by retention in steps."""
         waiting = self._queues.get(key) or (None if key in self._queues else self._ledger.queues.get(key))
         if waiting is not None:
             self._connection.execute("UPDATE queues SET client = NULL WHERE number = ?", (waiting.number,))
