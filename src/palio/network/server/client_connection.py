@@ -55,8 +55,9 @@ from palio.network.protocol import (
 )
 from palio.network.security.authorization import Principal, check_operator, check_status, effective_filter
 from palio.network.security.quotas import OFF_LOOP_BYTES, Limits, restrict_filter
-from palio.network.server.durable_subscriptions import durable_client, end_durable, request_durable
-from palio.network.server.persistence import answer_log_query
+from palio.network.server.delivery_queues import durable_client
+from palio.network.server.durable_subscriptions import end_durable, request_durable
+from palio.network.server.log_queries import answer_log_query
 from palio.network.server.session import Session
 from palio.routing import messages as routed
 from palio.routing.messages import ForgetClient, Past, ReplayClient

@@ -45,8 +45,7 @@ from palio.network.server.handshake import (
     TlsListener,
     listening_sockets,
 )
-from palio.network.server.host import Host
-from palio.network.server.persistence import SESSION_CLIENT_PREFIX
+from palio.network.server.host import SESSION_CLIENT_PREFIX, Host
 from palio.network.server.session import Session
 from palio.network.server.settings import Settings
 from palio.network.store.interface import Store
