@@ -64,7 +64,7 @@ class Connection:
         self._patience = patience
         self._timeout = timeout
         self._channel: Channel | None = None
-        self._requests: dict[int, tuple[bytes, asyncio.Future[Any]]] = {}
+        self._requests: dict[int, tuple[bytes, asyncio.Future[Any]]] = {}  # unanswered ones, in the order of sending
         self._number = 0  # of the last request
         self._buffered = 0  # bytes written since the last yield to the event loop
         self._ready = asyncio.Event()  # connected and welcomed, or failed for good
@@ -261,7 +261,7 @@ class Connection:
         deadline = loop.time() + self._patience
         backoff = _FIRST_BACKOFF_SECONDS
         while True:
-            await asyncio.sleep(backoff * (0.5 + random()))
+            await asyncio.sleep(backoff * (0.5 + random()))  # jitter: clients of one broker must not return together
             try:
                 await self._dial(self._timeout)
                 return
@@ -363,7 +363,6 @@ def _encode(message: Any) -> bytes:
         raise InvalidArgument(f"a {type(message).__name__} that cannot be sent: {error}") from None
 
 
-# The errors that failure codes on the wire stand for; a code without an entry is `Refused`.
 def _error_of_goodbye(goodbye: Goodbye | None, address: str, reason: str) -> PalioError:
     if goodbye is None or goodbye.kind == "unavailable":
         return ConnectionFailed(address, reason)

@@ -86,6 +86,7 @@ class DeliveryQueue:
                 self.dropped += 1
             case "block":
                 self.is_over = True
+                # `kept` marks a confirmed event. Its publisher is being held back; only what is in flight still comes.
                 if event.kept is not None and len(waiting) < self.limit + _MAX_IN_FLIGHT_EVENTS:
                     waiting.append(QueuedEvent(event, subscriptions))
                 else:
@@ -94,7 +95,7 @@ class DeliveryQueue:
     def numbers_of(self, names: Iterable[str]) -> list[int]:
         """The numbers of subscriptions; those that have ended are left out."""
         try:
-            return list(map(self.numbers.__getitem__, names))
+            return list(map(self.numbers.__getitem__, names))  # the usual case, without a test for each name
         except KeyError:
             return [self.numbers[name] for name in names if name in self.numbers]
 
@@ -149,9 +150,12 @@ class DurableQueue:
         self.is_over = False
         self.overflow: Overflow = "block"
         self._host = host
+        # Looked up at every read: a store in memory makes the queue when its first event is queued.
         self._queue = partial(store.queue, self.client, name)
         self._session = session
-        self._after = 0  # number of the last event that was read
+        self._after = (
+            0  # number of the last event that was read; unacknowledged ones are read again by the next session
+        )
         self._has_more = True
         self._rehome_timer: asyncio.TimerHandle | None = None
         self._left_to: tuple[HomeBroker, ...] = ()
@@ -176,24 +180,24 @@ class DurableQueue:
         count = most if self.credit is None else min(most, self.credit)
         if count <= 0 or not self._has_more:
             return []
-        found = self._queue().read(self._after, count)
-        self._has_more = len(found) == count
-        if not found:
+        events = self._queue().read(self._after, count)
+        # A short read has reached the end. Later events are announced by `on_queue_written`, in this thread too, so
+        # that none can come between the read and this.
+        self._has_more = len(events) == count
+        if not events:
             return []
-        self._after = found[-1][0]
+        self._after = events[-1][0]
         if self.credit is not None:
-            self.credit -= len(found)
-        self.taken += len(found)
-        return self._permitted(found)
+            self.credit -= len(events)
+        self.taken += len(events)
+        return events if self._session.may_receive_all else self._permitted(events)
 
-    def _permitted(self, found: list[tuple[int, Publish]]) -> list[tuple[int, Publish]]:
+    def _permitted(self, events: list[tuple[int, Publish]]) -> list[tuple[int, Publish]]:
         """The events that the grant admits now; the others are acknowledged, since it may have shrunk meanwhile."""
-        if self._session.may_receive_all:
-            return found
         principal = self._session.principal
-        permitted = [(number, each) for number, each in found if may_receive(principal, codec.decode_event(each.body))]
+        permitted = [(number, each) for number, each in events if may_receive(principal, codec.decode_event(each.body))]
         kept = {number for number, _ in permitted}
-        self.ack(number for number, _ in found if number not in kept)
+        self.ack(number for number, _ in events if number not in kept)
         return permitted
 
     def ack(self, numbers: Iterable[int]) -> None:
@@ -345,7 +349,7 @@ class ClientDelivery:
 
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
         """Send an event for some subscriptions, or queue it; durable ones read it from their queue on disk instead."""
-        # The same sets of subscriptions come again and again, so that the plan of each is remembered.
+        # Few sets of subscriptions match most events, so that the plan of each set is cached.
         plan = self._host.delivery_plans.get(names)
         if plan is None or plan.client is not self:
             plan = self._host.delivery_plans.put(names, self._plan(names))
@@ -360,7 +364,7 @@ class ClientDelivery:
             if queue.waiting or queue.credit == 0:
                 return False
         if plan.encoded_numbers is None:
-            return True
+            return True  # all subscriptions have ended: nothing to send, and nothing to queue
         if not send_direct(plan.encoded_numbers, event):
             return False
         for queue in plan.queues:
@@ -378,25 +382,25 @@ class ClientDelivery:
             self._on_over(queue)
 
     def _plan(self, names: tuple[str, ...]) -> DeliveryPlan:
-        found: dict[DeliveryQueue, list[int]] = {}
-        if len(self._queues) == 1:
+        by_queue: dict[DeliveryQueue, list[int]] = {}
+        if len(self._queues) == 1:  # as of a client with one group, whose numbers are looked up together
             [only] = self._queues
             if isinstance(only, DeliveryQueue) and (known := only.numbers_of(names)):
-                found[only] = known
+                by_queue[only] = known
         else:
             for name in names:
                 queue = self.by_subscription.get(name)
                 if isinstance(queue, DeliveryQueue):
-                    found.setdefault(queue, []).append(queue.numbers[name])
-        numbers = tuple(map(tuple, found.values()))
+                    by_queue.setdefault(queue, []).append(queue.numbers[name])
+        numbers = tuple(map(tuple, by_queue.values()))
         encoded = encode_numbers(tuple(chain.from_iterable(numbers))) if numbers else None
-        return DeliveryPlan(self, tuple(found), numbers, encoded)
+        return DeliveryPlan(self, tuple(by_queue), numbers, encoded)
 
     def take(self, most: int) -> list[Delivered]:
         """Remove queued events that may leave now; a queue that has room again unblocks the publishers."""
         batch: list[Delivered] = []
         for queue in list(self._nonempty):
-            if isinstance(queue, DurableQueue):
+            if isinstance(queue, DurableQueue):  # stays among them: only a read tells that it is empty
                 if queue.may_have_more:
                     batch += [Delivered(queue.name, each, number=n) for n, each in queue.take(most - len(batch))]
                 continue

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("palio.server")
-MAX_REFUSED_CONNECTIONS: Final = 64  # beyond the limit, that are told the reason; all further ones are cut off
+MAX_REFUSED_CONNECTIONS: Final = 64  # beyond the limit, that are answered with the reason; others are just closed
 LISTEN_BACKLOG: Final = 4096
 MAX_FIRST_FRAME_BYTES: Final = 64 * 1024  # that an unauthenticated peer can make this end buffer
 _ADDRESS_ABSENT: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -46,7 +46,7 @@ HandshakeFailure: TypeAlias = Literal["silent", "no TLS", "certificate", "closed
 
 
 class TlsHandshakes:
-    """TLS handshakes of all listeners of a broker, each bounded by so many seconds."""
+    """TLS handshakes of all listeners of a broker, each bounded in time."""
 
     def __init__(self, seconds: float, connections: int) -> None:
         self._seconds = seconds
@@ -152,13 +152,14 @@ async def listening_sockets(host: str, port: int) -> list[socket.socket]:
     Addresses that this machine lacks are left out where it has another: `localhost` mostly means IPv6 too.
     """
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     failure: OSError | None = None
-    for family, _, _, _, address in dict.fromkeys(found):
+    for family, _, _, _, address in dict.fromkeys(addresses):
         try:
             sockets.append(listening_socket((str(address[0]), int(address[1])), family))
         except OSError as error:
+            # An address that this machine lacks hides no other failure, such as one that is in use.
             failure = failure if error.errno in _ADDRESS_ABSENT and failure is not None else error
     if failure is not None and (failure.errno not in _ADDRESS_ABSENT or not sockets):
         for each in sockets:
@@ -209,6 +210,7 @@ class Handshake:
             elif self._peer is not None:
                 raise WireError("a broker says once who it is")
             else:
+                # The greeting of its link session, or a key request, is the next frame; it may have come with this one.
                 self._peer = principal
                 if rest:
                     self.received(channel, rest)

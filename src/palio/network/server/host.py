@@ -139,14 +139,14 @@ class Host:
         self._loop_thread = get_ident()
         self._inputs: list[NodeInput] = []
         self._after_inputs: list[tuple[int, Callable[[], None]]] = []  # inputs still before it, and the call
-        self._is_scheduled = False
-        self._is_reading = False
+        self._is_scheduled = False  # a batch begins in a coming turn of the loop
+        self._is_reading = False  # a connection is enqueuing; `end_reading` decides when the batch begins
         self._batch_ended = 0.0
         self._unflushed: list[Channel] = []
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touched: dict[ClientEnd, None] = {}
-        self._blocking: set[object] = set()
-        self._held: list[Transmit | Reply] = []
+        self._blocking: set[object] = set()  # full queues of policy `block`
+        self._held: list[Transmit | Reply] = []  # confirmations and credit, until no queue blocks
         self._workers = ThreadPoolExecutor(1, "palio-work")
         # One reader: several threads would keep the loop waiting for the interpreter lock all the same.
         self._readers = ThreadPoolExecutor(1, "palio-read")
@@ -170,7 +170,10 @@ class Host:
         self.enqueue(Requested(client, request, self.now()))
 
     def after_pending(self, call: Callable[[], None]) -> None:
-        """Call once all inputs that were enqueued until now are handled."""
+        """Call once all inputs that were enqueued until now are handled.
+
+        The barrier of `Sync`: inputs are handled in order, so that counting those before it is enough.
+        """
         if self._inputs:
             self._after_inputs.append((len(self._inputs), call))
         else:
@@ -221,7 +224,7 @@ class Host:
                 self._handle_batch(inputs)
                 if len(self._inputs) <= _MAX_BACKLOG_INPUTS:
                     break
-        finally:
+        finally:  # an error in one batch must not stop those that follow
             self._is_scheduled = False
             if self._inputs:
                 self._schedule()
@@ -229,16 +232,17 @@ class Host:
     def _handle_batch(self, inputs: list[NodeInput]) -> None:
         self.counts["batches"] += 1
         self.counts["in"] += sum(map(_count_events, inputs))
-        self.is_handling = True
+        self.is_handling = True  # channels flush after the batch, not in a turn of the loop each
         try:
             for effect in self.node.handle_batch(inputs, self.now()):
                 _CARRY_OUT[type(effect)](self, effect)
+            # Only now is it known that no event of this batch has filled a queue of policy `block`.
             if self._held and not self._blocking:
                 self._release_held()
             self._end_batch()
             if self._after_inputs:
                 self._call_after(len(inputs))
-        finally:
+        finally:  # also after an error: what was sent before it must not wait for the next batch
             self.is_handling = False
             unflushed, self._unflushed = self._unflushed, []
             for channel in unflushed:
@@ -340,6 +344,7 @@ class Host:
     # Effects
 
     def _transmit(self, effect: Transmit) -> None:
+        # Of all that goes to neighbours only credit is withheld: they stop sending events, and control goes on.
         if self._blocking and effect.kind == codec.GRANT:
             self._held.append(effect)
             return
@@ -363,8 +368,7 @@ class Host:
 
     def _reply(self, effect: Reply) -> None:
         if type(effect.answer) is Accepted:
-            # Held to the end of the batch: only then is it known whether its events have filled a queue.
-            self._held.append(effect)
+            self._held.append(effect)  # to the end of the batch, whose events may still fill a queue
         else:
             self._answer(effect)
 
@@ -428,7 +432,7 @@ class Host:
         self.enqueue(NotPersisted(token, reason, refusal_of(error)))
 
     def _on_queue_written(self, client: Client) -> None:
-        end = self.clients.get(client)
+        end = self.clients.get(client)  # none while no session reads the durable subscription
         if end is not None and hasattr(end, "on_queue_written"):
             cast(QueueEnd, end).on_queue_written()
             self.counts["out"] += 1

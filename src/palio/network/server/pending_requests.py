@@ -92,7 +92,7 @@ class DurableClaims:
         startup_barrier: StartupBarrier,
         most: int,
     ) -> None:
-        """`patience` is how many seconds unreachable brokers are waited for, `most` how many claims may be pending."""
+        """`patience` bounds the seconds of waiting for unreachable brokers, `most` the number of pending claims."""
         self._host = host
         self._request = request
         self._patience = patience
@@ -124,10 +124,11 @@ class DurableClaims:
         return bool(numbers)
 
     def answer(self, claimed: Claimed) -> None:
-        """Take the answer of all brokers that could be asked."""
+        """Take the answer of all brokers that could be reached."""
         pending = self._pending.get(claimed.number)
         if pending is None:
             return
+        # A broker that is away may be the home. To grant the claim without it would make two.
         if claimed.away and self._loop.time() < pending.deadline:
             retry = self._loop.call_later(_CLAIM_RETRY_SECONDS, self._ask_brokers, claimed.number)
             self._retries[claimed.number] = retry

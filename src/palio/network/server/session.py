@@ -189,6 +189,7 @@ class Session:
         elif delivery_queue is None:
             limit = min(queue or self._flow.queue, self._flow.longest_queue)
             delivery_queue = DeliveryQueue(group or name, limit, overflow or self._flow.overflow, credit)
+        # The queue stands before the request: the batch that handles the request may deliver events already.
         self.delivery.add(name, delivery_queue, number, group)
         self._wanted[name] = wanted
         self._subscription_leases.begin(name, wanted.validity)
@@ -202,6 +203,7 @@ class Session:
             self._startup_barrier.run_after(partial(self._request_if_pending, request, on_answer))
 
     def _request_if_pending(self, request: messages.SubscribeClient, on_answer: OnAnswer) -> None:
+        # While the barrier held it back, the client may have unsubscribed, and subscribed again under the name.
         if self._unconfirmed.get(request.name) is on_answer:
             self._request(request, self._owner_of(request.name))
 
@@ -223,7 +225,7 @@ class Session:
         self._quotas.subscriptions.release(self.principal.name)
         self._unconfirmed.pop(name, None)
         if delivery_queue is not None:
-            self._host.unblock(delivery_queue)
+            self._host.unblock(delivery_queue)  # nothing will empty it any more, and publishers must not wait for it
             delivery_queue.close()
 
     def move(self, name: str, homes: Iterable[HomeBroker]) -> None:
@@ -282,6 +284,7 @@ class Session:
         """
         if not bodies:
             return
+        # All checks come before anything is counted or handed over: all or none.
         admitted = [self._admit(body, b"") for body in bodies]
         pending, window = self._pending_publications, self._flow.window
         if pending and len(pending) + len(on_answers) > window:
@@ -322,7 +325,7 @@ class Session:
     def _refuse_publication(self, refusal: messages.Refused) -> None:
         if refusal.number not in self._pending_publications:
             self._on_unconfirmed_refused(error_of_refusal(refusal.kind, refusal.reason))
-        elif refusal.kind == "busy":
+        elif refusal.kind == "busy":  # stays pending: no answer is the backpressure on its publisher
             self._busy.append(self._pending_publications[refusal.number][0])
         else:
             self._answer_publication(refusal.number, error_of_refusal(refusal.kind, refusal.reason))
@@ -350,6 +353,7 @@ class Session:
             self.request_unsubscription(name)
             reason = NotPermitted(self.principal.name, "subscribe to that any more", "its grant has changed")
             self.on_withdrawn(name, reason)
+        # A subscription under a known name replaces its filter at the broker; the queue stays.
         for name, granted in revision.replace.items():
             durable = isinstance(self.queues[name], DurableQueue)
             self._request(messages.SubscribeClient(name, granted, durable=durable), self._owner_of(name))
@@ -382,7 +386,7 @@ class Session:
         """Release everything but durable subscriptions: the client is gone."""
         if not self._is_open:
             return
-        self._is_open = False
+        self._is_open = False  # first: an answer below may lead to another call of this
         gone = Refused("the session is closed")
         subscribing, self._unconfirmed = self._unconfirmed, {}
         for on_answer in subscribing.values():
@@ -488,7 +492,7 @@ class Session:
                 self.durable_claims.answer(answer)
 
     def permitted(self, past: Past) -> Past:
-        """The past events that the grant admits now; it may have shrunk while the brokers were asked."""
+        """The past events that the grant admits now; it may have shrunk while the brokers answered."""
         if self.may_receive_all:
             return past
         permitted = (may_receive(self.principal, codec.decode_event(event.body)) for _, event in past.events)

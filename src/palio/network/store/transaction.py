@@ -135,17 +135,17 @@ class Transaction:
         # Times of the log never go back, even if the clock does.
         self._log_time = max(now, self.counts.log_time)
         self._now = now
-        self._queues: dict[QueueKey, QueueState | None] = {}
+        self._queues: dict[QueueKey, QueueState | None] = {}  # copies of those that it changes; None is removed
         self._orphans: list[int] = []
         self._unfinished: dict[EventId, tuple[int, int]] = {}
         self._finished: list[EventId] = []
-        self._held: dict[EventId, tuple[int, int]] = {}
+        self._held: dict[EventId, tuple[int, int]] = {}  # of this transaction: one row for all queues of an event
         self._log_rows: list[tuple[int, int, str, bytes]] = []
         self._unfinished_rows: dict[int, bytes] = {}
         self._seen: list[bytes] = []
         self._held_rows: list[tuple[int, bytes]] = []
         self._queue_rows: list[tuple[int, int, int, int, int]] = []
-        self._freed: set[int] = set()
+        self._freed: set[int] = set()  # events whose row may go, if nothing refers to it
         self.bytes = 0  # of events
 
     def apply(self, entries: Sequence[Writable]) -> None:

@@ -137,7 +137,10 @@ class Writer:
         return group, retention_requests, False
 
     def _write(self, group: list[Submission]) -> None:
-        """Commit a group; where that fails, each submission alone: some need no room on disk, or make it."""
+        """Commit a group and answer its submissions; a group that does not fit one transaction takes several.
+
+        Where a commit fails each submission is tried alone: on a full disk, acknowledgements need no room, or make it.
+        """
         try:
             refused, count = self._commit(group)
         except StoreError as error:
@@ -165,6 +168,7 @@ class Writer:
         count = 0
         try:
             transaction = Transaction(self._connection, self._ledger, self._retention, self._now())
+            # A deferred transaction would take the write lock at its first write, where SQLite may say that it is busy.
             self._connection.execute("BEGIN IMMEDIATE")
             # A submission that is refused leaves no rows, so that the others of its group still commit.
             while count < len(group) and transaction.bytes < _MAX_GROUP_BYTES:
