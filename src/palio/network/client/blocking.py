@@ -79,6 +79,7 @@ class BlockingEvent(Event):
 
 
 def _make_blocking(received: ReceivedEvent, loop: _LoopThread) -> BlockingEvent:
+    # Without the constructor, which would check attributes that were checked when the event was decoded.
     event: BlockingEvent = object.__new__(BlockingEvent)
     event._attributes = received._attributes
     event._identify(received.id, received.source, received.time)

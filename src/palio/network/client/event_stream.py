@@ -90,7 +90,7 @@ class EventStream:
             self._taken = 0
         if isinstance(sent, bytes):
             received = codec.decode_event_as(ReceivedEvent, sent)
-        else:  # decoded already, for all streams that it matched
+        else:  # decoded already, for all streams that it matched; each gets an event of its own to acknowledge
             received = ReceivedEvent.__new__(ReceivedEvent)
             received._attributes = sent._attributes
             received._id, received._source, received._time = sent._id, sent._source, sent._time

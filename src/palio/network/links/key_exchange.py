@@ -117,7 +117,7 @@ class Seal:
         return now >= self._expiry_time or self._sent_count >= self._max_datagrams
 
     def is_renewal_due(self, now: float) -> bool:
-        """Whether half of its lifetime is over."""
+        """Whether half of its lifetime is over, in time or in the datagrams of either direction."""
         return now >= self._renewal_time or 2 * max(self._sent_count, self._highest) >= self._max_datagrams
 
     def expire_by(self, time: float) -> None:

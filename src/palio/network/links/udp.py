@@ -1,4 +1,4 @@
-"""Links over datagrams: heartbeats, pacing and fragmentation under the link session of `routing.datagram`.
+"""Links over datagrams: heartbeats, pacing and fragmentation under the link session of `routing.link_sessions`.
 
 The link session repairs loss, duplication and reordering. A plain datagram does not authenticate its sender, so that
 both ends must be on this machine and trust everything on it; `sealed_transport` is for all other links. Each end sends
@@ -197,7 +197,7 @@ class UdpLink:
             return False  # the session reports what is wrong with it
         if type(packet) is not Packet or len(packet.message) <= OFF_LOOP_BYTES or is_event(packet.message):
             return False
-        if self._decoding < _BURST_DATAGRAMS:
+        if self._decoding < _BURST_DATAGRAMS:  # bounds what a neighbour can make this end hold
             self._decoding += 1
             self._host.run_off_loop(partial(codec.decode_message, packet.message)).add_done_callback(
                 partial(self._on_decoded, data)
@@ -240,6 +240,7 @@ class UdpLink:
         """Close the link and tell the other end."""
         if self.transport is None:
             return
+        # After a restart the same address is that of the new link, which a goodbye would break.
         if reason != _RESTARTED:
             self.transport.sendto(protocol.encode(Goodbye("unavailable", reason)), self.peer_address)
         self._end()

@@ -153,9 +153,7 @@ class DurableQueue:
         # Looked up at every read: a store in memory makes the queue when its first event is queued.
         self._queue = partial(store.queue, self.client, name)
         self._session = session
-        self._after = (
-            0  # number of the last event that was read; unacknowledged ones are read again by the next session
-        )
+        self._after = 0  # number of the last event that was read; the next session begins at 0 again
         self._has_more = True
         self._rehome_timer: asyncio.TimerHandle | None = None
         self._left_to: tuple[HomeBroker, ...] = ()

@@ -45,12 +45,10 @@ def durable_statuses(host: Host, store: Store) -> Iterator[DurableStatus]:
 
 
 def check_subscription_quota(host: Host, principal: Principal, quotas: Quotas, name: str, durable: bool) -> None:
-    """`LimitReached` where a principal may have no further subscription; durable ones without a client count too.
-
-    Those are counted only when all durable subscriptions together could exceed the quota.
-    """
+    """`LimitReached` where a principal may have no further subscription; durable ones without a client count too."""
     quota = quotas.subscriptions
     most = quota.most_each
+    # Even if all durable subscriptions of the broker were this principal's: the usual case, without counting.
     if quota.used_by(principal.name) + host.durable_count < most:
         return
     owned = (each for client, each in host.durable_keys() if client == durable_client(principal, each))
@@ -84,6 +82,7 @@ def acknowledge_through(host: Host, store: Store, principal: Principal, name: st
     _check_known(host, principal, name)
     client = durable_client(principal, name)
     queue, after = store.queue(client, name), 0
+    # By position: acknowledged events stay in the queue until the store has written that, and would be read again.
     while done := tuple(number for number, _ in queue.read(after, _MAX_READ_EVENTS) if number <= last):
         host.acknowledge(Acknowledged(client, name, done))
         after = done[-1]

@@ -54,6 +54,7 @@ def _scan(log: Log, offset: int, stop: int, wanted: Filter) -> tuple[int, float,
     """The matching entries between two offsets, up to the size of one page: next offset, time of the last, entries."""
     matching: list[LogEntry] = []
     size, until = 0, inf
+    # A page may end within a chunk: `offset` follows every entry that was examined, matching or not.
     while offset < stop and size < _MAX_PAGE_BYTES:
         for entry in log.read(offset, min(_SCAN_EVENTS, stop - offset)):
             offset, until = entry.offset + 1, entry.time

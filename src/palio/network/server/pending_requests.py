@@ -1,6 +1,6 @@
 """Requests of one client that all brokers answer: queries of their event logs, and claims on durable subscriptions.
 
-Each durable subscription has one home broker. Where it is new here, all brokers are asked first (`routing.claims`): one
+Each durable subscription has one home broker. Where it is new here, all brokers are asked first (`routing.durable_claims`): one
 that holds it gets the client referred to it. A broker that cannot be reached may hold it too; the claim is repeated for
 a bounded time, because links come up soon after a start, and then fails with the brokers that did not answer.
 """

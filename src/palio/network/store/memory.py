@@ -81,6 +81,7 @@ class MemoryStore:
 
     def write(self, entries: Sequence[Writable]) -> None:
         with self._lock:
+            # Checked as a whole before anything is written: all or none.
             if self._retention.queue_overflow == "refuse":
                 self._check_room(entries)
             for each in entries:
