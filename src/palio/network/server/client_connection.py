@@ -223,7 +223,7 @@ class ClientConnection:
     def _read_log(self, message: LogQuery) -> None:
         """Answer from another thread: a query reads, decodes and matches many events, and must not stop the loop."""
         if self._log_queries == _MAX_LOG_QUERIES:
-            raise LimitReached("queries", _MAX_LOG_QUERIES, "so many of a client's queries may be under way")
+            raise LimitReached("queries", _MAX_LOG_QUERIES, "too many queries of this client are unanswered")
         self._log_queries += 1
         reading = self._server.loop.run_in_executor(
             None, answer_log_query, message, self._server.store.log, self._server.node, self.session.principal

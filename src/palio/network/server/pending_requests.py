@@ -1,8 +1,9 @@
 """Requests of one client that all brokers answer: queries of their event logs, and claims on durable subscriptions.
 
-Each durable subscription has one home broker. Where it is new here, all brokers are asked first (`routing.durable_claims`): one
-that holds it gets the client referred to it. A broker that cannot be reached may hold it too; the claim is repeated for
-a bounded time, because links come up soon after a start, and then fails with the brokers that did not answer.
+Each durable subscription has one home broker. Where it is new here, all brokers are asked first, by an echo
+(`routing.durable_claims`); the client is referred to the one that holds it. A broker that cannot be reached may hold it
+too. So the claim is repeated for a bounded time, because links come up soon after a start, and then fails with the
+brokers that did not answer.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class PendingQueries:
     def submit(self, request: Callable[[int], ClientRequest], on_answer: OnQueryAnswer) -> None:
         """Send a query, made with its number; `on_answer` gets the answer, or the reason why there is none."""
         if len(self._pending) >= _MAX_QUERIES:
-            raise LimitReached("questions", _MAX_QUERIES, "so many of a client's questions may be under way")
+            raise LimitReached("questions", _MAX_QUERIES, "too many queries of this client are unanswered")
         self._last_number -= 1
         self._pending[self._last_number] = on_answer
         self._request(request(self._last_number))
@@ -111,7 +112,9 @@ class DurableClaims:
             on_answer(LivesElsewhere(name, addresses(higher)) if higher else None)
             return
         if len(self._pending) >= self._most:
-            raise LimitReached("subscriptions_per_principal", self._most, "so many may be asked for at a time")
+            raise LimitReached(
+                "subscriptions_per_principal", self._most, "too many durable subscriptions are being claimed"
+            )
         self._last_number += 1
         self._pending[self._last_number] = _PendingClaim(owner, name, self._loop.time() + self._patience, on_answer)
         self._startup_barrier.run_after(partial(self._ask_brokers, self._last_number))
