@@ -45,7 +45,7 @@ class Written(asyncio.Transport):
 
 
 class Nobody:
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         pass
 
 

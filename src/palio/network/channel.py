@@ -74,16 +74,16 @@ class FrameReader:
 class Receiver(Protocol):
     """User of a channel: a client, a link, a session's connection or a handshake."""
 
-    def received(self, channel: Channel, frames: list[bytes]) -> None:
+    def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         """Frames arrived, in order; those of the channel itself are left out."""
 
-    def writable(self, channel: Channel) -> None:
+    def on_writable(self, channel: Channel) -> None:
         """The connection takes data again."""
 
-    def lost(self, channel: Channel, reason: str) -> None:
-        """The connection has ended; called once, and never before `opened`."""
+    def on_lost(self, channel: Channel, reason: str) -> None:
+        """The connection has ended; called once, and never before `on_open`."""
 
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         """The connection is established."""
 
 
@@ -226,7 +226,7 @@ class Channel(asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
         self._timer = self._loop.call_later(self.heartbeat, self._beat)
-        self.receiver.opened(self)
+        self.receiver.on_open(self)
         self.flush()
 
     def data_received(self, data: bytes) -> None:
@@ -247,11 +247,11 @@ class Channel(asyncio.Protocol):
 
     def _deliver(self, frames: list[bytes]) -> None:
         if self._batching is None:
-            self.receiver.received(self, frames)
+            self.receiver.on_frames(self, frames)
             return
         self._batching.begin_reading()
         try:
-            self.receiver.received(self, frames)
+            self.receiver.on_frames(self, frames)
         finally:  # also after an error: until then no batch of any connection begins
             self._batching.end_reading()
 
@@ -299,13 +299,15 @@ class Channel(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_full = False
-        self.receiver.writable(self)
+        self.receiver.on_writable(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closing = True
         if self._timer is not None:
             self._timer.cancel()
-        self.receiver.lost(self, self._reason or (f"the connection broke: {exc}" if exc else "the other end closed it"))
+        self.receiver.on_lost(
+            self, self._reason or (f"the connection broke: {exc}" if exc else "the other end closed it")
+        )
 
     def _beat(self) -> None:
         self._silent_heartbeats += 1

@@ -86,7 +86,7 @@ class Connection:
             await asyncio.wait([self._reconnection])
         if self._channel is not None:
             self._channel.close("unavailable", "the client is leaving")
-            while self._channel is not None:  # until `lost` clears it, which sets the event too
+            while self._channel is not None:  # until `on_lost` clears it, which sets the event too
                 self._write_progress.clear()
                 await self._write_progress.wait()
         self._give_up(ConnectionFailed(str(self.address), "the connection was closed"))
@@ -286,11 +286,11 @@ class Connection:
 
     # Called by the channel
 
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         self._channel = channel
         channel.send(protocol.encode(ClientHello(protocol.VERSION, self._app, self._token, self._publisher)))
 
-    def received(self, channel: Channel, frames: list[bytes]) -> None:
+    def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:
             message = protocol.decode_from_server(frame)
             kind = type(message)
@@ -336,10 +336,10 @@ class Connection:
         if self._welcomed is not None and not self._welcomed.done():
             self._welcomed.set_result(None)
 
-    def writable(self, channel: Channel) -> None:
+    def on_writable(self, channel: Channel) -> None:
         self._write_progress.set()
 
-    def lost(self, channel: Channel, reason: str) -> None:
+    def on_lost(self, channel: Channel, reason: str) -> None:
         if channel is not self._channel:
             return  # abandoned by `_dial`; another one may be in its place
         self._channel = None

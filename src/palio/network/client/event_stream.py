@@ -133,10 +133,10 @@ class EventStream:
         if self._listeners:
             self._wake()
 
-    def cancelled(self, name: str) -> None:
+    def on_cancelled(self, name: str) -> None:
         """The last publisher whose advertisement overlaps a subscription has left."""
 
-    def ended(self, name: str, error: PalioError) -> None:
+    def on_ended(self, name: str, error: PalioError) -> None:
         """The broker has ended a subscription; events received before are still delivered."""
 
     def move(self, where: Elsewhere) -> None:
@@ -187,7 +187,7 @@ class StreamTable:
         """Take over a subscription from another connection."""
         self._stream_by_name[name] = stream
 
-    def number(self, number: int, stream: EventStream, name: str) -> None:
+    def assign_number(self, number: int, stream: EventStream, name: str) -> None:
         """Record the number of the request that makes a subscription; an earlier number is void."""
         self._unnumber(name)
         self._number_of[name] = number
@@ -205,7 +205,7 @@ class StreamTable:
         self._name_of.pop(number, None)
         self._targets.clear()
 
-    def matched(self, message: Matched) -> None:
+    def deliver(self, message: Matched) -> None:
         """Hand an event to its streams. Most events are for one stream, however many subscriptions match."""
         encoded = bytes(message.subscriptions)
         targets = self._targets.found.get(encoded)

@@ -151,16 +151,16 @@ class Subscription(EventStream):
         except PalioError as error:
             self.fail(error)
 
-    def cancelled(self, name: str) -> None:
+    def on_cancelled(self, name: str) -> None:
         if self.on_cancel is not None:
             self.on_cancel(self)
 
-    def ended(self, name: str, error: PalioError) -> None:
+    def on_ended(self, name: str, error: PalioError) -> None:
         self._forget()
         self.fail(error)
 
     def _request(self, number: int) -> Subscribe:
-        self._streams.number(number, self, self.name)
+        self._streams.assign_number(number, self, self.name)
         return Subscribe(
             number,
             self.name,
@@ -268,7 +268,7 @@ class SubscriptionGroup(EventStream):
             raise
 
     def _request(self, name: str, number: int) -> Subscribe:
-        self._streams.number(number, self, name)
+        self._streams.assign_number(number, self, name)
         self._requested.add(name)
         return Subscribe(
             number,
@@ -290,7 +290,7 @@ class SubscriptionGroup(EventStream):
         self._requested.discard(name)
         self._confirmed.discard(name)
 
-    def ended(self, name: str, error: PalioError) -> None:
+    def on_ended(self, name: str, error: PalioError) -> None:
         self._requested.discard(name)  # nothing to withdraw
         self._leave()
         self.fail(error)

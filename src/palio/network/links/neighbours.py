@@ -181,7 +181,7 @@ class Neighbours:
         elif link.channel is not None:
             # The neighbour reconnected before this end noticed that the old connection was dead.
             old = link.channel
-            link.lost(old, "the neighbour connected again")
+            link.on_lost(old, "the neighbour connected again")
             old.abort("the neighbour connected again")
         self._apply_grants(number, principal)
         link.where = channel.peer

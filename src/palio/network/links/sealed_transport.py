@@ -88,7 +88,7 @@ class SealedListener(asyncio.DatagramProtocol):
         if issued.transport is None or not issued.transport.is_in_use:
             self._open_link(issued, content, addr)
         if issued.transport is not None:
-            issued.transport.link.received(content)
+            issued.transport.link.on_datagram(content)
 
     def _open_link(self, issued: IssuedKey, content: bytes, addr: SocketAddress) -> None:
         """Open a link with the holder of this key; a datagram that is no greeting belongs to a link that has ended."""
@@ -145,7 +145,7 @@ class SealedDialler(asyncio.DatagramProtocol):
         except WireError as error:
             self._drops[str(error)] += 1
             return
-        self._link.received(content)
+        self._link.on_datagram(content)
         self._was_up = self._was_up or self._link.is_up
 
     def error_received(self, exc: Exception) -> None:

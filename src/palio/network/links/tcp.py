@@ -82,8 +82,8 @@ class TcpLink:
     def adopt(self, channel: Channel, frames: list[bytes]) -> None:
         """Use a connection whose other end has greeted already."""
         channel.receiver = self
-        self.opened(channel)
-        self.received(channel, frames)
+        self.on_open(channel)
+        self.on_frames(channel, frames)
 
     # Calls of the host
 
@@ -102,14 +102,14 @@ class TcpLink:
 
     # Calls of the channel
 
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         self.channel = channel
         self.neighbour = 0
         if self._token:
             channel.send(protocol.encode(BrokerHello(protocol.VERSION, self._token)))
         self.host.enqueue(Connected(self.number))
 
-    def received(self, channel: Channel, frames: list[bytes]) -> None:
+    def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         if channel is not self.channel:
             return  # the neighbour has connected again meanwhile
         if self.neighbour == 0 and not self._check_greeting(channel, frames[0]):
@@ -140,13 +140,13 @@ class TcpLink:
         self.arrivals += 1
         return True
 
-    def writable(self, channel: Channel) -> None:
+    def on_writable(self, channel: Channel) -> None:
         while self._waiting and not channel.is_full:
             for _ in range(min(_WRITE_BURST_EVENTS, len(self._waiting))):
                 channel.send(self._waiting.popleft())
             channel.flush()  # only what is written can make the connection full again
 
-    def lost(self, channel: Channel, reason: str) -> None:
+    def on_lost(self, channel: Channel, reason: str) -> None:
         if channel is not self.channel:
             return
         self.channel = None

@@ -140,7 +140,7 @@ class UdpLink:
         self._host.enqueue(Connected(self.number, datagrams=True))
         self._timer = asyncio.get_running_loop().call_later(self._heartbeat, self._beat)
 
-    def received(self, data: bytes) -> None:
+    def on_datagram(self, data: bytes) -> None:
         self._silent = 0
         kind = data[1] if len(data) > 1 else 0
         if kind == GOODBYE:
@@ -183,7 +183,7 @@ class UdpLink:
             return
         # A message made of fragments of fragments could recurse without bound; no broker sends one.
         if whole is not None and whole[1:2] != bytes([FRAGMENT_TAG]):
-            self.received(whole)
+            self.on_datagram(whole)
 
     def _decode_off_loop(self, data: bytes) -> bool:
         """Decode a datagram in the reader thread if it may have a long filter; False where it has none.
@@ -293,7 +293,7 @@ class UdpDialler(asyncio.DatagramProtocol):
             self._link.open(self._transport)
 
     def datagram_received(self, data: bytes, addr: SocketAddress) -> None:
-        self._link.received(data)
+        self._link.on_datagram(data)
 
     def error_received(self, exc: Exception) -> None:
         self._link.on_unreachable("nothing listens there")
@@ -322,7 +322,7 @@ class UdpListener(asyncio.DatagramProtocol):
             self._links = {address: each for address, each in self._links.items() if each is not link}
             self._links[addr] = link
             link.open(self._transport, addr)
-        link.received(data)
+        link.on_datagram(data)
 
 
 def widen_receive_buffer(transport: Any) -> None:

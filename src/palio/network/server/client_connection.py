@@ -110,10 +110,10 @@ class ClientConnection:
 
     # Calls of the channel
 
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         pass
 
-    def received(self, channel: Channel, frames: list[bytes]) -> None:
+    def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         longest = self._max_filter_frame_bytes
         decode = protocol.decode_from_client
         for at, frame in enumerate(frames):
@@ -133,10 +133,10 @@ class ClientConnection:
             except PalioError as error:
                 self._answer(getattr(message, "request", 0), error)
 
-    def writable(self, channel: Channel) -> None:
+    def on_writable(self, channel: Channel) -> None:
         self._send_queued()
 
-    def lost(self, channel: Channel, reason: str) -> None:
+    def on_lost(self, channel: Channel, reason: str) -> None:
         self._server.close_session(self.session, reason)
 
     # Requests of the client

@@ -176,7 +176,7 @@ class Handshake:
         self._timer: asyncio.TimerHandle | None = None
         self._peer: Principal | None = None  # a broker that authenticated itself and has not opened its link yet
 
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         try:
             self._server.admit_connection(channel)
         except LimitReached as error:
@@ -192,7 +192,7 @@ class Handshake:
         self._server.refusals.note(error, channel.peer)
         channel.close(code_of(error), str(error))
 
-    def received(self, channel: Channel, frames: list[bytes]) -> None:
+    def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         first, rest = frames[0], frames[1:]
         try:
             if first[1] == codec.HELLO:
@@ -213,7 +213,7 @@ class Handshake:
                 # The greeting of its link session, or a key request, is the next frame; it may have come with this one.
                 self._peer = principal
                 if rest:
-                    self.received(channel, rest)
+                    self.on_frames(channel, rest)
         except PalioError as error:
             self._refuse(channel, error)
 
@@ -224,7 +224,7 @@ class Handshake:
         client = ClientConnection(self._server, channel, session)
         self._server.peers[session] = channel.peer
         if rest:
-            client.received(channel, rest)
+            client.on_frames(channel, rest)
 
     def _become_link(self, channel: Channel, frames: list[bytes]) -> None:
         principal = self._check_broker(channel)
@@ -246,10 +246,10 @@ class Handshake:
             raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
         return principal
 
-    def writable(self, channel: Channel) -> None:
+    def on_writable(self, channel: Channel) -> None:
         pass
 
-    def lost(self, channel: Channel, reason: str) -> None:
+    def on_lost(self, channel: Channel, reason: str) -> None:
         self._end(channel)
 
     def _end(self, channel: Channel) -> None:

@@ -112,9 +112,7 @@ class DurableClaims:
             on_answer(LivesElsewhere(name, addresses(higher)) if higher else None)
             return
         if len(self._pending) >= self._most:
-            raise LimitReached(
-                "subscriptions_per_principal", self._most, "too many durable subscriptions are being claimed"
-            )
+            raise LimitReached("subscriptions_per_principal", self._most, "too many claims are pending")
         self._last_number += 1
         self._pending[self._last_number] = _PendingClaim(owner, name, self._loop.time() + self._patience, on_answer)
         self._startup_barrier.run_after(partial(self._ask_brokers, self._last_number))

@@ -185,7 +185,7 @@ class Transaction:
                 run.execute("DELETE FROM seen WHERE upto <= ?", (self.counts.seen - self._retention.duplicates,))
         self.counts.write(run)
 
-    def committed(self) -> None:
+    def install_totals(self) -> None:
         """Install the new totals in the ledger, after the commit."""
         ledger = self._ledger
         ledger.counts = self.counts

@@ -185,7 +185,7 @@ class Writer:
             self._roll_back()
             raise StoreError(str(self._path.parent), f"cannot be written: {error!r}") from error
         # Only now: after a rollback the totals in memory must still be those on disk.
-        transaction.committed()
+        transaction.install_totals()
         self._wal_bytes += _MIN_TRANSACTION_BYTES + transaction.bytes
         return refused, count
 
@@ -291,7 +291,7 @@ def expire_step(
         emptied = _clear_queue(connection, transaction, ledger.orphans[0], most)
     transaction.finish()
     connection.execute("COMMIT")
-    transaction.committed()
+    transaction.install_totals()
     if emptied is not None:
         ledger.orphans.remove(emptied)
 
