@@ -305,9 +305,8 @@ class Channel(asyncio.Protocol):
         self.is_closing = True
         if self._timer is not None:
             self._timer.cancel()
-        self.receiver.on_lost(
-            self, self._reason or (f"the connection broke: {exc}" if exc else "the other end closed it")
-        )
+        reason = f"the connection broke: {exc}" if exc else "the other end closed it"
+        self.receiver.on_lost(self, self._reason or reason)
 
     def _beat(self) -> None:
         self._silent_heartbeats += 1

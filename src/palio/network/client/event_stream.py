@@ -51,7 +51,7 @@ class ReceivedEvent(Event):
     async def ack(self) -> None:
         """Acknowledge the event: a durable subscription will not deliver it again. For others this does nothing."""
         if self.number:
-            self._stream.acknowledge(self.number, self._home)
+            self._stream._acknowledge(self.number, self._home)
 
 
 class EventStream:
@@ -101,7 +101,7 @@ class EventStream:
         received._home = self._connection
         return received
 
-    def acknowledge(self, number: int, home: Connection) -> None:
+    def _acknowledge(self, number: int, home: Connection) -> None:
         """Acknowledge an event that came by a connection."""
         if home is not self._connection:
             return  # the new home has other numbers; unacknowledged events are delivered again
