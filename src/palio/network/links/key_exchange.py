@@ -168,6 +168,7 @@ def key_id_of(datagram: bytes) -> bytes:
 
 
 def _nonce(number: int) -> bytes:
+    # Unique as ChaCha20-Poly1305 demands: a number is used once, and each direction has a key of its own.
     return number.to_bytes(12, "big")
 
 

@@ -135,6 +135,7 @@ class Neighbours:
 
     async def stop(self) -> None:
         """Close all links, and say why."""
+        # Diallers first: they would dial again what is closed below.
         diallers: tuple[TcpConnector | SealedDialler, ...] = (*self._connectors.values(), *self._sealed_diallers)
         await asyncio.gather(*(each.stop() for each in diallers))
         for link in self._links.values():

@@ -132,7 +132,7 @@ class Transaction:
         self._may_drop = retention.queue_overflow != "refuse"
         self.counts = ledger.counts.copy()
         self._letters = replace(ledger.letters)
-        # Times of the log never go back, even if the clock does.
+        # Times of the log never go back, even if the clock does: `find` searches them by bisection.
         self._log_time = max(now, self.counts.log_time)
         self._now = now
         self._queues: dict[QueueKey, QueueState | None] = {}  # copies of those that it changes; None is removed
@@ -173,6 +173,7 @@ class Transaction:
 
     def finish(self) -> None:
         """Write the collected rows, ready to commit."""
+        # The rows first: whether a queue still refers to a freed event is looked up in the tables.
         self._flush()
         run = self._connection
         self.free(self._freed)
@@ -225,6 +226,7 @@ class Transaction:
         self.counts.log_bytes += len(data)
         self.counts.log_time = self._log_time
         self._log_rows.append((offset, self._log_time, logged.publisher, data))
+        # Unfinished until a `Finished` record: a restart resumes its delivery.
         self._unfinished_rows[offset] = logged.key
         self._unfinished[logged.event.id] = (offset, len(data))
         self._remember_key(logged.key)

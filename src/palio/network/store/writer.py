@@ -95,7 +95,7 @@ class Writer:
         """Write everything submitted, and end."""
         self._waiting.put(None)
         self._thread.join()
-        self._checkpoints.close()
+        self._checkpoints.close()  # after the thread that begins checkpoints
 
     def _run(self) -> None:
         while True:
@@ -281,6 +281,7 @@ def expire_step(
     most: int = RETENTION_STEP_ROWS,
 ) -> None:
     """Remove some expired rows, in a transaction of its own."""
+    # A transaction without submissions: it keeps the totals, and frees events that nothing refers to.
     transaction = Transaction(connection, ledger, retention, time.now)
     expired = _expired(connection, ledger, retention, time, most)
     emptied = None
@@ -292,7 +293,7 @@ def expire_step(
     transaction.finish()
     connection.execute("COMMIT")
     transaction.install_totals()
-    if emptied is not None:
+    if emptied is not None:  # only after the commit; until then its rows are still there
         ledger.orphans.remove(emptied)
 
 
