@@ -239,8 +239,9 @@ class Session:
 
     def advertise(self, name: str, offered: Filter) -> None:
         """Announce that this client is going to publish matching events."""
-        if name not in self._advertised:
-            self._check_advertisement_quota()
+        most = self._limits.subscriptions_per_principal
+        if name not in self._advertised and len(self._advertised) >= most:
+            raise LimitReached("subscriptions_per_principal", most, f"{self.principal.name} has enough of them")
         granted = restrict_filter(offered, self.principal.may_publish, self._limits)
         self._advertised.add(name)
         self._advertisement_leases.begin(name, offered.validity)
@@ -323,8 +324,10 @@ class Session:
         on_answer(error)
 
     def _refuse_publication(self, refusal: messages.Refused) -> None:
-        if refusal.number not in self._pending_publications:
-            self._on_unconfirmed_refused(error_of_refusal(refusal.kind, refusal.reason))
+        if refusal.number not in self._pending_publications:  # of an unconfirmed event
+            self._host.drops["refused"] += 1
+            if self.on_refused is not None:
+                self.on_refused(error_of_refusal(refusal.kind, refusal.reason))
         elif refusal.kind == "busy":  # stays pending: no answer is the backpressure on its publisher
             self._busy.append(self._pending_publications[refusal.number][0])
         else:
@@ -501,21 +504,11 @@ class Session:
     def on_batch_end(self) -> None:
         self.on_ready()
 
-    def _on_unconfirmed_refused(self, error: PalioError | None) -> None:
-        self._host.drops["refused"] += 1
-        if self.on_refused is not None:
-            self.on_refused(error)
-
     def _wake(self) -> None:
         self._ready.set()
 
     def _request(self, request: ClientRequest, client: str | None = None) -> None:
         self._host.request(client or self.client, request)
-
-    def _check_advertisement_quota(self) -> None:
-        most = self._limits.subscriptions_per_principal
-        if len(self._advertised) >= most:
-            raise LimitReached("subscriptions_per_principal", most, f"{self.principal.name} has enough of them")
 
 
 def _ignore(error: PalioError | None) -> None:
