@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from palio.errors import EventError
 from palio.events import Event, Limits, join_path, quote_segment, split_path
-from palio.events.names import PathCache
 
 NAMES = st.text(st.sampled_from("ab.` é") | st.characters(codec="utf-8"), max_size=8)
 
@@ -87,12 +86,3 @@ def test_a_limit_on_names_holds_for_names_met_before() -> None:
         Event.from_dict({"abcdef": {"g": 1}}, limits=Limits(name_length=5))
     with pytest.raises(EventError, match=r"abcdef\.g: an attribute's name of more than 7 characters"):
         Event.from_dict({"abcdef": {"g": 1}}, limits=Limits(name_length=7))
-
-
-def test_what_is_remembered_of_names_is_bounded() -> None:
-    names = PathCache()
-    for i in range(3 * PathCache.MAX_ENTRIES):
-        names.learn(f"n{i}", None, Limits())
-    assert 0 < len(names.inside(None)) <= PathCache.MAX_ENTRIES
-    names.learn("x" * (PathCache.MAX_PATH_LENGTH + 1), "place", Limits())
-    assert names.inside("place") == {}

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palio.events import Event, Value, join_path
+from palio.events import Event, Limits, Value, join_path
+from palio.events.nested_content import PathCache
 
 
 @pytest.mark.parametrize(
@@ -153,3 +154,12 @@ def test_what_json_lacks_is_written_as_spark_writes_it() -> None:
         '{"t":"2026-01-31T12:00:00.500000Z","d":"2026-01-31","b":"/wA=",'
         '"n":["NaN","Infinity","-Infinity"],"m":12345678901234567890.10}'
     )
+
+
+def test_what_is_remembered_of_names_is_bounded() -> None:
+    names = PathCache()
+    for i in range(3 * PathCache.MAX_ENTRIES):
+        names.learn(f"n{i}", None, Limits())
+    assert 0 < len(names.inside(None)) <= PathCache.MAX_ENTRIES
+    names.learn("x" * (PathCache.MAX_PATH_LENGTH + 1), "place", Limits())
+    assert names.inside("place") == {}

@@ -45,12 +45,12 @@ class Written(asyncio.Transport):
 
 
 class Nobody:
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         pass
 
 
 async def sent(count: int, gap: float) -> tuple[Clock, Channel, Written]:
-    """A channel on which so many events were sent, and so many seconds after each passed."""
+    """A channel on which some events were sent, with a pause in seconds after each."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, Clock)
     channel = Channel(Nobody(), heartbeat=60)  # type: ignore[arg-type]

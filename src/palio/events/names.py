@@ -64,7 +64,7 @@ def check_path(path: object, limits: Limits) -> str:
         raise EventError(f"an attribute's name must be a string, not {type_name(path)}")
     path = str.__str__(path)
     if len(path) > limits.name_length:
-        raise _too_long(path, limits)
+        raise name_too_long(path, limits)
     check_text(path, None, "a name")
     canonical = join_path(split_path(path))
     if canonical != path:
@@ -72,47 +72,8 @@ def check_path(path: object, limits: Limits) -> str:
     return path
 
 
-class PathCache:
-    """Cache of attribute paths, by enclosing object and name.
-
-    Names repeat from event to event, and a dictionary lookup is much cheaper than checking, quoting and joining a name
-    again; it also makes an attribute the same string object in all events. Names come from strangers, so the cache is
-    bounded in entries and in length, and is emptied when it is full.
-    """
-
-    MAX_ENTRIES = 20_000
-    MAX_PATH_LENGTH = 100
-
-    __slots__ = ("_count", "_inside")
-
-    def __init__(self) -> None:
-        self._inside: dict[str | None, dict[str, str]] = {}
-        self._count = 0
-
-    def inside(self, place: str | None) -> dict[str, str]:
-        """Paths by name for the object at `place`; None is the event itself."""
-        return self._inside.get(place) or {}
-
-    def learn(self, name: object, place: str | None, limits: Limits) -> str:
-        """Check a name, and cache and return its path."""
-        if not isinstance(name, str):
-            raise EventError(f"a name in an event must be a string, not {type_name(name)}", place)
-        name = str.__str__(name)
-        check_text(name, place, "a name")
-        path = quote_segment(name) if place is None else f"{place}.{quote_segment(name)}"
-        if len(path) > limits.name_length:
-            raise _too_long(path, limits)
-        if len(path) <= self.MAX_PATH_LENGTH:
-            # Emptied as a whole: lookups stay plain dictionary reads, without the bookkeeping of an LRU cache.
-            if self._count >= self.MAX_ENTRIES:
-                self._inside = {}
-                self._count = 0
-            self._count += 1
-            self._inside.setdefault(place, {})[name] = path
-        return path
-
-
-def _too_long(path: str, limits: Limits) -> EventError:
+def name_too_long(path: str, limits: Limits) -> EventError:
+    """The error for a path beyond the limit."""
     return EventError(f"an attribute's name of more than {limits.name_length:,} characters", abbreviate(path))
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palio.errors import EventError
-from palio.events.names import PathCache, abbreviate, split_path
+from palio.events.names import abbreviate, name_too_long, quote_segment, split_path
 from palio.events.values import (
     CONVERT,
     LARGEST_INTEGER,
@@ -30,13 +30,12 @@ from palio.events.values import (
     Limits,
     Scalar,
     Value,
+    check_text,
     from_numpy,
     is_numpy,
     to_scalar,
     type_name,
 )
-
-_names = PathCache()
 
 
 class Element(NamedTuple):
@@ -82,6 +81,49 @@ def values_within(groups: tuple[Group, ...]) -> Iterator[tuple[str, Value]]:
         stack.extend(inner for group in reversed(element.groups) for inner in reversed(group.elements))
 
 
+class PathCache:
+    """Cache of attribute paths, by enclosing object and name.
+
+    Names repeat from event to event, and a dictionary lookup is much cheaper than checking, quoting and joining a name
+    again; it also makes an attribute the same string object in all events. Names come from strangers, so the cache is
+    bounded in entries and in length, and is emptied when it is full.
+    """
+
+    MAX_ENTRIES = 20_000
+    MAX_PATH_LENGTH = 100
+
+    __slots__ = ("_count", "_inside")
+
+    def __init__(self) -> None:
+        self._inside: dict[str | None, dict[str, str]] = {}
+        self._count = 0
+
+    def inside(self, place: str | None) -> dict[str, str]:
+        """Paths by name for the object at `place`; None is the event itself."""
+        return self._inside.get(place) or {}
+
+    def learn(self, name: object, place: str | None, limits: Limits) -> str:
+        """Check a name, and cache and return its path."""
+        if not isinstance(name, str):
+            raise EventError(f"a name in an event must be a string, not {type_name(name)}", place)
+        name = str.__str__(name)
+        check_text(name, place, "a name")
+        path = quote_segment(name) if place is None else f"{place}.{quote_segment(name)}"
+        if len(path) > limits.name_length:
+            raise name_too_long(path, limits)
+        if len(path) <= self.MAX_PATH_LENGTH:
+            # Emptied as a whole: lookups stay plain dictionary reads, without the bookkeeping of an LRU cache.
+            if self._count >= self.MAX_ENTRIES:
+                self._inside = {}
+                self._count = 0
+            self._count += 1
+            self._inside.setdefault(place, {})[name] = path
+        return path
+
+
+_paths = PathCache()
+
+
 def flatten(content: Mapping[str, Any], limits: Limits) -> dict[str, Value]:
     """The attributes of an object by their paths; about 0.12 µs a scalar, twice that inside an array."""
     if type(content) is not dict:
@@ -110,11 +152,11 @@ def _take_members(
     if len(content) > limits.attributes:
         raise _too_many(limits)
     # Cached paths are short, so only a limit below their length could reject one.
-    known = _names.inside(place) if limits.name_length >= PathCache.MAX_PATH_LENGTH else {}
+    known = _paths.inside(place) if limits.name_length >= PathCache.MAX_PATH_LENGTH else {}
     for name, value in content.items():
         path = known.get(name)
         if path is None:
-            path = _names.learn(name, place, limits)
+            path = _paths.learn(name, place, limits)
         kind = type(value)
         if kind is str:
             if not value.isascii():

@@ -35,10 +35,10 @@ class Address:
         """Parse an address; `InvalidArgument` says what is wrong with it."""
         if not isinstance(text, str):
             raise InvalidArgument(f"an address is a text such as palio://localhost:{DEFAULT_PORT}, not {text!r}")
-        found = _PATTERN.fullmatch(text.strip())
-        if found is None:
+        match = _PATTERN.fullmatch(text.strip())
+        if match is None:
             raise InvalidArgument(f"{text!r} is no address; one looks like palio://localhost:{DEFAULT_PORT}")
-        scheme, app, host, port = found.group("scheme", "app", "host", "port")
+        scheme, app, host, port = match.group("scheme", "app", "host", "port")
         if scheme not in SCHEMES:
             raise InvalidArgument(f"{text!r}: there is no scheme {scheme!r}; known are {', '.join(SCHEMES)}")
         if app is not None and TOKEN_PREFIX in app:

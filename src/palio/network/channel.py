@@ -1,6 +1,6 @@
 """Framed connection with heartbeats, write coalescing and backpressure, used by clients, links and the server.
 
-Every message is a frame with its length before it, in four bytes. Frames sent during one batching of the loop leave in
+Every message is a frame with its length before it, in four bytes. Frames sent during one turn of the loop leave in
 one write. Each end sends at least once in a heartbeat; one that is silent for three is taken for dead, whatever the
 operating system believes.
 """
@@ -42,6 +42,8 @@ class FrameReader:
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that are complete now; `WireError` for a length out of bounds."""
         if self._buffered:
+            # Joined only when a frame can be complete: joining at every read would copy a long frame once for each of
+            # the reads that it arrives by.
             self._buffered.append(data)
             self._missing -= len(data)
             if self._missing > 0:
@@ -52,6 +54,7 @@ class FrameReader:
         at, end = 0, len(data)
         while end - at >= 4:
             (length,) = _LENGTH.unpack_from(data, at)
+            # Every message is an array that begins with its tag, so that the shortest has two bytes.
             if not 2 <= length <= self.limit:
                 if data[at : at + 4] in _HTTP_METHODS:
                     raise WireError("the other end speaks HTTP, and this is no port for that")
@@ -71,16 +74,16 @@ class FrameReader:
 class Receiver(Protocol):
     """User of a channel: a client, a link, a session's connection or a handshake."""
 
-    def received(self, channel: Channel, frames: list[bytes]) -> None:
+    def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         """Frames arrived, in order; those of the channel itself are left out."""
 
-    def writable(self, channel: Channel) -> None:
+    def on_writable(self, channel: Channel) -> None:
         """The connection takes data again."""
 
-    def lost(self, channel: Channel, reason: str) -> None:
-        """The connection has ended; called once, and never before `opened`."""
+    def on_lost(self, channel: Channel, reason: str) -> None:
+        """The connection has ended; called once, and never before `on_open`."""
 
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         """The connection is established."""
 
 
@@ -206,6 +209,7 @@ class Channel(asyncio.Protocol):
         self.is_closing = True
         self.send(protocol.encode(Goodbye(kind, reason)))
         self.flush()
+        # `close` waits until everything is written, which a peer that does not read would delay for ever.
         self._transport.close()
         self._loop.call_later(_CLOSE_SECONDS, self._transport.abort)
 
@@ -222,7 +226,7 @@ class Channel(asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
         self._timer = self._loop.call_later(self.heartbeat, self._beat)
-        self.receiver.opened(self)
+        self.receiver.on_open(self)
         self.flush()
 
     def data_received(self, data: bytes) -> None:
@@ -231,6 +235,7 @@ class Channel(asyncio.Protocol):
             return
         try:
             frames = self._reader.feed(data)
+            # The second byte of a frame is the tag of its message.
             if not _CHANNEL_TAGS.isdisjoint([frame[1] for frame in frames]):
                 frames = self._take_control(frames)
             if self._held_frames is not None:
@@ -242,12 +247,12 @@ class Channel(asyncio.Protocol):
 
     def _deliver(self, frames: list[bytes]) -> None:
         if self._batching is None:
-            self.receiver.received(self, frames)
+            self.receiver.on_frames(self, frames)
             return
         self._batching.begin_reading()
         try:
-            self.receiver.received(self, frames)
-        finally:
+            self.receiver.on_frames(self, frames)
+        finally:  # also after an error: until then no batch of any connection begins
             self._batching.end_reading()
 
     def hold(self, frames: list[bytes], reading: asyncio.Future[Any]) -> None:
@@ -265,7 +270,7 @@ class Channel(asyncio.Protocol):
         frames, self._held_frames = self._held_frames, None
         if self.is_closing or not frames:
             return
-        self.is_read = frames[0]
+        self.is_read = frames[0]  # by this the receiver knows it again, and does not hold it once more
         self._transport.resume_reading()
         try:
             self._deliver(frames)
@@ -294,19 +299,21 @@ class Channel(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_full = False
-        self.receiver.writable(self)
+        self.receiver.on_writable(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closing = True
         if self._timer is not None:
             self._timer.cancel()
-        self.receiver.lost(self, self._reason or (f"the connection broke: {exc}" if exc else "the other end closed it"))
+        reason = f"the connection broke: {exc}" if exc else "the other end closed it"
+        self.receiver.on_lost(self, self._reason or reason)
 
     def _beat(self) -> None:
         self._silent_heartbeats += 1
         if self._silent_heartbeats > _MAX_SILENT_HEARTBEATS:
             self.abort(f"nothing was heard for {_MAX_SILENT_HEARTBEATS * self.heartbeat:g} seconds")
             return
+        # A write in the second half of the interval serves as this heartbeat.
         if self._loop.time() - self._last_write >= self.heartbeat / 2:
             self.send(_PING)
         self._timer = self._loop.call_later(self.heartbeat, self._beat)

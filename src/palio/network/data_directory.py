@@ -60,7 +60,7 @@ class DataDirectory:
         is_new = not self.path.is_dir()
         make_private(self.path)
         if is_new:
-            _sync(self.path.parent)
+            _sync(self.path.parent)  # the entry of the directory itself; SQLite syncs those inside it
         os.close(os.open(self.database, os.O_RDWR | os.O_CREAT, 0o600))
 
 

@@ -104,9 +104,9 @@ class RefusalLog:
         self._throttle = LogThrottle[ErrorCode](now)
         self.counts: Counter[ErrorCode] = self._throttle.counts
 
-    def note(self, error: PalioError, who: str) -> None:
+    def note(self, error: PalioError, peer: str) -> None:
         """Count an error that was sent to a principal or an address."""
         kind = code_of(error)
         count = self._throttle.note(kind)
         if count:
-            _refusals.warning("refused", extra={"kind": kind, "who": who, "reason": str(error), "count": count})
+            _refusals.warning("refused", extra={"kind": kind, "who": peer, "reason": str(error), "count": count})

@@ -37,6 +37,10 @@ ErrorCode: TypeAlias = Literal[
 ]
 
 
+# Messages are arrays that begin with their tag. Tags are below 128, one byte in MessagePack, and differ from those of
+# `routing.messages`: the second byte of a frame tells what it is, without decoding it.
+
+
 class ClientHello(Struct, frozen=True, array_like=True, tag=80):
     """Greeting of a client. `publisher` is a name that it keeps over its connections, by which an event
     retransmitted over another one is recognised as a duplicate."""
@@ -217,7 +221,7 @@ class Delivery(Struct, frozen=True, array_like=True, tag=100):
     name: str
     body: bytes
     number: int
-    stamps: bytes = b""  # times at which it passed links (`routing.stamps`)
+    stamps: bytes = b""  # times at which it passed links (`routing.codec`)
 
 
 class Matched(Struct, frozen=True, array_like=True, tag=107):
@@ -354,6 +358,7 @@ FromServer: TypeAlias = (
     | Ping
     | Goodbye
 )
+# The channel's own messages, which it knows by their tags.
 PING: Final[int] = 92
 GOODBYE: Final[int] = 106
 

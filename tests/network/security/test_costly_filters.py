@@ -27,7 +27,7 @@ from tests.network.running import ANY_PORT, broker, run, until, up, url
 
 
 def costly(bytes_: int, start: int = 0) -> str:
-    """A condition of so many characters that takes as long to read as any."""
+    """A condition of this length in characters that takes as long to parse as any."""
     parts = [f"(x > {n} OR y < {n})" for n in range(start + 1_000, start + 1_000 + bytes_ // 24)]
     return " AND ".join(parts)
 

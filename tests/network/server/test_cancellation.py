@@ -16,7 +16,7 @@ from tests.network.running import broker, line, run, until, url
 
 
 async def given_up(doing: Any, turns: int = 1) -> None:
-    """Begin something, and cancel it after so many turns of the loop."""
+    """Begin something, and cancel it after some turns of the loop."""
     task = asyncio.ensure_future(doing)
     for _ in range(turns):
         await asyncio.sleep(0)

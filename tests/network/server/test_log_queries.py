@@ -14,7 +14,7 @@ from palio import Event, ExpiredOffset, Filter, LimitReached
 from palio.network.client.broker import LogPage
 from palio.network.protocol import LogQuery
 from palio.network.security.authorization import Principal
-from palio.network.server.persistence import answer_log_query
+from palio.network.server.log_queries import answer_log_query
 from palio.network.server.process import Server
 from palio.network.server.settings import Settings
 from palio.network.store.interface import Retention

@@ -17,7 +17,7 @@ LIMITS = Limits(frame_bytes=2 * LONGEST)
 
 
 def event(size: int) -> dict[str, str]:
-    """An event of so many bytes, as it is sent; its id takes as many in all of them."""
+    """An event of this length in bytes as it is sent; its id has the same length in all of them."""
     beside = len(encode_event(palio.Event({"text": "x" * 1_000}))) - 1_000
     return {"text": "x" * (size - beside)}
 

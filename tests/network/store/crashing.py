@@ -73,6 +73,7 @@ def write_until_killed(path: Path, script: Script, confirm: int) -> None:
     if chance.random() < 0.5:
         # Retention and checkpoints all the time: a kill is to meet them too.
         writer._GROUPS_BETWEEN_RETENTION = 1  # type: ignore[misc]
+        writer._WAL_BYTES_BETWEEN_CHECKPOINTS = 0  # type: ignore[misc]
         wal_checkpoint._CHECKPOINT_STEP_BYTES = 0  # type: ignore[misc]
     store = SqliteStore(path, KEEPING)
     store.open()

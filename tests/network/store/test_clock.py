@@ -14,8 +14,8 @@ import palio
 from palio.network.server.process import Server
 from palio.network.server.settings import Settings
 from palio.network.store.interface import Retention
-from palio.network.store.retention import SteadyClock
 from palio.network.store.sqlite import SqliteStore
+from palio.network.store.writer import SteadyClock
 from tests.network.running import ANY_PORT, broker, run, until, up, url
 from tests.network.server.test_durable_subscriptions import take
 from tests.network.store.making import logged

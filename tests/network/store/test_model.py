@@ -22,8 +22,8 @@ from palio.network.store.interface import (
     Writable,
 )
 from palio.network.store.memory import MemoryStore
-from palio.network.store.retention import JUMP_ACCEPTED_SECONDS
 from palio.network.store.sqlite import SqliteStore
+from palio.network.store.writer import JUMP_ACCEPTED_SECONDS
 from palio.routing.effects import BrokerStanding, Finished, Logged, Queued, Record
 from palio.routing.messages import AdvertiseClient, Publish, UnadvertiseClient, UnsubscribeClient
 from tests.network.store.making import event, subscribed

@@ -18,9 +18,9 @@ import pytest
 from palio.errors import StoreError, StoreFull, StoreInUse
 from palio.network.data_directory import DATABASE_FILE
 from palio.network.store.interface import Acknowledged, Retention
-from palio.network.store.retention import expire_step
 from palio.network.store.sqlite import SqliteStore
 from palio.network.store.transaction import Ledger
+from palio.network.store.writer import expire_step
 from palio.routing.effects import Finished, Record
 from palio.routing.messages import UnsubscribeClient
 from tests.network.store.making import event, logged, queued, subscribed

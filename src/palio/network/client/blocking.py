@@ -2,7 +2,7 @@
 
 An event loop in a thread of its own runs the asynchronous client.
 
-    with palio.connect_make_blocking("palio://localhost:7420") as broker:
+    with palio.connect_blocking("palio://localhost:7420") as broker:
         with broker.subscribe("price > 100") as events:
             for event in events: ...
 """
@@ -79,6 +79,7 @@ class BlockingEvent(Event):
 
 
 def _make_blocking(received: ReceivedEvent, loop: _LoopThread) -> BlockingEvent:
+    # Without the constructor, which would check attributes that were checked when the event was decoded.
     event: BlockingEvent = object.__new__(BlockingEvent)
     event._attributes = received._attributes
     event._identify(received.id, received.source, received.time)
@@ -286,8 +287,8 @@ async def _iterate_in_thread(items: Iterable[_Item]) -> AsyncIterator[_Item]:
             yield item
         return
     iterator, end = iter(items), object()
-    while (found := await asyncio.to_thread(next, iterator, end)) is not end:
-        yield cast(_Item, found)
+    while (item := await asyncio.to_thread(next, iterator, end)) is not end:
+        yield cast(_Item, item)
 
 
 class BlockingConnectionContext:

@@ -126,7 +126,7 @@ class Broker:
         self._refused: PalioError | None = None
         self._has_unconfirmed = False  # events were published without confirmation; a refusal may be under way
         connection.on_message = self._on_message
-        connection.on_event = self.streams.matched
+        connection.on_event = self.streams.deliver
         connection.on_reconnect = self._on_reconnect
         connection.on_failure = self._on_failure
 
@@ -359,11 +359,11 @@ class Broker:
         if kind is Delivery:
             stream.put(message.body, (message.name,), message.stamps, message.number)
         elif kind is Cancelled:
-            stream.cancelled(message.name)
+            stream.on_cancelled(message.name)
         elif kind is Elsewhere:
             stream.move(message)
         elif kind is Ended:
-            stream.ended(message.name, error_of_code(message.kind, message.reason))
+            stream.on_ended(message.name, error_of_code(message.kind, message.reason))
         elif kind is Dropped:
             stream.dropped = message.events
 

@@ -64,7 +64,7 @@ class Connection:
         self._patience = patience
         self._timeout = timeout
         self._channel: Channel | None = None
-        self._requests: dict[int, tuple[bytes, asyncio.Future[Any]]] = {}
+        self._requests: dict[int, tuple[bytes, asyncio.Future[Any]]] = {}  # unanswered ones, in the order of sending
         self._number = 0  # of the last request
         self._buffered = 0  # bytes written since the last yield to the event loop
         self._ready = asyncio.Event()  # connected and welcomed, or failed for good
@@ -86,7 +86,7 @@ class Connection:
             await asyncio.wait([self._reconnection])
         if self._channel is not None:
             self._channel.close("unavailable", "the client is leaving")
-            while self._channel is not None:  # until `lost` clears it, which sets the event too
+            while self._channel is not None:  # until `on_lost` clears it, which sets the event too
                 self._write_progress.clear()
                 await self._write_progress.wait()
         self._give_up(ConnectionFailed(str(self.address), "the connection was closed"))
@@ -261,7 +261,7 @@ class Connection:
         deadline = loop.time() + self._patience
         backoff = _FIRST_BACKOFF_SECONDS
         while True:
-            await asyncio.sleep(backoff * (0.5 + random()))
+            await asyncio.sleep(backoff * (0.5 + random()))  # jitter: clients of one broker must not return together
             try:
                 await self._dial(self._timeout)
                 return
@@ -286,11 +286,11 @@ class Connection:
 
     # Called by the channel
 
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         self._channel = channel
         channel.send(protocol.encode(ClientHello(protocol.VERSION, self._app, self._token, self._publisher)))
 
-    def received(self, channel: Channel, frames: list[bytes]) -> None:
+    def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         for frame in frames:
             message = protocol.decode_from_server(frame)
             kind = type(message)
@@ -336,10 +336,10 @@ class Connection:
         if self._welcomed is not None and not self._welcomed.done():
             self._welcomed.set_result(None)
 
-    def writable(self, channel: Channel) -> None:
+    def on_writable(self, channel: Channel) -> None:
         self._write_progress.set()
 
-    def lost(self, channel: Channel, reason: str) -> None:
+    def on_lost(self, channel: Channel, reason: str) -> None:
         if channel is not self._channel:
             return  # abandoned by `_dial`; another one may be in its place
         self._channel = None
@@ -363,7 +363,6 @@ def _encode(message: Any) -> bytes:
         raise InvalidArgument(f"a {type(message).__name__} that cannot be sent: {error}") from None
 
 
-# The errors that failure codes on the wire stand for; a code without an entry is `Refused`.
 def _error_of_goodbye(goodbye: Goodbye | None, address: str, reason: str) -> PalioError:
     if goodbye is None or goodbye.kind == "unavailable":
         return ConnectionFailed(address, reason)

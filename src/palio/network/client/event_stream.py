@@ -2,20 +2,21 @@
 
 Flow control is by credit. A stream grants the broker a window of `CREDIT_WINDOW_EVENTS`, and grants more as the program
 takes events; beyond that, events wait in the delivery queue at the broker, whose overflow policy decides. `dropped` is
-the number of events that the policy discarded.
+the number of events that the policy discarded. Events of a durable subscription have numbers, by which they are
+acknowledged; the acknowledgements of one turn of the event loop leave in one frame.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, Self, TypeAlias, get_args
 
 from palio.errors import InvalidArgument, PalioError
 from palio.events import Event
 from palio.network import protocol
-from palio.network.protocol import Elsewhere, Matched, More, Overflow, decode_numbers
+from palio.network.protocol import Acknowledge, Elsewhere, Matched, More, Overflow, decode_numbers
 from palio.routing import codec
 from palio.routing.codec import Stamp, decode_event, stamps_in
 from palio.routing.memo import Memo
@@ -23,6 +24,7 @@ from palio.routing.messages import Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
+    from palio.network.client.connection import Connection
 
 CREDIT_WINDOW_EVENTS: Final = 1024
 _INT64_LIMIT: Final = 2**63
@@ -32,11 +34,12 @@ _Targets: TypeAlias = "tuple[tuple[EventStream, tuple[str, ...]], ...]"
 class ReceivedEvent(Event):
     """An event that matched a subscription; `subscriptions` are the names of all that it matched in its stream."""
 
-    __slots__ = ("_acknowledge", "_stamps", "number", "subscriptions")
+    __slots__ = ("_home", "_stamps", "_stream", "number", "subscriptions")
 
     number: int
     subscriptions: tuple[str, ...]
-    _acknowledge: Callable[[int], Awaitable[None]]
+    _stream: EventStream
+    _home: Connection  # that it came by
     _stamps: bytes
 
     @property
@@ -47,32 +50,8 @@ class ReceivedEvent(Event):
 
     async def ack(self) -> None:
         """Acknowledge the event: a durable subscription will not deliver it again. For others this does nothing."""
-        await self._acknowledge(self.number)
-
-
-async def ignore_ack(number: int) -> None:
-    """The acknowledgement of an event that needs none."""
-
-
-def make_received(
-    sent: bytes | Event,
-    subscriptions: tuple[str, ...],
-    stamps: bytes,
-    number: int,
-    acknowledge: Callable[[int], Awaitable[None]] = ignore_ack,
-) -> ReceivedEvent:
-    """A received event from its encoded body, or from an event that was decoded for another stream already."""
-    if isinstance(sent, bytes):
-        received = codec.decode_event_as(ReceivedEvent, sent)
-    else:
-        received = ReceivedEvent.__new__(ReceivedEvent)
-        received._attributes = sent._attributes
-        received._id, received._source, received._time = sent._id, sent._source, sent._time
-    received.subscriptions = subscriptions
-    received.number = number
-    received._stamps = stamps
-    received._acknowledge = acknowledge
-    return received
+        if self.number:
+            self._stream._acknowledge(self.number, self._home)
 
 
 class EventStream:
@@ -84,8 +63,8 @@ class EventStream:
         self._connection = broker.connection
         self._streams = broker.streams
         self._waiting: deque[tuple[bytes | Event, tuple[str, ...], bytes, int]] = deque()
-        self._taken = 0
-        self._acknowledge_event: Callable[[int], Awaitable[None]] = ignore_ack
+        self._taken = 0  # since credit was last granted
+        self._acknowledged: list[int] = []  # in this turn of the event loop
         self._listeners: list[asyncio.Future[None]] = []
         self._failure: PalioError | None = None
         self._was_entered = False
@@ -109,8 +88,31 @@ class EventStream:
         if self._taken >= CREDIT_WINDOW_EVENTS // 2:
             self._connection.send(protocol.encode(More(self.name, self._taken)))
             self._taken = 0
-        acknowledge = self._acknowledge_event if number else ignore_ack
-        return make_received(sent, subscriptions, stamps, number, acknowledge)
+        if isinstance(sent, bytes):
+            received = codec.decode_event_as(ReceivedEvent, sent)
+        else:  # decoded already, for all streams that it matched; each gets an event of its own to acknowledge
+            received = ReceivedEvent.__new__(ReceivedEvent)
+            received._attributes = sent._attributes
+            received._id, received._source, received._time = sent._id, sent._source, sent._time
+        received.subscriptions = subscriptions
+        received.number = number
+        received._stamps = stamps
+        received._stream = self
+        received._home = self._connection
+        return received
+
+    def _acknowledge(self, number: int, home: Connection) -> None:
+        """Acknowledge an event that came by a connection."""
+        if home is not self._connection:
+            return  # the new home has other numbers; unacknowledged events are delivered again
+        if not self._acknowledged:  # the first of this turn of the event loop schedules one frame for all
+            asyncio.get_running_loop().call_soon(self._send_acknowledgements)
+        self._acknowledged.append(number)
+
+    def _send_acknowledgements(self) -> None:
+        numbers, self._acknowledged = self._acknowledged, []
+        if numbers:
+            self._connection.send(protocol.encode(Acknowledge(self.name, tuple(numbers))))
 
     async def _wait_for_wakeup(self) -> None:
         """Wait for an event or for the end. Several tasks may wait; all wake up and look again."""
@@ -131,10 +133,10 @@ class EventStream:
         if self._listeners:
             self._wake()
 
-    def cancelled(self, name: str) -> None:
+    def on_cancelled(self, name: str) -> None:
         """The last publisher whose advertisement overlaps a subscription has left."""
 
-    def ended(self, name: str, error: PalioError) -> None:
+    def on_ended(self, name: str, error: PalioError) -> None:
         """The broker has ended a subscription; events received before are still delivered."""
 
     def move(self, where: Elsewhere) -> None:
@@ -185,7 +187,7 @@ class StreamTable:
         """Take over a subscription from another connection."""
         self._stream_by_name[name] = stream
 
-    def number(self, number: int, stream: EventStream, name: str) -> None:
+    def assign_number(self, number: int, stream: EventStream, name: str) -> None:
         """Record the number of the request that makes a subscription; an earlier number is void."""
         self._unnumber(name)
         self._number_of[name] = number
@@ -203,7 +205,7 @@ class StreamTable:
         self._name_of.pop(number, None)
         self._targets.clear()
 
-    def matched(self, message: Matched) -> None:
+    def deliver(self, message: Matched) -> None:
         """Hand an event to its streams. Most events are for one stream, however many subscriptions match."""
         encoded = bytes(message.subscriptions)
         targets = self._targets.found.get(encoded)

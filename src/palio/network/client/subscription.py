@@ -19,12 +19,11 @@ from palio.errors import InvalidArgument, LivesElsewhere, PalioError
 from palio.filters.filter import Filter
 from palio.network import protocol
 from palio.network.client.event_stream import EventStream, check_subscription_options
-from palio.network.protocol import Acknowledge, Detach, Elsewhere, Overflow, Renew, Subscribe, Unsubscribe
+from palio.network.protocol import Detach, Elsewhere, Overflow, Renew, Subscribe, Unsubscribe
 from palio.routing.messages import Confirm
 
 if TYPE_CHECKING:
     from palio.network.client.broker import Broker
-    from palio.network.client.connection import Connection
 
 
 _MAX_REFERRALS: Final = 4
@@ -52,11 +51,9 @@ class Subscription(EventStream):
         self.is_durable = durable
         self.on_cancel = on_cancel
         self._broker = broker  # where it was requested; its home may be another
-        self._acknowledge_event = partial(self._acknowledge, self._connection)
         self._confirm: Confirm = confirm
         self._queue = queue
         self._overflow = overflow
-        self._acknowledged: list[int] = []
         self._is_confirmed = False  # until then the request is under way
         self._following: asyncio.Task[None] | None = None
 
@@ -88,7 +85,6 @@ class Subscription(EventStream):
             self._streams.forget(self.name)
             home = await self._broker.at_home(self.name, answer.homes)
             self._connection, self._streams = home.connection, home.streams
-            self._acknowledge_event = partial(self._acknowledge, self._connection)
             self._streams.move(self.name, self)
             answer = await self._connection.request(self._request)
         if answer is not None:
@@ -101,8 +97,7 @@ class Subscription(EventStream):
         if not self._is_entered:
             return  # unsubscribed already
         self._forget()
-        if self._acknowledged:
-            self._send_acknowledgements()
+        self._send_acknowledgements()  # before the end of the subscription, not in the next turn of the loop
         self._leave()
 
     def _leave(self) -> None:
@@ -120,19 +115,6 @@ class Subscription(EventStream):
         """End a durable subscription for good, and discard its queue."""
         self._forget()
         await self._connection.request(lambda number: Unsubscribe(number, self.name))
-
-    async def _acknowledge(self, home: Connection, number: int) -> None:
-        if home is not self._connection:
-            return  # the new home has other numbers; unacknowledged events are delivered again
-        if not self._acknowledged:  # the first of this turn of the event loop schedules one frame for all
-            asyncio.get_running_loop().call_soon(self._send_acknowledgements)
-        self._acknowledged.append(number)
-
-    def _send_acknowledgements(self) -> None:
-        """Send the acknowledgements of one turn of the event loop in one frame."""
-        numbers, self._acknowledged = self._acknowledged, []
-        if numbers:
-            self._connection.send(protocol.encode(Acknowledge(self.name, tuple(numbers))))
 
     # Called by the connection
 
@@ -169,16 +151,16 @@ class Subscription(EventStream):
         except PalioError as error:
             self.fail(error)
 
-    def cancelled(self, name: str) -> None:
+    def on_cancelled(self, name: str) -> None:
         if self.on_cancel is not None:
             self.on_cancel(self)
 
-    def ended(self, name: str, error: PalioError) -> None:
+    def on_ended(self, name: str, error: PalioError) -> None:
         self._forget()
         self.fail(error)
 
     def _request(self, number: int) -> Subscribe:
-        self._streams.number(number, self, self.name)
+        self._streams.assign_number(number, self, self.name)
         return Subscribe(
             number,
             self.name,
@@ -286,7 +268,7 @@ class SubscriptionGroup(EventStream):
             raise
 
     def _request(self, name: str, number: int) -> Subscribe:
-        self._streams.number(number, self, name)
+        self._streams.assign_number(number, self, name)
         self._requested.add(name)
         return Subscribe(
             number,
@@ -308,7 +290,7 @@ class SubscriptionGroup(EventStream):
         self._requested.discard(name)
         self._confirmed.discard(name)
 
-    def ended(self, name: str, error: PalioError) -> None:
+    def on_ended(self, name: str, error: PalioError) -> None:
         self._requested.discard(name)  # nothing to withdraw
         self._leave()
         self.fail(error)

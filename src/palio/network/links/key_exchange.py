@@ -117,7 +117,7 @@ class Seal:
         return now >= self._expiry_time or self._sent_count >= self._max_datagrams
 
     def is_renewal_due(self, now: float) -> bool:
-        """Whether half of its lifetime is over."""
+        """Whether half of its lifetime is over, in time or in the datagrams of either direction."""
         return now >= self._renewal_time or 2 * max(self._sent_count, self._highest) >= self._max_datagrams
 
     def expire_by(self, time: float) -> None:
@@ -141,6 +141,7 @@ class Seal:
             content = self._in.decrypt(_nonce(number), datagram[_HEADER.size :], datagram[: _HEADER.size])
         except InvalidTag:
             raise WireError(FORGED) from None
+        # Only now: the number of a forged datagram must not move the window.
         self._mark_seen(number)
         return content
 
@@ -167,6 +168,7 @@ def key_id_of(datagram: bytes) -> bytes:
 
 
 def _nonce(number: int) -> bytes:
+    # Unique as ChaCha20-Poly1305 demands: a number is used once, and each direction has a key of its own.
     return number.to_bytes(12, "big")
 
 
@@ -201,12 +203,13 @@ class KeyRegistry:
     def __len__(self) -> int:
         return len(self._issued)
 
-    def issue(self, principal: Principal, asked: AskKey) -> KeyGiven:
+    def issue(self, principal: Principal, request: AskKey) -> KeyGiven:
         """Issue a key to a broker; it replaces the one that the request names, if that is its own."""
         id, secret = secrets.token_bytes(KEY_ID_BYTES), secrets.token_bytes(KEY_SECRET_BYTES)
         settings = self._settings
-        key = Key(id, secret, asked.secret, settings.seconds, settings.datagrams)
-        before = self._issued.get(asked.replaces)
+        key = Key(id, secret, request.secret, settings.seconds, settings.datagrams)
+        before = self._issued.get(request.replaces)
+        # The id of a key is no secret: naming it must not be enough to take over the link of another principal.
         if before is not None and before.principal.name != principal.name:
             before = None
         self._evict(principal.name)
@@ -230,8 +233,8 @@ class KeyRegistry:
     def _evict(self, name: str) -> None:
         now = self._now()
         self._issued = {id: issued for id, issued in self._issued.items() if not issued.seal.has_expired(now)}
-        own = [id for id, issued in self._issued.items() if issued.principal.name == name]
-        for id in own[: max(0, len(own) + 1 - _MAX_KEYS_PER_PRINCIPAL)]:
+        ids = [id for id, issued in self._issued.items() if issued.principal.name == name]  # the oldest first
+        for id in ids[: max(0, len(ids) + 1 - _MAX_KEYS_PER_PRINCIPAL)]:
             del self._issued[id]
 
 
@@ -240,17 +243,17 @@ async def exchange_key(at: Address, token: str, tls: Callable[[], ssl.SSLContext
 
     Raises `OSError`, `TimeoutError` or `PalioError`.
     """
-    asked = AskKey(secrets.token_bytes(KEY_SECRET_BYTES), replaces)
+    request = AskKey(secrets.token_bytes(KEY_SECRET_BYTES), replaces)
     async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
         reader, writer = await asyncio.open_connection(at.host, at.port, ssl=tls())
         try:
-            for each in (BrokerHello(protocol.VERSION, token), asked):
-                frame = protocol.encode(each)
+            for message in (BrokerHello(protocol.VERSION, token), request):
+                frame = protocol.encode(message)
                 writer.write(frame_header(len(frame)) + frame)
             issued = await _read_key(reader)
         finally:
             writer.close()
-    return Key(issued.id, issued.secret, asked.secret, issued.seconds, issued.datagrams)
+    return Key(issued.id, issued.secret, request.secret, issued.seconds, issued.datagrams)
 
 
 async def _read_key(reader: asyncio.StreamReader) -> KeyGiven:

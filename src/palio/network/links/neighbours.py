@@ -135,6 +135,7 @@ class Neighbours:
 
     async def stop(self) -> None:
         """Close all links, and say why."""
+        # Diallers first: they would dial again what is closed below.
         diallers: tuple[TcpConnector | SealedDialler, ...] = (*self._connectors.values(), *self._sealed_diallers)
         await asyncio.gather(*(each.stop() for each in diallers))
         for link in self._links.values():
@@ -181,18 +182,19 @@ class Neighbours:
         elif link.channel is not None:
             # The neighbour reconnected before this end noticed that the old connection was dead.
             old = link.channel
-            link.lost(old, "the neighbour connected again")
+            link.on_lost(old, "the neighbour connected again")
             old.abort("the neighbour connected again")
         self._apply_grants(number, principal)
         link.where = channel.peer
         link.adopt(channel, frames)
+        # In the next turn, when the node has judged the greeting.
         asyncio.get_running_loop().call_soon(_log_linked, channel, hello.node)
 
-    def give_key(self, principal: Principal, asked: AskKey) -> KeyGiven:
+    def give_key(self, principal: Principal, request: AskKey) -> KeyGiven:
         """Issue a datagram key to a broker that authenticated itself over TLS."""
         if self._keys is None:
             raise Refused("this broker takes no sealed datagrams; it listens at no palio+udp:// address")
-        return self._keys.issue(principal, asked)
+        return self._keys.issue(principal, request)
 
     def _on_dialled_plain(self, neighbour: int, where: str) -> UdpLink | None:
         return self._on_dialled(neighbour, where, ANYONE) if self._authenticator.is_open else None
@@ -215,6 +217,7 @@ class Neighbours:
         return self._principals[number].name != principal.name
 
     def _link_number(self, neighbour: int, kind: type) -> int:
+        # A neighbour that connects again gets the number that it had, by which the node knows the link.
         if (neighbour, kind) not in self._accepted:
             self._accepted[neighbour, kind] = next(self._numbers)
         return self._accepted[neighbour, kind]
@@ -230,6 +233,7 @@ class Neighbours:
         ]
         if not rivals:
             return None
+        # Of two links the one that the lower number dialled is kept; both ends come to the same result.
         if dialled_here != (self._host.broker_id < neighbour):
             return _DUPLICATE_LINK
         for rival in rivals:
@@ -287,7 +291,7 @@ def _log_linked(channel: Channel, neighbour: int) -> None:
 
 
 class StartupBarrier:
-    """Calls that wait until `is_open` holds for the first time, at most for so many seconds."""
+    """Calls that wait until `is_open` holds for the first time, at most for `patience` seconds."""
 
     def __init__(self, is_open: Callable[[], bool], patience: float) -> None:
         self._is_open = is_open

@@ -88,11 +88,10 @@ class SealedListener(asyncio.DatagramProtocol):
         if issued.transport is None or not issued.transport.is_in_use:
             self._open_link(issued, content, addr)
         if issued.transport is not None:
-            issued.transport.link.received(content)
+            issued.transport.link.on_datagram(content)
 
     def _open_link(self, issued: IssuedKey, content: bytes, addr: SocketAddress) -> None:
-        """Open a link with the holder of this key; a datagram other than a greeting belongs to a link that has ended.
-        Open a link with the holder of this key; a datagram other than a greeting belongs to a link that has ended."""
+        """Open a link with the holder of this key; a datagram that is no greeting belongs to a link that has ended."""
         node = greeting_node(content)
         link = None if node is None else self._on_dialled(node, f"{addr[0]}:{addr[1]}", issued.principal)
         issued.transport = None
@@ -146,7 +145,7 @@ class SealedDialler(asyncio.DatagramProtocol):
         except WireError as error:
             self._drops[str(error)] += 1
             return
-        self._link.received(content)
+        self._link.on_datagram(content)
         self._was_up = self._was_up or self._link.is_up
 
     def error_received(self, exc: Exception) -> None:
@@ -160,6 +159,7 @@ class SealedDialler(asyncio.DatagramProtocol):
                 await self._renew_keys(await self._dial())
             except (OSError, ssl.SSLError, TimeoutError, PalioError) as error:
                 self._link.close(connect_failure(error))
+            # Reset only by a link that was up: a key exchange alone does not show that datagrams arrive.
             backoff = MIN_BACKOFF_SECONDS if self._was_up else backoff
             await asyncio.sleep(backoff * self._random.uniform(0.5, 1.5))
             backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
@@ -199,6 +199,6 @@ class SealedDialler(asyncio.DatagramProtocol):
             return False
         old, new = transport.seal, Seal(key, dials=True, now=self._now())
         old.expire_by(self._now() + KEY_OVERLAP_SECONDS)
-        self._seals = {old.id: old, new.id: new}
-        transport.seal = new
+        self._seals = {old.id: old, new.id: new}  # the other end goes on with the old one until it sees the new
+        transport.seal = new  # at once: the other end issued it, and so has it
         return True

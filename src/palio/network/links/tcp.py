@@ -38,6 +38,7 @@ MIN_BACKOFF_SECONDS: Final = 0.1
 MAX_BACKOFF_SECONDS: Final = 10.0
 _REFUSAL_SECONDS: Final = 0.2  # in which a neighbour that greeted may still refuse the link
 CONNECT_TIMEOUT_SECONDS: Final = 10.0
+_WRITE_BURST_EVENTS: Final = 64  # between two checks whether the connection takes more
 log = logging.getLogger("palio.links")
 
 
@@ -81,8 +82,8 @@ class TcpLink:
     def adopt(self, channel: Channel, frames: list[bytes]) -> None:
         """Use a connection whose other end has greeted already."""
         channel.receiver = self
-        self.opened(channel)
-        self.received(channel, frames)
+        self.on_open(channel)
+        self.on_frames(channel, frames)
 
     # Calls of the host
 
@@ -91,7 +92,7 @@ class TcpLink:
         if channel is None:
             self.host.drops["lost with its link"] += 1
         elif lane == "events" and (channel.is_full or self._waiting):
-            self._waiting.append(data)
+            self._waiting.append(data)  # also while others wait, lest it overtake them
         else:
             channel.send(data)
 
@@ -101,22 +102,23 @@ class TcpLink:
 
     # Calls of the channel
 
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         self.channel = channel
         self.neighbour = 0
         if self._token:
             channel.send(protocol.encode(BrokerHello(protocol.VERSION, self._token)))
         self.host.enqueue(Connected(self.number))
 
-    def received(self, channel: Channel, frames: list[bytes]) -> None:
+    def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         if channel is not self.channel:
-            return
+            return  # the neighbour has connected again meanwhile
         if self.neighbour == 0 and not self._check_greeting(channel, frames[0]):
             return
         for at, frame in enumerate(frames):
             if len(frame) > OFF_LOOP_BYTES and not is_event(frame) and frame is not channel.is_read:
                 self._enqueue(frames[:at])
-                # A long control message may hold a filter that takes seconds to parse.
+                # A long control message may hold a filter that takes seconds to parse. The frames after it wait too:
+                # messages of a link stay in order.
                 channel.hold(frames[at:], self.host.run_off_loop(partial(codec.decode, frame)))
                 return
         self._enqueue(frames)
@@ -138,17 +140,18 @@ class TcpLink:
         self.arrivals += 1
         return True
 
-    def writable(self, channel: Channel) -> None:
+    def on_writable(self, channel: Channel) -> None:
         while self._waiting and not channel.is_full:
-            for _ in range(min(64, len(self._waiting))):
+            for _ in range(min(_WRITE_BURST_EVENTS, len(self._waiting))):
                 channel.send(self._waiting.popleft())
-            channel.flush()
+            channel.flush()  # only what is written can make the connection full again
 
-    def lost(self, channel: Channel, reason: str) -> None:
+    def on_lost(self, channel: Channel, reason: str) -> None:
         if channel is not self.channel:
             return
         self.channel = None
         self.neighbour = 0
+        # Events at most once are lost here; those at least once come again from the event log of the node.
         self.host.drops["lost with its link"] += len(self._waiting)
         self._waiting.clear()
         self.host.enqueue(Disconnected(self.number))

@@ -1,4 +1,4 @@
-"""Links over datagrams: heartbeats, pacing and fragmentation under the link session of `routing.datagram`.
+"""Links over datagrams: heartbeats, pacing and fragmentation under the link session of `routing.link_sessions`.
 
 The link session repairs loss, duplication and reordering. A plain datagram does not authenticate its sender, so that
 both ends must be on this machine and trust everything on it; `sealed_transport` is for all other links. Each end sends
@@ -45,7 +45,7 @@ class Fragment(Struct, frozen=True, array_like=True, tag=FRAGMENT_TAG):
     """One of `count` fragments of a message; `number` is the sender's number of the message."""
 
     number: int
-    address: int
+    index: int
     count: int
     data: bytes
 
@@ -54,11 +54,11 @@ _decode_fragment = codec.reader(Fragment)
 
 
 def fragments(data: bytes, number: int, largest: int) -> Iterator[bytes]:
-    """Split a message into datagrams of at most so many bytes."""
+    """Split a message into datagrams of at most `largest` bytes."""
     size = largest - _FRAGMENT_OVERHEAD_BYTES
     count = -(-len(data) // size)
-    for address in range(count):
-        yield codec.encode_any(Fragment(number, address, count, data[address * size : (address + 1) * size]))
+    for index in range(count):
+        yield codec.encode_any(Fragment(number, index, count, data[index * size : (index + 1) * size]))
 
 
 class Reassembler:
@@ -71,14 +71,14 @@ class Reassembler:
 
     def put(self, datagram: bytes) -> bytes | None:
         """Add a fragment; the message that it completes, if any."""
-        piece: Fragment = _decode_fragment(datagram)
-        parts = self._unfinished.setdefault(piece.number, {})
-        if piece.address not in parts:
-            parts[piece.address] = piece.data
-            self._bytes += len(piece.data)
-        if len(parts) >= piece.count:
-            self._discard(piece.number)
-            return b"".join(parts[address] for address in sorted(parts))
+        fragment: Fragment = _decode_fragment(datagram)
+        parts = self._unfinished.setdefault(fragment.number, {})
+        if fragment.index not in parts:  # datagrams may come twice
+            parts[fragment.index] = fragment.data
+            self._bytes += len(fragment.data)
+        if len(parts) >= fragment.count:
+            self._discard(fragment.number)
+            return b"".join(parts[index] for index in sorted(parts))
         while self._bytes > self._max_bytes or len(self._unfinished) > _MAX_PARTIAL_MESSAGES:
             self._discard(next(iter(self._unfinished)))
         return None
@@ -92,7 +92,7 @@ _MAX_SILENT_HEARTBEATS: Final = 3
 _BURST_DATAGRAMS: Final = 64  # that are sent without a pause
 _BURST_BYTES: Final = 128 * 1024  # the receive buffer that every system grants
 _BURST_PAUSE_SECONDS: Final = 0.002
-_RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024  # asked for; the system may grant less
+_RECEIVE_BUFFER_BYTES: Final = 4 * 1024 * 1024  # requested; the system may grant less
 SocketAddress: TypeAlias = tuple[Any, ...]
 log = logging.getLogger("palio.links")
 
@@ -140,7 +140,7 @@ class UdpLink:
         self._host.enqueue(Connected(self.number, datagrams=True))
         self._timer = asyncio.get_running_loop().call_later(self._heartbeat, self._beat)
 
-    def received(self, data: bytes) -> None:
+    def on_datagram(self, data: bytes) -> None:
         self._silent = 0
         kind = data[1] if len(data) > 1 else 0
         if kind == GOODBYE:
@@ -148,6 +148,7 @@ class UdpLink:
         elif kind == FRAGMENT_TAG:
             self._on_fragment(data)
         elif kind != PING:
+            # A neighbour that restarted greets again over the same addresses.
             if self.neighbour == 0 or kind == codec.HELLO:
                 self._on_greeting(greeting_node(data))
             if len(data) > OFF_LOOP_BYTES and self._decode_off_loop(data):
@@ -182,7 +183,7 @@ class UdpLink:
             return
         # A message made of fragments of fragments could recurse without bound; no broker sends one.
         if whole is not None and whole[1:2] != bytes([FRAGMENT_TAG]):
-            self.received(whole)
+            self.on_datagram(whole)
 
     def _decode_off_loop(self, data: bytes) -> bool:
         """Decode a datagram in the reader thread if it may have a long filter; False where it has none.
@@ -196,7 +197,7 @@ class UdpLink:
             return False  # the session reports what is wrong with it
         if type(packet) is not Packet or len(packet.message) <= OFF_LOOP_BYTES or is_event(packet.message):
             return False
-        if self._decoding < _BURST_DATAGRAMS:
+        if self._decoding < _BURST_DATAGRAMS:  # bounds what a neighbour can make this end hold
             self._decoding += 1
             self._host.run_off_loop(partial(codec.decode_message, packet.message)).add_done_callback(
                 partial(self._on_decoded, data)
@@ -239,6 +240,7 @@ class UdpLink:
         """Close the link and tell the other end."""
         if self.transport is None:
             return
+        # After a restart the same address is that of the new link, which a goodbye would break.
         if reason != _RESTARTED:
             self.transport.sendto(protocol.encode(Goodbye("unavailable", reason)), self.peer_address)
         self._end()
@@ -272,10 +274,10 @@ class UdpLink:
 
 
 class UdpDialler(asyncio.DatagramProtocol):
-    """Socket of one on_dialled link without a seal."""
+    """Socket of one dialled link without a seal."""
 
     def __init__(self, link: UdpLink, pause: float) -> None:
-        """`pause` is the number of seconds after which a broken link is on_dialled again."""
+        """`pause` is the number of seconds after which a broken link is dialled again."""
         self._link = link
         self._pause = pause
         self._transport: Any = None
@@ -291,7 +293,7 @@ class UdpDialler(asyncio.DatagramProtocol):
             self._link.open(self._transport)
 
     def datagram_received(self, data: bytes, addr: SocketAddress) -> None:
-        self._link.received(data)
+        self._link.on_datagram(data)
 
     def error_received(self, exc: Exception) -> None:
         self._link.on_unreachable("nothing listens there")
@@ -310,6 +312,7 @@ class UdpListener(asyncio.DatagramProtocol):
         self._transport = transport
 
     def datagram_received(self, data: bytes, addr: SocketAddress) -> None:
+        # Not only a new address: the neighbour may greet from another one, or after this end gave the link up.
         link = self._links.get(addr)
         if link is None or link.peer_address != addr or not link.is_open:
             node = greeting_node(data)
@@ -319,7 +322,7 @@ class UdpListener(asyncio.DatagramProtocol):
             self._links = {address: each for address, each in self._links.items() if each is not link}
             self._links[addr] = link
             link.open(self._transport, addr)
-        link.received(data)
+        link.on_datagram(data)
 
 
 def widen_receive_buffer(transport: Any) -> None:

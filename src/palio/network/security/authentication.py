@@ -93,8 +93,8 @@ class Tokens:
 
     def get(self, name: str) -> Principal | None:
         """The principal of a name, unless it is unknown or has expired."""
-        found = self._known.get(name)
-        return found.principal if found is not None and found.is_valid(datetime.now(UTC)) else None
+        known = self._known.get(name)
+        return known.principal if known is not None and known.is_valid(datetime.now(UTC)) else None
 
     def authenticate(self, token: str) -> Principal:
         """The principal of a token; AuthenticationFailed where it is unknown or has expired."""
@@ -109,10 +109,10 @@ class Tokens:
 
     def authenticate_certificate(self, names: tuple[str, ...]) -> Principal:
         """The principal of a certificate with these names; AuthenticationFailed unless it is exactly one."""
-        found = {known.principal.name for known in self for name in names if name in known.certificates}
-        if len(found) != 1:
+        principals = {known.principal.name for known in self for name in names if name in known.certificates}
+        if len(principals) != 1:
             raise AuthenticationFailed("no principal, or more than one, has a certificate of these names")
-        return self._valid(found.pop())
+        return self._valid(principals.pop())
 
     def _valid(self, name: str) -> Principal:
         principal = self.get(name)
@@ -156,16 +156,17 @@ class Tokens:
         try:
             stat = self._path.stat()
         except FileNotFoundError:
-            found, signature = None, (0, 0, 0)
+            file, signature = None, (0, 0, 0)
         else:
+            # With the inode: the file is replaced, and two versions may have one size and one time.
             signature = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if signature == self._read:
                 return {}
-            found = _read_file(self._path)
+            file = _read_file(self._path)
         before = {name: known.principal for name, known in self._known.items()}
         self._read = signature
-        self._key = bytes.fromhex(found.key) if found else secrets.token_bytes(_SECRET_BYTES)
-        self._entries = {entry.id: entry for entry in (found.entries if found else ())}
+        self._key = bytes.fromhex(file.key) if file else secrets.token_bytes(_SECRET_BYTES)
+        self._entries = {entry.id: entry for entry in (file.entries if file else ())}
         self._known = {entry.name: _decode_entry(entry) for entry in self._entries.values()}
         after = {name: known.principal for name, known in self._known.items()}
         return {name: after.get(name) for name, principal in before.items() if after.get(name) != principal}
@@ -178,6 +179,7 @@ class Tokens:
     def _changing(self) -> Iterator[dict[str, _Entry]]:
         """The entries to be changed, under a lock against other writers."""
         make_private(self._path.parent)
+        # A file of its own: the principals file is replaced, and a lock would stay with the old one.
         descriptor = os.open(
             self._path.parent / f"{PRINCIPALS_FILE}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
@@ -198,13 +200,13 @@ def _digest(secret: str, key: bytes) -> str:
 
 def _read_file(path: Path) -> _File:
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_File)
-        bytes.fromhex(found.key)
+        file = msgspec.json.decode(path.read_bytes(), type=_File)
+        bytes.fromhex(file.key)
     except (msgspec.DecodeError, ValueError) as error:
         raise InputError(str(path), f"not a file of principals: {error}") from None
-    if found.version != 1:
-        raise InputError(str(path), f"a file of principals of version {found.version}; this Palio knows version 1")
-    return found
+    if file.version != 1:
+        raise InputError(str(path), f"a file of principals of version {file.version}; this Palio knows version 1")
+    return file
 
 
 def _write_file(path: Path, content: _File) -> None:
@@ -213,7 +215,7 @@ def _write_file(path: Path, content: _File) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(msgspec.json.format(msgspec.json.encode(content)))
         file.flush()
-        os.fsync(file.fileno())
+        os.fsync(file.fileno())  # before the name points to it: a crash must not leave an empty file
     os.replace(new, path)
 
 
@@ -280,10 +282,10 @@ class Authenticator:
 
     def find(self, name: str) -> Principal:
         """The principal of a name, for its stored subscriptions; AuthenticationFailed where it is gone."""
-        found = ANYONE if self.is_open else self._tokens.get(name) if self._tokens is not None else None
-        if found is None or found.name != name:
+        principal = ANYONE if self.is_open else self._tokens.get(name) if self._tokens is not None else None
+        if principal is None or principal.name != name:
             raise AuthenticationFailed(f"there is no principal {name!r} any more")
-        return found
+        return principal
 
     def changes(self) -> Mapping[str, Principal | None]:
         """The principals that changed since the last call, None for those that are not admitted any more."""
@@ -293,7 +295,8 @@ class Authenticator:
         if self.is_open and len(self._tokens):
             self.is_open = False
             changed[ANYONE.name] = None
-        over = set(self._tokens.expired(datetime.now(UTC)))
-        changed.update(dict.fromkeys(over - self._expired))
-        self._expired = over
+        # Expiry changes no file; each expired principal is reported once.
+        expired = set(self._tokens.expired(datetime.now(UTC)))
+        changed.update(dict.fromkeys(expired - self._expired))
+        self._expired = expired
         return changed

@@ -57,7 +57,9 @@ class Principal:
 
     def claims(self, source: str) -> bool:
         """Whether events of this principal may name a source."""
-        return any(own == ANY_SOURCE or source == own or _is_below(source, own) for own in (self.name, *self.sources))
+        return any(
+            owned == ANY_SOURCE or source == owned or _is_below(source, owned) for owned in (self.name, *self.sources)
+        )
 
 
 def check_name(name: str) -> str:
@@ -67,9 +69,9 @@ def check_name(name: str) -> str:
     return name
 
 
-def _is_below(source: str, own: str) -> bool:
+def _is_below(source: str, owned: str) -> bool:
     # A slash ends an owned prefix: `bank` includes neither `banknotes` nor `bank/../mint`.
-    below = source.removeprefix(own.removesuffix("/") + "/")
+    below = source.removeprefix(owned.removesuffix("/") + "/")
     return below != source and ".." not in below.split("/")
 
 
@@ -122,8 +124,9 @@ def published_by(principal: Principal, event: Event) -> Event:
         return event
     for source in _sources(event):
         if not _claims(principal, source):
-            own = ", ".join((principal.name, *principal.sources))
-            raise NotPermitted(principal.name, f"publish as {source!r:.80}", f"its sources are {own} and what is below")
+            owned = ", ".join((principal.name, *principal.sources))
+            reason = f"its sources are {owned} and what is below"
+            raise NotPermitted(principal.name, f"publish as {source!r:.80}", reason)
     return event if event.source is not None else event.said_by(principal.name)
 
 
@@ -219,10 +222,10 @@ def revise_grants(before: Principal, after: Principal | None, wanted: Mapping[st
         return GrantRevision(None, {}, frozenset(wanted))
     replace: dict[str, Filter] = {}
     remove: set[str] = set()
-    for name, asked in wanted.items():
-        now = asked & after.may_subscribe
-        if now == Filter.nothing:
+    for name, requested in wanted.items():
+        granted = requested & after.may_subscribe
+        if granted == Filter.nothing:
             remove.add(name)
-        elif now != asked & before.may_subscribe:
-            replace[name] = now
+        elif granted != requested & before.may_subscribe:
+            replace[name] = granted
     return GrantRevision(after, replace, frozenset(remove))

@@ -97,12 +97,13 @@ def restrict_filter(wanted: Filter, grant: Filter, limits: Limits) -> Filter:
     """
     if len(str(wanted)) <= OFF_LOOP_BYTES:
         return check_filter(wanted & grant, limits)
-    found = _joined(wanted, grant, limits)
-    if isinstance(found, LimitReached):
-        raise found.with_traceback(None)
-    return found
+    joined = _joined(wanted, grant, limits)
+    if isinstance(joined, LimitReached):
+        raise joined.with_traceback(None)  # a cached error would collect the tracebacks of all its calls
+    return joined
 
 
+# Errors are cached as values: a cache forgets calls that raise, and the loop would repeat the slow ones.
 @lru_cache(64)
 def _joined(wanted: Filter, grant: Filter, limits: Limits) -> Filter | LimitReached:
     try:

@@ -50,12 +50,13 @@ class ClientTls:
 
     def context(self) -> ssl.SSLContext:
         """The context of a connecting socket; the server's name is always checked."""
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
-        _harden(context)
-        if self.authority is not None:
+        if self.authority is None:
+            context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+        else:
+            # Not the default context, which trusts the authorities of the system too.
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            _harden(context)
             _load(context.load_verify_locations, self.authority)
+        _harden(context)
         if self.certificate is not None:
             _load(context.load_cert_chain, self.certificate, self.key or self.certificate)
         return context
@@ -70,6 +71,7 @@ class ClientTls:
 
 
 def _harden(context: ssl.SSLContext) -> None:
+    # Compression lets an observer guess secrets by length (CRIME); renegotiation lets a peer repeat costly handshakes.
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
 

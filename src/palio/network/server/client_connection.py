@@ -55,8 +55,9 @@ from palio.network.protocol import (
 )
 from palio.network.security.authorization import Principal, check_operator, check_status, effective_filter
 from palio.network.security.quotas import OFF_LOOP_BYTES, Limits, restrict_filter
-from palio.network.server.durable_subscriptions import durable_client, end_durable, request_durable
-from palio.network.server.persistence import answer_log_query
+from palio.network.server.delivery_queues import durable_client
+from palio.network.server.durable_subscriptions import end_durable, request_durable
+from palio.network.server.log_queries import answer_log_query
 from palio.network.server.session import Session
 from palio.routing import messages as routed
 from palio.routing.messages import ForgetClient, Past, ReplayClient
@@ -66,11 +67,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("palio.server")
 _MAX_LOG_QUERIES: Final = 4  # of one client at a time
-_MAX_SEND_EVENTS: Final = 256  # between two looks at whether the connection takes more
+_MAX_SEND_EVENTS: Final = 256  # between two checks whether the connection takes more
 _FRAME_OVERHEAD_BYTES: Final = 1_024  # of a request beside its filter
 # Decoding parses the filter of a request, which takes long for a long one. These messages have none: the first two
 # bytes of their encoding tell them apart without decoding.
-_LONG_FRAMES_WITHOUT_FILTER: Final = tuple(protocol.encode(each)[:2] for each in (Publish(0, b""), Acknowledge("", ())))
+_LONG_FRAMES_WITHOUT_FILTER: Final = tuple(
+    protocol.encode(message)[:2] for message in (Publish(0, b""), Acknowledge("", ()))
+)
 
 
 class ClientConnection:
@@ -82,7 +85,7 @@ class ClientConnection:
         self._channel = channel
         self._confirmed: list[int] = []
         self._log_queries = 0
-        self._submit = session.submit
+        self._submit = session.submit  # bound once, for the hot path
         self._max_filter_frame_bytes = server.settings.limits.filter_bytes + _FRAME_OVERHEAD_BYTES
         channel.receiver = self
         session.on_ready = self._send_queued
@@ -107,16 +110,16 @@ class ClientConnection:
 
     # Calls of the channel
 
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         pass
 
-    def received(self, channel: Channel, frames: list[bytes]) -> None:
-        most = self._max_filter_frame_bytes
+    def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
+        longest = self._max_filter_frame_bytes
         decode = protocol.decode_from_client
         for at, frame in enumerate(frames):
             if len(frame) > OFF_LOOP_BYTES and frame[:2] not in _LONG_FRAMES_WITHOUT_FILTER:
-                if len(frame) > most:
-                    raise LimitReached("filter_bytes", most, "a request that is too long to be read")
+                if len(frame) > longest:
+                    raise LimitReached("filter_bytes", longest, "a request that is too long to be read")
                 if frame is not channel.is_read:
                     decoding = partial(_decode_off_loop, frame, self.session.principal, self._server.settings.limits)
                     channel.hold(frames[at:], self._server.host.run_off_loop(decoding))
@@ -130,10 +133,10 @@ class ClientConnection:
             except PalioError as error:
                 self._answer(getattr(message, "request", 0), error)
 
-    def writable(self, channel: Channel) -> None:
+    def on_writable(self, channel: Channel) -> None:
         self._send_queued()
 
-    def lost(self, channel: Channel, reason: str) -> None:
+    def on_lost(self, channel: Channel, reason: str) -> None:
         self._server.close_session(self.session, reason)
 
     # Requests of the client
@@ -220,20 +223,20 @@ class ClientConnection:
     def _read_log(self, message: LogQuery) -> None:
         """Answer from another thread: a query reads, decodes and matches many events, and must not stop the loop."""
         if self._log_queries == _MAX_LOG_QUERIES:
-            raise LimitReached("queries", _MAX_LOG_QUERIES, "so many of a client's queries may be under way")
+            raise LimitReached("queries", _MAX_LOG_QUERIES, "too many queries of this client are unanswered")
         self._log_queries += 1
-        found = self._server.loop.run_in_executor(
+        reading = self._server.loop.run_in_executor(
             None, answer_log_query, message, self._server.store.log, self._server.node, self.session.principal
         )
-        found.add_done_callback(partial(self._on_log_read, message.request))
+        reading.add_done_callback(partial(self._on_log_read, message.request))
 
-    def _on_log_read(self, request: int, found: Future[LogAnswer]) -> None:
+    def _on_log_read(self, request: int, reading: Future[LogAnswer]) -> None:
         self._log_queries -= 1
-        error = None if found.cancelled() else found.exception()
-        if self._channel.is_closing or found.cancelled():
+        error = None if reading.cancelled() else reading.exception()
+        if self._channel.is_closing or reading.cancelled():
             return
         if error is None:
-            self._send(protocol.encode(found.result()))
+            self._send(protocol.encode(reading.result()))
         else:
             if not isinstance(error, PalioError):
                 log.error("a query failed", exc_info=error)
@@ -268,11 +271,10 @@ class ClientConnection:
         elif error is not None:
             self._server.refusals.note(error, self.session.principal.name)
             self._send(protocol.encode(Failed(request, code_of(error), str(error))))
-        elif self._confirmed:
-            self._confirmed.append(request)
         else:
+            if not self._confirmed:  # the first of this turn of the loop schedules one frame for all
+                self._server.loop.call_soon(self._send_confirmations)
             self._confirmed.append(request)
-            self._server.loop.call_soon(self._send_confirmations)
 
     def _send_confirmations(self) -> None:
         done, self._confirmed = self._confirmed, []
@@ -320,7 +322,7 @@ class ClientConnection:
                     channel.send(encode(Delivery(name, event.body, number, event.stamps)))
             if len(batch) < _MAX_SEND_EVENTS:
                 break
-            channel.flush()
+            channel.flush()  # only what is written can make the connection full, and so end this loop
         if channel.is_full:
             return
         for queue in self.session.delivery.take_dropping():

@@ -1,4 +1,4 @@
-"""Delivery queues: bounded in-memory queues between the broker and one client, with credit and an overflow policy.
+"""Delivery queues between the broker and one client: bounded ones in memory, and readers of durable ones on disk.
 
 An event that need not wait bypasses the queues: it is written once for all subscriptions of the client that match. When
 one of them must wait, the event goes to the queue of each subscription, so that the order within each is kept. A
@@ -7,26 +7,39 @@ subscription has a queue of its own; the subscriptions of a group share one, in 
 Overflow policy `block` is backpressure on confirmed publishers: their confirmations and the credit of links are
 withheld, and what they have in flight by then still finds a place. Unconfirmed publishers cannot be held back; their
 events are dropped at a full queue. Every drop is counted.
+
+The events of a durable subscription wait in the store until they are acknowledged; `DurableQueue` reads them for the
+session that has the subscription now. A session that subscribes takes it over from an earlier one, which may be a dead
+connection that nothing has detected yet.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from msgspec import Raw
 
+from palio.errors import Refused
 from palio.network.protocol import Overflow, encode_numbers
-from palio.network.server.durable_subscriptions import DurableQueue
-from palio.routing.messages import Publish
+from palio.network.security.authorization import Principal, may_receive
+from palio.network.store.interface import Acknowledged
+from palio.routing import codec
+from palio.routing.messages import Answer, Divided, HomeBroker, Publish, UnsubscribeClient
 
 if TYPE_CHECKING:
     from palio.network.server.host import Host
+    from palio.network.server.session import Session
+    from palio.network.store.interface import Store
 
 # Confirmed events that may arrive after `block`: each publisher has a window of them, and each link its credit.
 _MAX_IN_FLIGHT_EVENTS: Final = 65_536
+DURABLE_CLIENT_PREFIX: Final = "durable "  # of the client name of a durable subscription's owner
+_REHOME_CHECK_SECONDS: Final = 0.1  # until a queue with rival homes is looked at again
 
 
 class QueuedEvent(NamedTuple):
@@ -73,6 +86,7 @@ class DeliveryQueue:
                 self.dropped += 1
             case "block":
                 self.is_over = True
+                # `kept` marks a confirmed event. Its publisher is being held back; only what is in flight still comes.
                 if event.kept is not None and len(waiting) < self.limit + _MAX_IN_FLIGHT_EVENTS:
                     waiting.append(QueuedEvent(event, subscriptions))
                 else:
@@ -81,7 +95,7 @@ class DeliveryQueue:
     def numbers_of(self, names: Iterable[str]) -> list[int]:
         """The numbers of subscriptions; those that have ended are left out."""
         try:
-            return list(map(self.numbers.__getitem__, names))
+            return list(map(self.numbers.__getitem__, names))  # the usual case, without a test for each name
         except KeyError:
             return [self.numbers[name] for name in names if name in self.numbers]
 
@@ -117,6 +131,137 @@ class DeliveryQueue:
     def has_room(self) -> bool:
         """Whether blocked publishers may go on: only once half of the queue is empty, lest they stop and go."""
         return len(self.waiting) <= self.limit // 2
+
+
+def durable_client(principal: Principal, name: str) -> str:
+    """The client name under which the broker knows the owner of a durable subscription."""
+    return f"{DURABLE_CLIENT_PREFIX}{principal.name}/{name}"
+
+
+class DurableQueue:
+    """Read position in the queue of a durable subscription, for the session that has it now."""
+
+    def __init__(self, host: Host, store: Store, session: Session, name: str, credit: int | None) -> None:
+        self.name = name
+        self.credit = credit
+        self.client = durable_client(session.principal, name)
+        self.taken = 0
+        self.dropped = 0
+        self.is_over = False
+        self.overflow: Overflow = "block"
+        self._host = host
+        # Looked up at every read: a store in memory makes the queue when its first event is queued.
+        self._queue = partial(store.queue, self.client, name)
+        self._session = session
+        self._after = 0  # number of the last event that was read; the next session begins at 0 again
+        self._has_more = True
+        self._rehome_timer: asyncio.TimerHandle | None = None
+        self._left_to: tuple[HomeBroker, ...] = ()
+        before = host.clients.get(self.client)
+        if isinstance(before, DurableQueue):
+            before.close()
+            before._session.end(f"somebody else took the durable subscription {name!r}")
+        host.clients[self.client] = self
+        if self._rivals:
+            self._check_home_soon()
+
+    @property
+    def queued(self) -> int:
+        return self._queue().size().events
+
+    @property
+    def may_have_more(self) -> bool:
+        return self._has_more and (self.credit is None or self.credit > 0)
+
+    def take(self, most: int) -> list[tuple[int, Publish]]:
+        """Read the next events that credit admits, with the numbers to acknowledge; they stay in the queue."""
+        count = most if self.credit is None else min(most, self.credit)
+        if count <= 0 or not self._has_more:
+            return []
+        events = self._queue().read(self._after, count)
+        # A short read has reached the end. Later events are announced by `on_queue_written`, in this thread too, so
+        # that none can come between the read and this.
+        self._has_more = len(events) == count
+        if not events:
+            return []
+        self._after = events[-1][0]
+        if self.credit is not None:
+            self.credit -= len(events)
+        self.taken += len(events)
+        return events if self._session.may_receive_all else self._permitted(events)
+
+    def _permitted(self, events: list[tuple[int, Publish]]) -> list[tuple[int, Publish]]:
+        """The events that the grant admits now; the others are acknowledged, since it may have shrunk meanwhile."""
+        principal = self._session.principal
+        permitted = [(number, each) for number, each in events if may_receive(principal, codec.decode_event(each.body))]
+        kept = {number for number, _ in permitted}
+        self.ack(number for number, _ in events if number not in kept)
+        return permitted
+
+    def ack(self, numbers: Iterable[int]) -> None:
+        """Remove processed events from the queue."""
+        done = tuple(numbers)
+        if done:
+            self._host.acknowledge(Acknowledged(self.client, self.name, done))
+        if self._rivals:
+            self._check_home_soon()
+
+    def skip_through(self, last: int) -> None:
+        """Do not read events up to a number again."""
+        self._after = max(self._after, last)
+
+    def retain(self, may_stay: Callable[[Publish], bool]) -> None:
+        """Nothing to do: `take` checks the grant of each event it reads."""
+
+    def close(self) -> None:
+        """Detach; the queue on disk goes on collecting."""
+        if self._host.clients.get(self.client) is self:
+            del self._host.clients[self.client]
+        if self._rehome_timer is not None:
+            self._rehome_timer.cancel()
+
+    # Several homes: after a network split, two brokers may hold the same subscription. The one with the highest number
+    # is emptied first and then gives the subscription up; the client is referred to the others.
+
+    @property
+    def _rivals(self) -> tuple[HomeBroker, ...]:
+        return self._host.rival_homes(self.client, self.name)
+
+    def _check_home_soon(self) -> None:
+        if self._rehome_timer is None:
+            self._rehome_timer = asyncio.get_running_loop().call_later(_REHOME_CHECK_SECONDS, self._check_home)
+
+    def _check_home(self) -> None:
+        self._rehome_timer = None
+        rivals = self._left_to or self._rivals
+        if not rivals or self._host.clients.get(self.client) is not self:
+            return
+        is_given_up = not self._host.is_durable(self.client, self.name)
+        if rivals[0].broker > self._host.broker_id or is_given_up:
+            self._session.move(self.name, rivals)
+        elif self.queued == 0 and not self._left_to:
+            self._left_to = rivals
+            self._host.request(self.client, UnsubscribeClient(self.name))
+        if self._left_to:
+            # Referred only once the subscription is gone here: a client that came back sooner would be let in again.
+            self._check_home_soon()
+
+    # Calls of the host
+
+    def offer(self, names: tuple[str, ...], event: Publish) -> None:
+        raise Refused("events of a durable subscription come by its queue")
+
+    def on_queue_written(self) -> None:
+        self._has_more = True
+
+    def answer(self, answer: Answer) -> None:
+        if isinstance(answer, Divided):
+            self._check_home_soon()
+        else:
+            self._session.answer(answer)
+
+    def on_batch_end(self) -> None:
+        self._session.on_batch_end()
 
 
 AnyQueue: TypeAlias = DeliveryQueue | DurableQueue
@@ -202,7 +347,7 @@ class ClientDelivery:
 
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
         """Send an event for some subscriptions, or queue it; durable ones read it from their queue on disk instead."""
-        # The same sets of subscriptions come again and again, so that the plan of each is remembered.
+        # Few sets of subscriptions match most events, so that the plan of each set is cached.
         plan = self._host.delivery_plans.get(names)
         if plan is None or plan.client is not self:
             plan = self._host.delivery_plans.put(names, self._plan(names))
@@ -217,7 +362,7 @@ class ClientDelivery:
             if queue.waiting or queue.credit == 0:
                 return False
         if plan.encoded_numbers is None:
-            return True
+            return True  # all subscriptions have ended: nothing to send, and nothing to queue
         if not send_direct(plan.encoded_numbers, event):
             return False
         for queue in plan.queues:
@@ -235,25 +380,25 @@ class ClientDelivery:
             self._on_over(queue)
 
     def _plan(self, names: tuple[str, ...]) -> DeliveryPlan:
-        found: dict[DeliveryQueue, list[int]] = {}
-        if len(self._queues) == 1:
+        by_queue: dict[DeliveryQueue, list[int]] = {}
+        if len(self._queues) == 1:  # as of a client with one group, whose numbers are looked up together
             [only] = self._queues
             if isinstance(only, DeliveryQueue) and (known := only.numbers_of(names)):
-                found[only] = known
+                by_queue[only] = known
         else:
             for name in names:
                 queue = self.by_subscription.get(name)
                 if isinstance(queue, DeliveryQueue):
-                    found.setdefault(queue, []).append(queue.numbers[name])
-        numbers = tuple(map(tuple, found.values()))
+                    by_queue.setdefault(queue, []).append(queue.numbers[name])
+        numbers = tuple(map(tuple, by_queue.values()))
         encoded = encode_numbers(tuple(chain.from_iterable(numbers))) if numbers else None
-        return DeliveryPlan(self, tuple(found), numbers, encoded)
+        return DeliveryPlan(self, tuple(by_queue), numbers, encoded)
 
     def take(self, most: int) -> list[Delivered]:
         """Remove queued events that may leave now; a queue that has room again unblocks the publishers."""
         batch: list[Delivered] = []
         for queue in list(self._nonempty):
-            if isinstance(queue, DurableQueue):
+            if isinstance(queue, DurableQueue):  # stays among them: only a read tells that it is empty
                 if queue.may_have_more:
                     batch += [Delivered(queue.name, each, number=n) for n, each in queue.take(most - len(batch))]
                 continue

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("palio.server")
-MAX_REFUSED_CONNECTIONS: Final = 64  # beyond the limit, that are told the reason; all further ones are cut off
+MAX_REFUSED_CONNECTIONS: Final = 64  # beyond the limit, that are answered with the reason; others are just closed
 LISTEN_BACKLOG: Final = 4096
 MAX_FIRST_FRAME_BYTES: Final = 64 * 1024  # that an unauthenticated peer can make this end buffer
 _ADDRESS_ABSENT: Final = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -46,7 +46,7 @@ HandshakeFailure: TypeAlias = Literal["silent", "no TLS", "certificate", "closed
 
 
 class TlsHandshakes:
-    """TLS handshakes of all listeners of a broker, each bounded by so many seconds."""
+    """TLS handshakes of all listeners of a broker, each bounded in time."""
 
     def __init__(self, seconds: float, connections: int) -> None:
         self._seconds = seconds
@@ -152,13 +152,14 @@ async def listening_sockets(host: str, port: int) -> list[socket.socket]:
     Addresses that this machine lacks are left out where it has another: `localhost` mostly means IPv6 too.
     """
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     failure: OSError | None = None
-    for family, _, _, _, address in dict.fromkeys(found):
+    for family, _, _, _, address in dict.fromkeys(addresses):
         try:
             sockets.append(listening_socket((str(address[0]), int(address[1])), family))
         except OSError as error:
+            # An address that this machine lacks hides no other failure, such as one that is in use.
             failure = failure if error.errno in _ADDRESS_ABSENT and failure is not None else error
     if failure is not None and (failure.errno not in _ADDRESS_ABSENT or not sockets):
         for each in sockets:
@@ -175,7 +176,7 @@ class Handshake:
         self._timer: asyncio.TimerHandle | None = None
         self._peer: Principal | None = None  # a broker that authenticated itself and has not opened its link yet
 
-    def opened(self, channel: Channel) -> None:
+    def on_open(self, channel: Channel) -> None:
         try:
             self._server.admit_connection(channel)
         except LimitReached as error:
@@ -191,7 +192,7 @@ class Handshake:
         self._server.refusals.note(error, channel.peer)
         channel.close(code_of(error), str(error))
 
-    def received(self, channel: Channel, frames: list[bytes]) -> None:
+    def on_frames(self, channel: Channel, frames: list[bytes]) -> None:
         first, rest = frames[0], frames[1:]
         try:
             if first[1] == codec.HELLO:
@@ -209,9 +210,10 @@ class Handshake:
             elif self._peer is not None:
                 raise WireError("a broker says once who it is")
             else:
+                # The greeting of its link session, or a key request, is the next frame; it may have come with this one.
                 self._peer = principal
                 if rest:
-                    self.received(channel, rest)
+                    self.on_frames(channel, rest)
         except PalioError as error:
             self._refuse(channel, error)
 
@@ -222,7 +224,7 @@ class Handshake:
         client = ClientConnection(self._server, channel, session)
         self._server.peers[session] = channel.peer
         if rest:
-            client.received(channel, rest)
+            client.on_frames(channel, rest)
 
     def _become_link(self, channel: Channel, frames: list[bytes]) -> None:
         principal = self._check_broker(channel)
@@ -244,10 +246,10 @@ class Handshake:
             raise NotPermitted(principal.name, "link a broker", "its role is not `broker`")
         return principal
 
-    def writable(self, channel: Channel) -> None:
+    def on_writable(self, channel: Channel) -> None:
         pass
 
-    def lost(self, channel: Channel, reason: str) -> None:
+    def on_lost(self, channel: Channel, reason: str) -> None:
         self._end(channel)
 
     def _end(self, channel: Channel) -> None:

@@ -3,6 +3,10 @@
 All inputs that arrive while the loop is busy are handled as one batch. An idle broker handles an input in the next turn
 of the loop; a busy one finds larger batches each time, and matches many events at once without ever waiting for them.
 Effects are carried out in their order; what goes to one connection leaves in one write.
+
+`Persist` effects go to the store; the outcome comes back to the broker as an input, in the thread of the loop. Records
+of sessions are confirmed without being written: a subscription that ends with its connection must not be recovered
+after a crash, because no client would take its events.
 """
 
 from __future__ import annotations
@@ -11,17 +15,21 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from threading import get_ident
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
+from palio import errors
+from palio.errors import PalioError, StoreError
 from palio.filters.filter import Filter
 from palio.network.channel import Channel
+from palio.network.error_codes import refusal_of
+from palio.network.logging_setup import LogThrottle
 from palio.network.security.authorization import LinkFilters
 from palio.network.server.delivery_queues import DeliveryPlan
-from palio.network.server.persistence import Persistence
-from palio.network.store.interface import Acknowledged, Store
+from palio.network.server.log_queries import read_log_page
+from palio.network.store.interface import Acknowledged, Store, Writable
 from palio.routing import codec
 from palio.routing.effects import (
     CancelTimer,
@@ -30,9 +38,15 @@ from palio.routing.effects import (
     Deliver,
     Drop,
     Lane,
+    NotPersisted,
     Persist,
+    Persisted,
+    Queued,
+    QueueFree,
+    QueueFull,
     Read,
     ReadDone,
+    Record,
     Reply,
     Requested,
     SetTimer,
@@ -42,11 +56,22 @@ from palio.routing.effects import (
 )
 from palio.routing.link_sessions import Transmit
 from palio.routing.memo import IdentityMemo
-from palio.routing.messages import Accepted, Answer, ClientRequest, HomeBroker, Publish, PublishBatch, PublishClient
+from palio.routing.messages import (
+    Accepted,
+    Answer,
+    ClientRequest,
+    HomeBroker,
+    LogPage,
+    Publish,
+    PublishBatch,
+    PublishClient,
+)
 from palio.routing.node import Arrived, Node, NodeInput
 
 T = TypeVar("T")
 log = logging.getLogger("palio.host")
+disk_log = logging.getLogger("palio.disk")
+SESSION_CLIENT_PREFIX: Final = "session "  # of the names of clients that exist as long as their connection
 _IDLE_SECONDS: Final = 0.0005  # without a batch; then an input is handled at once instead of waiting for others
 # A batch ends here although more inputs wait: its effects leave, and other brokers work on them meanwhile.
 _MAX_BATCH_INPUTS: Final = 64
@@ -107,18 +132,21 @@ class Host:
         self.is_handling = False
         # Not `loop.time`: that of uvloop stands still during a turn of the loop.
         self.now = time.monotonic
-        self._persistence = Persistence(store, self.broker_id, self.enqueue, self._on_queue_written, self.drops)
+        self._store = store
+        self._full_queues: set[tuple[Client, str]] = set()  # durable queues that take no more
+        self._write_failures = LogThrottle[type](time.monotonic)
         self._loop = asyncio.get_running_loop()
+        self._loop_thread = get_ident()
         self._inputs: list[NodeInput] = []
         self._after_inputs: list[tuple[int, Callable[[], None]]] = []  # inputs still before it, and the call
-        self._is_scheduled = False
-        self._is_reading = False
+        self._is_scheduled = False  # a batch begins in a coming turn of the loop
+        self._is_reading = False  # a connection is enqueuing; `end_reading` decides when the batch begins
         self._batch_ended = 0.0
         self._unflushed: list[Channel] = []
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._touched: dict[ClientEnd, None] = {}
-        self._blocking: set[object] = set()
-        self._held: list[Transmit | Reply] = []
+        self._blocking: set[object] = set()  # full queues of policy `block`
+        self._held: list[Transmit | Reply] = []  # confirmations and credit, until no queue blocks
         self._workers = ThreadPoolExecutor(1, "palio-work")
         # One reader: several threads would keep the loop waiting for the interpreter lock all the same.
         self._readers = ThreadPoolExecutor(1, "palio-read")
@@ -142,7 +170,10 @@ class Host:
         self.enqueue(Requested(client, request, self.now()))
 
     def after_pending(self, call: Callable[[], None]) -> None:
-        """Call once all inputs that were enqueued until now are handled."""
+        """Call once all inputs that were enqueued until now are handled.
+
+        The barrier of `Sync`: inputs are handled in order, so that counting those before it is enough.
+        """
         if self._inputs:
             self._after_inputs.append((len(self._inputs), call))
         else:
@@ -193,7 +224,7 @@ class Host:
                 self._handle_batch(inputs)
                 if len(self._inputs) <= _MAX_BACKLOG_INPUTS:
                     break
-        finally:
+        finally:  # an error in one batch must not stop those that follow
             self._is_scheduled = False
             if self._inputs:
                 self._schedule()
@@ -201,16 +232,17 @@ class Host:
     def _handle_batch(self, inputs: list[NodeInput]) -> None:
         self.counts["batches"] += 1
         self.counts["in"] += sum(map(_count_events, inputs))
-        self.is_handling = True
+        self.is_handling = True  # channels flush after the batch, not in a turn of the loop each
         try:
             for effect in self.node.handle_batch(inputs, self.now()):
                 _CARRY_OUT[type(effect)](self, effect)
+            # Only now is it known that no event of this batch has filled a queue of policy `block`.
             if self._held and not self._blocking:
                 self._release_held()
             self._end_batch()
             if self._after_inputs:
                 self._call_after(len(inputs))
-        finally:
+        finally:  # also after an error: what was sent before it must not wait for the next batch
             self.is_handling = False
             unflushed, self._unflushed = self._unflushed, []
             for channel in unflushed:
@@ -312,6 +344,7 @@ class Host:
     # Effects
 
     def _transmit(self, effect: Transmit) -> None:
+        # Of all that goes to neighbours only credit is withheld: they stop sending events, and control goes on.
         if self._blocking and effect.kind == codec.GRANT:
             self._held.append(effect)
             return
@@ -335,8 +368,7 @@ class Host:
 
     def _reply(self, effect: Reply) -> None:
         if type(effect.answer) is Accepted:
-            # Held to the end of the batch: only then is it known whether its events have filled a queue.
-            self._held.append(effect)
+            self._held.append(effect)  # to the end of the batch, whose events may still fill a queue
         else:
             self._answer(effect)
 
@@ -346,15 +378,61 @@ class Host:
             end.answer(effect.answer)
             self._touched[end] = None
 
+    # Persistence
+
     def _persist(self, effect: Persist) -> None:
-        self._persistence.persist(effect)
+        """Write records; the broker gets `Persisted`, or `NotPersisted` with the reason."""
+
+        def on_written(error: PalioError | None) -> None:
+            if error is not None:
+                self._on_not_written(effect.token, error)
+                return
+            self.enqueue(Persisted(effect.token))
+            for record in effect.records:
+                if type(record) is Queued:
+                    self._on_queue_written(record.client)
+
+        durable = [each for each in effect.records if not _is_of_session(each)]
+        if durable:
+            self._submit(durable, on_written)
+        else:
+            on_written(None)
 
     def acknowledge(self, done: Acknowledged) -> None:
-        """Remove events of a durable subscription from its queue."""
-        self._persistence.acknowledge(done)
+        """Remove acknowledged events from a durable queue; one that was full takes more then."""
+
+        def on_written(error: PalioError | None) -> None:
+            key = (done.client, done.name)
+            if error is None and key in self._full_queues:
+                self._full_queues.discard(key)
+                self.enqueue(QueueFree(*key))
+
+        self._submit([done], on_written)
+
+    def _submit(self, entries: Sequence[Writable], on_written: Callable[[PalioError | None], None]) -> None:
+        def answer(error: PalioError | None) -> None:
+            # A store on disk answers in its writer thread, one in memory before `submit` returns.
+            if get_ident() == self._loop_thread:
+                on_written(error)
+            else:
+                self._loop.call_soon_threadsafe(on_written, error)
+
+        self._store.submit(entries, answer)
+
+    def _on_not_written(self, token: int, error: PalioError) -> None:
+        count = self._write_failures.note(type(error))
+        if count:
+            disk_log.error("not written", extra={"reason": str(error), "count": count})
+        self.drops["not written"] += 1
+        if isinstance(error, errors.QueueFull):
+            self._full_queues.add((error.client, error.name))
+            self.enqueue(QueueFull(error.client, error.name))
+        # The message of a store error names the directory of the store, which clients need not know.
+        reason = error.reason if isinstance(error, StoreError) else str(error)
+        self.enqueue(NotPersisted(token, reason, refusal_of(error)))
 
     def _on_queue_written(self, client: Client) -> None:
-        end = self.clients.get(client)
+        end = self.clients.get(client)  # none while no session reads the durable subscription
         if end is not None and hasattr(end, "on_queue_written"):
             cast(QueueEnd, end).on_queue_written()
             self.counts["out"] += 1
@@ -362,6 +440,8 @@ class Host:
             if not self._touched:
                 self._loop.call_soon(self._end_batch)
             self._touched[end] = None
+
+    # Timers and jobs
 
     def _set_timer(self, effect: SetTimer) -> None:
         self._cancel_timer(CancelTimer(effect.name))
@@ -380,7 +460,13 @@ class Host:
         self._run_job(effect.job, lambda result: WorkDone(effect.token, result))
 
     def _read(self, effect: Read) -> None:
-        self._run_job(partial(self._persistence.read_log, effect), lambda page: ReadDone(effect.token, page))
+        def read() -> LogPage | None:
+            try:
+                return read_log_page(effect, self._store.log, self.broker_id)
+            except PalioError:
+                return None
+
+        self._run_job(read, lambda page: ReadDone(effect.token, page))
 
     def _run_job(self, job: Callable[[], Any], done: Callable[[Any], NodeInput]) -> None:
         """Run a job in the worker thread, and enqueue the input that is made of its result."""
@@ -405,6 +491,10 @@ class Host:
 
     def _drop(self, effect: Drop) -> None:
         self.drops[effect.reason] += 1
+
+
+def _is_of_session(entry: Writable) -> bool:
+    return type(entry) is Record and entry.client.startswith(SESSION_CLIENT_PREFIX)
 
 
 def _count_events(input: NodeInput) -> int:

@@ -1,166 +1,33 @@
-"""Requests of one client that the broker has not answered yet: confirmed publications and queries of all brokers.
+"""Requests of one client that all brokers answer: queries of their event logs, and claims on durable subscriptions.
 
-A publication is checked against the publisher's grant and quotas before it is handed to the broker. The confirmed ones
-in flight are bounded by a window. When the broker cannot take responsibility for more it answers `busy`; the
-publication is kept here and repeated on `Proceed`. Its publisher gets no answer meanwhile, and stops when its window is
-full: that is the backpressure on publishers.
+Each durable subscription has one home broker. Where it is new here, all brokers are asked first, by an echo
+(`routing.durable_claims`); the client is referred to the one that holds it. A broker that cannot be reached may hold it
+too. So the claim is repeated for a bounded time, because links come up soon after a start, and then fails with the
+brokers that did not answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from palio.errors import LimitReached, PalioError
-from palio.filters.filter import Filter
-from palio.network.error_codes import error_of_refusal
-from palio.network.security.authorization import ANY_SOURCE, Principal, check_annotation, published_by
-from palio.network.security.quotas import Limits, Quotas
-from palio.routing import codec, messages
-from palio.routing.messages import ClientRequest, Past, PublishBatch, PublishClient
+from palio.errors import HomeAway, LimitReached, LivesElsewhere, PalioError
+from palio.routing.messages import ClaimClient, Claimed, ClientRequest, HomeBroker, Past
 
-Publication: TypeAlias = PublishClient | PublishBatch
+if TYPE_CHECKING:
+    from palio.network.links.neighbours import StartupBarrier
+    from palio.network.server.host import Host
+
 OnAnswer: TypeAlias = Callable[[PalioError | None], None]
 OnQueryAnswer: TypeAlias = Callable[[Past | PalioError | None], None]
 _MAX_QUERIES: Final = 4  # of one client at a time: each is sent to all brokers
-
-
-class PendingPublications:
-    """Admission of a client's events, and those that await their confirmation."""
-
-    __slots__ = (
-        "_busy",
-        "_is_unrestricted",
-        "_last_number",
-        "_limits",
-        "_max_event_bytes",
-        "_pending",
-        "_principal",
-        "_publisher",
-        "_quotas",
-        "_request",
-        "_window",
-        "published",
-    )
-
-    def __init__(
-        self,
-        request: Callable[[Publication], None],
-        principal: Principal,
-        quotas: Quotas,
-        window: int,
-        publisher: str,
-        limits: Limits,
-    ) -> None:
-        self._request = request
-        self._limits = limits
-        self._max_event_bytes = limits.event_bytes
-        self._quotas = quotas
-        self._window = window
-        self._publisher = publisher
-        self.published = 0
-        self._last_number = 0
-        self._pending: dict[int, tuple[Publication, OnAnswer]] = {}
-        self._busy: list[Publication] = []
-        self.revise(principal)
-
-    def revise(self, principal: Principal) -> None:
-        """Apply the grants of the publisher as they are now."""
-        self._principal = principal
-        # An unrestricted publisher's events are not decoded here at all.
-        may_publish_all = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
-        self._is_unrestricted = may_publish_all and principal.may_annotate and self._limits.is_event_usual
-
-    def submit(self, body: bytes, header: bytes = b"", on_answer: OnAnswer | None = None) -> int:
-        """Publish an event; with `on_answer` it is confirmed, and its number returned."""
-        body = self._admit(body, header)
-        if self._quotas.has_rate_limit:
-            self._quotas.take_events(self._principal.name, 1)
-        self.published += 1
-        if on_answer is None:
-            self._request(PublishClient(body, header))
-            return 0
-        if len(self._pending) >= self._window:
-            raise LimitReached("window", self._window, "too many events wait for their confirmation")
-        request = self._numbered(body, header)
-        self._pending[request.number] = request, on_answer
-        self._request(request)
-        return request.number
-
-    def submit_together(self, bodies: Sequence[bytes], on_answers: Sequence[OnAnswer] = ()) -> None:
-        """Publish all of several events, or none; with `on_answers`, one for each, they are confirmed.
-
-        They may exceed the window while nothing else is pending.
-        """
-        if not bodies:
-            return
-        admitted = [self._admit(body, b"") for body in bodies]
-        if self._pending and len(self._pending) + len(on_answers) > self._window:
-            raise LimitReached("window", self._window, "too many events wait for their confirmation")
-        self._quotas.take_events(self._principal.name, len(admitted))
-        self.published += len(admitted)
-        if not on_answers:
-            self._request(PublishBatch(tuple(PublishClient(body) for body in admitted)))
-            return
-        request = PublishBatch(tuple(self._numbered(body, b"") for body in admitted))
-        for each, on_answer in zip(request.events, on_answers, strict=True):
-            self._pending[each.number] = request, on_answer
-        self._request(request)
-
-    def _numbered(self, body: bytes, header: bytes) -> PublishClient:
-        self._last_number += 1
-        return PublishClient(body, header, confirm=True, number=self._last_number, publisher=self._publisher)
-
-    def _admit(self, body: bytes, header: bytes) -> bytes:
-        """The body of an event as this client may publish it; an error where it may not, or where it is too long."""
-        if not self._is_unrestricted:
-            event = codec.decode_event(body, self._limits.event)
-            permitted = published_by(self._principal, event)
-            body = body if permitted is event else codec.encode_event(permitted)
-            check_annotation(self._principal, header)
-        length = len(body) + len(header)
-        if length > self._max_event_bytes:
-            raise LimitReached("event_bytes", self._max_event_bytes, f"an event of {length:,} bytes")
-        return body
-
-    # Answers of the broker
-
-    def accept(self, number: int) -> None:
-        """Confirm a publication to its client."""
-        self._answer(number, None)
-
-    def refuse(self, answer: messages.Refused) -> bool:
-        """Fail a publication, or keep it for `proceed`; False where the refusal is of no pending publication."""
-        if answer.number not in self._pending:
-            return False
-        if answer.kind == "busy":
-            self._busy.append(self._pending[answer.number][0])
-        else:
-            self._answer(answer.number, error_of_refusal(answer.kind, answer.reason))
-        return True
-
-    def proceed(self) -> None:
-        """Repeat what the broker was too busy for."""
-        busy, self._busy = self._busy, []
-        for request in busy:
-            self._request(request)
-
-    def close(self, error: PalioError) -> None:
-        """Answer everything that is pending with an error."""
-        pending, self._pending = self._pending, {}
-        self._busy = []
-        for _, on_answer in pending.values():
-            on_answer(error)
-
-    def _answer(self, number: int, error: PalioError | None) -> None:
-        _, on_answer = self._pending.pop(number, (None, None))
-        if on_answer is not None:
-            on_answer(error)
+_CLAIM_RETRY_SECONDS: Final = 0.2
 
 
 class PendingQueries:
-    """Queries of one client to all brokers, under numbers below zero: publications have those above."""
+    """Queries of one client to all brokers, under numbers below zero: its publications have those above."""
 
     __slots__ = ("_last_number", "_pending", "_request")
 
@@ -172,7 +39,7 @@ class PendingQueries:
     def submit(self, request: Callable[[int], ClientRequest], on_answer: OnQueryAnswer) -> None:
         """Send a query, made with its number; `on_answer` gets the answer, or the reason why there is none."""
         if len(self._pending) >= _MAX_QUERIES:
-            raise LimitReached("questions", _MAX_QUERIES, "so many of a client's questions may be under way")
+            raise LimitReached("questions", _MAX_QUERIES, "too many queries of this client are unanswered")
         self._last_number -= 1
         self._pending[self._last_number] = on_answer
         self._request(request(self._last_number))
@@ -201,3 +68,94 @@ def answer_future() -> tuple[asyncio.Future[None], OnAnswer]:
             future.set_exception(error)
 
     return future, on_answer
+
+
+def addresses(homes: Iterable[HomeBroker]) -> tuple[tuple[int, str], ...]:
+    """Number and public address of home brokers."""
+    return tuple((each.broker, each.address) for each in homes)
+
+
+class _PendingClaim(NamedTuple):
+    owner: str
+    name: str
+    deadline: float
+    on_answer: OnAnswer
+
+
+class DurableClaims:
+    """Claims of one client on durable subscriptions that this broker does not hold yet."""
+
+    def __init__(
+        self,
+        host: Host,
+        request: Callable[[ClientRequest], None],
+        patience: float,
+        startup_barrier: StartupBarrier,
+        most: int,
+    ) -> None:
+        """`patience` bounds the seconds of waiting for unreachable brokers, `most` the number of pending claims."""
+        self._host = host
+        self._request = request
+        self._patience = patience
+        self._startup_barrier = startup_barrier
+        self._most = most
+        self._loop = asyncio.get_running_loop()
+        self._last_number = 0
+        self._pending: dict[int, _PendingClaim] = {}
+        self._retries: dict[int, asyncio.TimerHandle] = {}
+
+    def claim(self, owner: str, name: str, on_answer: OnAnswer) -> None:
+        """Ask whether this broker may be the home; `on_answer` gets None, or the reason why not."""
+        if self._host.is_durable(owner, name):
+            rivals = self._host.rival_homes(owner, name)
+            higher = [each for each in rivals if each.broker > self._host.broker_id]
+            on_answer(LivesElsewhere(name, addresses(higher)) if higher else None)
+            return
+        if len(self._pending) >= self._most:
+            raise LimitReached("subscriptions_per_principal", self._most, "too many claims are pending")
+        self._last_number += 1
+        self._pending[self._last_number] = _PendingClaim(owner, name, self._loop.time() + self._patience, on_answer)
+        self._startup_barrier.run_after(partial(self._ask_brokers, self._last_number))
+
+    def cancel(self, name: str) -> bool:
+        """Drop the pending claims on a subscription; whether there were any."""
+        numbers = [number for number, pending in self._pending.items() if pending.name == name]
+        for number in numbers:
+            self._forget(number)
+        return bool(numbers)
+
+    def answer(self, claimed: Claimed) -> None:
+        """Take the answer of all brokers that could be reached."""
+        pending = self._pending.get(claimed.number)
+        if pending is None:
+            return
+        # A broker that is away may be the home. To grant the claim without it would make two.
+        if claimed.away and self._loop.time() < pending.deadline:
+            retry = self._loop.call_later(_CLAIM_RETRY_SECONDS, self._ask_brokers, claimed.number)
+            self._retries[claimed.number] = retry
+            return
+        self._forget(claimed.number)
+        if claimed.elsewhere:
+            pending.on_answer(LivesElsewhere(pending.name, addresses(claimed.elsewhere)))
+        else:
+            pending.on_answer(HomeAway(pending.name, claimed.away) if claimed.away else None)
+
+    def close(self, error: PalioError) -> None:
+        """Answer all pending claims with an error."""
+        pending = list(self._pending.values())
+        for number in list(self._pending):
+            self._forget(number)
+        for each in pending:
+            each.on_answer(error)
+
+    def _ask_brokers(self, number: int) -> None:
+        self._retries.pop(number, None)
+        pending = self._pending.get(number)
+        if pending is not None:
+            self._request(ClaimClient(pending.owner, pending.name, number))
+
+    def _forget(self, number: int) -> None:
+        del self._pending[number]
+        timer = self._retries.pop(number, None)
+        if timer is not None:
+            timer.cancel()

@@ -45,14 +45,13 @@ from palio.network.server.handshake import (
     TlsListener,
     listening_sockets,
 )
-from palio.network.server.host import Host
-from palio.network.server.persistence import SESSION_CLIENT_PREFIX
+from palio.network.server.host import SESSION_CLIENT_PREFIX, Host
 from palio.network.server.session import Session
 from palio.network.server.settings import Settings
 from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
-from palio.network.store.retention import SteadyClock
 from palio.network.store.sqlite import SqliteStore
+from palio.network.store.writer import SteadyClock
 from palio.routing.effects import Remembered
 from palio.routing.link_sessions import NetworkConstants
 from palio.routing.node import Node
@@ -99,9 +98,8 @@ class Server:
         self._session_numbers = count(1)
         self.rates = {"in": 0.0, "out": 0.0}  # events a second: received from anyone, delivered to clients
         self._counted: Counter[str] = Counter()
-        self.arrivals: Counter[str] = (
-            Counter()
-        )  # sessions by principal; a number that grows fast shows a reconnect loop
+        # Sessions by principal; a number that grows fast shows a client that reconnects for ever.
+        self.arrivals: Counter[str] = Counter()
         self._random = Random()
         self._watch_task: asyncio.Task[None] | None = None
         self.started_at = time.monotonic()
@@ -153,6 +151,7 @@ class Server:
             await listener.wait_closed()
         await self.handshakes.stop()
         await asyncio.sleep(0)  # closed transports report `connection_lost` in the next turn
+        # In this order: the threads of the host read from the store.
         self.host.close()
         self.store.close()
         log.info("stopped", extra={"node": self.node})
@@ -166,6 +165,8 @@ class Server:
         session is recognised as a duplicate by source and id.
         """
         self.quotas.connections.take(principal.name)
+        # With the incarnation: the name is the deduplication key of a client without one of its own, and keys outlive
+        # a restart.
         name = f"{SESSION_CLIENT_PREFIX}{self.incarnation}.{next(self._session_numbers)}"
         session = Session(
             self.host,
@@ -206,7 +207,7 @@ class Server:
         return await self.host.run_off_loop(partial(_parse_off_loop, text, language, principal, self.settings.limits))
 
     async def _watch(self) -> None:
-        """Measure rates and apply changes of the principals file, now and then."""
+        """Measure rates and apply changes of the principals file, at an interval."""
         while True:
             await asyncio.sleep(self.settings.watch)
             self._measure_rates()

@@ -1,10 +1,12 @@
 """Session of one client, whatever protocol it speaks: subscriptions, publications, deliveries and leases.
 
 The seam between the broker and every front end: the binary protocol, WebSocket, server-sent events and webhooks all use
-it. A request is on_answer by a callback (`OnAnswer`) in a later turn of the loop; the `async` methods wait for that.
+it. A request is answered by a callback (`OnAnswer`) in a later turn of the loop; the `async` methods wait for that.
 
-A lease bounds how long a subscription or advertisement stands without being renewed. Its length is relative and
-measured by this broker's own clock, so that no two clocks need agree (Jerzak §7).
+A publication is checked against the publisher's grant and quotas before it is handed to the broker. The confirmed ones
+in flight are bounded by a window. When the broker cannot take responsibility for more it answers `busy`; the session
+keeps the publication and repeats it on `Proceed`. Its publisher gets no answer meanwhile, and stops when its window is
+full: that is the backpressure on publishers.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
@@ -21,14 +23,32 @@ from palio.errors import LimitReached, LivesElsewhere, NotPermitted, PalioError,
 from palio.filters.filter import Filter
 from palio.network.error_codes import error_of_refusal
 from palio.network.protocol import Overflow
-from palio.network.security.authorization import Principal, effective_filter, may_receive, revise_grants
+from palio.network.security.authorization import (
+    ANY_SOURCE,
+    Principal,
+    check_annotation,
+    effective_filter,
+    may_receive,
+    published_by,
+    revise_grants,
+)
 from palio.network.security.quotas import Limits, Quotas, restrict_filter
-from palio.network.server.delivery_queues import ClientDelivery, Delivered, DeliveryQueue
-from palio.network.server.durable_subscriptions import DurableClaims, DurableQueue, addresses, check_subscription_quota
-from palio.network.server.pending_requests import OnAnswer, PendingPublications, PendingQueries, answer_future
+from palio.network.server.delivery_queues import ClientDelivery, Delivered, DeliveryQueue, DurableQueue
+from palio.network.server.durable_subscriptions import check_subscription_quota
+from palio.network.server.leases import Leases
+from palio.network.server.pending_requests import DurableClaims, OnAnswer, PendingQueries, addresses, answer_future
 from palio.routing import codec, messages
 from palio.routing.effects import ClientGone
-from palio.routing.messages import Answer, ClientRequest, Confirm, HomeBroker, Past, Publish
+from palio.routing.messages import (
+    Answer,
+    ClientRequest,
+    Confirm,
+    HomeBroker,
+    Past,
+    Publish,
+    PublishBatch,
+    PublishClient,
+)
 
 if TYPE_CHECKING:
     from palio.network.links.neighbours import StartupBarrier
@@ -36,13 +56,7 @@ if TYPE_CHECKING:
     from palio.network.server.settings import Flow
     from palio.network.store.interface import Store
 
-MAX_LEASE_SECONDS: Final = 10 * 365 * 24 * 3600.0  # a timer of the loop cannot wait much longer
-
-
-class Receipt(NamedTuple):
-    """Confirmation of a published event."""
-
-    number: int
+Publication: TypeAlias = PublishClient | PublishBatch
 
 
 class Session:
@@ -53,7 +67,44 @@ class Session:
     the client is to continue a durable subscription at another broker, `on_refused` when an unconfirmed event failed.
     """
 
-    on_refused: OnAnswer | None = None
+    # A broker has one for each of tens of thousands of connections.
+    __slots__ = (
+        "_advertised",
+        "_advertisement_leases",
+        "_busy",
+        "_flow",
+        "_host",
+        "_is_open",
+        "_last_publication",
+        "_limits",
+        "_max_event_bytes",
+        "_pending_publications",
+        "_publisher",
+        "_publishes_all",
+        "_quotas",
+        "_ready",
+        "_startup_barrier",
+        "_store",
+        "_subscription_leases",
+        "_unconfirmed",
+        "_wanted",
+        "app",
+        "client",
+        "delivery",
+        "durable_claims",
+        "failure",
+        "may_receive_all",
+        "on_cancelled",
+        "on_end",
+        "on_moved",
+        "on_ready",
+        "on_refused",
+        "on_withdrawn",
+        "principal",
+        "published",
+        "queries",
+        "queues",
+    )
 
     def __init__(
         self,
@@ -69,8 +120,8 @@ class Session:
         publisher: str = "",
     ) -> None:
         self.client = client
-        self.principal = principal
         self.app = app
+        self.published = 0  # events, accepted or not
         self.delivery = ClientDelivery(host, self._on_queue_over)
         self.queues = self.delivery.by_subscription
         self.on_ready: Callable[[], None] = self._wake
@@ -78,19 +129,20 @@ class Session:
         self.on_cancelled: Callable[[str], None] = lambda name: None
         self.on_withdrawn: Callable[[str, PalioError], None] = self._end_if_empty
         self.on_moved: Callable[[LivesElsewhere], None] = lambda where: self.end(str(where))
+        self.on_refused: OnAnswer | None = None
         self.failure: PalioError | None = None
         self._host = host
         self._store = store
         self._limits = limits
         self._flow = flow
         self._quotas = quotas
-        self._receives_all = principal.may_subscribe == Filter.everything
         self._wanted: dict[str, Filter] = {}
-        self._unconfirmed: dict[str, OnAnswer] = {}
-        whose = f"{principal.name}/{publisher}" if publisher else client
-        self._publications = PendingPublications(self._request, principal, quotas, flow.window, whose, limits)
-        # Bound once: a method that only passed its arguments on would cost a call for each event.
-        self.submit = self._publications.submit
+        self._unconfirmed: dict[str, OnAnswer] = {}  # subscriptions that the broker has not confirmed yet
+        self._publisher = f"{principal.name}/{publisher}" if publisher else client
+        self._max_event_bytes = limits.event_bytes
+        self._last_publication = 0
+        self._pending_publications: dict[int, tuple[Publication, OnAnswer]] = {}
+        self._busy: list[Publication] = []  # to be repeated on `Proceed`
         self.queries = PendingQueries(self._request)
         self._startup_barrier = startup_barrier
         self.durable_claims = DurableClaims(
@@ -101,6 +153,7 @@ class Session:
         self._advertisement_leases = Leases(self.unadvertise)
         self._ready = asyncio.Event()
         self._is_open = True
+        self._apply_grants(principal)
         host.clients[client] = self
 
     # Requests of the client
@@ -136,6 +189,7 @@ class Session:
         elif delivery_queue is None:
             limit = min(queue or self._flow.queue, self._flow.longest_queue)
             delivery_queue = DeliveryQueue(group or name, limit, overflow or self._flow.overflow, credit)
+        # The queue stands before the request: the batch that handles the request may deliver events already.
         self.delivery.add(name, delivery_queue, number, group)
         self._wanted[name] = wanted
         self._subscription_leases.begin(name, wanted.validity)
@@ -149,6 +203,7 @@ class Session:
             self._startup_barrier.run_after(partial(self._request_if_pending, request, on_answer))
 
     def _request_if_pending(self, request: messages.SubscribeClient, on_answer: OnAnswer) -> None:
+        # While the barrier held it back, the client may have unsubscribed, and subscribed again under the name.
         if self._unconfirmed.get(request.name) is on_answer:
             self._request(request, self._owner_of(request.name))
 
@@ -170,7 +225,7 @@ class Session:
         self._quotas.subscriptions.release(self.principal.name)
         self._unconfirmed.pop(name, None)
         if delivery_queue is not None:
-            self._host.unblock(delivery_queue)
+            self._host.unblock(delivery_queue)  # nothing will empty it any more, and publishers must not wait for it
             delivery_queue.close()
 
     def move(self, name: str, homes: Iterable[HomeBroker]) -> None:
@@ -184,8 +239,9 @@ class Session:
 
     def advertise(self, name: str, offered: Filter) -> None:
         """Announce that this client is going to publish matching events."""
-        if name not in self._advertised:
-            self._check_advertisement_quota()
+        most = self._limits.subscriptions_per_principal
+        if name not in self._advertised and len(self._advertised) >= most:
+            raise LimitReached("subscriptions_per_principal", most, f"{self.principal.name} has enough of them")
         granted = restrict_filter(offered, self.principal.may_publish, self._limits)
         self._advertised.add(name)
         self._advertisement_leases.begin(name, offered.validity)
@@ -206,14 +262,88 @@ class Session:
         self._advertisement_leases.forget(name)
         self._request(messages.UnadvertiseClient(name))
 
-    def submit_together(self, bodies: Sequence[bytes], on_answers: Sequence[OnAnswer] = ()) -> None:
-        """Publish all of several events, or none; with `on_answers`, one for each, they are confirmed."""
-        self._publications.submit_together(bodies, on_answers)
+    def submit(self, body: bytes, header: bytes = b"", on_answer: OnAnswer | None = None) -> None:
+        """Publish an event; with `on_answer` it is confirmed."""
+        body = self._admit(body, header)
+        if self._quotas.has_rate_limit:
+            self._quotas.take_events(self.principal.name, 1)
+        self.published += 1
+        if on_answer is None:
+            self._host.request(self.client, PublishClient(body, header))
+            return
+        if len(self._pending_publications) >= self._flow.window:
+            raise LimitReached("window", self._flow.window, "too many events wait for their confirmation")
+        self._last_publication += 1
+        request = PublishClient(body, header, confirm=True, number=self._last_publication, publisher=self._publisher)
+        self._pending_publications[self._last_publication] = request, on_answer
+        self._host.request(self.client, request)
 
-    @property
-    def published(self) -> int:
-        """Number of events that this client published."""
-        return self._publications.published
+    def submit_together(self, bodies: Sequence[bytes], on_answers: Sequence[OnAnswer] = ()) -> None:
+        """Publish all of several events, or none; with `on_answers`, one for each, they are confirmed.
+
+        They may exceed the window while nothing else is pending.
+        """
+        if not bodies:
+            return
+        # All checks come before anything is counted or handed over: all or none.
+        admitted = [self._admit(body, b"") for body in bodies]
+        pending, window = self._pending_publications, self._flow.window
+        if pending and len(pending) + len(on_answers) > window:
+            raise LimitReached("window", window, "too many events wait for their confirmation")
+        self._quotas.take_events(self.principal.name, len(admitted))
+        self.published += len(admitted)
+        if not on_answers:
+            self._request(PublishBatch(tuple(PublishClient(body) for body in admitted)))
+            return
+        first = self._last_publication + 1
+        self._last_publication += len(admitted)
+        request = PublishBatch(
+            tuple(
+                PublishClient(body, confirm=True, number=number, publisher=self._publisher)
+                for number, body in enumerate(admitted, first)
+            )
+        )
+        for each, on_answer in zip(request.events, on_answers, strict=True):
+            pending[each.number] = request, on_answer
+        self._request(request)
+
+    def _admit(self, body: bytes, header: bytes) -> bytes:
+        """The body of an event as this client may publish it; an error where it may not, or where it is too long."""
+        if not self._publishes_all:
+            event = codec.decode_event(body, self._limits.event)
+            permitted = published_by(self.principal, event)
+            body = body if permitted is event else codec.encode_event(permitted)
+            check_annotation(self.principal, header)
+        length = len(body) + len(header)
+        if length > self._max_event_bytes:
+            raise LimitReached("event_bytes", self._max_event_bytes, f"an event of {length:,} bytes")
+        return body
+
+    def _answer_publication(self, number: int, error: PalioError | None) -> None:
+        _, on_answer = self._pending_publications.pop(number, (None, _ignore))
+        on_answer(error)
+
+    def _refuse_publication(self, refusal: messages.Refused) -> None:
+        if refusal.number not in self._pending_publications:  # of an unconfirmed event
+            self._host.drops["refused"] += 1
+            if self.on_refused is not None:
+                self.on_refused(error_of_refusal(refusal.kind, refusal.reason))
+        elif refusal.kind == "busy":  # stays pending: no answer is the backpressure on its publisher
+            self._busy.append(self._pending_publications[refusal.number][0])
+        else:
+            self._answer_publication(refusal.number, error_of_refusal(refusal.kind, refusal.reason))
+
+    def _repeat_busy(self) -> None:
+        busy, self._busy = self._busy, []
+        for request in busy:
+            self._request(request)
+
+    def _apply_grants(self, principal: Principal) -> None:
+        self.principal = principal
+        self.may_receive_all = principal.may_subscribe == Filter.everything
+        # The events of an unrestricted publisher are not decoded here at all.
+        may_publish_all = principal.may_publish == Filter.everything and ANY_SOURCE in principal.sources
+        self._publishes_all = may_publish_all and principal.may_annotate and self._limits.is_event_usual
 
     def revise(self, principal: Principal | None) -> None:
         """Apply changed grants, also to events that wait already; None ends the session: the principal was removed."""
@@ -221,13 +351,12 @@ class Session:
         if revision.principal is None:
             self.end("you are not let in any more")
             return
-        self.principal = revision.principal
-        self._publications.revise(revision.principal)
-        self._receives_all = revision.principal.may_subscribe == Filter.everything
+        self._apply_grants(revision.principal)
         for name in revision.remove:
             self.request_unsubscription(name)
             reason = NotPermitted(self.principal.name, "subscribe to that any more", "its grant has changed")
             self.on_withdrawn(name, reason)
+        # A subscription under a known name replaces its filter at the broker; the queue stays.
         for name, granted in revision.replace.items():
             durable = isinstance(self.queues[name], DurableQueue)
             self._request(messages.SubscribeClient(name, granted, durable=durable), self._owner_of(name))
@@ -260,7 +389,7 @@ class Session:
         """Release everything but durable subscriptions: the client is gone."""
         if not self._is_open:
             return
-        self._is_open = False
+        self._is_open = False  # first: an answer below may lead to another call of this
         gone = Refused("the session is closed")
         subscribing, self._unconfirmed = self._unconfirmed, {}
         for on_answer in subscribing.values():
@@ -271,7 +400,9 @@ class Session:
         self._host.clients.pop(self.client, None)
         self._host.enqueue(ClientGone(self.client))
         self._advertisement_leases.close()
-        self._publications.close(gone)
+        publications, self._pending_publications, self._busy = self._pending_publications, {}, []
+        for _, on_answer in publications.values():
+            on_answer(gone)
         self.queries.close(gone)
         self.durable_claims.close(gone)
         self._wake()
@@ -299,12 +430,11 @@ class Session:
     async def unsubscribe(self, name: str) -> None:
         self.request_unsubscription(name)
 
-    async def publish(self, body: bytes, header: bytes = b"") -> Receipt:
+    async def publish(self, body: bytes) -> None:
         """Publish an event, and wait until it is confirmed."""
         done, on_answer = answer_future()
-        number = self.submit(body, header, on_answer)
+        self.submit(body, on_answer=on_answer)
         await done
-        return Receipt(number)
 
     async def next_batch(self, most: int = 1024) -> list[Delivered]:
         """The events that wait, at least one; none when the session is over."""
@@ -324,7 +454,7 @@ class Session:
     def offer(self, names: tuple[str, ...], event: Publish) -> None:
         # The grant is checked again at the last moment: it may have shrunk since the subscription was made, and a
         # publisher that annotates its events decides by itself where they go.
-        if not self._receives_all and not may_receive(self.principal, codec.decode_event(event.body)):
+        if not self.may_receive_all and not may_receive(self.principal, codec.decode_event(event.body)):
             self._host.drops["not permitted"] += 1
             return
         self.delivery.offer(names, event)
@@ -340,10 +470,11 @@ class Session:
 
     def answer(self, answer: Answer) -> None:
         match answer:
-            case messages.Accepted(number) if number < 0:
-                self.queries.answer(number, None)
+            # Publications have numbers above zero, queries those below.
+            case messages.Accepted(number) if number > 0:
+                self._answer_publication(number, None)
             case messages.Accepted(number):
-                self._publications.accept(number)
+                self.queries.answer(number, None)
             case messages.Past(number):
                 self.queries.answer(number, answer)
             case messages.Refused(number=number) if number < 0:
@@ -353,10 +484,9 @@ class Session:
                 self.detach(name)
                 on_answer(error_of_refusal(answer.kind, answer.reason))
             case messages.Refused():
-                if not self._publications.refuse(answer):
-                    self._on_unconfirmed_refused(error_of_refusal(answer.kind, answer.reason))
+                self._refuse_publication(answer)
             case messages.Proceed():
-                self._publications.proceed()
+                self._repeat_busy()
             case messages.Confirmed(name):
                 self._unconfirmed.pop(name, _ignore)(None)
             case messages.Cancelled(name):
@@ -365,23 +495,14 @@ class Session:
                 self.durable_claims.answer(answer)
 
     def permitted(self, past: Past) -> Past:
-        """The past events that the grant admits now; it may have shrunk while the brokers were asked."""
-        if self._receives_all:
+        """The past events that the grant admits now; it may have shrunk while the brokers answered."""
+        if self.may_receive_all:
             return past
         permitted = (may_receive(self.principal, codec.decode_event(event.body)) for _, event in past.events)
         return replace(past, events=tuple(compress(past.events, permitted)))
 
-    @property
-    def may_receive_all(self) -> bool:
-        return self._receives_all
-
     def on_batch_end(self) -> None:
         self.on_ready()
-
-    def _on_unconfirmed_refused(self, error: PalioError | None) -> None:
-        self._host.drops["refused"] += 1
-        if self.on_refused is not None:
-            self.on_refused(error)
 
     def _wake(self) -> None:
         self._ready.set()
@@ -389,48 +510,6 @@ class Session:
     def _request(self, request: ClientRequest, client: str | None = None) -> None:
         self._host.request(client or self.client, request)
 
-    def _check_advertisement_quota(self) -> None:
-        most = self._limits.subscriptions_per_principal
-        if len(self._advertised) >= most:
-            raise LimitReached("subscriptions_per_principal", most, f"{self.principal.name} has enough of them")
-
 
 def _ignore(error: PalioError | None) -> None:
     pass
-
-
-class Leases:
-    """Leases of one client by name; `on_expired` is called with the name of each that is not renewed in time."""
-
-    def __init__(self, on_expired: Callable[[str], None]) -> None:
-        self._on_expired = on_expired
-        self._loop = asyncio.get_running_loop()
-        self._seconds: dict[str, float] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-
-    def begin(self, name: str, seconds: float | None) -> None:
-        """Start a lease of so many seconds; None is without end."""
-        self.forget(name)
-        if seconds is not None:
-            self._seconds[name] = seconds
-            self._timers[name] = self._loop.call_later(min(seconds, MAX_LEASE_SECONDS), partial(self._end, name))
-
-    def renew(self, name: str) -> None:
-        """Start the lease anew, with the same length."""
-        if name not in self._seconds:
-            raise Refused(f"{name!r} is nothing that is valid for a while only")
-        self.begin(name, self._seconds[name])
-
-    def forget(self, name: str) -> None:
-        self._seconds.pop(name, None)
-        timer = self._timers.pop(name, None)
-        if timer is not None:
-            timer.cancel()
-
-    def close(self) -> None:
-        for name in list(self._timers):
-            self.forget(name)
-
-    def _end(self, name: str) -> None:
-        self.forget(name)
-        self._on_expired(name)

@@ -25,7 +25,9 @@ class Retention:
 
     log_seconds: float | None = 7 * 24 * 3600.0
     log_bytes: int | None = 8 * 2**30
-    queue_events: int = 1_000_000  # of one durable subscription
+    # Of one durable subscription. An empty queue takes any event: otherwise one that is larger than the queue would
+    # wait for ever, and all others behind it.
+    queue_events: int = 1_000_000
     queue_bytes: int = 2**30
     queue_overflow: DurableOverflow = "refuse"
     duplicates: int = 100_000  # size of the deduplication window
@@ -35,14 +37,6 @@ class Retention:
     def __post_init__(self) -> None:
         check_minimum(self, log_seconds=0, log_bytes=0, duplicates=0, dead_letters=0)
         check_minimum(self, queue_events=1, queue_bytes=1, disk_bytes=1)
-
-    def has_room(self, events: int, bytes: int) -> bool:
-        """Whether a queue of so many events takes one more, with which it would have so many bytes.
-
-        An empty one always does: otherwise an event larger than the queue would wait for ever, and all others behind
-        it.
-        """
-        return events == 0 or (events < self.queue_events and bytes <= self.queue_bytes)
 
 
 class Recovered(NamedTuple):

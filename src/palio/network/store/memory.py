@@ -81,6 +81,7 @@ class MemoryStore:
 
     def write(self, entries: Sequence[Writable]) -> None:
         with self._lock:
+            # Checked as a whole before anything is written: all or none.
             if self._retention.queue_overflow == "refuse":
                 self._check_room(entries)
             for each in entries:
@@ -107,7 +108,7 @@ class MemoryStore:
             for name in dict.fromkeys(each.names):
                 key = (each.client, name)
                 waiting = more.get(key) or self.queue(*key).size()
-                if not self._retention.has_room(waiting.events, waiting.bytes + length):
+                if not _has_room(self._retention, waiting.events, waiting.bytes + length):
                     raise QueueFull(*key, waiting.events)
                 more[key] = Size(waiting.events + 1, waiting.bytes + length)
 
@@ -153,13 +154,17 @@ class MemoryStore:
             self._seen.append(key)
 
 
+def _has_room(retention: Retention, events: int, bytes: int) -> bool:
+    """Whether a queue takes one more event beside `events` others, with which it would have `bytes`."""
+    return events == 0 or (events < retention.queue_events and bytes <= retention.queue_bytes)
+
+
 class MemoryQueue:
     """Queue of one durable subscription."""
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[int, Publish] = (
-            OrderedDict()
-        )  # a plain dict scans deleted slots to find its first item
+        # Not a plain dict, which scans its deleted slots to find its first item.
+        self._waiting: OrderedDict[int, Publish] = OrderedDict()
         self._since: dict[int, float] = {}
         self._bytes = 0
         self._dropped = 0
@@ -176,10 +181,10 @@ class MemoryQueue:
     def add(self, number: int, event: Publish, retention: Retention, now: float) -> bool:
         """Append an event under the overflow policy; False where it is dropped itself."""
         length = len(codec.encode(event))
-        if retention.queue_overflow == "drop_newest" and not self._has_room(length, retention):
+        if retention.queue_overflow == "drop_newest" and not self._takes(length, retention):
             self._dropped += 1
             return False
-        while not self._has_room(length, retention):
+        while not self._takes(length, retention):
             self.remove((next(iter(self._waiting)),))
             self._dropped += 1
         self._waiting[number] = event
@@ -194,8 +199,8 @@ class MemoryQueue:
                 del self._since[number]
                 self._bytes -= len(codec.encode(event))
 
-    def _has_room(self, length: int, retention: Retention) -> bool:
-        return retention.has_room(len(self._waiting), self._bytes + length)
+    def _takes(self, length: int, retention: Retention) -> bool:
+        return _has_room(retention, len(self._waiting), self._bytes + length)
 
 
 class MemoryLog:

@@ -23,7 +23,7 @@ from palio.network.store.interface import Log, LogEntry
 from palio.routing import codec
 
 IDENTITY_COLUMN: Final = "_palio"
-_CHUNK_EVENTS: Final = 1_000  # events
+_CHUNK_EVENTS: Final = 1_000
 _CHUNKS_PER_ROW_GROUP: Final = 32
 _IDENTITY_TYPE: Final = pa.struct(
     [
@@ -57,6 +57,7 @@ def export_parquet(
     oldest, after = log.bounds()
     first = oldest if start is None else start
     last = after if stop is None else min(stop, after)
+    # A Parquet file has its schema before its values, so that all types must be known before the first is written.
     columns = ColumnTypes()
     for chunk in read_chunks(log, first, last):
         for entry in chunk:
@@ -153,7 +154,7 @@ class ColumnTypes:
 def _widen_members(known: StructKind, content: Mapping[str, Any]) -> None:
     for name, value in content.items():
         kind = known.get(name)
-        if type(value) is kind:
+        if type(value) is kind:  # the usual case, without merging
             continue
         known[name] = _merge(kind, _kind_of(value)) if name in known else _kind_of(value)
 
@@ -199,6 +200,7 @@ def _merge(one: Kind, other: Kind) -> Kind:
 def _merge_numbers(one: type | DecimalKind, other: type | DecimalKind) -> Kind:
     if {one, other} == {int, float}:
         return float
+    # A decimal of 19 digits holds every integer of 64 bits; more than 38 digits in all have no Arrow type here.
     exact = [DecimalKind(_INTEGER_DIGITS, 0) if each is int else each for each in (one, other)]
     if all(isinstance(each, DecimalKind) for each in exact):
         before = max(each.before for each in exact if isinstance(each, DecimalKind))

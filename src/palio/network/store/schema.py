@@ -77,7 +77,7 @@ def open_for_writing(path: Path, safety: Safety, disk_bytes: int | None) -> sqli
             [(size,)] = connection.execute("PRAGMA page_size")
             connection.execute(f"PRAGMA max_page_count = {max(1, disk_bytes // size)}")
         if safety == "relaxed":
-            # Only after the incarnation is written durably: two lives of one number would mix up their events.
+            # After the migration, which is durable all the same.
             connection.execute("PRAGMA synchronous = NORMAL")
     return connection
 
@@ -136,7 +136,12 @@ def _is_full(path: Path) -> bool:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     with translate_errors(path):
         connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False
+            # No isolation level: the driver begins no transactions by itself. Each connection is used by one thread at
+            # a time, but opened in another.
+            f"{path.absolute().as_uri()}?mode={mode}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
         )
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     return connection
@@ -145,6 +150,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_master")
     if not tables:
+        # One transaction: a crash leaves either no table or all of them with their version.
         connection.executescript(
             f"BEGIN; {_TABLES} PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {VERSION}; COMMIT;"
         )

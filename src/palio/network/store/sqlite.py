@@ -16,10 +16,9 @@ from palio.errors import ExpiredOffset, PalioError, StoreError
 from palio.network.data_directory import DataDirectory
 from palio.network.store.interface import DeadLetter, LogEntry, OnWritten, Recovered, Retention, Size, Writable
 from palio.network.store.memory import new_node_number
-from palio.network.store.retention import MICROSECONDS
-from palio.network.store.schema import Safety, open_for_reading, open_for_writing, translate_errors
+from palio.network.store.schema import Safety, open_for_reading, open_for_writing, store_error, translate_errors
 from palio.network.store.transaction import Ledger, QueueKey, QueueState, read_duplicate_keys, read_ledger
-from palio.network.store.writer import Writer
+from palio.network.store.writer import MICROSECONDS, Writer
 from palio.routing import codec
 from palio.routing.effects import BrokerStanding, Client, Logged, Record
 from palio.routing.messages import AdvertiseClient, Publish, SubscribeClient
@@ -125,15 +124,16 @@ def _recover(connection: sqlite3.Connection, ledger: Ledger, duplicates: int) ->
     """Write the next incarnation, and read the state that the last one left."""
     known = connection.execute("SELECT node, incarnation FROM identity").fetchone()
     node, incarnation = (new_node_number(), 1) if known is None else (known[0], known[1] + 1)
+    # Before everything else: a start that fails below has used its incarnation up.
     connection.execute("BEGIN IMMEDIATE")
     connection.execute("DELETE FROM identity")
     connection.execute("INSERT INTO identity VALUES (?, ?)", (node, incarnation))
     connection.execute("COMMIT")
     records = []
     for client, request in connection.execute("SELECT client, request FROM records"):
-        asked = codec.decode_request(request)
-        assert isinstance(asked, SubscribeClient | AdvertiseClient)  # nothing else is kept
-        records.append(Record(client, asked))
+        standing = codec.decode_request(request)
+        assert isinstance(standing, SubscribeClient | AdvertiseClient)  # nothing else is stored
+        records.append(Record(client, standing))
     unfinished = []
     for offset, publisher, data, key in connection.execute(
         "SELECT log.offset, publisher, data, key FROM unfinished JOIN log ON log.offset = unfinished.offset"
@@ -158,8 +158,11 @@ class SqliteReader:
         self._lock = Lock()
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        with self._lock, translate_errors(self._path):
-            return self._connection.execute(query, parameters).fetchall()
+        with self._lock:
+            try:
+                return self._connection.execute(query, parameters).fetchall()
+            except sqlite3.Error as error:
+                raise store_error(error, self._path) from None
 
     def close(self) -> None:
         with self._lock:
@@ -177,6 +180,7 @@ class SqliteLog:
         return first, after
 
     def read(self, start: int, limit: int) -> list[LogEntry]:
+        # One statement is one snapshot: bounds that were read apart could be older than the rows.
         rows = self._reader().rows(
             "SELECT log_first, offset, time, publisher, data FROM counts"
             " LEFT JOIN log ON offset >= max(?1, log_first) ORDER BY offset LIMIT ?2",
@@ -196,8 +200,8 @@ class SqliteLog:
         wanted = round(time * MICROSECONDS)
         while first < after:
             middle = (first + after) // 2
-            found = self._reader().rows("SELECT time FROM log WHERE offset = ?", (middle,))
-            if not found or found[0][0] < wanted:  # expired meanwhile, or too early
+            rows = self._reader().rows("SELECT time FROM log WHERE offset = ?", (middle,))
+            if not rows or rows[0][0] < wanted:  # expired meanwhile, or too early
                 first = middle + 1
             else:
                 after = middle
@@ -237,10 +241,11 @@ class SqliteQueue:
         if waiting is None or not waiting.events:
             return None
         query = "SELECT time FROM queue WHERE queue = ? ORDER BY number LIMIT 1"
-        found = self._reader.rows(query, (waiting.number,))
-        return found[0][0] / MICROSECONDS if found else None
+        rows = self._reader.rows(query, (waiting.number,))
+        return rows[0][0] / MICROSECONDS if rows else None
 
     def _waiting(self) -> QueueState | None:
+        # No lock: a transaction replaces the state of a queue as a whole once it is committed, and never changes it.
         return self._ledger.queues.get(self._key)
 
 

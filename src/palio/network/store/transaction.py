@@ -129,27 +129,28 @@ class Transaction:
         self._connection = connection
         self._ledger = ledger
         self._retention = retention
+        self._may_drop = retention.queue_overflow != "refuse"
         self.counts = ledger.counts.copy()
         self._letters = replace(ledger.letters)
-        # Times of the log never go back, even if the clock does.
+        # Times of the log never go back, even if the clock does: `find` searches them by bisection.
         self._log_time = max(now, self.counts.log_time)
         self._now = now
-        self._queues: dict[QueueKey, QueueState | None] = {}
+        self._queues: dict[QueueKey, QueueState | None] = {}  # copies of those that it changes; None is removed
         self._orphans: list[int] = []
         self._unfinished: dict[EventId, tuple[int, int]] = {}
         self._finished: list[EventId] = []
-        self._held: dict[EventId, tuple[int, int]] = {}
+        self._held: dict[EventId, tuple[int, int]] = {}  # of this transaction: one row for all queues of an event
         self._log_rows: list[tuple[int, int, str, bytes]] = []
         self._unfinished_rows: dict[int, bytes] = {}
         self._seen: list[bytes] = []
         self._held_rows: list[tuple[int, bytes]] = []
         self._queue_rows: list[tuple[int, int, int, int, int]] = []
-        self._freed: set[int] = set()
+        self._freed: set[int] = set()  # events whose row may go, if nothing refers to it
         self.bytes = 0  # of events
 
     def apply(self, entries: Sequence[Writable]) -> None:
         """Add a submission; on `QueueFull` nothing of it is written."""
-        if self._retention.queue_overflow == "refuse":
+        if not self._may_drop:
             self._check_room(entries)
         for each in entries:
             match each:
@@ -172,6 +173,7 @@ class Transaction:
 
     def finish(self) -> None:
         """Write the collected rows, ready to commit."""
+        # The rows first: whether a queue still refers to a freed event is looked up in the tables.
         self._flush()
         run = self._connection
         self.free(self._freed)
@@ -184,7 +186,7 @@ class Transaction:
                 run.execute("DELETE FROM seen WHERE upto <= ?", (self.counts.seen - self._retention.duplicates,))
         self.counts.write(run)
 
-    def committed(self) -> None:
+    def install_totals(self) -> None:
         """Install the new totals in the ledger, after the commit."""
         ledger = self._ledger
         ledger.counts = self.counts
@@ -224,6 +226,7 @@ class Transaction:
         self.counts.log_bytes += len(data)
         self.counts.log_time = self._log_time
         self._log_rows.append((offset, self._log_time, logged.publisher, data))
+        # Unfinished until a `Finished` record: a restart resumes its delivery.
         self._unfinished_rows[offset] = logged.key
         self._unfinished[logged.event.id] = (offset, len(data))
         self._remember_key(logged.key)
@@ -243,7 +246,8 @@ class Transaction:
         event, length = self._store_event(queued.event)
         for name in dict.fromkeys(queued.names):
             waiting = self._writable_queue((queued.client, name))
-            if not self._make_room(waiting, length):
+            # Under "refuse", `apply` has checked the room of the whole submission already.
+            if self._may_drop and not self._make_room(waiting, length):
                 self._freed.add(event)
                 continue
             waiting.events += 1
@@ -271,6 +275,7 @@ class Transaction:
     # Queues
 
     def _check_room(self, entries: Sequence[Writable]) -> None:
+        """`QueueFull` before any row of a submission is collected, since collected rows cannot be taken back."""
         more: dict[QueueKey, tuple[int, int]] = {}
         for each in entries:
             if not isinstance(each, Queued):
@@ -280,9 +285,13 @@ class Transaction:
                 key = (each.client, name)
                 events, bytes = more.get(key) or self._waiting(key)
                 length = length or len(codec.encode(each.event))
-                if not self._retention.has_room(events, bytes + length):
+                if not self._has_room(events, bytes + length):
                     raise QueueFull(*key, events)
                 more[key] = (events + 1, bytes + length)
+
+    def _has_room(self, events: int, bytes: int) -> bool:
+        """Whether a queue takes one more event beside `events` others, with which it would have `bytes`."""
+        return events == 0 or (events < self._retention.queue_events and bytes <= self._retention.queue_bytes)
 
     def _waiting(self, key: QueueKey) -> tuple[int, int]:
         waiting = self._queues[key] if key in self._queues else self._ledger.queues.get(key)
@@ -303,13 +312,12 @@ class Transaction:
         return waiting
 
     def _make_room(self, waiting: QueueState, length: int) -> bool:
-        """Apply the rule for overflow; False where the new event is what is dropped."""
-        retention = self._retention
-        while not retention.has_room(waiting.events, waiting.bytes + length):
-            if retention.queue_overflow == "drop_newest":
+        """Apply an overflow policy that drops; False where the new event is the one to drop."""
+        while not self._has_room(waiting.events, waiting.bytes + length):
+            if self._retention.queue_overflow == "drop_newest":
                 waiting.dropped += 1
                 return False
-            self._flush()
+            self._flush()  # the oldest event of the queue may still be an unwritten row
             [(oldest,)] = self._connection.execute("SELECT min(number) FROM queue WHERE queue = ?", (waiting.number,))
             self._remove(waiting, oldest)
             waiting.dropped += 1
@@ -357,7 +365,7 @@ class Transaction:
         self._connection.execute("DELETE FROM records WHERE client = ? AND kind = ? AND name = ?", key)
 
     def _abandon(self, key: QueueKey) -> None:
-        """Give a queue no owner; its rows may be many, and are deleted by retention in steps."""
+        """Remove the owner of a queue; its rows may be many, and are deleted by retention in steps."""
         waiting = self._queues.get(key) or (None if key in self._queues else self._ledger.queues.get(key))
         if waiting is not None:
             self._connection.execute("UPDATE queues SET client = NULL WHERE number = ?", (waiting.number,))

@@ -19,11 +19,10 @@ _CHECKPOINT_STEP_BYTES: Final = 4 * 2**20  # of WAL that are copied together whi
 _MAX_INLINE_CHECKPOINT_BYTES: Final = 2**20  # of WAL that the writer copies itself, so that the WAL restarts
 _WAL_RESTART_BYTES: Final = 8 * 2**20  # of WAL after which it should restart
 _MAX_WAL_BYTES: Final = 64 * 2**20  # of WAL at which the writer waits for the checkpoint under way
-_MIN_TRANSACTION_BYTES: Final = 8 * 4096  # of WAL for a transaction beside its events: a page of each table
 
 
 class WalCheckpoints:
-    """The checkpoint policy of one writer, whose connection restarts the WAL."""
+    """The checkpoint policy of one writer, whose connection restarts the WAL. Called from the writer thread only."""
 
     def __init__(self, path: Path, writing: sqlite3.Connection) -> None:
         self._thread = CheckpointThread(path)
@@ -32,14 +31,13 @@ class WalCheckpoints:
         self._uncopied_bytes = 0
         self._copying_bytes = 0  # those of the checkpoint under way
 
-    def count_transaction(self, bytes: int) -> None:
-        """Count a committed transaction by the bytes of its events."""
-        self._wal_bytes += _MIN_TRANSACTION_BYTES + bytes
-        self._uncopied_bytes += _MIN_TRANSACTION_BYTES + bytes
+    def run(self, written_bytes: int, is_idle: bool) -> None:
+        """Count what was written since the last call, and begin a checkpoint where one is due.
 
-    def run(self, is_idle: bool) -> None:
-        """Begin a checkpoint where one is due; raises the error of the last one, after which all is still in the WAL.
-        Begin a checkpoint where one is due; raises the error of the last one, after which all is still in the WAL."""
+        Raises the error of the last checkpoint; everything is still in the WAL then.
+        """
+        self._wal_bytes += written_bytes
+        self._uncopied_bytes += written_bytes
         if self._thread.is_busy:
             if self._wal_bytes < _MAX_WAL_BYTES:
                 return
@@ -48,6 +46,7 @@ class WalCheckpoints:
         self._thread.check()
         self._uncopied_bytes -= copied
         if self._wal_bytes > _WAL_RESTART_BYTES and self._uncopied_bytes <= _MAX_INLINE_CHECKPOINT_BYTES:
+            # In the writer thread, where nothing is appended meanwhile: only then can the WAL restart.
             self._wal_bytes = 0 if checkpoint(self._writing) else self._wal_bytes
             self._uncopied_bytes = 0
         elif self._uncopied_bytes > (0 if is_idle else _CHECKPOINT_STEP_BYTES):
@@ -67,7 +66,7 @@ class CheckpointThread:
         self._idle = Event()
         self._idle.set()
         self._failure: sqlite3.Error | None = None
-        self._thread = Thread(target=self._run, name="palio store, moving", daemon=True)
+        self._thread = Thread(target=self._run, name="palio checkpoints", daemon=True)
         self._thread.start()
 
     @property

@@ -1,8 +1,16 @@
-"""Writer thread with group commit: all submissions that wait become one transaction.
+"""Writer thread of a store: group commit of submissions, retention between groups, and the clock of both.
 
-Making one write durable costs the disk as long as making a hundred durable. While the disk is busy more submissions
-arrive; they are the next group, and each gets its own answer. A lone submission is written at once: nothing waits on
-purpose. The thread also runs retention and begins WAL checkpoints.
+**Group commit.** Making one write durable costs the disk as long as making a hundred durable. While the disk is busy
+more submissions arrive; they are the next group, and each gets its own answer. A lone submission is written at once:
+no write is delayed to wait for others.
+
+**Retention** of the event log and of abandoned queues. A log of gigabytes that expired while the broker was off must
+not stop it for minutes: a step takes a bounded number of rows, and groups are written between two steps. An expired
+entry that still waits in a queue, or is not delivered everywhere, leaves the log but stays on disk until it is done.
+
+**Clock.** Timers use a monotonic clock; the log needs the time of day. A wall clock that is wrong for a moment must
+neither expire a log nor leave times in it that are years ahead. So a jump of the wall clock is believed only when it
+lasts.
 """
 
 from __future__ import annotations
@@ -11,29 +19,31 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Final, NamedTuple
 
 from palio.errors import PalioError, StoreError, StoreFull
 from palio.network.store.interface import OnWritten, Retention, Writable
-from palio.network.store.retention import (
-    JUMP_ACCEPTED_SECONDS,
-    MICROSECONDS,
-    RetentionTime,
-    expire_step,
-    is_retention_due,
-)
 from palio.network.store.schema import store_error
 from palio.network.store.transaction import Ledger, Transaction
 from palio.network.store.wal_checkpoint import WalCheckpoints
 
 _MAX_GROUP_SUBMISSIONS: Final = 2_000  # of one transaction
 _MAX_GROUP_BYTES: Final = 16 * 2**20  # of the events of one transaction
-_IDLE_SECONDS: Final = 1.0  # without a submission, after which retention runs
+_IDLE_SECONDS: Final = 1.0  # without a submission, after which retention and checkpoints run
 _GROUPS_BETWEEN_RETENTION: Final = 50  # while submissions follow each other
-
+# Written before it is checked whether a WAL checkpoint is due. Far less than the writer copies itself: otherwise there
+# would always be more than that by the time it looks, and the WAL would never restart.
+_WAL_BYTES_BETWEEN_CHECKPOINTS: Final = 256 * 1024
+_MIN_TRANSACTION_BYTES: Final = 8 * 4096  # of WAL for a transaction beside its events: a page of each table
+RETENTION_STEP_ROWS: Final = 500
+MICROSECONDS: Final = 1_000_000
+# A correction of the wall clock that is believed at once: this, and a thousandth of the time since it was last read.
+_MAX_CORRECTION_SECONDS: Final = 1.0
+JUMP_ACCEPTED_SECONDS: Final = 600.0  # after which a lasting jump is believed
 
 log: Final = logging.getLogger(__name__)
 
@@ -65,8 +75,9 @@ class Writer:
             away = (self._began - self._newest) // MICROSECONDS
             log.warning("all of the log is old; it goes if the clock stays so", extra={"seconds": away})
         self._waiting: SimpleQueue[Submission | Event | None] = SimpleQueue()
-        self._broken: StoreError | None = None
+        self._broken: StoreError | None = None  # the failure after which nothing is written any more
         self._groups_since_retention = 0
+        self._wal_bytes = 0  # written since checkpoints were last looked at; an estimate
         self._checkpoints = WalCheckpoints(path, connection)
         self._thread = Thread(target=self._run, name="palio store", daemon=True)
         self._thread.start()
@@ -84,46 +95,52 @@ class Writer:
         """Write everything submitted, and end."""
         self._waiting.put(None)
         self._thread.join()
-        self._checkpoints.close()
+        self._checkpoints.close()  # after the thread that begins checkpoints
 
     def _run(self) -> None:
         while True:
-            group, asked, ends = self._take_group()
+            group, retention_requests, ends = self._take_group()
             if group:
                 self._write(group)
-            if asked:
+            if retention_requests:
                 while self._expire():
                     pass
-                for done in asked:
+                for done in retention_requests:
                     done.set()
             if ends:
                 return
             if self._broken is None:
-                self._run_retention(not group)
-                self._checkpoint(not group)
+                is_idle = not group
+                self._run_retention(is_idle)
+                if is_idle or self._wal_bytes > _WAL_BYTES_BETWEEN_CHECKPOINTS:
+                    self._checkpoint(is_idle)
 
     def _take_group(self) -> tuple[list[Submission], list[Event], bool]:
         """Submissions and retention requests that wait, or the first to come; none after an idle time."""
         group: list[Submission] = []
-        asked: list[Event] = []
+        retention_requests: list[Event] = []
         try:
             each = self._waiting.get(timeout=_IDLE_SECONDS)
             while True:
                 if each is None:
-                    return group, asked, True
+                    return group, retention_requests, True
                 if isinstance(each, Submission):
                     group.append(each)
                 else:
-                    asked.append(each)
-                if asked or len(group) == _MAX_GROUP_SUBMISSIONS:
+                    retention_requests.append(each)
+                # A retention request ends the group: what was submitted before it is written before it runs.
+                if retention_requests or len(group) == _MAX_GROUP_SUBMISSIONS:
                     break
                 each = self._waiting.get_nowait()
         except Empty:
             pass
-        return group, asked, False
+        return group, retention_requests, False
 
     def _write(self, group: list[Submission]) -> None:
-        """Commit a group; where that fails, each submission alone: some need no room on disk, or make it."""
+        """Commit a group and answer its submissions; a group that does not fit one transaction takes several.
+
+        Where a commit fails each submission is tried alone: on a full disk, acknowledgements need no room, or make it.
+        """
         try:
             refused, count = self._commit(group)
         except StoreError as error:
@@ -151,6 +168,7 @@ class Writer:
         count = 0
         try:
             transaction = Transaction(self._connection, self._ledger, self._retention, self._now())
+            # A deferred transaction would take the write lock at its first write, where SQLite may say that it is busy.
             self._connection.execute("BEGIN IMMEDIATE")
             # A submission that is refused leaves no rows, so that the others of its group still commit.
             while count < len(group) and transaction.bytes < _MAX_GROUP_BYTES:
@@ -166,8 +184,9 @@ class Writer:
         except Exception as error:  # such as a value that no table can hold
             self._roll_back()
             raise StoreError(str(self._path.parent), f"cannot be written: {error!r}") from error
-        transaction.committed()
-        self._checkpoints.count_transaction(transaction.bytes)
+        # Only now: after a rollback the totals in memory must still be those on disk.
+        transaction.install_totals()
+        self._wal_bytes += _MIN_TRANSACTION_BYTES + transaction.bytes
         return refused, count
 
     def _roll_back_after(self, error: sqlite3.Error) -> StoreError:
@@ -205,7 +224,7 @@ class Writer:
             if self._broken is not None or not is_retention_due(self._connection, self._ledger, self._retention, at):
                 return False
             expire_step(self._connection, self._ledger, self._retention, at)
-            self._checkpoints.count_transaction(0)
+            self._wal_bytes += _MIN_TRANSACTION_BYTES
         except sqlite3.Error as error:
             self._roll_back_after(error)
             return False
@@ -217,13 +236,14 @@ class Writer:
         return True
 
     def _checkpoint(self, is_idle: bool) -> None:
+        written, self._wal_bytes = self._wal_bytes, 0
         try:
-            self._checkpoints.run(is_idle)
+            self._checkpoints.run(written, is_idle)
         except sqlite3.Error as error:
             self._roll_back_after(error)
 
     def _retention_time(self) -> RetentionTime:
-        """The time for retention: the clock may be wrong when a machine starts, and is trusted once it lasts."""
+        """The time by which entries expire, with a doubt as long as the clock may still be wrong after a start."""
         now = self._now()
         if now >= self._began + JUMP_ACCEPTED_SECONDS * MICROSECONDS:
             return RetentionTime(now)
@@ -231,3 +251,122 @@ class Writer:
 
     def _now(self) -> int:
         return round(self._clock() * MICROSECONDS)
+
+
+class RetentionTime(NamedTuple):
+    """The time in microseconds. Entries up to `newest`, of earlier incarnations, count as younger by `doubt`.
+
+    A machine may start with a clock that is years ahead. The doubt is the whole time since the last entry of the
+    earlier incarnation, so that such a clock expires nothing before it has lasted for `JUMP_ACCEPTED_SECONDS`.
+    """
+
+    now: int
+    newest: int = 0
+    doubt: int = 0
+
+    def age(self, time: int) -> int:
+        return self.now - time - (self.doubt if time <= self.newest else 0)
+
+
+def is_retention_due(connection: sqlite3.Connection, ledger: Ledger, retention: Retention, time: RetentionTime) -> bool:
+    """Whether anything has expired."""
+    return bool(ledger.orphans) or _expired(connection, ledger, retention, time, 1) > 0
+
+
+def expire_step(
+    connection: sqlite3.Connection,
+    ledger: Ledger,
+    retention: Retention,
+    time: RetentionTime,
+    most: int = RETENTION_STEP_ROWS,
+) -> None:
+    """Remove some expired rows, in a transaction of its own."""
+    # A transaction without submissions: it keeps the totals, and frees events that nothing refers to.
+    transaction = Transaction(connection, ledger, retention, time.now)
+    expired = _expired(connection, ledger, retention, time, most)
+    emptied = None
+    connection.execute("BEGIN IMMEDIATE")
+    if expired:
+        _truncate_log(connection, transaction, expired)
+    if ledger.orphans:
+        emptied = _clear_queue(connection, transaction, ledger.orphans[0], most)
+    transaction.finish()
+    connection.execute("COMMIT")
+    transaction.install_totals()
+    if emptied is not None:  # only after the commit; until then its rows are still there
+        ledger.orphans.remove(emptied)
+
+
+def _expired(
+    connection: sqlite3.Connection, ledger: Ledger, retention: Retention, time: RetentionTime, most: int
+) -> int:
+    """Number of the oldest log entries that exceed age or size, up to `most`."""
+    counts = ledger.counts
+    if counts.log_first == counts.log_next:
+        return 0
+    oldest = inf if retention.log_seconds is None else round(retention.log_seconds * MICROSECONDS)
+    surplus = 0 if retention.log_bytes is None else counts.log_bytes - retention.log_bytes
+    expired = 0
+    for logged, length in connection.execute(
+        "SELECT time, length(data) FROM log WHERE offset >= ? ORDER BY offset LIMIT ?", (counts.log_first, most)
+    ):
+        if time.age(logged) <= oldest and surplus <= 0:
+            break
+        surplus -= length
+        expired += 1
+    return expired
+
+
+def _truncate_log(connection: sqlite3.Connection, transaction: Transaction, expired: int) -> None:
+    counts = transaction.counts
+    first, counts.log_first = counts.log_first, counts.log_first + expired
+    [(length,)] = connection.execute(
+        "SELECT sum(length(data)) FROM log WHERE offset >= ? AND offset < ?", (first, counts.log_first)
+    )
+    counts.log_bytes -= length
+    # Entries that a queue or an unfinished delivery refers to stay as rows outside the bounds of the log.
+    connection.execute(
+        "DELETE FROM log WHERE offset >= ? AND offset < ?"
+        " AND NOT EXISTS (SELECT 1 FROM queue WHERE event = log.offset)"
+        " AND NOT EXISTS (SELECT 1 FROM unfinished WHERE unfinished.offset = log.offset)",
+        (first, counts.log_first),
+    )
+
+
+def _clear_queue(connection: sqlite3.Connection, transaction: Transaction, queue: int, most: int) -> int | None:
+    """Remove rows of an abandoned queue; its number where nothing is left of it."""
+    rows = connection.execute("SELECT number, event FROM queue WHERE queue = ? LIMIT ?", (queue, most)).fetchall()
+    connection.executemany("DELETE FROM queue WHERE queue = ? AND number = ?", [(queue, row[0]) for row in rows])
+    transaction.free({event for _, event in rows})
+    if len(rows) == most:
+        return None
+    connection.execute("DELETE FROM queues WHERE number = ?", (queue,))
+    return queue
+
+
+class SteadyClock:
+    """Seconds since 1970, without transient jumps of `wall`; `steady` is a monotonic clock."""
+
+    __slots__ = ("_candidate", "_lock", "_offset", "_read", "_steady", "_wall")
+
+    def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
+        self._wall = wall
+        self._steady = steady
+        self._lock = Lock()
+        self._read = steady()
+        self._offset = wall() - self._read
+        self._candidate: tuple[float, float] | None = None  # a new offset, and since when the wall clock shows it
+
+    def __call__(self) -> float:
+        with self._lock:
+            now = self._steady()
+            tolerance = _MAX_CORRECTION_SECONDS + (now - self._read) / 1_000
+            self._read = now
+            offset = self._wall() - now
+            if abs(offset - self._offset) <= tolerance:
+                self._offset, self._candidate = offset, None
+            elif self._candidate is None or abs(offset - self._candidate[0]) > tolerance:
+                self._candidate = offset, now
+            elif now - self._candidate[1] >= JUMP_ACCEPTED_SECONDS:
+                self._offset, self._candidate = offset, None
+            return now + self._offset
