@@ -30,10 +30,10 @@ from rich.table import Table
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import encode_event
+from palio.routing.codec import Arrival, encode_event
 from palio.routing.forwarding.headers import encode
 from palio.routing.forwarding.reuse.reuse_forwarding import InterfaceIndex, ReuseForwarding
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig
+from palio.routing.forwarding.strategy import ForwardingConfig
 from palio.routing.messages import LOCAL, EventId, Publish
 from palio.workloads.shen import Shen
 

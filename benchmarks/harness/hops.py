@@ -30,8 +30,8 @@ from palio.covering.corner_events import corner_events
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
-from palio.routing.codec import decode_event, encode_event
-from palio.routing.forwarding.strategy import Arrival, Route
+from palio.routing.codec import Arrival, decode_event, encode_event
+from palio.routing.forwarding.strategy import Route
 from palio.routing.messages import EventId, Publish
 from palio.workloads.distributions import Extent, Normal, Pareto
 from palio.workloads.xsiena import Side, XSiena

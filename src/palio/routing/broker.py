@@ -15,6 +15,7 @@ from typing import Any, Final
 from palio.routing import messages
 from palio.routing.announcements import Announcements, InterestReports
 from palio.routing.client_requests import ClientRequests, RequestQueue
+from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.delivery.durable_delivery import RETRY_TIMER, DurableDelivery
 from palio.routing.delivery.durable_subscriptions import DurableQueues
@@ -43,7 +44,7 @@ from palio.routing.effects import (
 from palio.routing.event_router import EventRouter, LinkCredit
 from palio.routing.forwarding.annotated_headers import SnapshotSource, TableSnapshot
 from palio.routing.forwarding.content import FloodForwarding
-from palio.routing.forwarding.strategy import Arrival, Forwarding, ForwardingConfig, make_forwarding
+from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig, make_forwarding
 from palio.routing.log_replay import LogReplay
 from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle
 from palio.routing.routing_tables import RoutingTables

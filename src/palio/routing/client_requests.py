@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 from palio.errors import PalioError
 from palio.routing.announcements import Announcements
+from palio.routing.codec import Arrival
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.echo import Settlement
 from palio.routing.effects import Client, Effect, NotPersisted, Persist, Record, Reply
 from palio.routing.event_router import EventRouter
-from palio.routing.forwarding.strategy import Arrival
 from palio.routing.log_replay import LogReplay
 from palio.routing.messages import (
     LOCAL,
@@ -111,7 +111,9 @@ class RequestQueue:
             self._joining.clear()
 
     def on_persisted(self, token: int) -> None:
-        records = self._writing.pop(token, [])
+        records = self._writing.pop(token, None)
+        if records is None:
+            return  # a write of durable delivery
         for client, request in records:
             self._carry_out(client, request)
         self._take_those_behind(records)

@@ -4,6 +4,9 @@ Bytes from outside are hostile until decoded: whatever they are, the result is a
 travels as its canonical text, parsed once and cached, so that brokers of one process share it. The body of an event
 keeps the nine kinds of value apart; MessagePack has no decimal and no date, they are extensions of it.
 
+A broker that forwards by header need not read the body of an event that it only passes on. So an event is routed as an
+`Arrival`, which decodes body and header at most once, when they are first read.
+
 The envelope of an event carries hop timestamps, where brokers have wall clocks. One is added when a broker writes the
 event to its links, and completed when the next one reads it. The clocks of two brokers differ: a timestamp is what
 either of them believed.
@@ -26,6 +29,7 @@ from palio.errors import EventError, PalioError, WireError
 from palio.events import Event, Limits
 from palio.events.values import DEFAULT_LIMITS
 from palio.filters.filter import Filter
+from palio.routing.forwarding import headers
 from palio.routing.messages import Answer, ClientRequest, Frame, Message, Publish
 
 WIRE_VERSION: Final = 1  # neighbours of another version are refused when a link is set up
@@ -37,6 +41,7 @@ _SHORT_FILTER_CHARACTERS: Final = 1024
 _MAX_CACHED_LONG_FILTERS: Final = 64
 _DECIMAL, _DATE = 1, 2  # codes of extensions
 _DECODE_ERRORS: Final = msgspec.DecodeError, RecursionError, UnicodeError, OverflowError, InvalidOperation, ValueError
+_NOT_DECODED: Any = object()  # None is a value of `_header`
 _Event = TypeVar("_Event", bound=Event)
 _PLAIN_TYPES: Final = frozenset((str, int, float, bool, type(None), bytes, datetime))
 
@@ -172,6 +177,30 @@ decode: Final[Callable[[bytes], Message | Frame]] = reader(Message | Frame)
 decode_message: Final[Callable[[bytes], Message]] = reader(Message)
 decode_request: Final[Callable[[bytes], ClientRequest]] = reader(ClientRequest)
 decode_answer: Final[Callable[[bytes], Answer]] = reader(Answer)
+
+
+class Arrival(Struct, gc=False, eq=False):
+    """An event that came by an interface; content and header are decoded at most once, when first asked for."""
+
+    interface: int
+    message: Publish
+    _event: Event = _NOT_DECODED
+    _header: headers.Header | None = _NOT_DECODED
+
+    @property
+    def event(self) -> Event:
+        """The content; a `PalioError` where the body cannot be decoded."""
+        if self._event is _NOT_DECODED:
+            self._event = decode_event(self.message.body)
+        return self._event
+
+    @property
+    def header(self) -> headers.Header | None:
+        """The header of the previous broker; None where there is none that can be decoded."""
+        if self._header is _NOT_DECODED:
+            self._header = headers.decode(self.message.header)
+        return self._header
+
 
 _WRITTEN: Final = struct.Struct("<qd")
 _READ: Final = struct.Struct("<d")

@@ -23,14 +23,15 @@ from msgspec.structs import replace
 from palio.errors import PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.codec import Arrival
 from palio.routing.delivery.durable_delivery import DurableDelivery
-from palio.routing.duplicates import DeduplicationWindow, DuplicateFilter
+from palio.routing.delivery.event_log import DeduplicationWindow
+from palio.routing.duplicates import DuplicateFilter
 from palio.routing.effects import UNWANTED, Deliver, Drop, Effect, Job, Send
 from palio.routing.forwarding import headers
-from palio.routing.forwarding.strategy import Arrival, Forwarding, HasBackgroundWork, Route
-from palio.routing.interest_index import InterestIndex
+from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route
+from palio.routing.interest_index import ClientTable, InterestIndex
 from palio.routing.messages import LOCAL, EventId, Key, Publish
-from palio.routing.routing_tables import ClientTable
 
 _MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
 
@@ -223,10 +224,8 @@ class EventRouter:
     def _match_local(self, arrivals: Sequence[Arrival], routes: Sequence[Route]) -> list[tuple[Key, ...]]:
         """For each event the keys of local clients that match."""
         found: list[tuple[Key, ...]] = [route.local or () for route in routes]
-        if self._clients is None or not len(self._clients):
-            return found
         unknown = [place for place, route in enumerate(routes) if route.local is None]
-        if not unknown:
+        if not unknown or self._clients is None or not len(self._clients):
             return found
         if self._index is None:
             self._index = InterestIndex()

@@ -14,9 +14,9 @@ from typing import Any
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import encode_event
+from palio.routing.codec import Arrival, encode_event
 from palio.routing.forwarding.headers import encode
-from palio.routing.forwarding.strategy import Arrival, Forwarding, ForwardingConfig
+from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig
 from palio.routing.messages import LOCAL, EventId, Key, Publish
 
 Edge = tuple[int, int]

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from palio.events import Event
+from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.delivery.durable_subscriptions import (
     ALL_BITS,
@@ -26,8 +27,7 @@ from palio.routing.delivery.durable_subscriptions import (
     ExpectedBrokers,
     ReachableBrokers,
 )
-from palio.routing.delivery.event_log import DeliveryAttempts, EventLog
-from palio.routing.duplicates import DeduplicationWindow, event_identity, log_key
+from palio.routing.delivery.event_log import DeduplicationWindow, DeliveryAttempts, EventLog, event_identity, log_key
 from palio.routing.effects import (
     BrokerStanding,
     Client,
@@ -41,7 +41,6 @@ from palio.routing.effects import (
     Remembered,
     SetTimer,
 )
-from palio.routing.forwarding.strategy import Arrival
 from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, PublishClient, Reach
 
 RETRY_TIMER: Final = "keeping"

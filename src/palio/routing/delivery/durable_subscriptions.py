@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from palio.routing.duplicates import DeduplicationWindow, queue_key
+from palio.routing.delivery.event_log import DeduplicationWindow, queue_key
 from palio.routing.effects import BrokerStanding, Client, Deliver, Drop, Effect, Queued, Recipient, Send
 from palio.routing.messages import EventId, Key, Publish, Reach
 

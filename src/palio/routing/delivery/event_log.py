@@ -13,13 +13,14 @@ is always safe.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Generic, TypeVar
 
 from palio.events import Event
-from palio.routing.duplicates import DeduplicationWindow
-from palio.routing.effects import Client, Effect, Finished, Logged, Reply, Send
+from palio.routing.effects import DEDUPLICATION_WINDOW_KEYS, Client, Effect, Finished, Logged, Reply, Send
 from palio.routing.messages import (
     LOCAL,
     Accepted,
@@ -33,6 +34,49 @@ from palio.routing.messages import (
     Refusal,
     Refused,
 )
+
+_Key = TypeVar("_Key")
+
+
+class DeduplicationWindow(Generic[_Key]):
+    """The last keys; the oldest goes when there are too many."""
+
+    __slots__ = ("_keys", "_size")
+
+    def __init__(self, keys: Iterable[_Key] = (), size: int = DEDUPLICATION_WINDOW_KEYS) -> None:
+        self._size = size
+        # A plain dictionary finds its oldest key by passing over all that were deleted before it.
+        self._keys: OrderedDict[_Key, None] = OrderedDict()
+        for key in keys:
+            self.add(key)
+
+    def add(self, key: _Key) -> None:
+        self._keys[key] = None
+        if len(self._keys) > self._size:
+            self._keys.popitem(last=False)
+
+    def discard(self, key: _Key) -> None:
+        self._keys.pop(key, None)
+
+    def __contains__(self, key: _Key) -> bool:
+        return key in self._keys
+
+
+def event_identity(publisher: Client, event: Event) -> Key:
+    """The identity of an event, whichever broker accepts it and however often its publisher sends it."""
+    source = event.source or ""
+    said = f"{len(publisher)}\n{publisher}{len(source)}\n{source}{event.id}"
+    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def log_key(identity: Key) -> bytes:
+    """The key of an event in the event log of this broker."""
+    return b"p" + identity
+
+
+def queue_key(identity: Key) -> bytes:
+    """The key of an event that was given to clients of this broker."""
+    return b"q" + identity
 
 
 class EventLog:

@@ -25,11 +25,11 @@ import pyarrow as pa
 from palio.errors import WireError
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
-from palio.routing.codec import CANONICAL_TEXT_VERSION
+from palio.routing.codec import CANONICAL_TEXT_VERSION, Arrival
 from palio.routing.conjunctions import CONJUNCTION_LIMIT
 from palio.routing.forwarding.filter_index import as_subscriptions
 from palio.routing.forwarding.headers import Header, decode, encode, register
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig
+from palio.routing.forwarding.strategy import ForwardingConfig
 from palio.routing.messages import LOCAL
 
 _TABLE_VERSION: Final = struct.Struct("<QQQ8s")

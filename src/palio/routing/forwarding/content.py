@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from palio.filters.filter import Filter
+from palio.routing.codec import Arrival
 from palio.routing.effects import Job
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.interest_index import Interested, InterestIndex
 from palio.routing.messages import Key
 

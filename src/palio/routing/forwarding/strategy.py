@@ -14,37 +14,11 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import decode_event
+from palio.routing.codec import Arrival
 from palio.routing.effects import Job
-from palio.routing.forwarding.headers import Header, decode
-from palio.routing.messages import Key, Publish
-
-_NOT_DECODED: Any = object()  # None is a value of `_header`
-
-
-class Arrival(Struct, gc=False, eq=False):
-    """An event that came by an interface; content and header are decoded at most once, when first asked for."""
-
-    interface: int
-    message: Publish
-    _event: Event = _NOT_DECODED
-    _header: Header | None = _NOT_DECODED
-
-    @property
-    def event(self) -> Event:
-        """The content; a `PalioError` where the body cannot be decoded."""
-        if self._event is _NOT_DECODED:
-            self._event = decode_event(self.message.body)
-        return self._event
-
-    @property
-    def header(self) -> Header | None:
-        """The header of the previous broker; None where there is none that can be decoded."""
-        if self._header is _NOT_DECODED:
-            self._header = decode(self.message.header)
-        return self._header
+from palio.routing.forwarding.headers import Header
+from palio.routing.messages import Key
 
 
 class Route(Struct, frozen=True, gc=False):

@@ -15,13 +15,14 @@ from palio.errors import InvalidArgument, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.filters.tree import Leaf
+from palio.routing.codec import Arrival
 from palio.routing.conjunctions import to_conjunctions
 from palio.routing.forwarding.bloom.bloom_forwarding import BloomForwarding, shape_from_options
 from palio.routing.forwarding.bloom.classical import Sbsposet
 from palio.routing.forwarding.bloom.digest import BloomHeader, BloomShape
 from palio.routing.forwarding.bloom.predicate_index import PredicateIndex
 from palio.routing.forwarding.headers import decode
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig
+from palio.routing.forwarding.strategy import ForwardingConfig
 from palio.routing.messages import EventId, Publish
 from tests.nested_events import nested_events
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree

@@ -14,7 +14,7 @@ from palio.errors import IllegalCombination, InvalidArgument, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.announcements import ROUTING_TREES_TOPIC
-from palio.routing.codec import encode_event
+from palio.routing.codec import Arrival, encode_event
 from palio.routing.conjunctions import CONJUNCTION_LIMIT
 from palio.routing.effects import Job
 from palio.routing.forwarding.headers import decode, encode
@@ -22,7 +22,7 @@ from palio.routing.forwarding.prefix.forwarding_tree import ForwardingTree, Pref
 from palio.routing.forwarding.prefix.optimiser import TreeOptimiser
 from palio.routing.forwarding.prefix.prefix_forwarding import PrefixForwarding
 from palio.routing.forwarding.prefix.tree_version import encode_tree
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig
+from palio.routing.forwarding.strategy import ForwardingConfig
 from palio.routing.messages import EventId, Publish
 from tests.nested_events import NAMES, nested_events
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from palio.errors import InvalidArgument, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.codec import Arrival
 from palio.routing.forwarding.headers import decode, encode
 from palio.routing.forwarding.reuse.reuse_forwarding import (
     Completeness,
@@ -22,7 +23,7 @@ from palio.routing.forwarding.reuse.reuse_forwarding import (
     ReuseHeader,
     key_hash,
 )
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from tests.routing.forwarding.little_network import LittleNetwork, Walk, random_tree
 
 EXAMPLE = [(0, 1), (1, 2), (2, 3), (1, 4)]

@@ -22,6 +22,7 @@ import numpy as np
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.filters.tree import holds
+from palio.routing.codec import Arrival
 from palio.routing.conjunctions import CONJUNCTION_LIMIT, Conjunction, to_conjunctions
 from palio.routing.effects import Job
 from palio.routing.forwarding.annotated_headers import (
@@ -34,7 +35,7 @@ from palio.routing.forwarding.bloom.digest import Bits, BloomHeader, BloomShape,
 from palio.routing.forwarding.bloom.digest_table import DigestTable
 from palio.routing.forwarding.bloom.predicate_index import BloomWriter, PredicateIndex, predicate_filter
 from palio.routing.forwarding.headers import Header
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.messages import LOCAL, Key
 
 

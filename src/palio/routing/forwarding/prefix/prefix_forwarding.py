@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.routing.announcements import ROUTING_TREES_TOPIC
+from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.conjunctions import CONJUNCTION_LIMIT, Conjunction, to_conjunctions
 from palio.routing.effects import Job
@@ -28,7 +29,7 @@ from palio.routing.forwarding.prefix.forwarding_tree import MAX_HEIGHT, VERSION_
 from palio.routing.forwarding.prefix.routing_tree import RoutingTree
 from palio.routing.forwarding.prefix.tree_index import shared_index
 from palio.routing.forwarding.prefix.tree_version import TreeVersion, decode_tree, encode_tree, tree_digest
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.messages import LOCAL, Key
 
 

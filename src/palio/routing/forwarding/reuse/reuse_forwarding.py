@@ -30,6 +30,7 @@ from palio.errors import InvalidArgument, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.columnar.native import address_of
+from palio.routing.codec import Arrival
 from palio.routing.effects import Job
 from palio.routing.forwarding.annotated_headers import (
     MAX_NEWER_FILTERS,
@@ -42,7 +43,7 @@ from palio.routing.forwarding.annotated_headers import (
 from palio.routing.forwarding.filter_index import FilterIndex
 from palio.routing.forwarding.headers import register
 from palio.routing.forwarding.reuse import reuse_kernels
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.messages import LOCAL, Key
 
 _HASH_BYTES: Final = 8
