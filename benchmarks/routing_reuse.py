@@ -72,7 +72,7 @@ class Routers:
             home, key = place % count, blake2b(place.to_bytes(8, "big"), digest_size=16).digest()
             self._clients[home].add(place, wanted)
             for node in range(count):
-                self._forwardings[node].added(towards[node][home], key, wanted)
+                self._forwardings[node].add_filter(towards[node][home], key, wanted)
 
     def choose(self, mode: str) -> None:
         """Have all routers work in a mode, on the indexes they have."""

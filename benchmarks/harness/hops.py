@@ -79,7 +79,7 @@ class Work:
     def told(self, forwarding: Any, one_link: bool = False) -> Any:
         for place, wanted in enumerate(self.filters):
             link = 1 if one_link else self.link(place)
-            forwarding.added(link, blake2b(place.to_bytes(8, "big"), digest_size=16).digest(), wanted)
+            forwarding.add_filter(link, blake2b(place.to_bytes(8, "big"), digest_size=16).digest(), wanted)
         return forwarding
 
     def arrivals(self, headers: Sequence[bytes] | None = None) -> list[Arrival]:

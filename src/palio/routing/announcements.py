@@ -55,22 +55,22 @@ class InterestReports:
 
     # Listener
 
-    def opened(self, interface: int) -> None:
-        self._listener.opened(interface)
+    def open_link(self, interface: int) -> None:
+        self._listener.open_link(interface)
 
-    def closed(self, interface: int) -> None:
-        self._listener.closed(interface)
+    def close_link(self, interface: int) -> None:
+        self._listener.close_link(interface)
         if interface == self.way:
             self.way = None
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
-        self._listener.added(interface, key, wanted)
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
+        self._listener.add_filter(interface, key, wanted)
         if interface == LOCAL:
             self._wanted[key] = self._added[key] = wanted
             self._removed.pop(key, None)
 
-    def removed(self, interface: int, key: Key) -> None:
-        self._listener.removed(interface, key)
+    def remove_filter(self, interface: int, key: Key) -> None:
+        self._listener.remove_filter(interface, key)
         if interface == LOCAL:
             del self._wanted[key]
             if self._added.pop(key, None) is None:
@@ -109,7 +109,7 @@ class Announcements:
         if not is_new:
             return
         self._known[message.topic] = message
-        self._forwarding.announced(message.topic, message.version, message.data)
+        self._forwarding.on_announcement(message.topic, message.version, message.data)
         links = tuple(others)
         if links:
             self._effects.append(Send(links, message))

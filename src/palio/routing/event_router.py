@@ -259,18 +259,18 @@ class EventRouter:
 
     # Listener: filters that come and go
 
-    def opened(self, interface: int) -> None:
-        self._forwarding.opened(interface)
+    def open_link(self, interface: int) -> None:
+        self._forwarding.open_link(interface)
 
-    def closed(self, interface: int) -> None:
-        self._forwarding.closed(interface)
+    def close_link(self, interface: int) -> None:
+        self._forwarding.close_link(interface)
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
-        self._forwarding.added(interface, key, wanted)
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
+        self._forwarding.add_filter(interface, key, wanted)
         if interface == LOCAL and self._index is not None:
             self._index.add(LOCAL, key, wanted)
 
-    def removed(self, interface: int, key: Key) -> None:
-        self._forwarding.removed(interface, key)
+    def remove_filter(self, interface: int, key: Key) -> None:
+        self._forwarding.remove_filter(interface, key)
         if interface == LOCAL and self._index is not None:
             self._index.remove(LOCAL, key)

@@ -66,13 +66,13 @@ class RoutingTables:
 
     def open_link(self, link: int) -> None:
         self.is_dirty = True
-        self._listener.opened(link)
+        self._listener.open_link(link)
         self._subscription_updates.open_link(link)
         self._advertisement_updates.open_link(link)
 
     def close_link(self, link: int) -> None:
         self.forget(link)
-        self._listener.closed(link)
+        self._listener.close_link(link)
         self._subscription_updates.close_link(link)
         self._advertisement_updates.close_link(link)
 
@@ -153,12 +153,12 @@ class RoutingTables:
     def _add_subscription(self, interface: int, key: Key, wanted: Filter) -> None:
         self.is_dirty = True
         self._subscription_updates.add(interface, key, wanted)
-        self._listener.added(interface, key, wanted)
+        self._listener.add_filter(interface, key, wanted)
 
     def _remove_subscription(self, interface: int, key: Key) -> None:
         self.is_dirty = True
         self._subscription_updates.remove(interface, key)
-        self._listener.removed(interface, key)
+        self._listener.remove_filter(interface, key)
 
     def _add_advertisement(self, interface: int, key: Key, offered: Filter) -> None:
         self.is_dirty = True

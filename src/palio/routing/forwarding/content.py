@@ -26,22 +26,22 @@ class ContentForwarding:
             None  # made with the first filter: a simulation has thousands of idle brokers
         )
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         pass
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         pass
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         if self._wants is None:
             self._wants = InterestIndex()
         self._wants.add(interface, key, wanted)
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         if self._wants is not None:
             self._wants.remove(interface, key)
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         pass
 
     def work(self) -> Job | None:
@@ -72,19 +72,19 @@ class FloodForwarding:
     def __init__(self) -> None:
         self._links: tuple[int, ...] = ()
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         self._links = tuple(sorted((*self._links, interface)))
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         self._links = tuple(each for each in self._links if each != interface)
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         pass
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         pass
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         pass
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:

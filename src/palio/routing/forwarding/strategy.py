@@ -45,23 +45,23 @@ class ForwardingConfig:
 class InterestListener(Protocol):
     """Receives the filters of each interface as they come and go."""
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         """A link to a neighbour opened; no filter of it is known yet."""
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         """A link closed; each filter that came by it was removed before."""
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         """A filter came by an interface, under a key that is new for that interface."""
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         """The filter of a known key is withdrawn."""
 
 
 class Forwarding(InterestListener, Protocol):
     """Decides where events go next."""
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         """A message for all brokers (`messages.Announce`), such as a new routing tree. Most strategies ignore it."""
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:

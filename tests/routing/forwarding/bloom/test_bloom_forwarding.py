@@ -113,8 +113,8 @@ def test_a_digest_that_a_client_brings_by_itself_is_not_believed() -> None:
 def test_a_link_that_closes_takes_its_filters_along() -> None:
     network = LittleNetwork([(0, 1), (1, 2)], BloomForwarding, "simple")
     network.subscribe("gone", 2, Filter.parse("x > 0"))
-    network.forwardings[1].closed(network.links_to[1][2])
-    network.forwardings[1].closed(99)
+    network.forwardings[1].close_link(network.links_to[1][2])
+    network.forwardings[1].close_link(99)
     assert network.publish(0, Event.from_dict({"x": 1})).links == {(0, 1)}
 
 

@@ -56,15 +56,15 @@ class BloomForwarding:
         self._index_bytes = index_type(self.shape.width).itemsize
         self._local_uncompared: set[Key] = set()  # local filters beyond the limit
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         self._filters.setdefault(interface, {})
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         for key in list(self._filters.get(interface, ())):
-            self.removed(interface, key)
+            self.remove_filter(interface, key)
         self._filters.pop(interface, None)
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         if interface == LOCAL:
             self._add_local(key, wanted)
             return
@@ -85,7 +85,7 @@ class BloomForwarding:
         for each in local[key]:
             self._table.add(LOCAL, self._bits_of(each))
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         if interface != LOCAL:
             for each in self._filters[interface].pop(key):
                 self._table.remove(interface, union([self._predicates.remove(leaf) for leaf in each]))
@@ -98,7 +98,7 @@ class BloomForwarding:
     def _bits_of(self, conjunction: Conjunction) -> Bits:
         return union([self.shape.bits_of(predicate_text(leaf)) for leaf in conjunction])
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         pass
 
     def work(self) -> Job | None:

@@ -299,23 +299,23 @@ class PrefixForwarding:
             self._trees = LocalTrees(height, float(config.options.get("patience", _DEFAULT_PATIENCE)))
             self._content = ContentForwarding(config)
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         pass
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         pass
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         self._trees.add(interface, key, wanted)
         if self._content is not None:
-            self._content.added(interface, key, wanted)
+            self._content.add_filter(interface, key, wanted)
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         self._trees.remove(interface, key)
         if self._content is not None:
-            self._content.removed(interface, key)
+            self._content.remove_filter(interface, key)
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         if topic == ROUTING_TREES_TOPIC:
             self._trees.announce(version, data)
 

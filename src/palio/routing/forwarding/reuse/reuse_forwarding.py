@@ -231,15 +231,15 @@ class ReuseForwarding:
             raise InvalidArgument(f"a list of keys has room for at least one, not {limit!r}")
         self._mode, self._limit = mode, limit
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         self._links.setdefault(interface, _Link())
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         for key in list(self._links[interface].numbers) if interface in self._links else ():
-            self.removed(interface, key)
+            self.remove_filter(interface, key)
         self._links.pop(interface, None)
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         hashed = key_hash(key)
         counts = self._uses.setdefault(hashed, {})
         counts[interface] = counts.get(interface, 0) + 1
@@ -251,7 +251,7 @@ class ReuseForwarding:
             self._entry = replace(self._entry, version=self._entry.version + 1)
             self._added_at[interface, key] = self._entry.version
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         hashed = key_hash(key)
         if interface == LOCAL:
             del self._local[hashed][key]
@@ -269,7 +269,7 @@ class ReuseForwarding:
         if not counts:
             del self._uses[hashed]
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         pass
 
     def work(self) -> Job | None:
