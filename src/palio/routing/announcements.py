@@ -73,6 +73,7 @@ class InterestReports:
         self._listener.remove_filter(interface, key)
         if interface == LOCAL:
             del self._wanted[key]
+            # One that was not reported yet need not be reported as removed.
             if self._added.pop(key, None) is None:
                 self._removed[key] = None
 
@@ -103,6 +104,7 @@ class Announcements:
         """Take an announcement; one that is new goes on over all other links."""
         known = self._known.get(message.topic)
         is_new = known is None or known.version < message.version
+        # A known announcement gives a way too, where the former one was lost with its link.
         reports = self._reports
         if reports is not None and message.topic == ROUTING_TREES_TOPIC and (is_new or reports.way is None):
             reports.lead(interface)

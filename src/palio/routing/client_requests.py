@@ -78,7 +78,7 @@ class RequestQueue:
         self._behind: dict[Client, list[ClientRequest | None]] = {}  # None where the client left
 
     def take(self, client: Client, request: ClientRequest) -> None:
-        behind = self._behind.get(client)
+        behind = self._behind.get(client)  # None where nothing of this client waits for the disk
         is_durable = type(request) in DURABLE_REQUESTS
         if is_durable and (behind is None or client in self._joining):
             self._collected.append(Record(client, request))
@@ -121,12 +121,14 @@ class RequestQueue:
     def on_not_persisted(self, failure: NotPersisted) -> None:
         """Refuse requests that could not be written."""
         records = self._writing.pop(failure.token, [])
+        # Requests that waited behind the failed ones are tried by themselves.
         self._take_those_behind(records)
         for client, request in records:
             if isinstance(request, DURABLE_REQUESTS):
                 self._effects.append(Reply(client, Refused(failure.reason, failure.kind, name=request.name)))
 
     def _take_those_behind(self, records: list[Record]) -> None:
+        """Take the requests that waited for a write; a durable one makes those after it wait again."""
         for client in dict.fromkeys(client for client, _ in records):
             for further in self._behind.pop(client, ()):
                 if further is None:
@@ -232,6 +234,7 @@ class ClientRequests:
         if refused is not None:
             self.effects.append(Reply(client, replace(refused, number=request.number)))
             return
+        # Counted only when admitted, so that the numbers of a publisher have no gaps.
         self._count(client, 1)
         if request.confirm:
             self.delivery.publish(client, request, arrival.message, arrival.event)
@@ -257,7 +260,7 @@ class ClientRequests:
         """An event under the number that is `ahead` of the last one."""
         id = EventId(self.node, self.incarnation, self._sequence + ahead)
         number = self._published.get(client, 0) + ahead
-        tree = self.links.tree
+        tree = self.links.tree  # None where the network has no circles
         epoch = 0 if tree is None else tree.epoch
         return Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch, publisher=number))
 

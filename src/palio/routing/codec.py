@@ -66,7 +66,7 @@ def encode_any(message: Struct | tuple[int, ...]) -> bytes:
 
 def reader(kinds: Any) -> Callable[[bytes], Any]:
     """A function that decodes a message of one of some kinds, and raises `WireError` for anything else."""
-    return _checked(msgspec.msgpack.Decoder(kinds, dec_hook=_filter))
+    return _checked(msgspec.msgpack.Decoder(kinds, dec_hook=_decode_filter))
 
 
 def _checked(decoder: msgspec.msgpack.Decoder[Any]) -> Callable[[bytes], Any]:
@@ -129,7 +129,7 @@ def _portable(value: Any) -> Any:
     return value
 
 
-def _extension(code: int, data: memoryview) -> Any:
+def _decode_extension(code: int, data: memoryview) -> Any:
     if code == _DECIMAL:
         return Decimal(bytes(data).decode("ascii"))
     if code == _DATE:
@@ -137,22 +137,25 @@ def _extension(code: int, data: memoryview) -> Any:
     raise EventError(f"an extension {code} that no event has")
 
 
-def _plain(value: Any) -> Any:
+def _encode_filter(value: Any) -> Any:
+    """Hook of the encoder for what MessagePack lacks: a filter is its text, with a time zone other than UTC."""
     if isinstance(value, Filter):
         return str(value) if value.timezone == "UTC" else (value.timezone, str(value))
     raise TypeError(f"nothing that is sent has a {type(value).__name__}")
 
 
-def _filter(kind: type, value: Any) -> Any:
+def _decode_filter(kind: type, value: Any) -> Any:
     zone, text = ("UTC", value) if isinstance(value, str) else value
     if not isinstance(zone, str) or not isinstance(text, str) or len(text) > _MAX_FILTER_CHARACTERS:
         raise WireError("a filter is its text, of bounded length, or a time zone and its text")
+    # Two caches, so that a few very long filters cannot push out the many short ones, nor fill the memory.
     if len(text) <= _SHORT_FILTER_CHARACTERS:
         return _parse_short(zone, text)
-    found = _parse_long(zone, text)
-    if isinstance(found, PalioError):
-        raise found.with_traceback(None)
-    return found
+    parsed = _parse_long(zone, text)
+    if isinstance(parsed, PalioError):
+        # Without its traceback, which would grow each time that the cached error is raised.
+        raise parsed.with_traceback(None)
+    return parsed
 
 
 @lru_cache(_MAX_CACHED_FILTERS)
@@ -169,9 +172,11 @@ def _parse_long(zone: str, text: str) -> Filter | PalioError:
         return error
 
 
-_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_encode_filter)
 _BODY: Final = tuple[str, str | None, datetime | None, dict[str, Any]]
-_decode_body: Final = _checked(msgspec.msgpack.Decoder(_BODY, ext_hook=_extension))  # only events have extensions
+_decode_body: Final = _checked(
+    msgspec.msgpack.Decoder(_BODY, ext_hook=_decode_extension)
+)  # only events have extensions
 # Frames of a link; messages between brokers; requests of clients; answers to them.
 decode: Final[Callable[[bytes], Message | Frame]] = reader(Message | Frame)
 decode_message: Final[Callable[[bytes], Message]] = reader(Message)
@@ -218,6 +223,7 @@ class Stamp(NamedTuple):
 
 def stamp_written(event: Publish, broker: int, time: float) -> Publish:
     """The event with the timestamp of a broker that writes it to its links."""
+    # A remainder is a timestamp that was never completed, or bytes that a broken peer wrote: left as they are.
     if len(event.stamps) % _STAMP.size or len(event.stamps) >= _MAX_STAMPS * _STAMP.size:
         return event
     id, body, header, kept = event.id, event.body, event.header, event.kept

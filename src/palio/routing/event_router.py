@@ -127,6 +127,7 @@ class EventRouter:
         self._clients: ClientTable | None = None
         self._index: InterestIndex | None = None
         self._arrivals: list[Arrival] = []
+        # In a network without circles an event cannot come twice, and no filter is asked.
         self._duplicates = DuplicateFilter() if may_circle else None
         # Each attempt with a durable event is an event of its own: its sequence number alone would hide the second.
         self._attempts = DeduplicationWindow[tuple[EventId, int]](size=_MAX_KNOWN_ATTEMPTS)
@@ -137,6 +138,7 @@ class EventRouter:
 
     def take(self, arrival: Arrival) -> None:
         """Route an event at the end of the batch, unless it is a duplicate or its link does not admit it."""
+        # Link filter before duplicate filter: an event kept out here may be admitted by another link.
         if self.link_filters and not self._is_admitted(arrival):
             self._delivery.pass_by(arrival)
             self._effects.append(Drop("not admitted by its link", arrival.message))
@@ -171,6 +173,7 @@ class EventRouter:
             routes = self._forwarding.route(arrivals)
             local = self._match_local(arrivals, routes)
         except PalioError:
+            # Some body cannot be decoded. Which one is found by routing each alone: only such batches pay for it.
             arrivals, routes, local = self._route_one_by_one(arrivals)
         for arrival, route, keys in zip(arrivals, routes, local, strict=True):
             self._carry_out(arrival, self._filter_route(arrival, route) if self.link_filters else route, keys)
@@ -199,6 +202,7 @@ class EventRouter:
                 came.kept,
             )
             self._credit.send(links, sent)
+        # A plain event goes past durable delivery, unless a durable subscription here may want it queued.
         if came.kept is not None or self._delivery.has_durable:
             recipients = self._clients.recipients(keys) if keys and self._clients is not None else ()
             self._delivery.on_routed(arrival, [link for _, links in sends for link in links], recipients)
@@ -227,6 +231,7 @@ class EventRouter:
         unknown = [place for place, route in enumerate(routes) if route.local is None]
         if not unknown or self._clients is None or not len(self._clients):
             return found
+        # Made here, at the first event that needs it: with content forwarding no event ever does.
         if self._index is None:
             self._index = InterestIndex()
             for key, filter in self._clients.keys().items():

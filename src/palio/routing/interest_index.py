@@ -140,6 +140,7 @@ class InterestIndex:
     def find_interested(self, events: Sequence[Event]) -> list[Interested]:
         """For each event the interfaces that want it."""
         found = self._filters.find_each(events)
+        # `or` is safe: an `Interested` has two fields and is never false. An event without a match is not looked up.
         known = self._memo.found.get
         return [(known(matched) or self._look_up(matched)) if matched else _NOBODY for matched in found]
 
@@ -179,7 +180,7 @@ class ClientTable:
         """Add a filter under a new name; its key, where that is new as well."""
         key = self._key(client, name, filter)
         self._owned.setdefault(client, {})[name] = ClientFilter(key, filter)
-        self._recipients.clear()
+        self._recipients.clear()  # also for a known key: it has one more owner now
         return key if self._owners.add(key, Recipient(client, (name,))) == 1 else None
 
     def remove(self, client: Client, name: str) -> Key | None:
@@ -221,12 +222,12 @@ class ClientTable:
         if len(clients) == 1:
             [only] = clients
             return (Recipient(only, tuple(sorted(chain.from_iterable(map(_NAMES_OF, alone))))),)
-        together: dict[Client, list[Recipient]] = {}
+        by_client: dict[Client, list[Recipient]] = {}
         for each in alone:
-            together.setdefault(each.client, []).append(each)
+            by_client.setdefault(each.client, []).append(each)
         return tuple(
-            mine[0] if len(mine) == 1 else Recipient(client, tuple(sorted([name for _, (name,) in mine])))
-            for client, mine in sorted(together.items())
+            several[0] if len(several) == 1 else Recipient(client, tuple(sorted([name for _, (name,) in several])))
+            for client, several in sorted(by_client.items())
         )
 
     def __len__(self) -> int:
@@ -235,5 +236,6 @@ class ClientTable:
     def _key(self, client: Client, name: str, filter: Filter) -> Key:
         if not self._per_subscription:
             return filter.digest
+        # Lengths as in `event_identity`: no two owners make one text.
         owner = f"{self._node}\n{len(client)}\n{client}\n{name}".encode("utf-8", "surrogatepass")
         return blake2b(filter.digest + owner, digest_size=16).digest()

@@ -2,7 +2,7 @@
 
 Subscriptions and advertisements propagate by the same engine (`propagation.neighbour_updates`). Where advertisements
 are on, a subscription goes only to neighbours that advertised something that may serve it; a client whose subscription
-loses the last such advertisement, wherever that was, is told so (Jerzak §2.5.6, §8.1).
+loses the last such advertisement, wherever that was, gets `Cancelled` (Jerzak §2.5.6, §8.1).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from palio.routing.propagation.reductions import Unreduced
 
 
 class RoutingTables:
-    """All filters of one broker, by interface. `listener` is told of each that comes and goes."""
+    """All filters of one broker, by interface. `listener` is called for each that comes and goes."""
 
     __slots__ = (
         "_advertisement_updates",
@@ -49,7 +49,7 @@ class RoutingTables:
     def __init__(self, node: int, combination: Combination, listener: InterestListener, effects: list[Effect]) -> None:
         reduce = reduction_of(combination)
         per_subscription = combination.propagation == "simple"
-        # A broker that floods is told nothing by its neighbours, so it cannot say which subscriptions may be served.
+        # With flooding neighbours send no filters, so that a broker cannot tell which subscriptions may be served.
         is_limited = combination.advertisements and combination.propagation != "flooding"
         self._listener = listener
         self._effects = effects
@@ -71,6 +71,7 @@ class RoutingTables:
         self._advertisement_updates.open_link(link)
 
     def close_link(self, link: int) -> None:
+        # Filters go before their link: a listener never has filters of a link that is closed.
         self.forget(link)
         self._listener.close_link(link)
         self._subscription_updates.close_link(link)
@@ -106,6 +107,8 @@ class RoutingTables:
     # Clients
 
     def subscribe(self, client: Client, name: str, wanted: Filter) -> None:
+        # A name that is used again replaces its filter. If both share a key, neighbours see no change: additions and
+        # withdrawals of a batch cancel out in the reductions.
         self.unsubscribe(client, name)
         key = self.subscriptions.add(client, name, wanted)
         if key is not None:
@@ -140,6 +143,7 @@ class RoutingTables:
     def send_updates(self) -> None:
         """Send neighbours and clients the changes since the last call: all additions before all withdrawals."""
         self.is_dirty = False
+        # Advertisements enclose subscriptions: they come before a subscription relies on them, and go after it.
         advertisements, subscriptions = self._advertisement_updates.take(), self._subscription_updates.take()
         send = self._effects
         send += [Send(links, Advertise(key, offered)) for key, offered, links in advertisements.additions]

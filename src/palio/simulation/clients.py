@@ -83,6 +83,7 @@ class Clients:
     def delivered(self, at: int, deliver: Deliver, now: float, trace: Trace) -> None:
         id = deliver.event.id
         event = self._events.get(id)
+        # Decoded once, however many subscriptions it is delivered to.
         if event is None:
             event = self._events[id] = decode_event(deliver.event.body)
         for client, names in deliver.clients:

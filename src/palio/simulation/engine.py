@@ -63,6 +63,7 @@ class EventQueue(Generic[_Event]):
 
     def schedule(self, after: float, event: _Event, upkeep: bool = False) -> None:
         self.schedule_at(self.now + after, event)
+        # Counted out again: upkeep must not keep a run from ending.
         if upkeep:
             time = self.now + after
             self._upkeep[time] = self._upkeep.get(time, 0) + 1
@@ -162,6 +163,7 @@ class Links:
             self._trace.sent(now, host.number, way.to, kind, data)
             self.traffic.count(way.pair, kind, len(data))
             self.hops += 1
+            # Counted as sent before: a frame that is lost has used the link of its sender.
             if edge.cut or self._hosts[way.to].node is None:
                 self._drops["lost with its link"] += 1
             elif edge.keeps_time:
@@ -225,6 +227,7 @@ class Engine:
         drift = float(combination.options.get("drift", 0.0))
         skew = float(combination.options.get("skew", 0.0))
         self._stamps = bool(combination.options.get("stamps", False))
+        # Random numbers are drawn only where an option needs them: runs without it stay what they were for a seed.
         rates = (1 + drift * self.random.uniform(-1, 1) if drift else 1.0 for _ in range(topology.brokers))
         self.hosts = [Host(number, rate) for number, rate in enumerate(rates)]
         if skew:
@@ -254,6 +257,7 @@ class Engine:
         host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall)
         for way in host.ways:
             self.connect(way.edge)
+        # An empty batch: unfinished events of the log are routed without any input for them.
         if remembered.unfinished:
             self.handle(host, ())
 
@@ -315,6 +319,7 @@ class Engine:
     def _step(self, due: list[Scheduled]) -> None:
         batches: dict[int, list[NodeInput]] = {}
         now = self.queue.now
+        # All inputs of one time make one batch for each host, in the order in which they were scheduled.
         for each in due:
             if type(each) is FrameArrival:
                 way, generation, data = each
@@ -350,6 +355,7 @@ class Engine:
         while waiting and host.node is not None:
             node = host.node
             for effect in node.handle_batch(waiting.popleft(), self.now * host.rate):
+                # A crash set for later comes between two effects: those already carried out stay.
                 if host.fuse is not None:
                     if host.fuse == 0:
                         self.stop(host)
@@ -393,6 +399,7 @@ class Engine:
         self.queue.schedule(effect.after / host.rate, TimerExpiry(host.number, effect.name, setting), effect.upkeep)
 
     def _cancel_timer(self, host: Host, effect: CancelTimer) -> None:
+        # The expiry stays scheduled, and is ignored because its setting is not the last.
         if effect.name in host.timers:
             host.timers[effect.name] += 1
 

@@ -118,7 +118,7 @@ class Network:
 
     @classmethod
     def mesh(cls, brokers: int, extra: int | None = None, *, seed: int = 0, **choices: Any) -> Self:
-        """A random tree with so many links more, half as many as brokers unless given."""
+        """A random tree with `extra` further links, by default half as many as there are brokers."""
         more = brokers // 2 if extra is None else extra
         return cls(topologies.random_mesh(brokers, more, Random(seed)), seed=seed, **choices)
 
@@ -131,7 +131,7 @@ class Network:
     @classmethod
     def from_file(cls, path: str | Path, hosts: int | None = None, **choices: Any) -> Self:
         """A real network: JSON with `nodes` and `edges`, or a matrix of measured round-trip times in milliseconds, of
-        which the first so many hosts are taken."""
+        which the first `hosts` are taken."""
         return cls(topologies.from_file(path, hosts), **choices)
 
     # Time and faults
@@ -140,6 +140,7 @@ class Network:
         """Let time pass, until the network is quiet; or for some virtual seconds."""
         if seconds is not None and not 0 <= seconds < inf:
             raise InvalidArgument(f"time passes for some seconds from 0 on, not {seconds!r}")
+        # Only where the network came to rest: the oracle demands nothing of requests that are still under way.
         if self._engine.run(None if seconds is None else self.now + seconds):
             self.history.rest(self._joined)
             self._unsettled = False
@@ -287,6 +288,7 @@ class Network:
         published = [Publication(event, at, client, operation, after, components, confirm, owed) for event in named]
         self.history.publications += published
         self._engine.handle(host, requests)
+        # Refusals are answered within the batch. A refused event was never published, also for the oracle.
         if self._clients.refusals:
             [refused, *_] = self._clients.refusals
             self.history.publications = self.history.publications[: -len(published)]
@@ -424,6 +426,7 @@ class Network:
 
     def _announce(self, made: AnnounceClient) -> None:
         """Let the optimiser announce routing trees at its broker."""
+        # Scheduled, not handled at once: this may be called from within a batch of that broker.
         host = self._host(int(self.combination.options.get("optimiser", 0)))
         self._engine.schedule_input(host.number, Requested(_OPTIMISER, made, self.now))
 

@@ -100,6 +100,7 @@ class DurableDelivery:
         self._is_timed = False
         self._writing: dict[int, list[Entry]] = {}
         self.has_durable = False  # a plain attribute: it is read for every event
+        # A broker with unfinished events routes them in its first batch, without any input for them.
         self.is_dirty = bool(remembered.homes or remembered.unfinished)
         self._show()
 
@@ -128,6 +129,7 @@ class DurableDelivery:
     def on_reach(self, link: int, message: Reach) -> None:
         self.is_dirty = True
         if message.removed:
+            # Attempts that were sent there may miss these brokers: no acknowledgement of them counts as whole now.
             self._attempts.on_reach_lost(link)
             self.reachable.remove(link, message.removed)
         self.reachable.add(link, message.added)
@@ -197,10 +199,12 @@ class DurableDelivery:
             self.queues.take(recipients, event)
             return
         identity, attempt = event.kept.identity, event.kept.attempt
+        # Written into all of its queues or none. Where one is full the attempt ends as not whole, and the broker that
+        # accepted the event retries: nothing is held in memory here.
         if self.queues.is_blocked(recipients):
             self._attempts.begin(event.id, attempt, arrival.interface, links, is_written=True, is_whole=False)
             return
-        # Only the broker that accepted an event knows all that it is for.
+        # Only the broker that accepted an event knows all home brokers that it must reach.
         is_whole = arrival.interface != LOCAL or self._reaches_all
         self.queues.take_durable(recipients, event, identity)
         is_written = self.queues.is_written(identity, event.id, attempt)
@@ -245,12 +249,14 @@ class DurableDelivery:
     def finish_batch(self) -> None:
         """Send acknowledgements, write records, and set the timer of retries."""
         self.is_dirty = False
+        # None of these waits for the writes below: an event that does is not complete yet, and not among them.
         self._attempts.send_acknowledgements()
         # A write is all or none: one for the queues must not fail the log with it.
         for records in ([*self.expected.take_unwritten(), *self._log.take_unwritten()], self.queues.take_unwritten()):
             if records:
                 self._write(records)
         self._log.proceed()
+        # Where a home broker is out of reach there is no timer: `next_attempts` retries when reachability changes.
         if self._log.has_retries and self._reaches_all and not self._is_timed:
             self._is_timed = True
             self._effects.append(SetTimer(RETRY_TIMER, _RETRY_SECONDS))
@@ -273,7 +279,7 @@ class DurableDelivery:
         records = self._writing.pop(failure.token, [])
         events = [list(each) for _, each in groupby(records, key=_event_id)]
         if len(events) > 1 and all(isinstance(record, Queued) for record in records):
-            # Some may fit where all do not; an event is written into all of its queues, or into none.
+            # Some events may fit where all do not, so each is written alone; never a part of one event's queues.
             for each in events:
                 self._write(each)
             return
@@ -325,6 +331,7 @@ class DurableDelivery:
     def _become(self, bit: int) -> None:
         """This broker is a home, or has a log, from now on."""
         before = self.expected.standing(self._node)
+        # The incarnation is above the bits, so that a later life outranks an earlier one whatever it keeps.
         standing = self._incarnation << STANDING_BITS | ((before or 0) & ALL_BITS) | bit
         if standing != before:
             self.is_dirty = True

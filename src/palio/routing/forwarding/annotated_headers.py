@@ -84,6 +84,7 @@ class AnnotatedHeader:
         if len(data) < _TABLE_VERSION.size:
             raise WireError("an annotated header begins with the table it was made from")
         inner = decode(data[_TABLE_VERSION.size :])
+        # No nesting: a client could otherwise make a broker recurse as deep as its header is long.
         if inner is None or isinstance(inner, AnnotatedHeader):
             raise WireError("an annotated header has a header in it")
         return cls(TableVersion(*_TABLE_VERSION.unpack_from(data)), inner)

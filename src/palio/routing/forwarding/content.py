@@ -22,9 +22,8 @@ class ContentForwarding:
     """Matches content at every broker; writes no header."""
 
     def __init__(self, config: ForwardingConfig) -> None:
-        self._wants: InterestIndex | None = (
-            None  # made with the first filter: a simulation has thousands of idle brokers
-        )
+        # Made with the first filter: a simulation has thousands of idle brokers.
+        self._interest: InterestIndex | None = None
 
     def open_link(self, interface: int) -> None:
         pass
@@ -33,24 +32,25 @@ class ContentForwarding:
         pass
 
     def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
-        if self._wants is None:
-            self._wants = InterestIndex()
-        self._wants.add(interface, key, wanted)
+        if self._interest is None:
+            self._interest = InterestIndex()
+        self._interest.add(interface, key, wanted)
 
     def remove_filter(self, interface: int, key: Key) -> None:
-        if self._wants is not None:
-            self._wants.remove(interface, key)
+        if self._interest is not None:
+            self._interest.remove(interface, key)
 
     def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         pass
 
     def work(self) -> Job | None:
-        return None if self._wants is None else self._wants.work()
+        return None if self._interest is None else self._interest.work()
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
-        if self._wants is None or not len(self._wants):
+        # Bodies are not decoded where there is nothing to match.
+        if self._interest is None or not len(self._interest):
             return [_NO_ROUTE] * len(arrivals)
-        found = self._wants.find_interested([each.event for each in arrivals])
+        found = self._interest.find_interested([each.event for each in arrivals])
         return [_route(each.interface, wanted) for each, wanted in zip(arrivals, found, strict=True)]
 
 

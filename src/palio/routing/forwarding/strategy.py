@@ -74,7 +74,7 @@ class HasBackgroundWork(Protocol):
     """A forwarding with work that may run in another thread."""
 
     def work(self) -> Job | None:
-        """The job that is due, if any, handed out once; asked in each batch before events are routed."""
+        """The job that is due, if any, returned once; called in each batch before events are routed."""
         ...
 
 

@@ -142,6 +142,7 @@ class BloomForwarding:
         digest = None if annotated is None else self._with_own_width(annotated.inner)
         if digest is None or annotated is None:
             return None
+        # Marked in any case: a client may have left out bits, so that its digest proves nothing about local filters.
         if annotated.entry.version == self._version:
             return digest.of_client()
         newer = self._predicates.added_since(annotated.entry.version, MAX_NEWER_FILTERS)
@@ -153,6 +154,7 @@ class BloomForwarding:
         return whole.of_client()
 
     def _with_own_width(self, header: Header | None) -> BloomHeader | None:
+        # Bits of another width mean other predicates.
         return header if isinstance(header, BloomHeader) and header.width == self.shape.width else None
 
 

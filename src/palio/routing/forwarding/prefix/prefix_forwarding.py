@@ -105,6 +105,7 @@ class AnnouncedTrees:
 
     def announce(self, version: int, data: bytes) -> None:
         """Take a tree, unless a newer one was announced before."""
+        # A tree that was announced and not mapped yet is skipped: only the newest is worth a job.
         if version > self._newest_version:
             self._newest_version, self._unmapped = version, data
 
@@ -112,6 +113,7 @@ class AnnouncedTrees:
         """The job that maps all filters onto the newest tree; only one runs at a time."""
         if self._unmapped is None or self._changes is not None:
             return None
+        # The job gets a copy of the filters: the broker goes on changing them, and records the changes.
         data, self._unmapped, self._changes = self._unmapped, None, []
         return partial(self._map, data, list(self._all()), self._changes)
 
@@ -127,6 +129,7 @@ class AnnouncedTrees:
         self._changes = None
         if tree is None:
             return
+        # In the broker's thread: no further change can come between these and the tree's first use.
         for change in changes:
             change.apply(tree)
         self._trees = [*(each for each in self._trees if each.version != tree.version), tree]
@@ -326,7 +329,8 @@ class PrefixForwarding:
         routes: list[Route | None] = [None] * len(arrivals)
         by_version: dict[bytes, list[tuple[int, PrefixHeader]]] = {}
         for place, arrival in enumerate(arrivals):
-            header = arrival.header if arrival.interface != LOCAL else None  # a client may write any header
+            # Not of clients, which may write any header.
+            header = arrival.header if arrival.interface != LOCAL else None
             if type(header) is PrefixHeader:
                 by_version.setdefault(header.version, []).append((place, header))
         for version, headers in by_version.items():
@@ -344,6 +348,7 @@ class PrefixForwarding:
         if tree is not None:
             written = tree.headers([arrivals[place].event.attributes for place in new])
             self._follow(tree, list(zip(new, written, strict=True)), arrivals, routes)
+        # Only local trees may be missing, and they have content forwarding beside them.
         elif self._content is not None:
             for place, route in zip(new, self._content.route([arrivals[place] for place in new]), strict=True):
                 routes[place] = route
