@@ -1,7 +1,7 @@
 """Requests of clients: their order on disk, the admission of their events, and their effect on tables and protocols.
 
-A subscription that others know but that a crash forgets would draw events to nobody. So a request that changes tables
-is carried out when it is on disk. All requests of a batch share one write, also those of one client, where they follow
+A subscription that neighbours know and a crash forgets would draw events in vain. So a request that changes tables is
+carried out when it is on disk. All requests of a batch share one write, also those of one client, where they follow
 each other. A request that a client makes while one of its own is being written waits for it; those of others do not.
 
 An event is admitted if it can be read and, where advertisements are needed, if its publisher has advertised it; else it

@@ -3,11 +3,11 @@
 A durable subscription has one home broker. A broker that is to become the home first asks all others by an echo. A
 broker that has the subscription, or was granted it, says so. Of two that ask at the same time the one with the lower
 number goes first, and the other asks again. A home broker that is known and could not be asked may have the
-subscription: nobody else becomes its home until that broker is back or given up. Brokers on the way learn a digest, not
-whose subscription it is.
+subscription: no other broker becomes its home until that broker is back or given up. Brokers on the way learn a
+digest, not the owner of the subscription.
 
-Brokers that had never heard of each other may both become home of one name. So a home broker tells those that come
-within reach which names it has, and one that has the same name answers. Of several homes the one with the highest
+Brokers that had never heard of each other may both become home of one name. So a home broker sends the names that it
+has to home brokers that come within reach, and one that has an equal name answers. Of several homes the one with the highest
 number is emptied first and then forgets the name, until one is left (`rivals`).
 """
 

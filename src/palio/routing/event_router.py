@@ -5,7 +5,7 @@ broker's own clients content decides, whatever the forwarding: either it already
 they are looked up here, in an index that is built when it is first needed.
 
 A link filter is a condition that the owner of this broker put on a link. An event that it keeps out is treated as one
-that nobody here wants, one that it keeps in as one that nobody there wants; either way it is acknowledged.
+without a subscriber here, one that it keeps in as one without a subscriber there; either way it is acknowledged.
 
 Credit is the flow control between brokers: a neighbour grants how many events it takes, and events beyond that wait, up
 to a bound. Control messages need no credit: a neighbour that missed one would route wrongly. Durable events have no

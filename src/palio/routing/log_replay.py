@@ -5,7 +5,7 @@ awaits the pages of those behind it, and answers with all of them. The initiator
 page ends somewhere, so that the answer ends where the first log that has more was read to; what is left out is read
 again, from the offsets that the client hands back. A log that is known of and did not answer is named as missing.
 
-Link filters hold for replays as for live events: a replay tells nothing that a subscription would not have told.
+Link filters hold for replays as for live events: a replay reveals nothing that a subscription would not have received.
 """
 
 from __future__ import annotations

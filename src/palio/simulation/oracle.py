@@ -1,7 +1,7 @@
 """Flooding oracle: the deliveries that had to be made, judged against those that were.
 
-Subscribers must receive what flooding every event to everyone and filtering there would deliver. For a subscription and
-an event: it *must* arrive once, if the event matches, the subscription had settled before it was published, and
+Subscribers must receive what flooding every event to all brokers and filtering there would deliver. For a subscription
+and an event: it *must* arrive once, if the event matches, the subscription had settled before it was published, and
 outlived it; it *must not*, if it does not match, or if the subscription was not there then; it *may*, otherwise, and
 never twice. Where links or brokers came or went, it may, until the network has come to rest again; and no event passes
 between parts of a network that is torn. A broker that crashes forgets its duplicate filter: where there are circles, an

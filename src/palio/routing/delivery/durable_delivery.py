@@ -1,7 +1,7 @@
 """Durable delivery at one broker: the at-least-once protocol between event log, brokers and durable queues.
 
-An event is confirmed once it is logged here, then sent in attempts until one was whole (`event_log`). It reaches
-everyone that it is for only when all expected home brokers are within reach (`durable_subscriptions`).
+An event is confirmed once it is logged here, then sent in attempts until one was whole (`event_log`). An attempt can be
+whole only when all expected home brokers are within reach (`durable_subscriptions`).
 
 Where subscriptions follow advertisements, a subscription may come long after its home broker is known to be there. Then
 an attempt counts as whole only if all brokers have answered an echo since reachability last changed.
@@ -44,7 +44,7 @@ from palio.routing.effects import (
 from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, PublishClient, Reach
 
 RETRY_TIMER: Final = "keeping"
-_RETRY_SECONDS: Final = 0.5  # until events that did not reach everyone, and now may, are tried again
+_RETRY_SECONDS: Final = 0.5  # until events whose attempt was not whole are tried again, where all are in reach
 _MAX_UNFINISHED: Final = 10_000  # confirmed events of one broker; the option `spill`
 _MAX_UNDER_WAY: Final = 1_000  # those of them that are being sent; the option `window`
 
@@ -116,7 +116,7 @@ class DurableDelivery:
         self.reachable.close_link(link)
 
     def on_link_down(self, link: int) -> None:
-        """A link has nobody at its other end any more; `close_link` follows."""
+        """The neighbour of a link is gone; `close_link` follows."""
         self.is_dirty = True
         self._attempts.on_link_down(link)
 
@@ -215,7 +215,7 @@ class DurableDelivery:
         self._answer(arrival, is_whole=False)
 
     def pass_by(self, arrival: Arrival) -> None:
-        """Acknowledge an event that a link filter keeps out: it is for nobody behind this broker."""
+        """Acknowledge an event that a link filter keeps out: no subscription behind this broker may have it."""
         self._answer(arrival, is_whole=True)
 
     def _answer(self, arrival: Arrival, is_whole: bool) -> None:
@@ -324,7 +324,7 @@ class DurableDelivery:
 
     @property
     def _reaches_all(self) -> bool:
-        """Whether an event that is routed now reaches everyone that it is for."""
+        """Whether an event that is routed now reaches all home brokers that it may be for."""
         has_echo = not self._needs_echo or self._echo_answered == self.reachable.version
         return has_echo and self.expected.are_all_in(self.reachable)
 

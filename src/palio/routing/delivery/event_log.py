@@ -4,11 +4,14 @@ An event is confirmed to its publisher when it is in the log on disk, and finish
 whole. Attempts under way are bounded in number, and so are unfinished events: beyond that, publishers are refused for
 now, so that nothing is promised that has no room.
 
-A delivery attempt brings an event to everyone that it is for. Each broker on the way acknowledges it to the link it
-came by when every link it went on by has acknowledged and the broker's own durable queues are on disk. It is not whole
-where something that it may be for was lost on the way meanwhile: only the broker that accepted the event knows of all
-that it is for, and makes another attempt. So brokers on the way need no disk, and an acknowledgement that is not whole
-is always safe.
+A delivery attempt brings an event to all durable queues that it is for. Each broker on the way acknowledges it to the
+link it came by when every link it went on by has acknowledged and the broker's own durable queues are on disk. An
+attempt is not whole where a link or a home broker was lost on the way meanwhile: the broker that accepted the event,
+which alone knows all home brokers, then makes another attempt. So brokers on the way need no disk, and an
+acknowledgement that is not whole is always safe.
+
+`DeduplicationWindow` and the keys in it are the same for log and queues: an event is logged once and queued once, however
+often its publisher or a broker sends it.
 """
 
 from __future__ import annotations
@@ -161,7 +164,7 @@ class EventLog:
                 self._take(client, number, logged, content)
 
     def _is_busy_for(self, client: Client) -> bool:
-        # A client that was refused stays refused until it is told to proceed: its later events must not overtake.
+        # A client that was refused stays refused until `Proceed`: its later events must not overtake the refused one.
         return client in self._refused or len(self) >= self._max_unfinished
 
     def _refuse(self, client: Client, number: int, missing: list[int]) -> None:
@@ -338,7 +341,7 @@ class DeliveryAttempts:
                 self._end_if_complete(id, attempt)
 
     def on_link_down(self, link: int) -> None:
-        """Drop the answers to a link that has nobody at its other end any more."""
+        """Drop the answers to a link whose neighbour is gone."""
         for id in [id for id, attempt in self._under_way.items() if attempt.upstream == link]:
             del self._under_way[id]
         self._acknowledgements.pop(link, None)
