@@ -7,8 +7,8 @@ subscription: no other broker becomes its home until that broker is back or give
 digest, not the owner of the subscription.
 
 Brokers that had never heard of each other may both become home of one name. So a home broker sends the names that it
-has to home brokers that come within reach, and one that has an equal name answers. Of several homes the one with the highest
-number is emptied first and then forgets the name, until one is left (`rivals`).
+has to home brokers that come within reach, and one that has an equal name answers. Of several homes the one with the
+highest number is emptied first and then forgets the name, until one is left (`rivals`).
 """
 
 from __future__ import annotations

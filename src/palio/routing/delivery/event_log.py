@@ -10,8 +10,8 @@ attempt is not whole where a link or a home broker was lost on the way meanwhile
 which alone knows all home brokers, then makes another attempt. So brokers on the way need no disk, and an
 acknowledgement that is not whole is always safe.
 
-`DeduplicationWindow` and the keys in it are the same for log and queues: an event is logged once and queued once, however
-often its publisher or a broker sends it.
+Log and queues share one `DeduplicationWindow`: an event is logged once and queued once, however often its publisher or
+a broker sends it.
 """
 
 from __future__ import annotations

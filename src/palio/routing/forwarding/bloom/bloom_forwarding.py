@@ -107,7 +107,7 @@ class BloomForwarding:
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         headers = [self._usable_header(each) for each in arrivals]
         # A broker's digest proves that no local client matches: it has the bits of all predicates but those that only
-        # the writing broker's own clients use. That excludes digests made here and those of clients, which may omit any.
+        # the writing broker's own clients use. That excludes digests made here. Those of clients may omit any bit.
         compared = not self._local_uncompared
         proves_local = [compared and header is not None and not header.is_of_client for header in headers]
         new = [place for place, header in enumerate(headers) if header is None]

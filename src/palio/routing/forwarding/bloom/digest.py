@@ -172,7 +172,7 @@ class BloomHeader(Struct, frozen=True, gc=False):
 
     @property
     def is_of_client(self) -> bool:
-        """Whether a client wrote it: it may lack any bit, and directs the event without proving that no filter matches."""
+        """Whether a client wrote it: it may lack any bit, so that it directs the event and proves no absence."""
         return bool(self.data[0] & _CLIENT_FLAG)
 
     def of_client(self) -> BloomHeader:
