@@ -160,7 +160,7 @@ class Links:
         for link in effect.links:
             way = host.ways[link - 1]
             edge = way.edge
-            self._trace.sent(now, host.number, way.to, kind, data)
+            self._trace.record_message(now, host.number, way.to, kind, data)
             self.traffic.count(way.pair, kind, len(data))
             self.hops += 1
             # Counted as sent before: a frame that is lost has used the link of its sender.
@@ -202,7 +202,7 @@ class Links:
 
 
 class Engine:
-    """Hosts, links and time. `delivered` and `replied` are called with the effects for clients, and `crashed` when a
+    """Hosts, links and time. `on_deliver` and `on_reply` are called with the effects for clients, and `on_crash` when a
     crash comes that was set for later."""
 
     def __init__(
@@ -210,9 +210,9 @@ class Engine:
         topology: Topology,
         combination: Combination,
         seed: int,
-        delivered: Callable[[int, Deliver], None],
-        replied: Callable[[int, Reply], None],
-        crashed: Callable[[int], None],
+        on_deliver: Callable[[int, Deliver], None],
+        on_reply: Callable[[int, Reply], None],
+        on_crash: Callable[[int], None],
     ) -> None:
         self.combination = combination
         self.constants = NetworkConstants.of(combination)
@@ -220,9 +220,9 @@ class Engine:
         self.queue: EventQueue[Scheduled] = EventQueue()
         self.trace = Trace()
         self.drops: Counter[str] = Counter()
-        self._delivered = delivered
-        self._replied = replied
-        self._crashed = crashed
+        self._on_deliver = on_deliver
+        self._on_reply = on_reply
+        self._on_crash = on_crash
         self._disk_delay = float(combination.options.get("disk", 0.0))
         drift = float(combination.options.get("drift", 0.0))
         skew = float(combination.options.get("skew", 0.0))
@@ -265,7 +265,7 @@ class Engine:
         """Crash a node."""
         host.node = None
         host.fuse = None
-        self.trace.did(self.now, host.number, "crash")
+        self.trace.record(self.now, host.number, "crash")
         for way in host.ways:
             if not way.edge.cut and self.hosts[way.to].node is not None:
                 self.disconnect(way.edge)
@@ -359,7 +359,7 @@ class Engine:
                 if host.fuse is not None:
                     if host.fuse == 0:
                         self.stop(host)
-                        self._crashed(host.number)
+                        self._on_crash(host.number)
                         return
                     host.fuse -= 1
                 if type(effect) is Transmit:
@@ -370,11 +370,11 @@ class Engine:
                     waiting.append([answer])
 
     def _deliver(self, host: Host, effect: Deliver) -> None:
-        self._delivered(host.number, effect)
+        self._on_deliver(host.number, effect)
 
     def _reply(self, host: Host, effect: Reply) -> None:
-        self.trace.did(self.now, host.number, type(effect.answer).__name__.lower(), detail=str(effect.answer))
-        self._replied(host.number, effect)
+        self.trace.record(self.now, host.number, type(effect.answer).__name__.lower(), detail=str(effect.answer))
+        self._on_reply(host.number, effect)
 
     def _persist(self, host: Host, effect: Persist) -> NodeInput | None:
         if not self._disk_delay:
@@ -388,11 +388,11 @@ class Engine:
             host.disk.write(record, self.now)
             if isinstance(record, Queued):
                 # The client is connected, and gets the contents of its queue at once.
-                self._delivered(host.number, Deliver((Recipient(record.client, record.names),), record.event))
+                self._on_deliver(host.number, Deliver((Recipient(record.client, record.names),), record.event))
                 continue
             what = record.request if isinstance(record, Record) else record
             detail = str(getattr(what, "wanted", getattr(what, "offered", "")))
-            self.trace.did(self.now, host.number, type(what).__name__, detail=detail)
+            self.trace.record(self.now, host.number, type(what).__name__, detail=detail)
 
     def _set_timer(self, host: Host, effect: SetTimer) -> None:
         setting = host.timers[effect.name] = host.timers.get(effect.name, 0) + 1
@@ -411,7 +411,7 @@ class Engine:
 
     def _close(self, host: Host, effect: Close) -> None:
         way = host.ways[effect.link - 1]
-        self.trace.did(self.now, host.number, "close", way.to, effect.reason)
+        self.trace.record(self.now, host.number, "close", way.to, effect.reason)
         self.drops[effect.reason] += 1
         way.edge.cut = True
         self.disconnect(way.edge)

@@ -85,7 +85,7 @@ class Network:
         self.history = History(bool(chosen.get("disk")), advertisements)
         self._unsettled = True
         self._parts: tuple[int, ...] | None = None
-        self._engine = Engine(topology, self.combination, seed, self._delivered, self._replied, self._crashed)
+        self._engine = Engine(topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash)
         self._clients = Clients(self.history)
         self.deliveries = self._clients.deliveries
         self.confirmations = self._clients.confirmations
@@ -171,7 +171,7 @@ class Network:
             host.fuse = after
         else:
             self._engine.stop(host)
-            self._crashed(broker)
+            self._on_crash(broker)
 
     def restart(self, broker: int) -> None:
         """Restart a broker that crashed, with the state on its disk; clients repeat unanswered requests."""
@@ -413,14 +413,14 @@ class Network:
         self._unsettled = True
         self._engine.handle(host, [Requested(client, request, self.now)])
 
-    def _delivered(self, at: int, deliver: Deliver) -> None:
-        self._clients.delivered(at, deliver, self.now, self.trace)
+    def _on_deliver(self, at: int, deliver: Deliver) -> None:
+        self._clients.record_delivery(at, deliver, self.now, self.trace)
 
-    def _replied(self, at: int, reply: Reply) -> None:
+    def _on_reply(self, at: int, reply: Reply) -> None:
         if not isinstance(reply.answer, Report):
-            self._clients.replied(at, reply, self.now)
+            self._clients.record_reply(at, reply, self.now)
         elif self._optimiser is not None:
-            made = self._optimiser.reported(reply.answer)
+            made = self._optimiser.on_report(reply.answer)
             if made is not None:
                 self._announce(made)
 
@@ -448,7 +448,7 @@ class Network:
             raise InvalidArgument(f"there is no link between {link[0]} and {link[1]}")
         return edge
 
-    def _crashed(self, broker: int) -> None:
+    def _on_crash(self, broker: int) -> None:
         self._disturb()
         self.history.crashed.add((self.history.rests, broker))
 

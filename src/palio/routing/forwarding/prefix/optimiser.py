@@ -145,7 +145,7 @@ class OptimiserClient:
         self._version += 1
         return AnnounceClient(ROUTING_TREES_TOPIC, self._version, self._data)
 
-    def reported(self, report: Report) -> AnnounceClient | None:
+    def on_report(self, report: Report) -> AnnounceClient | None:
         """Take a broker's report of changed filters; the announcement of a new tree, where one is due."""
         known = self._wanted.setdefault(report.node, {})
         added = dict(report.added)
