@@ -69,7 +69,7 @@ def _broker(work: Work, tree: TreeVersion, **options: Any) -> PrefixForwarding:
     forwarding: PrefixForwarding = work.told(
         PrefixForwarding(ForwardingConfig(propagation="covering", options=options))
     )
-    forwarding.announced(ROUTING_TREES_TOPIC, 1, encode_tree(tree))
+    forwarding.on_announcement(ROUTING_TREES_TOPIC, 1, encode_tree(tree))
     return forwarding
 
 

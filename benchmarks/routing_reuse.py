@@ -30,10 +30,10 @@ from rich.table import Table
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import encode_event
+from palio.routing.codec import Arrival, encode_event
 from palio.routing.forwarding.headers import encode
 from palio.routing.forwarding.reuse.reuse_forwarding import InterfaceIndex, ReuseForwarding
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig
+from palio.routing.forwarding.strategy import ForwardingConfig
 from palio.routing.messages import LOCAL, EventId, Publish
 from palio.workloads.shen import Shen
 
@@ -72,7 +72,7 @@ class Routers:
             home, key = place % count, blake2b(place.to_bytes(8, "big"), digest_size=16).digest()
             self._clients[home].add(place, wanted)
             for node in range(count):
-                self._forwardings[node].added(towards[node][home], key, wanted)
+                self._forwardings[node].add_filter(towards[node][home], key, wanted)
 
     def choose(self, mode: str) -> None:
         """Have all routers work in a mode, on the indexes they have."""

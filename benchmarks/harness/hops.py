@@ -30,8 +30,8 @@ from palio.covering.corner_events import corner_events
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
-from palio.routing.codec import decode_event, encode_event
-from palio.routing.forwarding.strategy import Arrival, Route
+from palio.routing.codec import Arrival, decode_event, encode_event
+from palio.routing.forwarding.strategy import Route
 from palio.routing.messages import EventId, Publish
 from palio.workloads.distributions import Extent, Normal, Pareto
 from palio.workloads.xsiena import Side, XSiena
@@ -79,7 +79,7 @@ class Work:
     def told(self, forwarding: Any, one_link: bool = False) -> Any:
         for place, wanted in enumerate(self.filters):
             link = 1 if one_link else self.link(place)
-            forwarding.added(link, blake2b(place.to_bytes(8, "big"), digest_size=16).digest(), wanted)
+            forwarding.add_filter(link, blake2b(place.to_bytes(8, "big"), digest_size=16).digest(), wanted)
         return forwarding
 
     def arrivals(self, headers: Sequence[bytes] | None = None) -> list[Arrival]:

@@ -18,8 +18,8 @@ def _reports() -> InterestReports:
 
 def test_nothing_is_reported_before_somebody_asks_and_then_everything() -> None:
     reports = _reports()
-    reports.added(LOCAL, b"a", WANTED)
-    reports.added(1, b"b", OTHER)
+    reports.add_filter(LOCAL, b"a", WANTED)
+    reports.add_filter(1, b"b", OTHER)
     assert reports.report() is None
     reports.lead(1)
     assert reports.report() == Report(7, True, ((b"a", WANTED),), ())
@@ -30,26 +30,26 @@ def test_changes_are_reported_once() -> None:
     reports = _reports()
     reports.lead(1)
     assert reports.report() == Report(7, True, (), ())
-    reports.added(LOCAL, b"a", WANTED)
-    reports.added(LOCAL, b"b", OTHER)
-    reports.removed(LOCAL, b"b")
+    reports.add_filter(LOCAL, b"a", WANTED)
+    reports.add_filter(LOCAL, b"b", OTHER)
+    reports.remove_filter(LOCAL, b"b")
     assert reports.report() == Report(7, False, ((b"a", WANTED),), ())
-    reports.removed(LOCAL, b"a")
+    reports.remove_filter(LOCAL, b"a")
     assert reports.report() == Report(7, False, (), (b"a",))
 
 
 def test_on_another_way_everything_is_reported_again() -> None:
     reports = _reports()
     reports.lead(1)
-    reports.added(LOCAL, b"a", WANTED)
-    reports.opened(1)
+    reports.add_filter(LOCAL, b"a", WANTED)
+    reports.open_link(1)
     assert reports.report() == Report(7, True, ((b"a", WANTED),), ())
     reports.lead(1)
     assert reports.report() is None
-    reports.closed(2)
+    reports.close_link(2)
     assert reports.way == 1
-    reports.closed(1)
-    reports.added(LOCAL, b"b", OTHER)
+    reports.close_link(1)
+    reports.add_filter(LOCAL, b"b", OTHER)
     assert reports.report() is None
     reports.lead(2)
     assert reports.report() == Report(7, True, ((b"a", WANTED), (b"b", OTHER)), ())

@@ -32,7 +32,7 @@ class Claimants(Network):
         self._change(self._host(at), "session", ClaimClient(name, name, number))
         return number
 
-    def _replied(self, at: int, reply: Reply) -> None:
+    def _on_reply(self, at: int, reply: Reply) -> None:
         if not isinstance(reply.answer, Claimed):
             return
         self.answers[reply.answer.number] = at, reply.answer

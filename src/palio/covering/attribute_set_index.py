@@ -39,6 +39,7 @@ class _Summary(NamedTuple):
         for name, width in self.widths.items():
             if width < other.widths[name] - _WIDTH_TOLERANCE:
                 return False
+        # The first value stands for all: this is a necessary condition, and the caller compares the filters.
         for name, values in self.listed.items():
             if name not in other.listed or other.listed[name][0] not in values:
                 return False
@@ -94,6 +95,7 @@ class AttributeSetIndex:
                 continue
             value = None if pivot is None else wanted.listed[pivot][0]
             for number, summary in postings.get(value, ()):
+                # Postings are widest first: none of the rest is wide enough either.
                 if summary.width < wanted.width - _WIDTH_TOLERANCE:
                     break
                 looks += 1

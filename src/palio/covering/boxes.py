@@ -62,10 +62,9 @@ class Boxes:
         chosen = ~never
         chosen &= np.bincount(rows.ids, minlength=len(subscriptions))[rows.ids] == 1
         chosen[row[axis >= len(attributes)]] = False  # the axis of a pattern
+        # Nor on an axis whose slots do not distinguish all kinds of value; True stands for the axes of patterns.
         placed = np.array([axes.places_fractions(each) for each in range(len(attributes))], np.bool_)
-        chosen[row[~np.append(placed, True)[np.minimum(axis, len(attributes))]]] = (
-            False  # slots do not distinguish all kinds of value
-        )
+        chosen[row[~np.append(placed, True)[np.minimum(axis, len(attributes))]]] = False
         chosen &= ~np.isin(rows.ids, np.fromiter(builder.residual_numbers, np.int32))
         if rows.program_start is not None:
             chosen &= np.diff(rows.program_start) == 0
@@ -81,6 +80,7 @@ class Boxes:
         first, size = 0, _FIRST_BATCH_BOXES
         while first < len(order):
             batch = np.sort(order[first : first + size])
+            # What the maximal boxes so far cover need not be compared within its batch.
             if len(maximal):
                 self._search(batch, maximal, found)
                 batch = batch[found[batch] < 0]

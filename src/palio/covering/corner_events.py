@@ -53,6 +53,7 @@ def corner_events(filter: Filter) -> tuple[CornerEvent, CornerEvent] | None:
     values = _conjunction(filter)
     if values is None:
         return None
+    # Checked with the filter itself: constructing a value for every kind and pattern is not exact.
     corners = _corners(values)
     if corners is None or not all(filter.matches_attributes(_present(corner)) for corner in corners):
         return None

@@ -90,6 +90,7 @@ class ColumnarIndex:
         self._found = np.empty(_INITIAL_ROWS, np.int64)
 
     def add(self, filter: IndexedFilter) -> None:
+        # The first axes to come keep their columns, so that rows already written stay valid.
         if not filter.extent.keys() <= self._all_axes.keys():
             self._all_axes.update(dict.fromkeys(filter.extent))
             self._axes = tuple(self._all_axes)[:MAX_COLUMN_AXES]
@@ -110,6 +111,7 @@ class ColumnarIndex:
         self._columns[:, len(self.filters)] = np.inf
 
     def covering(self, filter: IndexedFilter, limit: int) -> list[IndexedFilter]:
+        # The kernel stops when its 64 places for rows are full: a search for one parent seldom needs more.
         found: list[IndexedFilter] = []
         first = 0
         while first < len(self.filters) and len(found) < limit:
@@ -171,7 +173,6 @@ class AdaptiveIndex:
         return self._inner.covered(filter)
 
     def _grow(self, linear: LinearIndex) -> None:
-
         self._earlier = linear.comparisons
         self._linear, self._inner = None, ColumnarIndex()
         for each in linear.filters:

@@ -21,12 +21,14 @@ Numbers: TypeAlias = npt.NDArray[np.int32]
 @compiled
 def covers(wide: int, narrow: int, start: Ints, axis: Numbers, low: Numbers, high: Numbers) -> bool:
     """Whether one row contains another: on each of its own axes, every interval of the other lies within one."""
+    # Both rows are sorted by axis and slot: one pass over the two, as in a merge.
     at, end = start[wide], start[wide + 1]
     other, other_end = start[narrow], start[narrow + 1]
     while at < end:
         own = axis[at]
         while other < other_end and axis[other] < own:
             other += 1
+        # The narrow row has no condition on an axis that the wide one constrains.
         if other == other_end or axis[other] != own:
             return False
         while other < other_end and axis[other] == own:
@@ -61,6 +63,7 @@ def find_first_coverers(
             at += 1
             if other == row or not covers(other, row, start, axis, low, high):
                 continue
+            # Equal rows cover each other: the lower number counts as the coverer, so that one of them stays.
             if other < row or not covers(row, other, start, axis, low, high):
                 found[place] = other
                 break

@@ -83,6 +83,7 @@ class CoveringSearch:
             if allowed < 0:
                 self.cut_short += 1
                 break
+            # Of filters that cover each other only the lowest number stays uncovered: no two may remove each other.
             if other.covers(filter) and not (candidate > number and filter.covers(other)):
                 return candidate
         return -1
@@ -91,6 +92,7 @@ class CoveringSearch:
         """For each pair of events the numbers of the filters that match both."""
         if self._matcher is None or not corners:
             return
+        # A filter that covers matches both events; one that matches both need not cover, and is compared.
         low, high = (_match_batch(self._matcher, [each[end] for each in corners]) for end in (0, 1))
         for one, other in zip(low, high, strict=True):
             yield np.intersect1d(one, other, assume_unique=True).tolist()
@@ -102,6 +104,7 @@ class CoveringSearch:
             by = next((each for each in range(self._count) if self._filter(each).tree != NOTHING), 0)
             yield from ((number, by if number != by else -1) for number in never)
             wanted = {number: tree for number, tree in wanted.items() if tree != NOTHING}
+        # A filter with a condition on an attribute that another lacks cannot cover it: such filters are left out.
         looked_at = {attributes_in(tree) for tree in wanted.values()}
         trees = {}
         for number in range(self._count):

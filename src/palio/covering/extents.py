@@ -94,6 +94,7 @@ def extent_contains(wide: Extent, narrow: Extent) -> bool:
     """Whether one extent contains another: necessary for covering."""
     for axis, (low, high) in wide.items():
         known = narrow.get(axis)
+        # An axis that is not named is unbounded, and so not contained.
         if known is None or known[0] < low or known[1] > high:
             return False
     return True
@@ -120,6 +121,7 @@ def _union(extents: list[dict[str, Range]]) -> dict[str, Range]:
     """The least extent that contains all of several."""
     union = {}
     for axis in extents[0] if extents else ():
+        # Unbounded in one alternative is unbounded in the union: such an axis is left out.
         ranges = [each[axis] for each in extents if axis in each]
         if len(ranges) == len(extents):
             union[axis] = min(low for low, _ in ranges), max(high for _, high in ranges)

@@ -57,6 +57,7 @@ class RelationGraph(ABC):
             return NO_CHANGES
         self._arrivals += 1
         entering = self._nodes[filter] = IndexedFilter(filter, self._arrivals)
+        # Counted like others, so that it can be removed; never part of the graph.
         if filter == Filter.nothing:
             return NO_CHANGES
         return self._apply(*self._enter(entering))
@@ -149,6 +150,7 @@ class LazyFlatGraph(RelationGraph):
         return () if is_covered else (entering,), ()
 
     def _leave(self, leaving: IndexedFilter) -> Iterable[IndexedFilter]:
+        # First: orphans must not find the leaving filter as a parent again.
         self._index.remove(leaving)
         for parent in self._parents.pop(leaving):
             del self._children[parent][leaving]
@@ -208,6 +210,7 @@ class FlatGraph(LazyFlatGraph):
         return forward, retract
 
     def _leave(self, leaving: IndexedFilter) -> Iterable[IndexedFilter]:
+        # Without a parent it was forwarded.
         if not self._parents[leaving]:
             self._maximal.remove(leaving)
         forward = list(super()._leave(leaving))

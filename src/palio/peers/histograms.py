@@ -78,6 +78,7 @@ class HashedCells:
         return self.first + crc32(raw) % (self.last - self.first + 1)
 
     def runs(self, part: Intervals) -> Iterator[Run]:
+        # A hash keeps no order: a set that is not a short list of single values takes all cells.
         if part.inside or len(part.cuts) > 2 * _MAX_LISTED_VALUES or len(part.cuts) % 2:
             yield self.first, self.last
             return

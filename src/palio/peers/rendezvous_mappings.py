@@ -152,6 +152,7 @@ class KeySpaceSplit:
         """The runs of all combinations, from the last digit on; a run stays one where all lower digits are free."""
         runs, size = [(0, 0)], 1
         for own, histogram in zip(reversed(digits), reversed(list(self.histograms.values())), strict=True):
+            # All lower digits are free: a run of this digit is one run of keys, and need not be split by cell.
             if runs == [(0, size - 1)]:
                 runs = [(first * size, (last + 1) * size - 1) for first, last in own]
             else:

@@ -55,24 +55,25 @@ class InterestReports:
 
     # Listener
 
-    def opened(self, interface: int) -> None:
-        self._listener.opened(interface)
+    def open_link(self, interface: int) -> None:
+        self._listener.open_link(interface)
 
-    def closed(self, interface: int) -> None:
-        self._listener.closed(interface)
+    def close_link(self, interface: int) -> None:
+        self._listener.close_link(interface)
         if interface == self.way:
             self.way = None
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
-        self._listener.added(interface, key, wanted)
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
+        self._listener.add_filter(interface, key, wanted)
         if interface == LOCAL:
             self._wanted[key] = self._added[key] = wanted
             self._removed.pop(key, None)
 
-    def removed(self, interface: int, key: Key) -> None:
-        self._listener.removed(interface, key)
+    def remove_filter(self, interface: int, key: Key) -> None:
+        self._listener.remove_filter(interface, key)
         if interface == LOCAL:
             del self._wanted[key]
+            # One that was not reported yet need not be reported as removed.
             if self._added.pop(key, None) is None:
                 self._removed[key] = None
 
@@ -103,13 +104,14 @@ class Announcements:
         """Take an announcement; one that is new goes on over all other links."""
         known = self._known.get(message.topic)
         is_new = known is None or known.version < message.version
+        # A known announcement gives a way too, where the former one was lost with its link.
         reports = self._reports
         if reports is not None and message.topic == ROUTING_TREES_TOPIC and (is_new or reports.way is None):
             reports.lead(interface)
         if not is_new:
             return
         self._known[message.topic] = message
-        self._forwarding.announced(message.topic, message.version, message.data)
+        self._forwarding.on_announcement(message.topic, message.version, message.data)
         links = tuple(others)
         if links:
             self._effects.append(Send(links, message))

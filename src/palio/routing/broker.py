@@ -15,6 +15,7 @@ from typing import Any, Final
 from palio.routing import messages
 from palio.routing.announcements import Announcements, InterestReports
 from palio.routing.client_requests import ClientRequests, RequestQueue
+from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.delivery.durable_delivery import RETRY_TIMER, DurableDelivery
 from palio.routing.delivery.durable_subscriptions import DurableQueues
@@ -43,7 +44,7 @@ from palio.routing.effects import (
 from palio.routing.event_router import EventRouter, LinkCredit
 from palio.routing.forwarding.annotated_headers import SnapshotSource, TableSnapshot
 from palio.routing.forwarding.content import FloodForwarding
-from palio.routing.forwarding.strategy import Arrival, Forwarding, ForwardingConfig, make_forwarding
+from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig, make_forwarding
 from palio.routing.log_replay import LogReplay
 from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle
 from palio.routing.routing_tables import RoutingTables
@@ -103,6 +104,7 @@ class Broker:
         reports = InterestReports(node, self._router) if combination.has_optimiser else None
         self._announcements = Announcements(self._forwarding, reports, effects)
         self.tables = RoutingTables(node, combination, reports or self._router, effects)
+        # The tables report to the router, and the router looks up recipients in them: one must be made first.
         self._router.serve(self.tables.subscriptions)
         self._settlement = Settlement(node, incarnation, in_use, effects)
         self._replay = LogReplay(node, incarnation, tokens, self.link_filters, in_use, effects)
@@ -124,6 +126,7 @@ class Broker:
         self._requests = RequestQueue(self._clients.carry_out, self._clients.withdrawals, tokens, effects)
         self._postponed: list[tuple[int, Settle]] = []  # queries that wait until home brokers are on disk
         self._jobs = 0
+        # Past the request queue: these records are on disk already.
         for client, request in remembered.records:
             self._clients.carry_out(client, request)
         # There are no neighbours yet, and clients were answered in the last life.
@@ -133,6 +136,7 @@ class Broker:
         """Handle everything that happened to this broker at a time."""
         has_control = False  # an input beside events, after which requests may wait to be written
         for each in inputs:
+            # Events first, and past the table of handlers: a batch is mostly events.
             if type(each) is Received and type(each.message) is Publish:
                 self._router.take(Arrival(each.link, each.message))
             elif type(each) is Requested and type(each.request) is PublishClient:
@@ -141,15 +145,17 @@ class Broker:
                 has_control = True
                 _HANDLERS[type(each)](self, each)
         if has_control:
+            # Effects are in order: neighbours get the filters before the events of this batch.
             if self.tables.is_dirty:
                 self.tables.send_updates()
             if self._announcements.has_reports:
                 self._announcements.send_report()
             self._requests.write()
-        jobs = self._router.jobs()  # asked before events are routed, as `Working` promises
+        jobs = self._router.jobs()  # asked before events are routed, as `HasBackgroundWork` promises
         if self.delivery.is_dirty:
             self._send_reach_and_attempts()
         self._router.route()
+        # Asked again: routing a durable event makes delivery dirty.
         if self.delivery.is_dirty:
             self.delivery.finish_batch()
         for job in jobs:
@@ -161,7 +167,7 @@ class Broker:
         return effects
 
     def _send_reach_and_attempts(self) -> None:
-        """Tell of home brokers behind this one, after their subscriptions; then take attempts out of the log."""
+        """Send neighbours the home brokers behind this one, after their subscriptions; then route due attempts."""
         self.delivery.reachable.send_additions()
         if self.claims.held and self.claims.reach_version != self.delivery.reachable.version:
             self.claims.inform_new_homes()
@@ -213,6 +219,7 @@ class Broker:
 
     def _on_link_down(self, down: LinkDown) -> None:
         self._credit.close_link(down.link)
+        # Before the link is closed: answers to a neighbour that is gone are dropped, not sent as failed attempts.
         self.delivery.on_link_down(down.link)
         self._links.on_link_down(down.link)
 
@@ -240,6 +247,7 @@ class Broker:
         self.delivery.restart_link(link)
 
     def _on_settle(self, link: int, query: Settle) -> None:
+        # Updates are sent at the end of a batch otherwise, and the query must not overtake them.
         self.tables.send_updates()
         self.delivery.reachable.send_additions()
         self._postponed.append((link, query))
@@ -256,6 +264,7 @@ class Broker:
     # Disk and work
 
     def _on_persisted(self, persisted: Persisted) -> None:
+        # Both draw tokens from one counter, and each ignores those of the other.
         self._requests.on_persisted(persisted.token)
         self.delivery.on_persisted(persisted.token)
         self._forward_postponed()

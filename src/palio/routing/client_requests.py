@@ -1,7 +1,7 @@
 """Requests of clients: their order on disk, the admission of their events, and their effect on tables and protocols.
 
-A subscription that others know but that a crash forgets would draw events to nobody. So a request that changes tables
-is carried out when it is on disk. All requests of a batch share one write, also those of one client, where they follow
+A subscription that neighbours know and a crash forgets would draw events in vain. So a request that changes tables is
+carried out when it is on disk. All requests of a batch share one write, also those of one client, where they follow
 each other. A request that a client makes while one of its own is being written waits for it; those of others do not.
 
 An event is admitted if it can be read and, where advertisements are needed, if its publisher has advertised it; else it
@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 from palio.errors import PalioError
 from palio.routing.announcements import Announcements
+from palio.routing.codec import Arrival
 from palio.routing.delivery.durable_delivery import DurableDelivery
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.echo import Settlement
 from palio.routing.effects import Client, Effect, NotPersisted, Persist, Record, Reply
 from palio.routing.event_router import EventRouter
-from palio.routing.forwarding.strategy import Arrival
 from palio.routing.log_replay import LogReplay
 from palio.routing.messages import (
     LOCAL,
@@ -78,7 +78,7 @@ class RequestQueue:
         self._behind: dict[Client, list[ClientRequest | None]] = {}  # None where the client left
 
     def take(self, client: Client, request: ClientRequest) -> None:
-        behind = self._behind.get(client)
+        behind = self._behind.get(client)  # None where nothing of this client waits for the disk
         is_durable = type(request) in DURABLE_REQUESTS
         if is_durable and (behind is None or client in self._joining):
             self._collected.append(Record(client, request))
@@ -111,7 +111,9 @@ class RequestQueue:
             self._joining.clear()
 
     def on_persisted(self, token: int) -> None:
-        records = self._writing.pop(token, [])
+        records = self._writing.pop(token, None)
+        if records is None:
+            return  # a write of durable delivery
         for client, request in records:
             self._carry_out(client, request)
         self._take_those_behind(records)
@@ -119,12 +121,14 @@ class RequestQueue:
     def on_not_persisted(self, failure: NotPersisted) -> None:
         """Refuse requests that could not be written."""
         records = self._writing.pop(failure.token, [])
+        # Requests that waited behind the failed ones are tried by themselves.
         self._take_those_behind(records)
         for client, request in records:
             if isinstance(request, DURABLE_REQUESTS):
                 self._effects.append(Reply(client, Refused(failure.reason, failure.kind, name=request.name)))
 
     def _take_those_behind(self, records: list[Record]) -> None:
+        """Take the requests that waited for a write; a durable one makes those after it wait again."""
         for client in dict.fromkeys(client for client, _ in records):
             for further in self._behind.pop(client, ()):
                 if further is None:
@@ -230,6 +234,7 @@ class ClientRequests:
         if refused is not None:
             self.effects.append(Reply(client, replace(refused, number=request.number)))
             return
+        # Counted only when admitted, so that the numbers of a publisher have no gaps.
         self._count(client, 1)
         if request.confirm:
             self.delivery.publish(client, request, arrival.message, arrival.event)
@@ -255,7 +260,7 @@ class ClientRequests:
         """An event under the number that is `ahead` of the last one."""
         id = EventId(self.node, self.incarnation, self._sequence + ahead)
         number = self._published.get(client, 0) + ahead
-        tree = self.links.tree
+        tree = self.links.tree  # None where the network has no circles
         epoch = 0 if tree is None else tree.epoch
         return Arrival(LOCAL, Publish(id, request.body, request.header, epoch=epoch, publisher=number))
 

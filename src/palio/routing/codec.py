@@ -4,6 +4,9 @@ Bytes from outside are hostile until decoded: whatever they are, the result is a
 travels as its canonical text, parsed once and cached, so that brokers of one process share it. The body of an event
 keeps the nine kinds of value apart; MessagePack has no decimal and no date, they are extensions of it.
 
+A broker that forwards by header need not read the body of an event that it only passes on. So an event is routed as an
+`Arrival`, which decodes body and header at most once, when they are first read.
+
 The envelope of an event carries hop timestamps, where brokers have wall clocks. One is added when a broker writes the
 event to its links, and completed when the next one reads it. The clocks of two brokers differ: a timestamp is what
 either of them believed.
@@ -26,6 +29,7 @@ from palio.errors import EventError, PalioError, WireError
 from palio.events import Event, Limits
 from palio.events.values import DEFAULT_LIMITS
 from palio.filters.filter import Filter
+from palio.routing.forwarding import headers
 from palio.routing.messages import Answer, ClientRequest, Frame, Message, Publish
 
 WIRE_VERSION: Final = 1  # neighbours of another version are refused when a link is set up
@@ -37,6 +41,7 @@ _SHORT_FILTER_CHARACTERS: Final = 1024
 _MAX_CACHED_LONG_FILTERS: Final = 64
 _DECIMAL, _DATE = 1, 2  # codes of extensions
 _DECODE_ERRORS: Final = msgspec.DecodeError, RecursionError, UnicodeError, OverflowError, InvalidOperation, ValueError
+_NOT_DECODED: Any = object()  # None is a value of `_header`
 _Event = TypeVar("_Event", bound=Event)
 _PLAIN_TYPES: Final = frozenset((str, int, float, bool, type(None), bytes, datetime))
 
@@ -61,7 +66,7 @@ def encode_any(message: Struct | tuple[int, ...]) -> bytes:
 
 def reader(kinds: Any) -> Callable[[bytes], Any]:
     """A function that decodes a message of one of some kinds, and raises `WireError` for anything else."""
-    return _checked(msgspec.msgpack.Decoder(kinds, dec_hook=_filter))
+    return _checked(msgspec.msgpack.Decoder(kinds, dec_hook=_decode_filter))
 
 
 def _checked(decoder: msgspec.msgpack.Decoder[Any]) -> Callable[[bytes], Any]:
@@ -124,7 +129,7 @@ def _portable(value: Any) -> Any:
     return value
 
 
-def _extension(code: int, data: memoryview) -> Any:
+def _decode_extension(code: int, data: memoryview) -> Any:
     if code == _DECIMAL:
         return Decimal(bytes(data).decode("ascii"))
     if code == _DATE:
@@ -132,22 +137,25 @@ def _extension(code: int, data: memoryview) -> Any:
     raise EventError(f"an extension {code} that no event has")
 
 
-def _plain(value: Any) -> Any:
+def _encode_filter(value: Any) -> Any:
+    """Hook of the encoder for what MessagePack lacks: a filter is its text, with a time zone other than UTC."""
     if isinstance(value, Filter):
         return str(value) if value.timezone == "UTC" else (value.timezone, str(value))
     raise TypeError(f"nothing that is sent has a {type(value).__name__}")
 
 
-def _filter(kind: type, value: Any) -> Any:
+def _decode_filter(kind: type, value: Any) -> Any:
     zone, text = ("UTC", value) if isinstance(value, str) else value
     if not isinstance(zone, str) or not isinstance(text, str) or len(text) > _MAX_FILTER_CHARACTERS:
         raise WireError("a filter is its text, of bounded length, or a time zone and its text")
+    # Two caches, so that a few very long filters cannot push out the many short ones, nor fill the memory.
     if len(text) <= _SHORT_FILTER_CHARACTERS:
         return _parse_short(zone, text)
-    found = _parse_long(zone, text)
-    if isinstance(found, PalioError):
-        raise found.with_traceback(None)
-    return found
+    parsed = _parse_long(zone, text)
+    if isinstance(parsed, PalioError):
+        # Without its traceback, which would grow each time that the cached error is raised.
+        raise parsed.with_traceback(None)
+    return parsed
 
 
 @lru_cache(_MAX_CACHED_FILTERS)
@@ -164,14 +172,40 @@ def _parse_long(zone: str, text: str) -> Filter | PalioError:
         return error
 
 
-_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_encode_filter)
 _BODY: Final = tuple[str, str | None, datetime | None, dict[str, Any]]
-_decode_body: Final = _checked(msgspec.msgpack.Decoder(_BODY, ext_hook=_extension))  # only events have extensions
+_decode_body: Final = _checked(
+    msgspec.msgpack.Decoder(_BODY, ext_hook=_decode_extension)
+)  # only events have extensions
 # Frames of a link; messages between brokers; requests of clients; answers to them.
 decode: Final[Callable[[bytes], Message | Frame]] = reader(Message | Frame)
 decode_message: Final[Callable[[bytes], Message]] = reader(Message)
 decode_request: Final[Callable[[bytes], ClientRequest]] = reader(ClientRequest)
 decode_answer: Final[Callable[[bytes], Answer]] = reader(Answer)
+
+
+class Arrival(Struct, gc=False, eq=False):
+    """An event that came by an interface; content and header are decoded at most once, when first asked for."""
+
+    interface: int
+    message: Publish
+    _event: Event = _NOT_DECODED
+    _header: headers.Header | None = _NOT_DECODED
+
+    @property
+    def event(self) -> Event:
+        """The content; a `PalioError` where the body cannot be decoded."""
+        if self._event is _NOT_DECODED:
+            self._event = decode_event(self.message.body)
+        return self._event
+
+    @property
+    def header(self) -> headers.Header | None:
+        """The header of the previous broker; None where there is none that can be decoded."""
+        if self._header is _NOT_DECODED:
+            self._header = headers.decode(self.message.header)
+        return self._header
+
 
 _WRITTEN: Final = struct.Struct("<qd")
 _READ: Final = struct.Struct("<d")
@@ -189,6 +223,7 @@ class Stamp(NamedTuple):
 
 def stamp_written(event: Publish, broker: int, time: float) -> Publish:
     """The event with the timestamp of a broker that writes it to its links."""
+    # A remainder is a timestamp that was never completed, or bytes that a broken peer wrote: left as they are.
     if len(event.stamps) % _STAMP.size or len(event.stamps) >= _MAX_STAMPS * _STAMP.size:
         return event
     id, body, header, kept = event.id, event.body, event.header, event.kept

@@ -1,29 +1,21 @@
-"""Duplicate filters: by sequence numbers for events on the way, by keys for durable events.
+"""Duplicate filter by sequence numbers, for networks with more than one way between two brokers.
 
-`DuplicateFilter` is for networks with more than one way between brokers. Events are numbered by the broker that accepts
-them, and come almost in order: one bit for each of the last numbers says which came. That is a thousandth of what
-remembering ids would take, and stays where a processor finds it quickly. As long as each number follows the one before
-it they are only counted, and the bits are made up for when one does not.
+Events are numbered by the broker that accepts them, and arrive almost in order: one bit for each of the last numbers
+says whether it has arrived. That takes a thousandth of the memory of a set of ids, and fits a processor's cache. As
+long as each number follows the one before it they are only counted; the bits are filled in when one does not.
 
-`DeduplicationWindow` holds the last keys of durable events. It outlives crashes: keys are persisted with the records
-they belong to.
+Durable events are deduplicated by keys instead, in a window that is persisted (`delivery.event_log`).
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable
-from hashlib import blake2b
-from typing import Final, Generic, TypeVar
+from typing import Final
 
-from palio.events import Event
-from palio.routing.effects import DEDUPLICATION_WINDOW_KEYS, Client
-from palio.routing.messages import EventId, Key
+from palio.routing.messages import EventId
 
 _WINDOW_EVENTS: Final = 8_192  # numbers of one broker's events
 _MAX_SOURCES: Final = 4_096  # incarnations of brokers
 _ALL_BITS: Final = (1 << _WINDOW_EVENTS) - 1
-_Key = TypeVar("_Key")
 
 
 class DuplicateFilter:
@@ -80,44 +72,3 @@ class _SequenceWindow:
         is_new = not self.bits >> -ahead & 1
         self.bits |= 1 << -ahead
         return is_new
-
-
-class DeduplicationWindow(Generic[_Key]):
-    """The last keys; the oldest goes when there are too many."""
-
-    __slots__ = ("_keys", "_size")
-
-    def __init__(self, keys: Iterable[_Key] = (), size: int = DEDUPLICATION_WINDOW_KEYS) -> None:
-        self._size = size
-        # A plain dictionary finds its oldest key by passing over all that were deleted before it.
-        self._keys: OrderedDict[_Key, None] = OrderedDict()
-        for key in keys:
-            self.add(key)
-
-    def add(self, key: _Key) -> None:
-        self._keys[key] = None
-        if len(self._keys) > self._size:
-            self._keys.popitem(last=False)
-
-    def discard(self, key: _Key) -> None:
-        self._keys.pop(key, None)
-
-    def __contains__(self, key: _Key) -> bool:
-        return key in self._keys
-
-
-def event_identity(publisher: Client, event: Event) -> Key:
-    """The identity of an event, whichever broker accepts it and however often its publisher sends it."""
-    source = event.source or ""
-    said = f"{len(publisher)}\n{publisher}{len(source)}\n{source}{event.id}"
-    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def log_key(identity: Key) -> bytes:
-    """The key of an event in the event log of this broker."""
-    return b"p" + identity
-
-
-def queue_key(identity: Key) -> bytes:
-    """The key of an event that was given to clients of this broker."""
-    return b"q" + identity

@@ -3,12 +3,12 @@
 A durable subscription has one home broker. A broker that is to become the home first asks all others by an echo. A
 broker that has the subscription, or was granted it, says so. Of two that ask at the same time the one with the lower
 number goes first, and the other asks again. A home broker that is known and could not be asked may have the
-subscription: nobody else becomes its home until that broker is back or given up. Brokers on the way learn a digest, not
-whose subscription it is.
+subscription: no other broker becomes its home until that broker is back or given up. Brokers on the way learn a
+digest, not the owner of the subscription.
 
-Brokers that had never heard of each other may both become home of one name. So a home broker tells those that come
-within reach which names it has, and one that has the same name answers. Of several homes the one with the highest
-number is emptied first and then forgets the name, until one is left (`rivals`).
+Brokers that had never heard of each other may both become home of one name. So a home broker sends the names that it
+has to home brokers that come within reach, and one that has an equal name answers. Of several homes the one with the
+highest number is emptied first and then forgets the name, until one is left (`rivals`).
 """
 
 from __future__ import annotations
@@ -64,9 +64,8 @@ class DurableClaims:
     reach_version: int = 0  # of the last call of `inform_new_homes`
     echo: Echo[_Search] = field(init=False)
     _rivals: dict[Key, dict[int, HomeBroker]] = field(default_factory=dict)  # other homes of a name that is held
-    _informed: dict[int, int] = field(
-        default_factory=dict
-    )  # home brokers that know the held names, with their standing
+    # Home brokers that know the held names, with their standing.
+    _informed: dict[int, int] = field(default_factory=dict)
     _granted: dict[Key, None] = field(default_factory=dict)
     _claims: dict[Key, _Claim] = field(default_factory=dict)
 
@@ -95,6 +94,7 @@ class DurableClaims:
         self.reach_version = reachable.version
         before, self._informed = self._informed, reachable.homes()
         self._informed.pop(self.node, None)
+        # Standings are compared too: a home broker that restarted has forgotten the names it was sent.
         if not self._informed.items() <= before.items():
             self._send_held(list(self.held))
 
@@ -106,6 +106,7 @@ class DurableClaims:
         home = message.lives
         if home.broker == self.node:
             return
+        # Only rivals that are new are answered, or two homes would answer each other for ever.
         fresh = [key for key in message.keys if key in self.held and home.broker not in self._rivals.get(key, {})]
         for key in fresh:
             self._rivals.setdefault(key, {})[home.broker] = home
@@ -159,6 +160,7 @@ class DurableClaims:
         self.echo.send(id, LOCAL, self._new_search(key, []), Seek(id, key))
 
     def _new_search(self, key: Key, found: list[HomeBroker]) -> _Search:
+        # A home broker that is known to any, and was not asked, makes the search inconclusive (`_complete`).
         known = set(self._delivery.expected.homes())
         return _Search(key, found, known & {self.node}, known)
 
@@ -182,6 +184,7 @@ class DurableClaims:
             return
         claim = self._claims[search.key]
         if not search.found and (claim.yields or not query.is_whole):
+            # Another claim went first, or a part of the tree was not asked: search again.
             self._search(search.key)
             return
         del self._claims[search.key]

@@ -5,7 +5,7 @@ broker's own clients content decides, whatever the forwarding: either it already
 they are looked up here, in an index that is built when it is first needed.
 
 A link filter is a condition that the owner of this broker put on a link. An event that it keeps out is treated as one
-that nobody here wants, one that it keeps in as one that nobody there wants; either way it is acknowledged.
+without a subscriber here, one that it keeps in as one without a subscriber there; either way it is acknowledged.
 
 Credit is the flow control between brokers: a neighbour grants how many events it takes, and events beyond that wait, up
 to a bound. Control messages need no credit: a neighbour that missed one would route wrongly. Durable events have no
@@ -23,14 +23,15 @@ from msgspec.structs import replace
 from palio.errors import PalioError
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.codec import Arrival
 from palio.routing.delivery.durable_delivery import DurableDelivery
-from palio.routing.duplicates import DeduplicationWindow, DuplicateFilter
+from palio.routing.delivery.event_log import DeduplicationWindow
+from palio.routing.duplicates import DuplicateFilter
 from palio.routing.effects import UNWANTED, Deliver, Drop, Effect, Job, Send
 from palio.routing.forwarding import headers
-from palio.routing.forwarding.strategy import Arrival, Forwarding, HasBackgroundWork, Route
-from palio.routing.interest_index import InterestIndex
+from palio.routing.forwarding.strategy import Forwarding, HasBackgroundWork, Route
+from palio.routing.interest_index import ClientTable, InterestIndex
 from palio.routing.messages import LOCAL, EventId, Key, Publish
-from palio.routing.routing_tables import ClientTable
 
 _MAX_KNOWN_ATTEMPTS: Final = 65_536  # attempts with durable events by which duplicates are known
 
@@ -126,6 +127,7 @@ class EventRouter:
         self._clients: ClientTable | None = None
         self._index: InterestIndex | None = None
         self._arrivals: list[Arrival] = []
+        # In a network without circles an event cannot come twice, and no filter is asked.
         self._duplicates = DuplicateFilter() if may_circle else None
         # Each attempt with a durable event is an event of its own: its sequence number alone would hide the second.
         self._attempts = DeduplicationWindow[tuple[EventId, int]](size=_MAX_KNOWN_ATTEMPTS)
@@ -136,6 +138,7 @@ class EventRouter:
 
     def take(self, arrival: Arrival) -> None:
         """Route an event at the end of the batch, unless it is a duplicate or its link does not admit it."""
+        # Link filter before duplicate filter: an event kept out here may be admitted by another link.
         if self.link_filters and not self._is_admitted(arrival):
             self._delivery.pass_by(arrival)
             self._effects.append(Drop("not admitted by its link", arrival.message))
@@ -170,6 +173,7 @@ class EventRouter:
             routes = self._forwarding.route(arrivals)
             local = self._match_local(arrivals, routes)
         except PalioError:
+            # Some body cannot be decoded. Which one is found by routing each alone: only such batches pay for it.
             arrivals, routes, local = self._route_one_by_one(arrivals)
         for arrival, route, keys in zip(arrivals, routes, local, strict=True):
             self._carry_out(arrival, self._filter_route(arrival, route) if self.link_filters else route, keys)
@@ -198,6 +202,7 @@ class EventRouter:
                 came.kept,
             )
             self._credit.send(links, sent)
+        # A plain event goes past durable delivery, unless a durable subscription here may want it queued.
         if came.kept is not None or self._delivery.has_durable:
             recipients = self._clients.recipients(keys) if keys and self._clients is not None else ()
             self._delivery.on_routed(arrival, [link for _, links in sends for link in links], recipients)
@@ -223,11 +228,10 @@ class EventRouter:
     def _match_local(self, arrivals: Sequence[Arrival], routes: Sequence[Route]) -> list[tuple[Key, ...]]:
         """For each event the keys of local clients that match."""
         found: list[tuple[Key, ...]] = [route.local or () for route in routes]
-        if self._clients is None or not len(self._clients):
-            return found
         unknown = [place for place, route in enumerate(routes) if route.local is None]
-        if not unknown:
+        if not unknown or self._clients is None or not len(self._clients):
             return found
+        # Made here, at the first event that needs it: with content forwarding no event ever does.
         if self._index is None:
             self._index = InterestIndex()
             for key, filter in self._clients.keys().items():
@@ -260,18 +264,18 @@ class EventRouter:
 
     # Listener: filters that come and go
 
-    def opened(self, interface: int) -> None:
-        self._forwarding.opened(interface)
+    def open_link(self, interface: int) -> None:
+        self._forwarding.open_link(interface)
 
-    def closed(self, interface: int) -> None:
-        self._forwarding.closed(interface)
+    def close_link(self, interface: int) -> None:
+        self._forwarding.close_link(interface)
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
-        self._forwarding.added(interface, key, wanted)
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
+        self._forwarding.add_filter(interface, key, wanted)
         if interface == LOCAL and self._index is not None:
             self._index.add(LOCAL, key, wanted)
 
-    def removed(self, interface: int, key: Key) -> None:
-        self._forwarding.removed(interface, key)
+    def remove_filter(self, interface: int, key: Key) -> None:
+        self._forwarding.remove_filter(interface, key)
         if interface == LOCAL and self._index is not None:
             self._index.remove(LOCAL, key)

@@ -1,24 +1,30 @@
-"""Interest index: which interfaces want an event.
+"""Interest in events: from an event to the links and keys that want it, and from keys to the clients that own them.
 
-The distinct filters of all interfaces are in one index, so that one look tells all links and local keys.
+`InterestIndex` holds the distinct filters of all interfaces, so that one search finds all links and local keys.
+`ClientTable` holds the filters of this broker's clients by name, and resolves local keys to recipients. Both memoise
+by the set of matches, because few distinct sets occur, and often.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from hashlib import blake2b
 from itertools import chain, repeat
+from operator import itemgetter
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.effects import Job
+from palio.routing.effects import Client, Job, Recipient
 from palio.routing.forwarding.filter_index import FilterIndex
-from palio.routing.memo import Memo
+from palio.routing.memo import IdentityMemo, Memo
 from palio.routing.messages import LOCAL, Key
 
 _Place = TypeVar("_Place", bound=Hashable)
 _Item = TypeVar("_Item", bound=Hashable)
+_CLIENT_OF: Final = itemgetter(0)  # of a recipient
+_NAMES_OF: Final = itemgetter(1)
 
 
 class Multimap(Generic[_Place, _Item]):
@@ -92,7 +98,7 @@ class InterestIndex:
         self._local = Multimap[int, Key]()
         self._links: dict[int, dict[int, dict[Key, None]]] = {}
         self._digests: dict[int, dict[Key, bytes]] = {}
-        # By the set of filters that an event matches: few distinct sets occur, and often.
+        # By the set of filters that an event matches. Its tuples are the keys of `ClientTable`'s memo by identity.
         self._memo = Memo[bytes, Interested]()
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None:
@@ -134,6 +140,7 @@ class InterestIndex:
     def find_interested(self, events: Sequence[Event]) -> list[Interested]:
         """For each event the interfaces that want it."""
         found = self._filters.find_each(events)
+        # `or` is safe: an `Interested` has two fields and is never false. An event without a match is not looked up.
         known = self._memo.found.get
         return [(known(matched) or self._look_up(matched)) if matched else _NOBODY for matched in found]
 
@@ -143,3 +150,92 @@ class InterestIndex:
         links = {link for number in matched if number in self._links for link in self._links[number]}
         interested = Interested(tuple(sorted(links)), tuple(self._local.all_at(matched)))
         return self._memo.put(numbers, interested, len(matched))
+
+
+class ClientFilter(NamedTuple):
+    """A filter of a client, and the key under which neighbours know it."""
+
+    key: Key
+    filter: Filter
+
+
+class ClientTable:
+    """Filters of clients by name; several clients may own one key."""
+
+    __slots__ = ("_node", "_owned", "_owners", "_per_subscription", "_recipients")
+
+    def __init__(self, node: int, per_subscription: bool) -> None:
+        """With `per_subscription` each name has a key of its own (simple routing); else equal filters share one."""
+        self._node = node
+        self._per_subscription = per_subscription
+        self._owned: dict[Client, dict[str, ClientFilter]] = {}
+        # Recipients of one name each, always the same object: memos by identity depend on that.
+        self._owners = Multimap[Key, Recipient]()
+        self._recipients = IdentityMemo[tuple[Key, ...], tuple[Recipient, ...]]()
+
+    def get(self, client: Client, name: str) -> ClientFilter | None:
+        return self._owned.get(client, {}).get(name)
+
+    def add(self, client: Client, name: str, filter: Filter) -> Key | None:
+        """Add a filter under a new name; its key, where that is new as well."""
+        key = self._key(client, name, filter)
+        self._owned.setdefault(client, {})[name] = ClientFilter(key, filter)
+        self._recipients.clear()  # also for a known key: it has one more owner now
+        return key if self._owners.add(key, Recipient(client, (name,))) == 1 else None
+
+    def remove(self, client: Client, name: str) -> Key | None:
+        """Remove a name; its key, where no other name has it."""
+        self._recipients.clear()
+        names = self._owned[client]
+        key = names.pop(name).key
+        if not names:
+            del self._owned[client]
+        return None if self._owners.remove(key, Recipient(client, (name,))) else key
+
+    def clients(self) -> list[Client]:
+        return list(self._owned)
+
+    def names(self, client: Client) -> list[str]:
+        return list(self._owned.get(client, ()))
+
+    def filters(self, client: Client) -> list[Filter]:
+        return [owned.filter for owned in self._owned.get(client, {}).values()]
+
+    def keys(self) -> dict[Key, Filter]:
+        """Every key once, with its filter."""
+        return {owned.key: owned.filter for names in self._owned.values() for owned in names.values()}
+
+    def owners(self, key: Key) -> Iterable[tuple[Client, str]]:
+        return [(client, name) for client, (name,) in self._owners.at(key)]
+
+    def recipients(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
+        """The clients behind some keys, each once, with all their names that have one of the keys."""
+        known = self._recipients.entries.get(id(keys))
+        return self._recipients.put(keys, self._group_by_client(keys)) if known is None else known[1]
+
+    def _group_by_client(self, keys: tuple[Key, ...]) -> tuple[Recipient, ...]:
+        alone = self._owners.all_at(keys)
+        # The common cases first: each client once, or one client alone.
+        clients = set(map(_CLIENT_OF, alone))
+        if len(clients) == len(alone):
+            return tuple(sorted(alone))
+        if len(clients) == 1:
+            [only] = clients
+            return (Recipient(only, tuple(sorted(chain.from_iterable(map(_NAMES_OF, alone))))),)
+        by_client: dict[Client, list[Recipient]] = {}
+        for each in alone:
+            by_client.setdefault(each.client, []).append(each)
+        return tuple(
+            several[0] if len(several) == 1 else Recipient(client, tuple(sorted([name for _, (name,) in several])))
+            for client, several in sorted(by_client.items())
+        )
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def _key(self, client: Client, name: str, filter: Filter) -> Key:
+        if not self._per_subscription:
+            return filter.digest
+        # Lengths as in `event_identity`: no two owners make one text.
+        owner = f"{self._node}\n{len(client)}\n{client}\n{name}".encode("utf-8", "surrogatepass")
+        return blake2b(filter.digest + owner, digest_size=16).digest()

@@ -169,7 +169,8 @@ class StreamSession:
             out.inputs.append(LinkDown(self._link))
 
     def on_frame(self, frame: Message | Frame, out: SessionOutput, now: float) -> None:
-        if type(frame) is Publish and self.is_up:  # first: by far the most frequent
+        # Events first: they are by far the most frequent.
+        if type(frame) is Publish and self.is_up:
             self._taken += 1
             out.inputs.append(Received(self._link, frame, now))
         elif type(frame) is Hello:
@@ -188,7 +189,8 @@ class StreamSession:
         if reason is not None:
             out.effects.append(Close(self._link, reason))
             return
-        if self.is_up:  # the other end has restarted
+        # A second `Hello` on one stream: the other end has restarted, and all that it knew is gone.
+        if self.is_up:
             out.inputs.append(LinkDown(self._link))
         self.is_up = True
         self._taken = 0
@@ -245,7 +247,8 @@ class _LaneState:
 
     def receive(self, number: int, message: bytes) -> list[bytes]:
         """The messages that can be handed up now, in order."""
-        # The bound holds memory against a peer that numbers at will.
+        # A duplicate, or too far ahead: the bound limits memory against a peer that numbers at will, and an honest one
+        # retransmits what is dropped here.
         if number <= self.handed_up or number > self.handed_up + 4 * CREDIT_WINDOW_EVENTS:
             return []
         self.early[number] = message
@@ -315,8 +318,9 @@ class DatagramSession:
         if type(frame) is Hello:
             self._on_hello(frame, out)
         elif type(frame) is Packet and frame.to == self._connection_number and frame.by == self._peer_connection:
+            # A packet under both numbers proves that the other end got this end's `Hello`, even if its answer was lost.
             self._come_up(out)
-            self._packet(frame, out, now)
+            self._on_packet(frame, out, now)
 
     def _on_hello(self, hello: Hello, out: SessionOutput) -> None:
         reason = handshake_refusal(self._identity, hello)
@@ -329,6 +333,7 @@ class DatagramSession:
             # The other end began a new connection, after a crash or a long silence.
             out.inputs.append(LinkDown(self._link))
             self._begin_connection()
+        # A late `Hello` of an earlier connection, before this one is up.
         if hello.connection < self._peer_connection:
             return
         self._peer_connection, self._neighbour = hello.connection, hello.node
@@ -345,15 +350,17 @@ class DatagramSession:
             self._interval = _FIRST_RETRANSMISSION_SECONDS
             out.inputs.append(LinkUp(self._link, self._neighbour, CREDIT_WINDOW_EVENTS))
 
-    def _packet(self, packet: Packet, out: SessionOutput, now: float) -> None:
+    def _on_packet(self, packet: Packet, out: SessionOutput, now: float) -> None:
         control, events = self._lanes
-        heard = control.acknowledge(packet.control, now)
-        if events.acknowledge(packet.events, now) or heard:
+        has_control_progress = control.acknowledge(packet.control, now)
+        if events.acknowledge(packet.events, now) or has_control_progress:
             self._interval = _FIRST_RETRANSMISSION_SECONDS
+        # Credit is a running total, so that a lost or repeated packet neither loses credit nor grants it twice.
         if packet.granted > self._granted:
             out.inputs.append(Credit(self._link, packet.granted - self._granted))
             self._granted = packet.granted
         if packet.number:
+            # Also for a duplicate: the acknowledgement of the first may have been lost.
             self._owes_acknowledgement = True
             for data in self._lanes[packet.lane & 1].receive(packet.number, packet.message):
                 self._hand_up(data, out, now)
@@ -380,6 +387,7 @@ class DatagramSession:
             self._send_hello(out, answers=False)
             self._back_off(out)
         elif any(lane.unacknowledged and now - lane.since > _SILENCE_SECONDS for lane in self._lanes):
+            # A new connection number: what is still under way of the old connection is dropped when it arrives.
             out.inputs.append(LinkDown(self._link))
             self._begin_connection()
             self._send_hello(out, answers=False)
@@ -430,6 +438,7 @@ class DatagramSession:
         out.effects.append(Transmit((self._link,), codec.encode(hello), "control", codec.HELLO))
 
     def _transmit(self, which: int, number: int, message: bytes, out: SessionOutput) -> None:
+        # Every packet acknowledges both lanes, so that traffic in both directions needs no bare acknowledgements.
         control, events = self._lanes
         packet = Packet(
             self._peer_connection,

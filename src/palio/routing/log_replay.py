@@ -5,7 +5,7 @@ awaits the pages of those behind it, and answers with all of them. The initiator
 page ends somewhere, so that the answer ends where the first log that has more was read to; what is left out is read
 again, from the offsets that the client hands back. A log that is known of and did not answer is named as missing.
 
-Link filters hold for replays as for live events: a replay tells nothing that a subscription would not have told.
+Link filters hold for replays as for live events: a replay reveals nothing that a subscription would not have received.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _passes(body: bytes, may_pass: Callable[[Event], bool]) -> bool:
     try:
         return may_pass(decode_event(body))
     except PalioError:
-        return False
+        return False  # a filter cannot vouch for what it cannot read
 
 
 def fit_pages(pages: Sequence[LogPage], most: int = _MAX_ANSWER_BYTES) -> tuple[LogPage, ...]:
@@ -134,6 +134,7 @@ def fit_pages(pages: Sequence[LogPage], most: int = _MAX_ANSWER_BYTES) -> tuple[
     sizes = list(accumulate(size for *_, size in order))
     if not sizes or sizes[-1] <= most:
         return tuple(pages)
+    # At least one event, however large: an empty answer would never get past it.
     *last, _ = order[max(1, bisect_right(sizes, most)) - 1]
     return tuple(_up_to(last, page) for page in pages)
 
@@ -153,9 +154,10 @@ def merge_pages(request: ReplayClient, pages: Sequence[LogPage], logs: Iterable[
     missing = tuple(sorted({*logs, *dict(request.places)} - {page.broker for page in pages}))
     unread = [page for page in pages if page.next < page.end]
     until = min((page.until for page in unread), default=inf)
+    # Broker and offset break ties, so that an answer does not depend on the order in which pages came.
     found = [(event.time, page.broker, event.offset, event) for page in pages for event in page.events]
     found.sort(key=lambda each: each[:3])
-    said: dict[bytes, tuple[int, PastEvent]] = {}
+    by_identity: dict[bytes, tuple[int, PastEvent]] = {}
     places = dict(request.places) | {page.broker: page.next for page in pages}
     # Events after `until` are left out: each log goes on from its first of them.
     for time, broker, offset, _ in reversed(found):
@@ -164,6 +166,7 @@ def merge_pages(request: ReplayClient, pages: Sequence[LogPage], logs: Iterable[
     for time, broker, offset, event in found:
         if time <= until:
             # A publisher may have sent one event to two brokers: equal identities are one event.
-            said.setdefault(event.identity or f"{broker} {offset}".encode(), (broker, event))
-    events = () if expired else tuple(said.values())
+            by_identity.setdefault(event.identity or f"{broker} {offset}".encode(), (broker, event))
+    # Nothing where an offset has expired: the client must learn of the gap before it reads past it.
+    events = () if expired else tuple(by_identity.values())
     return Past(request.number, events, tuple(sorted(places.items())), missing, expired, not unread and not expired)

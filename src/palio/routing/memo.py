@@ -1,7 +1,7 @@
 """Bounded memoisation, by value or, for tuples, by identity.
 
-A lookup of a tuple by value would read all of it: of a hundred matches, a hundred objects all over the memory. By its
-address one look tells. The memo holds the tuple, so that no other can come to lie there.
+A lookup of a tuple by value would hash all of it: of a hundred matches, a hundred objects all over the memory. A lookup
+by its address reads none of them. The memo holds the tuple, so that no other can come to lie at that address.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Memo(Generic[_Value, _Found]):
     __slots__ = ("_items", "found")
 
     def __init__(self) -> None:
+        # Public, because a caller on the path of every event saves a call by reading the dictionary itself.
         self.found: dict[_Value, _Found] = {}
         self._items = 0
 
@@ -35,9 +36,8 @@ class Memo(Generic[_Value, _Found]):
         return found
 
     def clear(self) -> None:
-        if self.found:
-            self.found = {}
-            self._items = 0
+        self.found.clear()  # in place: `IdentityMemo` shares the dictionary
+        self._items = 0
 
 
 class IdentityMemo(Generic[_Key, _Found]):
@@ -50,18 +50,19 @@ class IdentityMemo(Generic[_Key, _Found]):
     (2, 2, None)
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_memo", "entries")
 
     def __init__(self) -> None:
-        self._known = Memo[int, tuple[_Key, _Found]]()
+        self._memo = Memo[int, tuple[_Key, _Found]]()
+        self.entries = self._memo.found  # by `id`: the key and its result; public as `found` is
 
     def get(self, key: _Key) -> _Found | None:
-        found = self._known.found.get(id(key))
-        return None if found is None else found[1]
+        entry = self.entries.get(id(key))
+        return None if entry is None else entry[1]
 
     def put(self, key: _Key, found: _Found) -> _Found:
-        self._known.put(id(key), (key, found), len(key))
+        self._memo.put(id(key), (key, found), len(key))
         return found
 
     def clear(self) -> None:
-        self._known.clear()
+        self._memo.clear()

@@ -1,8 +1,8 @@
 """Messages between brokers, of clients and their answers, and the frames of link sessions; `codec` encodes them.
 
 Between brokers a filter has a key, sixteen bytes. With simple routing that is the key of one subscription, so that
-equal filters of two subscribers are told apart; with every other propagation it is the digest of the filter, so that
-they are not (Shen §3.3, where both are needed). An event travels as an envelope around bytes: a broker that must look
+equal filters of two subscribers stay two; with every other propagation it is the digest of the filter, so that they are
+one (Shen §3.3, where both are needed). An event travels as an envelope around bytes: a broker that must look
 at its content decodes the body once, and passes it on as it came.
 """
 

@@ -122,6 +122,7 @@ class Node:
             else:
                 out.inputs.append(each)  # type: ignore[arg-type]
         effects = out.effects
+        # Delivery is dirty without inputs at the start, when it has unfinished events of an earlier life.
         if out.inputs or self.broker.delivery.is_dirty:
             if self._wall_clock is not None:
                 _stamp(out.inputs, self._wall_clock())
@@ -130,6 +131,7 @@ class Node:
                     self._send(effect, touched, out, now)
                 else:
                     effects.append(effect)  # type: ignore[arg-type]
+        # Last, so that one frame grants credit or acknowledges for the whole batch.
         for session in touched.values():
             session.finish_batch(out)
         return effects
@@ -144,6 +146,7 @@ class Node:
         try:
             frame = codec.decode(data)
         except PalioError as error:
+            # Such a peer is broken or hostile, and nothing that follows can be trusted.
             out.effects.append(Close(link, str(error)))
             return
         touched[link] = session

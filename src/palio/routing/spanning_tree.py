@@ -2,8 +2,8 @@
 
 Each broker offers its neighbours a way to the lowest-numbered broker it knows of, the root, and chooses the nearest
 that is offered to it as its parent. A link is in the tree while one end has chosen the other. So that no loop ever
-forms and no ghost of a lost root goes round, a broker takes only offers from those that were nearer to the root than it
-has ever been itself, in the present epoch (the source node condition of DUAL). One that is left without such an offer
+forms and no ghost of a lost root goes round, a broker takes only offers that are nearer to the root than it has ever
+been itself, in the present epoch (the source node condition of DUAL). A broker that is left without such an offer
 is its own root until the root, asked for it, begins an epoch in which all distances count anew, as Babel's sequence
 numbers do.
 
@@ -92,6 +92,7 @@ class SpanningTree:
             self._set_timer()
 
     def on_link_down(self, link: int) -> None:
+        # `_best` stays: a distance that was once held bounds all later choices of its epoch.
         for state in (self._links, self._offers, self._sent, self._asked):
             state.pop(link, None)
         self._decide()
@@ -128,6 +129,7 @@ class SpanningTree:
     def _decide(self) -> None:
         """Choose the best of the offers, and send what changed."""
         before, root_before = self.parent, self.root
+        # Without an admissible offer this broker is its own root.
         self.root, self.epoch, self.distance, self.parent = self._node, self._own_epoch, 0, None
         # A neighbour that has chosen this broker is its child. Of equal offers the present parent's is taken, so that
         # the tree does not change without need.
@@ -153,6 +155,7 @@ class SpanningTree:
         return offer.epoch > epoch or (offer.epoch == epoch and offer.distance < distance)
 
     def _remember_distance(self) -> None:
+        # Taken out and put back: the roots last used are at the end, and the one not used for longest is dropped first.
         epoch, distance = self._best.pop(self.root, (-1, 0))
         nearest = self.distance if self.epoch > epoch else min(distance, self.distance)
         self._best[self.root] = self.epoch, nearest
@@ -178,6 +181,7 @@ class SpanningTree:
     def _request_epoch(self) -> None:
         """Where a better root is offered, but no way that is sure to have no loop, ask it for a new epoch."""
         for link, offer in self._offers.items():
+            # Once for each offer: requests would otherwise repeat with every message.
             if offer.root >= self.root or offer.chosen or self._is_nearer(offer) or self._asked.get(link) == offer:
                 continue
             self._asked[link] = offer
@@ -188,6 +192,7 @@ class SpanningTree:
         wanted = self._wanted.get(self.root)
         if self.parent is None or wanted is None:
             return
+        # The epoch that was asked for has come.
         if self.epoch > wanted:
             del self._wanted[self.root]
         else:
@@ -250,10 +255,11 @@ class ActiveLinks:
 
     def on_begin(self, link: int, message: Begin) -> None:
         """A neighbour begins to send its tables."""
-        pair = message.yours, message.mine
+        pair = message.yours, message.mine  # as this end names them
         if self._pairs.get(link) != pair:
             return
         if self.in_use[link] and message.answers:
+            # It answers a `Begin` of this end, and sends all its tables again.
             self._on_restart(link)
         elif self.in_use[link]:
             # It begins again, and has forgotten the tables that it was sent.
@@ -263,6 +269,7 @@ class ActiveLinks:
 
     def counts(self, link: int, message: Message) -> bool:
         """Whether a control message of a neighbour is about the present use of the link."""
+        # Messages before its `Begin` belong to an earlier use of the link.
         return type(message) is Begin or self.in_use.get(link, False)
 
     def others(self, link: int) -> list[int]:
@@ -282,9 +289,11 @@ class ActiveLinks:
     def _open(self, link: int, pair: tuple[int, int], answers: bool = False) -> None:
         self.in_use[link] = False
         self._pairs[link] = pair
+        # Before `on_open`, which may send: all that follows `Begin` holds for this pair.
         self._effects.append(Send((link,), Begin(*pair, answers)))
         self._on_open(link)
 
     def _close(self, link: int) -> None:
+        # Before `on_close`: collaborators that answer to the remaining links must not see this one (`echo.Echo`).
         del self.in_use[link], self._pairs[link]
         self._on_close(link)

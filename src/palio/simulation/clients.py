@@ -80,18 +80,19 @@ class Clients:
         self._asked[at, number] = event
         return PublishClient(encode_event(event), header, confirm=True, number=number)
 
-    def delivered(self, at: int, deliver: Deliver, now: float, trace: Trace) -> None:
+    def record_delivery(self, at: int, deliver: Deliver, now: float, trace: Trace) -> None:
         id = deliver.event.id
         event = self._events.get(id)
+        # Decoded once, however many subscriptions it is delivered to.
         if event is None:
             event = self._events[id] = decode_event(deliver.event.body)
         for client, names in deliver.clients:
             for name in names:
                 subscription = self._names[at, client, name]
                 self.deliveries.append(Delivery(subscription, event, at, now, deliver.event))
-                trace.did(now, at, "deliver", detail=f"{event.id} to {subscription.number}")
+                trace.record(now, at, "deliver", detail=f"{event.id} to {subscription.number}")
 
-    def replied(self, at: int, reply: Reply, now: float) -> None:
+    def record_reply(self, at: int, reply: Reply, now: float) -> None:
         match reply.answer:
             case Confirmed(name):
                 self.confirmations.setdefault(self._names[at, reply.client, name], now)

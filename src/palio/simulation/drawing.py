@@ -34,7 +34,7 @@ def positions(topology: Topology) -> list[tuple[float, float]]:
     return places
 
 
-_Branch = list[tuple[int, int, list[int]]]  # brokers from the middle outwards: number, ring, and who lies behind
+_Branch = list[tuple[int, int, list[int]]]  # brokers from the middle outwards: number, ring, brokers behind it
 
 
 def _branch(middle: int, neighbours: list[list[int]], seen: set[int]) -> _Branch:
@@ -57,6 +57,7 @@ def _middles(brokers: int, neighbours: list[list[int]]) -> list[int]:
         if each in seen:
             continue
         seen.update(number for number, _, _ in _branch(each, neighbours, set()))
+        # The farthest broker from any is an end of a longest way; the middle of that way is sought. Exact in trees.
         end = _branch(each, neighbours, set())[-1][0]
         way = _branch(end, neighbours, set())
         above = {child: number for number, _, children in way for child in children}

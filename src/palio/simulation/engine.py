@@ -63,6 +63,7 @@ class EventQueue(Generic[_Event]):
 
     def schedule(self, after: float, event: _Event, upkeep: bool = False) -> None:
         self.schedule_at(self.now + after, event)
+        # Counted out again: upkeep must not keep a run from ending.
         if upkeep:
             time = self.now + after
             self._upkeep[time] = self._upkeep.get(time, 0) + 1
@@ -159,9 +160,10 @@ class Links:
         for link in effect.links:
             way = host.ways[link - 1]
             edge = way.edge
-            self._trace.sent(now, host.number, way.to, kind, data)
+            self._trace.record_message(now, host.number, way.to, kind, data)
             self.traffic.count(way.pair, kind, len(data))
             self.hops += 1
+            # Counted as sent before: a frame that is lost has used the link of its sender.
             if edge.cut or self._hosts[way.to].node is None:
                 self._drops["lost with its link"] += 1
             elif edge.keeps_time:
@@ -200,7 +202,7 @@ class Links:
 
 
 class Engine:
-    """Hosts, links and time. `delivered` and `replied` are called with the effects for clients, and `crashed` when a
+    """Hosts, links and time. `on_deliver` and `on_reply` are called with the effects for clients, and `on_crash` when a
     crash comes that was set for later."""
 
     def __init__(
@@ -208,9 +210,9 @@ class Engine:
         topology: Topology,
         combination: Combination,
         seed: int,
-        delivered: Callable[[int, Deliver], None],
-        replied: Callable[[int, Reply], None],
-        crashed: Callable[[int], None],
+        on_deliver: Callable[[int, Deliver], None],
+        on_reply: Callable[[int, Reply], None],
+        on_crash: Callable[[int], None],
     ) -> None:
         self.combination = combination
         self.constants = NetworkConstants.of(combination)
@@ -218,13 +220,14 @@ class Engine:
         self.queue: EventQueue[Scheduled] = EventQueue()
         self.trace = Trace()
         self.drops: Counter[str] = Counter()
-        self._delivered = delivered
-        self._replied = replied
-        self._crashed = crashed
+        self._on_deliver = on_deliver
+        self._on_reply = on_reply
+        self._on_crash = on_crash
         self._disk_delay = float(combination.options.get("disk", 0.0))
         drift = float(combination.options.get("drift", 0.0))
         skew = float(combination.options.get("skew", 0.0))
         self._stamps = bool(combination.options.get("stamps", False))
+        # Random numbers are drawn only where an option needs them: runs without it stay what they were for a seed.
         rates = (1 + drift * self.random.uniform(-1, 1) if drift else 1.0 for _ in range(topology.brokers))
         self.hosts = [Host(number, rate) for number, rate in enumerate(rates)]
         if skew:
@@ -254,6 +257,7 @@ class Engine:
         host.node = Node(host.number, host.incarnation, self.combination, self.constants, remembered, chance, wall)
         for way in host.ways:
             self.connect(way.edge)
+        # An empty batch: unfinished events of the log are routed without any input for them.
         if remembered.unfinished:
             self.handle(host, ())
 
@@ -261,7 +265,7 @@ class Engine:
         """Crash a node."""
         host.node = None
         host.fuse = None
-        self.trace.did(self.now, host.number, "crash")
+        self.trace.record(self.now, host.number, "crash")
         for way in host.ways:
             if not way.edge.cut and self.hosts[way.to].node is not None:
                 self.disconnect(way.edge)
@@ -315,6 +319,7 @@ class Engine:
     def _step(self, due: list[Scheduled]) -> None:
         batches: dict[int, list[NodeInput]] = {}
         now = self.queue.now
+        # All inputs of one time make one batch for each host, in the order in which they were scheduled.
         for each in due:
             if type(each) is FrameArrival:
                 way, generation, data = each
@@ -350,10 +355,11 @@ class Engine:
         while waiting and host.node is not None:
             node = host.node
             for effect in node.handle_batch(waiting.popleft(), self.now * host.rate):
+                # A crash set for later comes between two effects: those already carried out stay.
                 if host.fuse is not None:
                     if host.fuse == 0:
                         self.stop(host)
-                        self._crashed(host.number)
+                        self._on_crash(host.number)
                         return
                     host.fuse -= 1
                 if type(effect) is Transmit:
@@ -364,11 +370,11 @@ class Engine:
                     waiting.append([answer])
 
     def _deliver(self, host: Host, effect: Deliver) -> None:
-        self._delivered(host.number, effect)
+        self._on_deliver(host.number, effect)
 
     def _reply(self, host: Host, effect: Reply) -> None:
-        self.trace.did(self.now, host.number, type(effect.answer).__name__.lower(), detail=str(effect.answer))
-        self._replied(host.number, effect)
+        self.trace.record(self.now, host.number, type(effect.answer).__name__.lower(), detail=str(effect.answer))
+        self._on_reply(host.number, effect)
 
     def _persist(self, host: Host, effect: Persist) -> NodeInput | None:
         if not self._disk_delay:
@@ -382,17 +388,18 @@ class Engine:
             host.disk.write(record, self.now)
             if isinstance(record, Queued):
                 # The client is connected, and gets the contents of its queue at once.
-                self._delivered(host.number, Deliver((Recipient(record.client, record.names),), record.event))
+                self._on_deliver(host.number, Deliver((Recipient(record.client, record.names),), record.event))
                 continue
             what = record.request if isinstance(record, Record) else record
             detail = str(getattr(what, "wanted", getattr(what, "offered", "")))
-            self.trace.did(self.now, host.number, type(what).__name__, detail=detail)
+            self.trace.record(self.now, host.number, type(what).__name__, detail=detail)
 
     def _set_timer(self, host: Host, effect: SetTimer) -> None:
         setting = host.timers[effect.name] = host.timers.get(effect.name, 0) + 1
         self.queue.schedule(effect.after / host.rate, TimerExpiry(host.number, effect.name, setting), effect.upkeep)
 
     def _cancel_timer(self, host: Host, effect: CancelTimer) -> None:
+        # The expiry stays scheduled, and is ignored because its setting is not the last.
         if effect.name in host.timers:
             host.timers[effect.name] += 1
 
@@ -404,7 +411,7 @@ class Engine:
 
     def _close(self, host: Host, effect: Close) -> None:
         way = host.ways[effect.link - 1]
-        self.trace.did(self.now, host.number, "close", way.to, effect.reason)
+        self.trace.record(self.now, host.number, "close", way.to, effect.reason)
         self.drops[effect.reason] += 1
         way.edge.cut = True
         self.disconnect(way.edge)

@@ -89,6 +89,7 @@ class Disk:
     def _remember_key(self, key: bytes) -> None:
         if key:
             self._seen[key] = None
+            # The size of the broker's own window: more keys would be forgotten when they are read.
             if len(self._seen) > DEDUPLICATION_WINDOW_KEYS:
                 del self._seen[next(iter(self._seen))]
 

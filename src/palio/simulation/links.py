@@ -84,6 +84,7 @@ class Direction:
         time = now + model.delay
         if model.jitter:
             time += random.random() * model.jitter
+        # `_last` is not moved: what is sent later may overtake this one, and is not held back by it.
         if model.reordering and random.random() < model.reordering:
             return time + random.random() * 2 * (model.delay + model.jitter)
         self._last = time = max(time, self._last)

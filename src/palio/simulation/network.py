@@ -85,7 +85,7 @@ class Network:
         self.history = History(bool(chosen.get("disk")), advertisements)
         self._unsettled = True
         self._parts: tuple[int, ...] | None = None
-        self._engine = Engine(topology, self.combination, seed, self._delivered, self._replied, self._crashed)
+        self._engine = Engine(topology, self.combination, seed, self._on_deliver, self._on_reply, self._on_crash)
         self._clients = Clients(self.history)
         self.deliveries = self._clients.deliveries
         self.confirmations = self._clients.confirmations
@@ -118,7 +118,7 @@ class Network:
 
     @classmethod
     def mesh(cls, brokers: int, extra: int | None = None, *, seed: int = 0, **choices: Any) -> Self:
-        """A random tree with so many links more, half as many as brokers unless given."""
+        """A random tree with `extra` further links, by default half as many as there are brokers."""
         more = brokers // 2 if extra is None else extra
         return cls(topologies.random_mesh(brokers, more, Random(seed)), seed=seed, **choices)
 
@@ -131,7 +131,7 @@ class Network:
     @classmethod
     def from_file(cls, path: str | Path, hosts: int | None = None, **choices: Any) -> Self:
         """A real network: JSON with `nodes` and `edges`, or a matrix of measured round-trip times in milliseconds, of
-        which the first so many hosts are taken."""
+        which the first `hosts` are taken."""
         return cls(topologies.from_file(path, hosts), **choices)
 
     # Time and faults
@@ -140,6 +140,7 @@ class Network:
         """Let time pass, until the network is quiet; or for some virtual seconds."""
         if seconds is not None and not 0 <= seconds < inf:
             raise InvalidArgument(f"time passes for some seconds from 0 on, not {seconds!r}")
+        # Only where the network came to rest: the oracle demands nothing of requests that are still under way.
         if self._engine.run(None if seconds is None else self.now + seconds):
             self.history.rest(self._joined)
             self._unsettled = False
@@ -170,7 +171,7 @@ class Network:
             host.fuse = after
         else:
             self._engine.stop(host)
-            self._crashed(broker)
+            self._on_crash(broker)
 
     def restart(self, broker: int) -> None:
         """Restart a broker that crashed, with the state on its disk; clients repeat unanswered requests."""
@@ -287,6 +288,7 @@ class Network:
         published = [Publication(event, at, client, operation, after, components, confirm, owed) for event in named]
         self.history.publications += published
         self._engine.handle(host, requests)
+        # Refusals are answered within the batch. A refused event was never published, also for the oracle.
         if self._clients.refusals:
             [refused, *_] = self._clients.refusals
             self.history.publications = self.history.publications[: -len(published)]
@@ -411,19 +413,20 @@ class Network:
         self._unsettled = True
         self._engine.handle(host, [Requested(client, request, self.now)])
 
-    def _delivered(self, at: int, deliver: Deliver) -> None:
-        self._clients.delivered(at, deliver, self.now, self.trace)
+    def _on_deliver(self, at: int, deliver: Deliver) -> None:
+        self._clients.record_delivery(at, deliver, self.now, self.trace)
 
-    def _replied(self, at: int, reply: Reply) -> None:
+    def _on_reply(self, at: int, reply: Reply) -> None:
         if not isinstance(reply.answer, Report):
-            self._clients.replied(at, reply, self.now)
+            self._clients.record_reply(at, reply, self.now)
         elif self._optimiser is not None:
-            made = self._optimiser.reported(reply.answer)
+            made = self._optimiser.on_report(reply.answer)
             if made is not None:
                 self._announce(made)
 
     def _announce(self, made: AnnounceClient) -> None:
         """Let the optimiser announce routing trees at its broker."""
+        # Scheduled, not handled at once: this may be called from within a batch of that broker.
         host = self._host(int(self.combination.options.get("optimiser", 0)))
         self._engine.schedule_input(host.number, Requested(_OPTIMISER, made, self.now))
 
@@ -445,7 +448,7 @@ class Network:
             raise InvalidArgument(f"there is no link between {link[0]} and {link[1]}")
         return edge
 
-    def _crashed(self, broker: int) -> None:
+    def _on_crash(self, broker: int) -> None:
         self._disturb()
         self.history.crashed.add((self.history.rests, broker))
 

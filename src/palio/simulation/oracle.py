@@ -1,7 +1,7 @@
 """Flooding oracle: the deliveries that had to be made, judged against those that were.
 
-Subscribers must receive what flooding every event to everyone and filtering there would deliver. For a subscription and
-an event: it *must* arrive once, if the event matches, the subscription had settled before it was published, and
+Subscribers must receive what flooding every event to all brokers and filtering there would deliver. For a subscription
+and an event: it *must* arrive once, if the event matches, the subscription had settled before it was published, and
 outlived it; it *must not*, if it does not match, or if the subscription was not there then; it *may*, otherwise, and
 never twice. Where links or brokers came or went, it may, until the network has come to rest again; and no event passes
 between parts of a network that is torn. A broker that crashes forgets its duplicate filter: where there are circles, an
@@ -88,6 +88,7 @@ def expectation(
         return "must not"
     if publication.confirm and _is_owed(history, publication, subscription, life):
         return "must" if joined and joined[subscription.at] == joined[publication.at] is not None else "may"
+    # Made at a later rest. A confirmed event may still be in the log, and be tried again after the subscription came.
     if life.made_after > publication.after:
         return "may" if publication.confirm else "must not"
     calm = publication.after not in history.disturbed
@@ -120,6 +121,7 @@ def _was_over(history: History, publication: Publication, life: Lifetime) -> boo
     """Whether a subscription had ended when an event was published."""
     if life.ended is None or life.ended_after is None:
         return False
+    # An end takes effect when it is on disk: at once, or by the next rest at the latest.
     if history.slow_disks:
         return life.ended_after < publication.after
     return life.ended < publication.operation

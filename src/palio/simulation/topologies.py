@@ -60,7 +60,7 @@ def tree(brokers: int, children: int = 3) -> Topology:
 
 
 def random_tree(brokers: int, random: Random) -> Topology:
-    """Peers without circles: each but the first is linked to one before it, whichever."""
+    """Peers without circles: each but the first is linked to one before it, drawn at random."""
     return Topology(brokers, tuple((random.randrange(each), each, None) for each in range(1, brokers)))
 
 
@@ -152,8 +152,8 @@ def delay_of(data: dict[str, Any]) -> float | None:
             return float(data["delay"])
         return float(data["dist"]) * 5e-6 if "dist" in data else None
     except (TypeError, ValueError):
-        told = data.get("delay", data.get("dist"))
-        raise InvalidArgument(f"the delay of a link is a number of seconds, not {told!r}") from None
+        given = data.get("delay", data.get("dist"))
+        raise InvalidArgument(f"the delay of a link is a number of seconds, not {given!r}") from None
 
 
 def from_round_trips(times: Sequence[Sequence[float]], extra: int = 0, unit: float = _MILLISECOND_SECONDS) -> Topology:

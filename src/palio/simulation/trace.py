@@ -42,12 +42,13 @@ class Trace:
         self._hash = blake2b(digest_size=16)
         self._steps: deque[tuple[float, int, int, int, int] | Step] = deque(maxlen=_MAX_STEPS)
 
-    def sent(self, time: float, broker: int, other: int, kind: int, data: bytes) -> None:
+    def record_message(self, time: float, broker: int, other: int, kind: int, data: bytes) -> None:
         """Record a message that a broker put on a link."""
         self._hash.update(_PACKED.pack(time, broker, other, kind) + data)
+        # A plain tuple, made a `Step` when it is read: this is called for every message on every link.
         self._steps.append((time, broker, other, kind, len(data)))
 
-    def did(self, time: float, broker: int, what: str, other: int = -1, detail: str = "") -> None:
+    def record(self, time: float, broker: int, what: str, other: int = -1, detail: str = "") -> None:
         """Record any other action."""
         self._hash.update(_PACKED.pack(time, broker, other, -1))
         self._hash.update(f"{what}\n{detail}".encode())
@@ -133,8 +134,8 @@ class Traffic:
         return sorted({flow.kind for flow in self})
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{self.messages(kind):,} {kind}" for kind in self.kinds())
-        return f"<Traffic over {len(self._counts):,} links: {told or 'nothing'}>"
+        counts = ", ".join(f"{self.messages(kind):,} {kind}" for kind in self.kinds())
+        return f"<Traffic over {len(self._counts):,} links: {counts or 'nothing'}>"
 
     def _chosen(self, kind: str | None, link: tuple[int, int] | None) -> Iterator[Flow]:
         if kind is not None and kind not in MESSAGE_KINDS.values():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import palio
 from palio import Event
-from palio.routing.duplicates import DeduplicationWindow
+from palio.routing.delivery.event_log import DeduplicationWindow
 from tests.network.running import broker, run, url
 
 

@@ -11,7 +11,7 @@ from palio.routing import codec
 from palio.routing.broker import Broker
 from palio.routing.codec import encode_event
 from palio.routing.combinations import Combination
-from palio.routing.duplicates import event_identity, log_key
+from palio.routing.delivery.event_log import event_identity, log_key
 from palio.routing.effects import (
     BrokerStanding,
     ClientGone,

@@ -14,9 +14,9 @@ from typing import Any
 
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import encode_event
+from palio.routing.codec import Arrival, encode_event
 from palio.routing.forwarding.headers import encode
-from palio.routing.forwarding.strategy import Arrival, Forwarding, ForwardingConfig
+from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig
 from palio.routing.messages import LOCAL, EventId, Key, Publish
 
 Edge = tuple[int, int]
@@ -55,7 +55,7 @@ class LittleNetwork:
         }
         for node in nodes:
             for interface in self.links_to[node].values():
-                self.forwardings[node].opened(interface)
+                self.forwardings[node].open_link(interface)
         self.wants: dict[str, tuple[int, Filter]] = {}
         self._told: Counter[tuple[int, int, Key]] = Counter()
 
@@ -71,7 +71,7 @@ class LittleNetwork:
             place = node, self._towards(node, at), self.key_of(name)
             self._told[place] += 1
             if self._told[place] == 1:
-                self.forwardings[node].added(*place[1:], wanted)
+                self.forwardings[node].add_filter(*place[1:], wanted)
 
     def unsubscribe(self, name: str) -> None:
         at, _ = self.wants[name]
@@ -79,7 +79,7 @@ class LittleNetwork:
             place = node, self._towards(node, at), self.key_of(name)
             self._told[place] -= 1
             if not self._told[place]:
-                forwarding.removed(*place[1:])
+                forwarding.remove_filter(*place[1:])
         del self.wants[name]
 
     def publish(self, at: int, event: Event, header: bytes = b"", came_by: int = LOCAL) -> Walk:

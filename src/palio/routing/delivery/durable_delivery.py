@@ -1,7 +1,7 @@
 """Durable delivery at one broker: the at-least-once protocol between event log, brokers and durable queues.
 
-An event is confirmed once it is logged here, then sent in attempts until one was whole (`event_log`). It reaches
-everyone that it is for only when all expected home brokers are within reach (`durable_subscriptions`).
+An event is confirmed once it is logged here, then sent in attempts until one was whole (`event_log`). An attempt can be
+whole only when all expected home brokers are within reach (`durable_subscriptions`).
 
 Where subscriptions follow advertisements, a subscription may come long after its home broker is known to be there. Then
 an attempt counts as whole only if all brokers have answered an echo since reachability last changed.
@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from palio.events import Event
+from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.delivery.durable_subscriptions import (
     ALL_BITS,
@@ -26,8 +27,7 @@ from palio.routing.delivery.durable_subscriptions import (
     ExpectedBrokers,
     ReachableBrokers,
 )
-from palio.routing.delivery.event_log import DeliveryAttempts, EventLog
-from palio.routing.duplicates import DeduplicationWindow, event_identity, log_key
+from palio.routing.delivery.event_log import DeduplicationWindow, DeliveryAttempts, EventLog, event_identity, log_key
 from palio.routing.effects import (
     BrokerStanding,
     Client,
@@ -41,11 +41,10 @@ from palio.routing.effects import (
     Remembered,
     SetTimer,
 )
-from palio.routing.forwarding.strategy import Arrival
 from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, PublishClient, Reach
 
 RETRY_TIMER: Final = "keeping"
-_RETRY_SECONDS: Final = 0.5  # until events that did not reach everyone, and now may, are tried again
+_RETRY_SECONDS: Final = 0.5  # until events whose attempt was not whole are tried again, where all are in reach
 _MAX_UNFINISHED: Final = 10_000  # confirmed events of one broker; the option `spill`
 _MAX_UNDER_WAY: Final = 1_000  # those of them that are being sent; the option `window`
 
@@ -101,6 +100,7 @@ class DurableDelivery:
         self._is_timed = False
         self._writing: dict[int, list[Entry]] = {}
         self.has_durable = False  # a plain attribute: it is read for every event
+        # A broker with unfinished events routes them in its first batch, without any input for them.
         self.is_dirty = bool(remembered.homes or remembered.unfinished)
         self._show()
 
@@ -116,7 +116,7 @@ class DurableDelivery:
         self.reachable.close_link(link)
 
     def on_link_down(self, link: int) -> None:
-        """A link has nobody at its other end any more; `close_link` follows."""
+        """The neighbour of a link is gone; `close_link` follows."""
         self.is_dirty = True
         self._attempts.on_link_down(link)
 
@@ -129,6 +129,7 @@ class DurableDelivery:
     def on_reach(self, link: int, message: Reach) -> None:
         self.is_dirty = True
         if message.removed:
+            # Attempts that were sent there may miss these brokers: no acknowledgement of them counts as whole now.
             self._attempts.on_reach_lost(link)
             self.reachable.remove(link, message.removed)
         self.reachable.add(link, message.added)
@@ -198,10 +199,12 @@ class DurableDelivery:
             self.queues.take(recipients, event)
             return
         identity, attempt = event.kept.identity, event.kept.attempt
+        # Written into all of its queues or none. Where one is full the attempt ends as not whole, and the broker that
+        # accepted the event retries: nothing is held in memory here.
         if self.queues.is_blocked(recipients):
             self._attempts.begin(event.id, attempt, arrival.interface, links, is_written=True, is_whole=False)
             return
-        # Only the broker that accepted an event knows all that it is for.
+        # Only the broker that accepted an event knows all home brokers that it must reach.
         is_whole = arrival.interface != LOCAL or self._reaches_all
         self.queues.take_durable(recipients, event, identity)
         is_written = self.queues.is_written(identity, event.id, attempt)
@@ -212,7 +215,7 @@ class DurableDelivery:
         self._answer(arrival, is_whole=False)
 
     def pass_by(self, arrival: Arrival) -> None:
-        """Acknowledge an event that a link filter keeps out: it is for nobody behind this broker."""
+        """Acknowledge an event that a link filter keeps out: no subscription behind this broker may have it."""
         self._answer(arrival, is_whole=True)
 
     def _answer(self, arrival: Arrival, is_whole: bool) -> None:
@@ -246,12 +249,14 @@ class DurableDelivery:
     def finish_batch(self) -> None:
         """Send acknowledgements, write records, and set the timer of retries."""
         self.is_dirty = False
+        # None of these waits for the writes below: an event that does is not complete yet, and not among them.
         self._attempts.send_acknowledgements()
         # A write is all or none: one for the queues must not fail the log with it.
         for records in ([*self.expected.take_unwritten(), *self._log.take_unwritten()], self.queues.take_unwritten()):
             if records:
                 self._write(records)
         self._log.proceed()
+        # Where a home broker is out of reach there is no timer: `next_attempts` retries when reachability changes.
         if self._log.has_retries and self._reaches_all and not self._is_timed:
             self._is_timed = True
             self._effects.append(SetTimer(RETRY_TIMER, _RETRY_SECONDS))
@@ -274,7 +279,7 @@ class DurableDelivery:
         records = self._writing.pop(failure.token, [])
         events = [list(each) for _, each in groupby(records, key=_event_id)]
         if len(events) > 1 and all(isinstance(record, Queued) for record in records):
-            # Some may fit where all do not; an event is written into all of its queues, or into none.
+            # Some events may fit where all do not, so each is written alone; never a part of one event's queues.
             for each in events:
                 self._write(each)
             return
@@ -319,13 +324,14 @@ class DurableDelivery:
 
     @property
     def _reaches_all(self) -> bool:
-        """Whether an event that is routed now reaches everyone that it is for."""
+        """Whether an event that is routed now reaches all home brokers that it may be for."""
         has_echo = not self._needs_echo or self._echo_answered == self.reachable.version
         return has_echo and self.expected.are_all_in(self.reachable)
 
     def _become(self, bit: int) -> None:
         """This broker is a home, or has a log, from now on."""
         before = self.expected.standing(self._node)
+        # The incarnation is above the bits, so that a later life outranks an earlier one whatever it keeps.
         standing = self._incarnation << STANDING_BITS | ((before or 0) & ALL_BITS) | bit
         if standing != before:
             self.is_dirty = True

@@ -1,13 +1,13 @@
 """Durable subscriptions: the queues of this broker's own, and the home brokers of all others.
 
-An event is written into the durable queues that it is for once, and acknowledged when it is on disk.
+An event is written once into the durable queues that it is for, and acknowledged when it is on disk.
 
-"Nobody wants it" means nothing when it comes from a broker that has not been told yet, or not again, what is wanted. So
-brokers tell each other which brokers with durable subscriptions, *home brokers*, can be reached: each tells each
-neighbour which are behind it, after the subscriptions of these, and takes it back before anything else when it loses
-one. A broker that accepts events remembers all home brokers that it was ever told of, on disk, and knows an event to be
-everywhere only when it could reach all. Brokers in between remember nothing: one that restarts has no home brokers
-behind it until its neighbours have told it so.
+That a broker has no interested neighbour proves nothing while it lacks their subscriptions, after a restart say. So
+brokers exchange which brokers with durable subscriptions, *home brokers*, can be reached: each sends each neighbour
+those behind it, after the subscriptions of these, and withdraws one before anything else when it is lost. A broker that
+accepts events remembers on disk all home brokers that it ever heard of, and takes an event to be everywhere only when
+it could reach all of them. Brokers in between remember nothing: one that restarts has no home brokers behind it until
+its neighbours have sent them again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from palio.routing.duplicates import DeduplicationWindow, queue_key
+from palio.routing.delivery.event_log import DeduplicationWindow, queue_key
 from palio.routing.effects import BrokerStanding, Client, Deliver, Drop, Effect, Queued, Recipient, Send
 from palio.routing.messages import EventId, Key, Publish, Reach
 
@@ -41,7 +41,7 @@ class DurableQueues:
         self._full: set[tuple[Client, str]] = set()
         self._unwritten: list[Queued] = []
         self._writing: dict[Key, list[tuple[EventId, int]]] = {}  # attempts that wait until an event is written
-        self._highest: dict[tuple[int, int], int] = {}
+        self._highest: dict[tuple[int, int], int] = {}  # sequence by source, the source last heard of at the end
         self.inversions = 0  # events that came after one which the same broker had accepted later
 
     def __len__(self) -> int:
@@ -88,6 +88,8 @@ class DurableQueues:
         key = queue_key(identity)
         if not recipients or key in self._window:
             return
+        # Added before the write, so that a second attempt in the meantime is a duplicate; `on_write_failed` takes the
+        # key out again.
         self._window.add(key)
         passing, durable = self._split(recipients)
         for client, names in durable:
@@ -114,6 +116,7 @@ class DurableQueues:
 
     def on_written(self, record: Queued) -> list[tuple[EventId, int]]:
         """A record is on disk, and with it all of its event; the attempts that waited for it."""
+        # All records of an event are in one write: the first of them releases the attempts.
         return self._writing.pop(record.event.kept.identity, []) if record.event.kept is not None else []
 
     def on_write_failed(self, record: Queued) -> list[tuple[EventId, int]]:
@@ -127,10 +130,10 @@ class DurableQueues:
         passing: list[Recipient] = []
         durable: list[Recipient] = []
         for client, names in recipients:
-            for found, is_durable in ((passing, False), (durable, True)):
-                some = tuple(name for name in names if ((client, name) in self._durable) == is_durable)
-                if some:
-                    found.append(Recipient(client, some))
+            for recipients_of_kind, is_durable in ((passing, False), (durable, True)):
+                chosen = tuple(name for name in names if ((client, name) in self._durable) == is_durable)
+                if chosen:
+                    recipients_of_kind.append(Recipient(client, chosen))
         return tuple(passing), durable
 
     def _count_inversions(self, id: EventId) -> None:
@@ -143,14 +146,14 @@ class DurableQueues:
 
 
 class ReachableBrokers:
-    """The home and log brokers behind each link, with their standing, and what neighbours were told of them."""
+    """The home and log brokers behind each link, with their standing, and those that neighbours were sent."""
 
-    __slots__ = ("_behind", "_effects", "_is_dirty", "_told", "version")
+    __slots__ = ("_behind", "_effects", "_is_dirty", "_sent", "version")
 
     def __init__(self, effects: list[Effect]) -> None:
         self._effects = effects
         self._behind: dict[int, dict[int, int]] = {}  # by broker: the links by which it is reached, with its standing
-        self._told: dict[int, dict[int, int]] = {}
+        self._sent: dict[int, dict[int, int]] = {}  # by link: the brokers that its neighbour was sent
         self._is_dirty = False
         self.version = 0  # grows whenever more can be reached
 
@@ -170,19 +173,19 @@ class ReachableBrokers:
         return {broker: standing for broker, standing in self.standings().items() if standing & IS_HOME}
 
     def open_link(self, link: int) -> None:
-        self._told[link] = {}
+        self._sent[link] = {}
         self._is_dirty = True
 
     def close_link(self, link: int) -> None:
-        self._told.pop(link, None)
+        self._sent.pop(link, None)
         self.forget(link)
 
     def forget(self, link: int) -> None:
-        """Take back all that was behind a link, until it is told again."""
+        """Take back all that was behind a link, until it is sent again."""
         self.remove(link, [broker for broker, links in self._behind.items() if link in links])
 
     def add(self, link: int, brokers: Iterable[tuple[int, int]]) -> None:
-        """Add brokers behind a link; neighbours are told by `send_additions`, after the subscriptions of these."""
+        """Add brokers behind a link; `send_additions` sends them on, after their subscriptions."""
         for broker, standing in brokers:
             if self._behind.setdefault(broker, {}).get(link) != standing:
                 self._behind[broker][link] = standing
@@ -190,33 +193,34 @@ class ReachableBrokers:
                 self.version += 1
 
     def remove(self, link: int, brokers: Iterable[int]) -> None:
-        """Remove brokers behind a link. Neighbours are told at once, before anything is acknowledged without them."""
+        """Remove brokers behind a link, and withdraw them from neighbours at once: no acknowledgement may go before."""
         for broker in brokers:
             links = self._behind.get(broker, {})
             if links.pop(link, None) is not None and not links:
                 del self._behind[broker]
-        for neighbour, told in sorted(self._told.items()):
+        for neighbour, sent in sorted(self._sent.items()):
             behind = self._behind_others(neighbour)
-            gone = tuple(broker for broker in told if broker not in behind)
+            gone = tuple(broker for broker in sent if broker not in behind)
             for broker in gone:
-                del told[broker]
+                del sent[broker]
             if gone:
                 self._effects.append(Send((neighbour,), Reach((), gone)))
 
     def send_additions(self) -> None:
-        """Tell neighbours of brokers that came within reach; what these want must have been sent before."""
+        """Send neighbours the brokers that came within reach; the subscriptions of these must have been sent before."""
         if not self._is_dirty:
             return
         self._is_dirty = False
-        for link, told in sorted(self._told.items()):
+        for link, sent in sorted(self._sent.items()):
             behind = self._behind_others(link)
-            came = tuple((broker, standing) for broker, standing in behind.items() if told.get(broker) != standing)
-            told.update(came)
+            came = tuple((broker, standing) for broker, standing in behind.items() if sent.get(broker) != standing)
+            sent.update(came)
             if came:
                 self._effects.append(Send((link,), Reach(came, ())))
 
     def _behind_others(self, link: int) -> dict[int, int]:
         """The brokers that a neighbour reaches by way of this one."""
+        # Split horizon: a broker that is behind that neighbour alone is not offered back to it.
         return {
             broker: max(standing for each, standing in links.items() if each != link)
             for broker, links in self._behind.items()
@@ -240,6 +244,7 @@ class ExpectedBrokers:
     def learn(self, standings: dict[int, int]) -> None:
         """Expect brokers that are there; one given up with an earlier standing is expected again."""
         for broker, standing in standings.items():
+            # A standing that was given up stays so; only a later one, of a broker that is back, counts again.
             if standing > max(self._known.get(broker, -1), self._given_up.get(broker, -1)):
                 self._known[broker] = standing
                 self._given_up.pop(broker, None)

@@ -4,22 +4,26 @@ An event is confirmed to its publisher when it is in the log on disk, and finish
 whole. Attempts under way are bounded in number, and so are unfinished events: beyond that, publishers are refused for
 now, so that nothing is promised that has no room.
 
-A delivery attempt brings an event to everyone that it is for. Each broker on the way acknowledges it to the link it
-came by when every link it went on by has acknowledged and the broker's own durable queues are on disk. It is not whole
-where something that it may be for was lost on the way meanwhile: only the broker that accepted the event knows of all
-that it is for, and makes another attempt. So brokers on the way need no disk, and an acknowledgement that is not whole
-is always safe.
+A delivery attempt brings an event to all durable queues that it is for. Each broker on the way acknowledges it to the
+link it came by when every link it went on by has acknowledged and the broker's own durable queues are on disk. An
+attempt is not whole where a link or a home broker was lost on the way meanwhile: the broker that accepted the event,
+which alone knows all home brokers, then makes another attempt. So brokers on the way need no disk, and an
+acknowledgement that is not whole is always safe.
+
+Log and queues share one `DeduplicationWindow`: an event is logged once and queued once, however often its publisher or
+a broker sends it.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Generic, TypeVar
 
 from palio.events import Event
-from palio.routing.duplicates import DeduplicationWindow
-from palio.routing.effects import Client, Effect, Finished, Logged, Reply, Send
+from palio.routing.effects import DEDUPLICATION_WINDOW_KEYS, Client, Effect, Finished, Logged, Reply, Send
 from palio.routing.messages import (
     LOCAL,
     Accepted,
@@ -33,6 +37,54 @@ from palio.routing.messages import (
     Refusal,
     Refused,
 )
+
+_Key = TypeVar("_Key")
+
+
+class DeduplicationWindow(Generic[_Key]):
+    """The last keys of durable events; the oldest goes when there are too many.
+
+    It outlives crashes: keys are persisted with the records they belong to.
+    """
+
+    __slots__ = ("_keys", "_size")
+
+    def __init__(self, keys: Iterable[_Key] = (), size: int = DEDUPLICATION_WINDOW_KEYS) -> None:
+        self._size = size
+        # A plain dictionary finds its oldest key by passing over all that were deleted before it.
+        self._keys: OrderedDict[_Key, None] = OrderedDict()
+        for key in keys:
+            self.add(key)
+
+    def add(self, key: _Key) -> None:
+        self._keys[key] = None
+        if len(self._keys) > self._size:
+            self._keys.popitem(last=False)
+
+    def discard(self, key: _Key) -> None:
+        self._keys.pop(key, None)
+
+    def __contains__(self, key: _Key) -> bool:
+        return key in self._keys
+
+
+def event_identity(publisher: Client, event: Event) -> Key:
+    """The identity of an event, whichever broker accepts it and however often its publisher sends it."""
+    source = event.source or ""
+    # Lengths first, so that no two triples make one text; lone surrogates are legal in names and ids.
+    text = f"{len(publisher)}\n{publisher}{len(source)}\n{source}{event.id}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+# Log and queues share one window, and a broker may accept an event and queue it too: a prefix tells its keys apart.
+def log_key(identity: Key) -> bytes:
+    """The key of an event in the event log of this broker."""
+    return b"p" + identity
+
+
+def queue_key(identity: Key) -> bytes:
+    """The key of an event that was given to clients of this broker."""
+    return b"q" + identity
 
 
 class EventLog:
@@ -65,7 +117,8 @@ class EventLog:
         unfinished: Iterable[Logged],
         effects: list[Effect],
     ) -> None:
-        self._attempt = incarnation << 32  # higher than any attempt of an earlier life
+        # Higher than any attempt of an earlier life: a late acknowledgement never matches a new attempt.
+        self._attempt = incarnation << 32
         self._max_unfinished = max_unfinished
         self._max_under_way = max_under_way
         self._window = window
@@ -76,13 +129,13 @@ class EventLog:
         self._ready = deque(self._unfinished)  # to be routed
         self._under_way: set[EventId] = set()
         self._awaiting_retry: dict[EventId, None] = {}
-        self._unwritten_by: dict[
-            EventId, tuple[int, ...]
-        ] = {}  # home brokers that could not write it in its last attempt
+        # Home brokers that could not write an event in its last attempt.
+        self._unwritten_by: dict[EventId, tuple[int, ...]] = {}
         self._unwritten: list[Logged] = []
         self._finished: list[Finished] = []
+        # By identity, while the event is being written: the clients to answer, and under which number.
         self._confirming: dict[Key, list[tuple[Client, int]]] = {}
-        self._refused: dict[Client, None] = {}
+        self._refused: dict[Client, None] = {}  # refused as busy, until they may proceed; in order
 
     def __len__(self) -> int:
         """The number of unfinished events."""
@@ -95,7 +148,7 @@ class EventLog:
     def publish(self, client: Client, number: int, logged: Logged, content: Event, missing: list[int]) -> None:
         """Log an event and confirm it when it is on disk; `missing` are the home brokers that are out of reach."""
         is_new = _identity(logged) not in self._confirming and logged.key not in self._window
-        # A duplicate is confirmed also by a busy broker: it takes no room.
+        # A busy broker confirms a duplicate all the same: it takes no room.
         if is_new and self._is_busy_for(client):
             self._refuse(client, number, missing)
         else:
@@ -111,7 +164,7 @@ class EventLog:
                 self._take(client, number, logged, content)
 
     def _is_busy_for(self, client: Client) -> bool:
-        # A client that was refused stays refused until it is told to proceed: its later events must not overtake.
+        # A client that was refused stays refused until `Proceed`: its later events must not overtake the refused one.
         return client in self._refused or len(self) >= self._max_unfinished
 
     def _refuse(self, client: Client, number: int, missing: list[int]) -> None:
@@ -141,6 +194,7 @@ class EventLog:
     def on_written(self, logged: Logged) -> None:
         """An event is on disk: confirm it, and route it."""
         event = logged.event
+        # Only now: a key of an event that failed to be written would confirm a lost event when it is sent again.
         self._window.add(logged.key)
         self._unfinished[event.id] = event
         self._ready.append(event.id)
@@ -158,6 +212,7 @@ class EventLog:
             id = self._ready.popleft()
             event = self._unfinished[id]
             identity = event.kept.identity if event.kept is not None else b""
+            # Each attempt has a number of its own, by which acknowledgements and duplicates are told apart.
             self._attempt += 1
             self._under_way.add(id)
             attempt = Publish(
@@ -174,6 +229,7 @@ class EventLog:
         self._under_way.discard(attempt.id)
         self._unwritten_by.pop(attempt.id, None)
         if attempt.whole:
+            # A crash before `Finished` is on disk costs one more attempt, which home brokers deduplicate.
             self._unfinished.pop(attempt.id, None)
             self._finished.append(Finished(attempt.id))
         else:
@@ -193,6 +249,7 @@ class EventLog:
 
     def proceed(self) -> None:
         """Tell refused clients to proceed, when half of the room is free again."""
+        # Hysteresis: with one free place clients would be refused and resumed event by event.
         if self._refused and 2 * len(self) <= self._max_unfinished:
             self._effects += [Reply(client, Proceed()) for client in self._refused]
             self._refused = {}
@@ -231,6 +288,7 @@ class DeliveryAttempts:
         # It came by another way after the tree has changed: the former upstream must not wait for ever.
         if before is not None and before.upstream != upstream:
             self.acknowledge(before.upstream, id, before.number, is_whole=False)
+        # It may be complete at once: with no link to go on by, and no durable queue here.
         made = self._under_way[id] = _Attempt(number, upstream, set(links), is_written, is_whole)
         self._end_if_complete(id, made)
 
@@ -261,6 +319,7 @@ class DeliveryAttempts:
         if attempt is not None and attempt.number == number:
             attempt.is_whole = False
             attempt.unwritten += (home,)
+            # The attempt is over here all the same, and must be answered.
             self.on_written(id, number)
 
     def on_reach_lost(self, link: int) -> None:
@@ -271,6 +330,7 @@ class DeliveryAttempts:
 
     def close_link(self, link: int) -> None:
         """Stop waiting for acknowledgements by a link that is given up; attempts that came by it must come again."""
+        # A copy: ending an attempt removes it.
         for id, attempt in list(self._under_way.items()):
             if attempt.upstream == link:
                 del self._under_way[id]
@@ -281,14 +341,15 @@ class DeliveryAttempts:
                 self._end_if_complete(id, attempt)
 
     def on_link_down(self, link: int) -> None:
-        """Drop the answers to a link that has nobody at its other end any more."""
+        """Drop the answers to a link whose neighbour is gone."""
         for id in [id for id, attempt in self._under_way.items() if attempt.upstream == link]:
             del self._under_way[id]
         self._acknowledgements.pop(link, None)
 
     def send_acknowledgements(self) -> None:
-        said, self._acknowledgements = self._acknowledgements, {}
-        self._effects += [Send((link,), Acknowledge(tuple(events))) for link, events in sorted(said.items())]
+        # Collected over the batch: one message per link acknowledges all its events.
+        by_link, self._acknowledgements = self._acknowledgements, {}
+        self._effects += [Send((link,), Acknowledge(tuple(events))) for link, events in sorted(by_link.items())]
 
     def _end_if_complete(self, id: EventId, attempt: _Attempt) -> None:
         if attempt.awaited or not attempt.is_written:

@@ -25,11 +25,11 @@ import pyarrow as pa
 from palio.errors import WireError
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
-from palio.routing.codec import CANONICAL_TEXT_VERSION
+from palio.routing.codec import CANONICAL_TEXT_VERSION, Arrival
 from palio.routing.conjunctions import CONJUNCTION_LIMIT
 from palio.routing.forwarding.filter_index import as_subscriptions
 from palio.routing.forwarding.headers import Header, decode, encode, register
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig
+from palio.routing.forwarding.strategy import ForwardingConfig
 from palio.routing.messages import LOCAL
 
 _TABLE_VERSION: Final = struct.Struct("<QQQ8s")
@@ -84,6 +84,7 @@ class AnnotatedHeader:
         if len(data) < _TABLE_VERSION.size:
             raise WireError("an annotated header begins with the table it was made from")
         inner = decode(data[_TABLE_VERSION.size :])
+        # No nesting: a client could otherwise make a broker recurse as deep as its header is long.
         if inner is None or isinstance(inner, AnnotatedHeader):
             raise WireError("an annotated header has a header in it")
         return cls(TableVersion(*_TABLE_VERSION.unpack_from(data)), inner)

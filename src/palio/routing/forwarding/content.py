@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from palio.filters.filter import Filter
+from palio.routing.codec import Arrival
 from palio.routing.effects import Job
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.interest_index import Interested, InterestIndex
 from palio.routing.messages import Key
 
@@ -21,35 +22,35 @@ class ContentForwarding:
     """Matches content at every broker; writes no header."""
 
     def __init__(self, config: ForwardingConfig) -> None:
-        self._wants: InterestIndex | None = (
-            None  # made with the first filter: a simulation has thousands of idle brokers
-        )
+        # Made with the first filter: a simulation has thousands of idle brokers.
+        self._interest: InterestIndex | None = None
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         pass
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         pass
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
-        if self._wants is None:
-            self._wants = InterestIndex()
-        self._wants.add(interface, key, wanted)
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
+        if self._interest is None:
+            self._interest = InterestIndex()
+        self._interest.add(interface, key, wanted)
 
-    def removed(self, interface: int, key: Key) -> None:
-        if self._wants is not None:
-            self._wants.remove(interface, key)
+    def remove_filter(self, interface: int, key: Key) -> None:
+        if self._interest is not None:
+            self._interest.remove(interface, key)
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         pass
 
     def work(self) -> Job | None:
-        return None if self._wants is None else self._wants.work()
+        return None if self._interest is None else self._interest.work()
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
-        if self._wants is None or not len(self._wants):
+        # Bodies are not decoded where there is nothing to match.
+        if self._interest is None or not len(self._interest):
             return [_NO_ROUTE] * len(arrivals)
-        found = self._wants.find_interested([each.event for each in arrivals])
+        found = self._interest.find_interested([each.event for each in arrivals])
         return [_route(each.interface, wanted) for each, wanted in zip(arrivals, found, strict=True)]
 
 
@@ -71,19 +72,19 @@ class FloodForwarding:
     def __init__(self) -> None:
         self._links: tuple[int, ...] = ()
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         self._links = tuple(sorted((*self._links, interface)))
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         self._links = tuple(each for each in self._links if each != interface)
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         pass
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         pass
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         pass
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:

@@ -61,6 +61,7 @@ class FilterIndex:
         else:
             number = len(self._filters)
             self._filters.append(wanted)
+        # Even one that takes a removed filter's number is new to the matcher: it gets a position of its own there.
         self._pending[number] = None
         self._unindexed = None
         return number
@@ -90,11 +91,13 @@ class FilterIndex:
 
         Callers use the bytes as keys of a memo: hashing them is faster than hashing a tuple of numbers.
         """
+        # Pending filters stay pending here: the matcher is not made for a handful.
         if len(self) <= _MAX_UNINDEXED_FILTERS:
             return self._evaluate_each(events)
         self._add_pending()
         if self._matcher is None:
             return [b""] * len(events)
+        # Few events are matched one by one: laying them out in columns costs more than it saves.
         if len(events) < MIN_TRANSPOSED_EVENTS:
             number_at, match = self._number_at, self._matcher.match_event
             return [array("i", [number_at[position] for position in match(event)]).tobytes() for event in events]
@@ -108,6 +111,7 @@ class FilterIndex:
             numbers = (*self._position_of, *self._pending)
             self._unindexed = [(array("i", (number,)).tobytes(), self[number]) for number in numbers]
         if len(self._unindexed) == 1:
+            # No list and no join for each event.
             ((packed, wanted),) = self._unindexed
             return [packed if wanted.matches_attributes(event.attributes) else b"" for event in events]
         unindexed = self._unindexed

@@ -50,4 +50,4 @@ def decode(data: bytes) -> Header | None:
     try:
         return header_class.decode(data[1:])
     except PalioError:
-        return None
+        return None  # as without a header: content is matched anew

@@ -14,37 +14,11 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from palio.events import Event
 from palio.filters.filter import Filter
-from palio.routing.codec import decode_event
+from palio.routing.codec import Arrival
 from palio.routing.effects import Job
-from palio.routing.forwarding.headers import Header, decode
-from palio.routing.messages import Key, Publish
-
-_NOT_DECODED: Any = object()  # None is a value of `_header`
-
-
-class Arrival(Struct, gc=False, eq=False):
-    """An event that came by an interface; content and header are decoded at most once, when first asked for."""
-
-    interface: int
-    message: Publish
-    _event: Event = _NOT_DECODED
-    _header: Header | None = _NOT_DECODED
-
-    @property
-    def event(self) -> Event:
-        """The content; a `PalioError` where the body cannot be decoded."""
-        if self._event is _NOT_DECODED:
-            self._event = decode_event(self.message.body)
-        return self._event
-
-    @property
-    def header(self) -> Header | None:
-        """The header of the previous broker; None where there is none that can be decoded."""
-        if self._header is _NOT_DECODED:
-            self._header = decode(self.message.header)
-        return self._header
+from palio.routing.forwarding.headers import Header
+from palio.routing.messages import Key
 
 
 class Route(Struct, frozen=True, gc=False):
@@ -71,23 +45,23 @@ class ForwardingConfig:
 class InterestListener(Protocol):
     """Receives the filters of each interface as they come and go."""
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         """A link to a neighbour opened; no filter of it is known yet."""
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         """A link closed; each filter that came by it was removed before."""
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         """A filter came by an interface, under a key that is new for that interface."""
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         """The filter of a known key is withdrawn."""
 
 
 class Forwarding(InterestListener, Protocol):
     """Decides where events go next."""
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         """A message for all brokers (`messages.Announce`), such as a new routing tree. Most strategies ignore it."""
 
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
@@ -100,7 +74,7 @@ class HasBackgroundWork(Protocol):
     """A forwarding with work that may run in another thread."""
 
     def work(self) -> Job | None:
-        """The job that is due, if any, handed out once; asked in each batch before events are routed."""
+        """The job that is due, if any, returned once; called in each batch before events are routed."""
         ...
 
 

@@ -52,6 +52,7 @@ class Merging:
 def mergers(filters: Iterable[Filter], slack: float = 0.0) -> list[Filter]:
     """The fewest filters that merging attribute by attribute gives; none covers another."""
     merged = _maximal(filters)
+    # A merger by one attribute may make filters agree that differed in another: repeated until nothing merges.
     while True:
         count = len(merged)
         for attribute in sorted({name for each in merged for name in each.attributes}):

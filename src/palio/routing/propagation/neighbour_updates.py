@@ -67,6 +67,7 @@ class Advertised:
     def withdraw(self, offer: Hashable) -> None:
         """Remove an advertisement; what it served looks for another one."""
         del self._offers[offer]
+        # Removed and added again: where another advertisement serves it, both cancel out in the reduction.
         for key in [key for key, (_, by) in self._served.items() if by == offer]:
             wanted, _ = self._served.pop(key)
             self._reduction.remove(key)
@@ -83,6 +84,7 @@ def is_advertised(offers: Sequence[Filter], event: Attributes) -> bool:
     looked_at = {name for offered in offers for name in offered.attributes}
     whole = any(offered.reads_whole_event for offered in offers)
     values = {name: some for name, some in possible_values(event).items() if whole or name in looked_at}
+    # Refused rather than guessed: an event that is only partly advertised would not reach all its subscribers.
     if prod(map(len, values.values())) > _MAX_VALUE_CHOICES:
         return False
     for chosen in product(*values.values()):
@@ -129,6 +131,8 @@ class NeighbourUpdates:
         self._dirty.pop(link, None)
 
     def add(self, interface: int, key: Key, wanted: Filter) -> None:
+        # A neighbour needs a filter as long as any other interface has it. So only the first two sources of a key, and
+        # the last two on removal, change what a neighbour needs.
         sources = self._sources.setdefault(key, {})
         sources[interface] = wanted
         if len(sources) == 1:

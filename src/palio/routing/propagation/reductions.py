@@ -117,6 +117,7 @@ class Covering:
 
     def _note(self, forward: Collection[Filter], retract: Collection[Filter]) -> None:
         """Collect changes; a filter that comes and goes between two calls of `change` is none."""
+        # A filter that was withdrawn and comes back before it was sent is no change at all.
         for each in forward:
             if each.digest in self._withdrawals:
                 self._withdrawals.remove(each.digest)

@@ -15,13 +15,14 @@ from palio.errors import InvalidArgument, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.filters.tree import Leaf
+from palio.routing.codec import Arrival
 from palio.routing.conjunctions import to_conjunctions
 from palio.routing.forwarding.bloom.bloom_forwarding import BloomForwarding, shape_from_options
 from palio.routing.forwarding.bloom.classical import Sbsposet
 from palio.routing.forwarding.bloom.digest import BloomHeader, BloomShape
 from palio.routing.forwarding.bloom.predicate_index import PredicateIndex
 from palio.routing.forwarding.headers import decode
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig
+from palio.routing.forwarding.strategy import ForwardingConfig
 from palio.routing.messages import EventId, Publish
 from tests.nested_events import nested_events
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree
@@ -112,8 +113,8 @@ def test_a_digest_that_a_client_brings_by_itself_is_not_believed() -> None:
 def test_a_link_that_closes_takes_its_filters_along() -> None:
     network = LittleNetwork([(0, 1), (1, 2)], BloomForwarding, "simple")
     network.subscribe("gone", 2, Filter.parse("x > 0"))
-    network.forwardings[1].closed(network.links_to[1][2])
-    network.forwardings[1].closed(99)
+    network.forwardings[1].close_link(network.links_to[1][2])
+    network.forwardings[1].close_link(99)
     assert network.publish(0, Event.from_dict({"x": 1})).links == {(0, 1)}
 
 

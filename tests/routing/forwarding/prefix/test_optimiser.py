@@ -76,9 +76,9 @@ def test_it_begins_with_a_tree_without_conditions() -> None:
 def test_reports_make_trees_of_growing_versions() -> None:
     client = OptimiserClient({"threshold": 0})
     client.announcement()
-    one = client.reported(Report(1, True, tuple(FILTERS[:2]), ()))
+    one = client.on_report(Report(1, True, tuple(FILTERS[:2]), ()))
     assert one is not None
-    two = client.reported(Report(2, False, tuple(FILTERS[2:3]), ()))
+    two = client.on_report(Report(2, False, tuple(FILTERS[2:3]), ()))
     assert two is not None
     assert (one.version, len(decode_tree(one.data)), two.version, len(decode_tree(two.data))) == (2, 3, 3, 4)
     again = client.announcement()
@@ -87,20 +87,20 @@ def test_reports_make_trees_of_growing_versions() -> None:
 
 def test_saying_the_same_again_changes_nothing() -> None:
     client = OptimiserClient({"threshold": 0})
-    client.reported(Report(1, True, tuple(FILTERS), ()))
-    assert client.reported(Report(1, True, tuple(FILTERS), ())) is None
-    assert client.reported(Report(1, False, tuple(FILTERS[:1]), ())) is None
-    assert client.reported(Report(1, False, (), (b"unknown",))) is None
+    client.on_report(Report(1, True, tuple(FILTERS), ()))
+    assert client.on_report(Report(1, True, tuple(FILTERS), ())) is None
+    assert client.on_report(Report(1, False, tuple(FILTERS[:1]), ())) is None
+    assert client.on_report(Report(1, False, (), (b"unknown",))) is None
 
 
 def test_what_a_broker_reports_anew_replaces_what_it_said_before_and_nobody_elses() -> None:
     client = OptimiserClient({"threshold": 0})
-    client.reported(Report(1, True, tuple(FILTERS[:3]), ()))
-    client.reported(Report(2, True, tuple(FILTERS[:1]), ()))
-    made = client.reported(Report(1, True, tuple(FILTERS[3:4]), ()))
+    client.on_report(Report(1, True, tuple(FILTERS[:3]), ()))
+    client.on_report(Report(2, True, tuple(FILTERS[:1]), ()))
+    made = client.on_report(Report(1, True, tuple(FILTERS[3:4]), ()))
     assert made is not None
     assert {leaf.attribute for leaf in decode_tree(made.data).conditions} == {"x0", "x3"}
-    made = client.reported(Report(2, False, (), (FILTERS[0][0],)))
+    made = client.on_report(Report(2, False, (), (FILTERS[0][0],)))
     assert made is not None
     assert {leaf.attribute for leaf in decode_tree(made.data).conditions} == {"x3"}
 

@@ -14,7 +14,7 @@ from palio.errors import IllegalCombination, InvalidArgument, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.routing.announcements import ROUTING_TREES_TOPIC
-from palio.routing.codec import encode_event
+from palio.routing.codec import Arrival, encode_event
 from palio.routing.conjunctions import CONJUNCTION_LIMIT
 from palio.routing.effects import Job
 from palio.routing.forwarding.headers import decode, encode
@@ -22,7 +22,7 @@ from palio.routing.forwarding.prefix.forwarding_tree import ForwardingTree, Pref
 from palio.routing.forwarding.prefix.optimiser import TreeOptimiser
 from palio.routing.forwarding.prefix.prefix_forwarding import PrefixForwarding
 from palio.routing.forwarding.prefix.tree_version import encode_tree
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig
+from palio.routing.forwarding.strategy import ForwardingConfig
 from palio.routing.messages import EventId, Publish
 from tests.nested_events import NAMES, nested_events
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree
@@ -67,7 +67,7 @@ class Optimiser:
         if tree is not None:
             self._version += 1
             for node in self.network.forwardings if told is None else told:
-                self.network.forwardings[node].announced(ROUTING_TREES_TOPIC, self._version, encode_tree(tree))
+                self.network.forwardings[node].on_announcement(ROUTING_TREES_TOPIC, self._version, encode_tree(tree))
                 finish(begin(self.network.forwardings[node]))
 
 
@@ -206,9 +206,9 @@ def test_old_news_and_what_is_no_tree_change_nothing() -> None:
     optimiser.subscribe("s", 1, Filter.parse("x > 1"))
     event = Event.from_dict({"x": 2})
     before = network.publish(0, event).sent
-    network.forwardings[0].announced(ROUTING_TREES_TOPIC, 2, b"no tree")
-    network.forwardings[0].announced(ROUTING_TREES_TOPIC, 0, b"old")
-    network.forwardings[0].announced("another", 3, b"")
+    network.forwardings[0].on_announcement(ROUTING_TREES_TOPIC, 2, b"no tree")
+    network.forwardings[0].on_announcement(ROUTING_TREES_TOPIC, 0, b"old")
+    network.forwardings[0].on_announcement("another", 3, b"")
     assert network.publish(0, event).sent == before
 
 
@@ -225,7 +225,7 @@ def test_the_tree_before_serves_while_filters_are_mapped_onto_the_next() -> None
 
     def want(link: int, text: str) -> bytes:
         wanted = Filter.parse(text)
-        forwarding.added(link, wanted.digest, wanted)
+        forwarding.add_filter(link, wanted.digest, wanted)
         trees.add(wanted)
         return wanted.digest
 
@@ -233,19 +233,19 @@ def test_the_tree_before_serves_while_filters_are_mapped_onto_the_next() -> None
     gone = want(2, "x > 2")
     first = trees.update()
     assert first is not None
-    forwarding.announced(ROUTING_TREES_TOPIC, 1, encode_tree(first))
+    forwarding.on_announcement(ROUTING_TREES_TOPIC, 1, encode_tree(first))
     finish(begin(forwarding))
     old, links = header_for(forwarding, {"x": 5})
     assert links == {1, 2}
     want(3, "y > 1")
     second = trees.update()
     assert second is not None
-    forwarding.announced(ROUTING_TREES_TOPIC, 2, encode_tree(second))
+    forwarding.on_announcement(ROUTING_TREES_TOPIC, 2, encode_tree(second))
     rest = begin(forwarding)  # somebody does it, and is not done
-    forwarding.removed(2, gone)
+    forwarding.remove_filter(2, gone)
     want(4, "x > 4")
     assert header_for(forwarding, {"x": 5}) == (old, {1, 3, 4})  # it knows nothing of y, and sends too far
-    forwarding.announced(ROUTING_TREES_TOPIC, 3, encode_tree(second))
+    forwarding.on_announcement(ROUTING_TREES_TOPIC, 3, encode_tree(second))
     assert forwarding.work() is None  # one at a time
     finish(rest)
     new, links = header_for(forwarding, {"x": 5})
@@ -258,11 +258,11 @@ def test_a_large_tree_is_built_beside_everything_else_and_not_taken_where_filter
     forwarding = PrefixForwarding(ForwardingConfig(propagation="identity", options={"patience": 0}))
     for number in range(300):
         wanted = Filter.parse(f"x = {number}")
-        forwarding.added(1 + number % 3, wanted.digest, wanted)
+        forwarding.add_filter(1 + number % 3, wanted.digest, wanted)
     assert header_for(forwarding, {"x": 5}) == (b"", {3})  # by content
     rest = begin(forwarding)
     late = Filter.parse("x BETWEEN 5 AND 6")
-    forwarding.added(4, late.digest, late)
+    forwarding.add_filter(4, late.digest, late)
     finish(rest)
     assert header_for(forwarding, {"x": 5}) == (b"", {3, 4})
     finish(begin(forwarding))

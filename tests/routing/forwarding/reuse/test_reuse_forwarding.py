@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from palio.errors import InvalidArgument, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
+from palio.routing.codec import Arrival
 from palio.routing.forwarding.headers import decode, encode
 from palio.routing.forwarding.reuse.reuse_forwarding import (
     Completeness,
@@ -22,7 +23,7 @@ from palio.routing.forwarding.reuse.reuse_forwarding import (
     ReuseHeader,
     key_hash,
 )
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from tests.routing.forwarding.little_network import LittleNetwork, Walk, random_tree
 
 EXAMPLE = [(0, 1), (1, 2), (2, 3), (1, 4)]
@@ -242,6 +243,6 @@ def test_a_list_that_a_client_brings_by_itself_is_not_believed() -> None:
 def test_a_link_that_closes_takes_its_keys_along() -> None:
     network = LittleNetwork([(0, 1), (1, 2)], ReuseForwarding, "simple")
     network.subscribe("gone", 2, ANYTHING)
-    network.forwardings[1].closed(network.links_to[1][2])
-    network.forwardings[1].closed(99)
+    network.forwardings[1].close_link(network.links_to[1][2])
+    network.forwardings[1].close_link(99)
     assert network.publish(0, Event.from_dict({"x": 1})).links == {(0, 1)}

@@ -22,6 +22,7 @@ import numpy as np
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.filters.tree import holds
+from palio.routing.codec import Arrival
 from palio.routing.conjunctions import CONJUNCTION_LIMIT, Conjunction, to_conjunctions
 from palio.routing.effects import Job
 from palio.routing.forwarding.annotated_headers import (
@@ -34,7 +35,7 @@ from palio.routing.forwarding.bloom.digest import Bits, BloomHeader, BloomShape,
 from palio.routing.forwarding.bloom.digest_table import DigestTable
 from palio.routing.forwarding.bloom.predicate_index import BloomWriter, PredicateIndex, predicate_filter
 from palio.routing.forwarding.headers import Header
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.messages import LOCAL, Key
 
 
@@ -55,15 +56,15 @@ class BloomForwarding:
         self._index_bytes = index_type(self.shape.width).itemsize
         self._local_uncompared: set[Key] = set()  # local filters beyond the limit
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         self._filters.setdefault(interface, {})
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         for key in list(self._filters.get(interface, ())):
-            self.removed(interface, key)
+            self.remove_filter(interface, key)
         self._filters.pop(interface, None)
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         if interface == LOCAL:
             self._add_local(key, wanted)
             return
@@ -84,7 +85,7 @@ class BloomForwarding:
         for each in local[key]:
             self._table.add(LOCAL, self._bits_of(each))
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         if interface != LOCAL:
             for each in self._filters[interface].pop(key):
                 self._table.remove(interface, union([self._predicates.remove(leaf) for leaf in each]))
@@ -97,7 +98,7 @@ class BloomForwarding:
     def _bits_of(self, conjunction: Conjunction) -> Bits:
         return union([self.shape.bits_of(predicate_text(leaf)) for leaf in conjunction])
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         pass
 
     def work(self) -> Job | None:
@@ -106,7 +107,7 @@ class BloomForwarding:
     def route(self, arrivals: Sequence[Arrival]) -> list[Route]:
         headers = [self._usable_header(each) for each in arrivals]
         # A broker's digest proves that no local client matches: it has the bits of all predicates but those that only
-        # the writing broker's own clients use. That excludes digests made here, and those of clients, who may omit any.
+        # the writing broker's own clients use. That excludes digests made here. Those of clients may omit any bit.
         compared = not self._local_uncompared
         proves_local = [compared and header is not None and not header.is_of_client for header in headers]
         new = [place for place, header in enumerate(headers) if header is None]
@@ -141,6 +142,7 @@ class BloomForwarding:
         digest = None if annotated is None else self._with_own_width(annotated.inner)
         if digest is None or annotated is None:
             return None
+        # Marked in any case: a client may have left out bits, so that its digest proves nothing about local filters.
         if annotated.entry.version == self._version:
             return digest.of_client()
         newer = self._predicates.added_since(annotated.entry.version, MAX_NEWER_FILTERS)
@@ -152,6 +154,7 @@ class BloomForwarding:
         return whole.of_client()
 
     def _with_own_width(self, header: Header | None) -> BloomHeader | None:
+        # Bits of another width mean other predicates.
         return header if isinstance(header, BloomHeader) and header.width == self.shape.width else None
 
 

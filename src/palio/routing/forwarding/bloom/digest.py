@@ -4,7 +4,7 @@ Jerzak §5.2: a predicate sets `k` of `m` bits, found by hashing its text twice 
 second. All brokers must agree on these parameters, or events are lost; so a `BloomShape` is a constant of the network.
 Decided here, where the source is silent: the width is a power of two and the step is odd, so that the `k` bits of a
 predicate are all different; the hash is keyed BLAKE2b over the canonical text of the predicate, which equal conditions
-share in every process; a network may choose its own key, so that nobody outside can aim at its bits.
+share in every process; a network may choose its own key, so that an outsider cannot aim at its bits.
 
 Jerzak §5.2.3: an event satisfies few predicates, so the sorted indices of the bits that are set are smaller than a
 bitmap as long as fewer than m / log2 m of them are. An empty digest then costs nothing at any width, and the width may
@@ -172,7 +172,7 @@ class BloomHeader(Struct, frozen=True, gc=False):
 
     @property
     def is_of_client(self) -> bool:
-        """Whether a client wrote it, who may omit any bit: it directs the event, and proves nothing where that ends."""
+        """Whether a client wrote it: it may lack any bit, so that it directs the event and proves no absence."""
         return bool(self.data[0] & _CLIENT_FLAG)
 
     def of_client(self) -> BloomHeader:

@@ -84,6 +84,7 @@ def match_digests(
         for at in range(low, high):
             bit = _index(bits, at, is_wide)
             put_i64(present, bit >> 6, i64_at(present, bit >> 6) | (1 << (bit & 63)))
+        # Two bits of a digest may share a bucket: its entries are then read twice, and marked slots skipped.
         for at in range(low, high):
             entry = i32_at(heads, _index(bits, at, is_wide) & mask)
             while entry >= 0:
@@ -143,6 +144,7 @@ def gather_digests(
                 bit = i32_at(own, place)
                 put_i64(present, bit >> 6, i64_at(present, bit >> 6) | (1 << (bit & 63)))
             at += 1
+        # Reading the bitmap word by word sorts the bits and drops duplicates; it is cleared on the way.
         if at > first:
             for word in range(words):
                 left = i64_at(present, word)

@@ -156,6 +156,7 @@ class DigestTable:
         return known
 
     def _slot(self, interface: int) -> int:
+        # Slots are never given back: links of a broker are few, and one that comes again gets its slot.
         slot = self._slots.get(interface)
         if slot is None:
             slot = self._slots[interface] = len(self._interfaces)
@@ -165,6 +166,7 @@ class DigestTable:
 
     def _new_entry(self, bits: Bits) -> int:
         """A new or reused entry with these bits."""
+        # By number of bits: an entry that is reused keeps its place in the array of bits.
         free = self._free.get(len(bits))
         if free:
             entry = free.pop()

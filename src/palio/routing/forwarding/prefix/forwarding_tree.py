@@ -211,6 +211,7 @@ class TreeExtractor:
         attributes, slots = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
         trees: list[ForwardingTree] = []
         ends = np.empty(len(events), np.int64)
+        # The kernel stops at the event that does not fit the buffer; it goes on from there with twice the room.
         while True:
             remaining = (event_starts[len(trees) :], attributes, slots)
             done = tree_kernels.extract(remaining, index.table, self._workspace, self._height, self._octets, ends)
@@ -257,6 +258,7 @@ class Tags:
 
     def remove(self, interface: int, conjunctions: Iterable[Conjunction]) -> None:
         """Undo an `add` with the same conjunctions."""
+        # `tag_nodes` is a function of tree and conjunction, so that it finds the nodes that `add` tagged.
         bit = self._bits[interface]
         for conjunction in conjunctions:
             for node in self._index.tag_nodes(conjunction):

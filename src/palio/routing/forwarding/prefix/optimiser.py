@@ -1,7 +1,7 @@
 """Tree optimiser: the client that builds the routing tree for all brokers, and announces new versions.
 
 Forwarding trees need one routing tree at all brokers, and brokers never know the same filters in the same order. So one
-node builds the tree (Jerzak §4.4.1): reports of all brokers tell it every filter, it keeps conditions and no
+node builds the tree (Jerzak §4.4.1): all brokers report their filters to it, it keeps conditions and no
 interfaces, and it announces a new version when the tree differs from the last one by more than a threshold. Until then
 brokers tag new filters as near to their place as the old tree lets them, and events go too far, never astray.
 
@@ -141,10 +141,11 @@ class OptimiserClient:
 
     def announcement(self) -> AnnounceClient:
         """The last tree as a new version: sent at the start, and again when the broker has restarted."""
+        # A new number even for the same tree: brokers ignore a version that they know.
         self._version += 1
         return AnnounceClient(ROUTING_TREES_TOPIC, self._version, self._data)
 
-    def reported(self, report: Report) -> AnnounceClient | None:
+    def on_report(self, report: Report) -> AnnounceClient | None:
         """Take a broker's report of changed filters; the announcement of a new tree, where one is due."""
         known = self._wanted.setdefault(report.node, {})
         added = dict(report.added)
@@ -153,6 +154,7 @@ class OptimiserClient:
             if gone is not None:
                 self._optimiser.remove(gone)
         for key, wanted in added.items():
+            # Complete reports repeat what is known, and each filter of a broker counts once.
             if key not in known:
                 known[key] = wanted
                 self._optimiser.add(wanted)

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.routing.announcements import ROUTING_TREES_TOPIC
+from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.conjunctions import CONJUNCTION_LIMIT, Conjunction, to_conjunctions
 from palio.routing.effects import Job
@@ -28,7 +29,7 @@ from palio.routing.forwarding.prefix.forwarding_tree import MAX_HEIGHT, VERSION_
 from palio.routing.forwarding.prefix.routing_tree import RoutingTree
 from palio.routing.forwarding.prefix.tree_index import shared_index
 from palio.routing.forwarding.prefix.tree_version import TreeVersion, decode_tree, encode_tree, tree_digest
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.messages import LOCAL, Key
 
 
@@ -104,6 +105,7 @@ class AnnouncedTrees:
 
     def announce(self, version: int, data: bytes) -> None:
         """Take a tree, unless a newer one was announced before."""
+        # A tree that was announced and not mapped yet is skipped: only the newest is worth a job.
         if version > self._newest_version:
             self._newest_version, self._unmapped = version, data
 
@@ -111,6 +113,7 @@ class AnnouncedTrees:
         """The job that maps all filters onto the newest tree; only one runs at a time."""
         if self._unmapped is None or self._changes is not None:
             return None
+        # The job gets a copy of the filters: the broker goes on changing them, and records the changes.
         data, self._unmapped, self._changes = self._unmapped, None, []
         return partial(self._map, data, list(self._all()), self._changes)
 
@@ -126,6 +129,7 @@ class AnnouncedTrees:
         self._changes = None
         if tree is None:
             return
+        # In the broker's thread: no further change can come between these and the tree's first use.
         for change in changes:
             change.apply(tree)
         self._trees = [*(each for each in self._trees if each.version != tree.version), tree]
@@ -298,23 +302,23 @@ class PrefixForwarding:
             self._trees = LocalTrees(height, float(config.options.get("patience", _DEFAULT_PATIENCE)))
             self._content = ContentForwarding(config)
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         pass
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         pass
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
         self._trees.add(interface, key, wanted)
         if self._content is not None:
-            self._content.added(interface, key, wanted)
+            self._content.add_filter(interface, key, wanted)
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         self._trees.remove(interface, key)
         if self._content is not None:
-            self._content.removed(interface, key)
+            self._content.remove_filter(interface, key)
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         if topic == ROUTING_TREES_TOPIC:
             self._trees.announce(version, data)
 
@@ -325,7 +329,8 @@ class PrefixForwarding:
         routes: list[Route | None] = [None] * len(arrivals)
         by_version: dict[bytes, list[tuple[int, PrefixHeader]]] = {}
         for place, arrival in enumerate(arrivals):
-            header = arrival.header if arrival.interface != LOCAL else None  # a client may write any header
+            # Not of clients, which may write any header.
+            header = arrival.header if arrival.interface != LOCAL else None
             if type(header) is PrefixHeader:
                 by_version.setdefault(header.version, []).append((place, header))
         for version, headers in by_version.items():
@@ -343,6 +348,7 @@ class PrefixForwarding:
         if tree is not None:
             written = tree.headers([arrivals[place].event.attributes for place in new])
             self._follow(tree, list(zip(new, written, strict=True)), arrivals, routes)
+        # Only local trees may be missing, and they have content forwarding beside them.
         elif self._content is not None:
             for place, route in zip(new, self._content.route([arrivals[place] for place in new]), strict=True):
                 routes[place] = route

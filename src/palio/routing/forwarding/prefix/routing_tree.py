@@ -50,6 +50,7 @@ def overlap_of(own: ValueSet, other: ValueSet) -> Overlap | None:
     covers = is_covered = True
     overlaps = False
     for mine, theirs in zip(own.parts, other.parts, strict=True):
+        # Often one shared object, such as that of a kind without values.
         if mine is theirs:
             overlaps = overlaps or not mine.is_empty
             continue
@@ -161,6 +162,7 @@ class Siblings:
                 insort(self._spans.setdefault(kind, []), span, key=_low)
 
     def remove(self, node: Node) -> None:
+        # Siblings exclude each other, so that no two have one sort key.
         del self.nodes[bisect_left(self.nodes, node.order, key=_order)]
         if self._spans is not None:
             for kind, span in _spans(node):
@@ -186,6 +188,7 @@ class Siblings:
         found: dict[int, Node] = {}
         for kind, spans in self._spans.items():
             for low, high in values.parts[kind].spans():
+                # One before: spans are disjoint, so that only the last one that begins at or below `low` can reach it.
                 first = 0 if low is None else max(0, bisect_right(spans, low, key=_low) - 1)
                 last = len(spans) if high is None else bisect_left(spans, high, key=_low)
                 found.update((id(node), node) for _, node in spans[first:last])

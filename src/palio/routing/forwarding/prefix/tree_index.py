@@ -200,6 +200,7 @@ class TreeIndex:
         return sorted(found)
 
 
+# Weak: an index goes with the last broker that has its version.
 _indexes: WeakValueDictionary[bytes, TreeIndex] = WeakValueDictionary()
 
 

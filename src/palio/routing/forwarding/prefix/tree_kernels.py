@@ -159,6 +159,7 @@ def extract(
             else:
                 queue[each] = -1
         # Worst case: two numbers for each node, and the count of the root. The caller doubles the buffer and goes on.
+        # Checked before the first byte, so that an event is written whole or not at all.
         if at + (2 * kept + 1) * _MAX_VARINT_BYTES > len(octets):
             return event
         if count[0] == 0:
@@ -226,6 +227,7 @@ def collect_tags(
                     continue
                 left -= 1
                 place += (number >> 1) + 1
+                # Also bounds the queue: positions ascend, so that no node is entered twice.
                 child = children[node] + place
                 if child >= children[node + 1]:
                     fine = False

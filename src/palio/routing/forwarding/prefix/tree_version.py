@@ -68,6 +68,7 @@ class TreeVersion:
     def of(cls, tree: RoutingTree, version: bytes) -> TreeVersion:
         """A snapshot of a routing tree; tags are where its conjunctions end."""
         nodes, children = _by_level(tree)
+        # By identity, which is quicker than by value: a routing tree holds each distinct condition once.
         ordered = sorted({id(node.condition): node for node in nodes[1:]}.values(), key=lambda node: node.order)
         number = {id(node.condition): place for place, node in enumerate(ordered)}
         return cls(
@@ -156,6 +157,7 @@ def encode_tree(tree: TreeVersion) -> bytes:
 def decode_tree(data: bytes) -> TreeVersion:
     """The tree that was encoded; `InvalidArgument` for other bytes."""
     try:
+        # What is beyond the bound stays compressed; the truncated rest then fails to decode.
         content = zlib.decompressobj().decompress(data, _MAX_UNCOMPRESSED_BYTES)
         conditions, condition_of, counts = _decoder.decode(content)
         return _check(
@@ -171,6 +173,7 @@ def decode_tree(data: bytes) -> TreeVersion:
 
 
 def _check(tree: TreeVersion) -> TreeVersion:
+    # Kernels follow these arrays without bounds checks: every child must lie within the tree and after its parent.
     nodes, children = len(tree), tree.children
     if len(children) != nodes + 1 or children[-1] != nodes or (children[:-1] <= np.arange(nodes)).any():
         raise ValueError("its nodes do not make a tree")

@@ -30,6 +30,7 @@ from palio.errors import InvalidArgument, WireError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.columnar.native import address_of
+from palio.routing.codec import Arrival
 from palio.routing.effects import Job
 from palio.routing.forwarding.annotated_headers import (
     MAX_NEWER_FILTERS,
@@ -42,7 +43,7 @@ from palio.routing.forwarding.annotated_headers import (
 from palio.routing.forwarding.filter_index import FilterIndex
 from palio.routing.forwarding.headers import register
 from palio.routing.forwarding.reuse import reuse_kernels
-from palio.routing.forwarding.strategy import Arrival, ForwardingConfig, Route
+from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.messages import LOCAL, Key
 
 _HASH_BYTES: Final = 8
@@ -230,15 +231,16 @@ class ReuseForwarding:
             raise InvalidArgument(f"a list of keys has room for at least one, not {limit!r}")
         self._mode, self._limit = mode, limit
 
-    def opened(self, interface: int) -> None:
+    def open_link(self, interface: int) -> None:
         self._links.setdefault(interface, _Link())
 
-    def closed(self, interface: int) -> None:
+    def close_link(self, interface: int) -> None:
         for key in list(self._links[interface].numbers) if interface in self._links else ():
-            self.removed(interface, key)
+            self.remove_filter(interface, key)
         self._links.pop(interface, None)
 
-    def added(self, interface: int, key: Key, wanted: Filter) -> None:
+    def add_filter(self, interface: int, key: Key, wanted: Filter) -> None:
+        # Counted, because several keys may share a hash and one interface.
         hashed = key_hash(key)
         counts = self._uses.setdefault(hashed, {})
         counts[interface] = counts.get(interface, 0) + 1
@@ -247,10 +249,11 @@ class ReuseForwarding:
         else:
             link = self._links.setdefault(interface, _Link())
             link.numbers[key] = link.index.add(hashed, wanted)
+            # Additions alone make a new version: a header that names a removed filter does no harm.
             self._entry = replace(self._entry, version=self._entry.version + 1)
             self._added_at[interface, key] = self._entry.version
 
-    def removed(self, interface: int, key: Key) -> None:
+    def remove_filter(self, interface: int, key: Key) -> None:
         hashed = key_hash(key)
         if interface == LOCAL:
             del self._local[hashed][key]
@@ -268,7 +271,7 @@ class ReuseForwarding:
         if not counts:
             del self._uses[hashed]
 
-    def announced(self, topic: str, version: int, data: bytes) -> None:
+    def on_announcement(self, topic: str, version: int, data: bytes) -> None:
         pass
 
     def work(self) -> Job | None:
@@ -284,6 +287,7 @@ class ReuseForwarding:
             if header is not None:
                 sends[row], own[row] = self._divide(header)
                 sends[row].pop(arrival.interface, None)
+                # Links without a key in a complete list do not need the event; else their filters are matched.
                 if header.is_complete:
                     continue
             for interface, rows in asked.items():
@@ -322,6 +326,7 @@ class ReuseForwarding:
 
     def _added_since(self, version: int) -> list[tuple[int, Key]] | None:
         """The filters that are newer than a version; None where they are too many to evaluate one by one."""
+        # Dictionaries keep the order of insertion, so that versions ascend and the newest are at the end.
         found: list[tuple[int, Key]] = []
         for place, version_added in reversed(self._added_at.items()):
             if version_added <= version:
@@ -354,6 +359,7 @@ class ReuseForwarding:
             else ReuseHeader.of(part, completeness)
             for interface, part in divided.items()
         }
+        # Not for a `CLAIMED` list: a client's word never decides on a delivery.
         return parts, tuple(own) if completeness is Completeness.COMPLETE else None
 
     def _match_content(self, interface: int, rows: list[int], arrivals: Sequence[Arrival], sends: list[_Sends]) -> None:
@@ -370,6 +376,7 @@ class ReuseForwarding:
         found = index.find_all(events) if everything else index.find_up_to(events, self._limit)
         for row, keys in zip(rows, found, strict=True):
             if keys:
+                # A full list may have been cut off: only a shorter one is known to have all.
                 are_all = self._may_be_complete and (everything or len(keys) < self._limit)
                 sends[row][interface] = ReuseHeader.of(keys, Completeness.COMPLETE if are_all else Completeness.PARTIAL)
 
