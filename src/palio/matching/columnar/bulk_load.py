@@ -29,6 +29,7 @@ no grammar.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -163,32 +164,25 @@ def _fill_conjoined(builder: ConditionsBuilder, conjoined: Mapping[int, BoundCon
     if len(conjoined) <= _MAX_SINGLE_ROWS:
         return np.zeros(len(conjoined), np.bool_)
     conditions = list(conjoined.values())
-    by_templates: dict[tuple[int, ...], list[int]] = {}
-    for line, condition in enumerate(conditions):
-        by_templates.setdefault(tuple(map(id, condition.templates)), []).append(line)
-    # Conjuncts are numbered by list of templates, then by place in it, then by line.
-    lines: list[int] = []
-    found: list[Sequence[str]] = []  # all literals of the line, by conjunct
-    offsets: list[int] = []  # the conjunct's first literal among them
-    places: dict[int, tuple[Template, list[Int64s]]] = {}
-    for own in by_templates.values():
-        literals = [conditions[line].literals for line in own]
-        first = 0
-        for template in conditions[own[0]].templates:
-            runs = places.setdefault(id(template), (template, []))[1]
-            runs.append(np.arange(len(lines), len(lines) + len(own)))
-            lines += own
-            found += literals
-            offsets += [first] * len(own)
-            first += len(template.parameters)
+    counts = [len(each.templates) for each in conditions]
+    # All conjuncts, and all literals, of line after line: lists for each line would cost more than laying them out.
+    by_conjunct = list(chain.from_iterable([each.templates for each in conditions]))
+    literals = np.array([*chain.from_iterable([each.literals for each in conditions]), None], object)[:-1]
+    known = {id(each): each for each in by_conjunct}
+    templates = list(known.values())
+    index = {key: at for at, key in enumerate(known)}
+    template_of = np.fromiter(map(index.__getitem__, map(id, by_conjunct)), np.int64, len(by_conjunct))
+    widths = np.array([len(each.parameters) for each in templates], np.int64)[template_of]
+    starts = np.cumsum(widths) - widths  # the first literal of each conjunct
+    order = np.argsort(template_of, kind="stable")
+    ends = np.cumsum(np.bincount(template_of))
 
     def literals_of(which: Int64s, template: Template) -> FoundLiterals:
-        chosen = which.tolist()
-        return FoundLiterals([found[at] for at in chosen], [offsets[at] for at in chosen], timezone)
+        return FoundLiterals(literals, starts[which], timezone)
 
-    conjuncts = _Conjuncts(np.array(lines, np.int64), len(conditions))
-    templates = [(template, np.concatenate(runs)) for template, runs in places.values()]
-    conjuncts.fill_templates(builder, templates, literals_of, timezone)
+    conjuncts = _Conjuncts(np.repeat(np.arange(len(conditions)), counts), len(conditions))
+    runs = zip(templates, np.split(order, ends[:-1]), strict=True)
+    conjuncts.fill_templates(builder, runs, literals_of, timezone)
     return conjuncts.add_to(builder, np.array(list(conjoined), np.int64))
 
 
