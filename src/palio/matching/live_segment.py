@@ -10,7 +10,7 @@ Only an event with several values for an attribute needs the filter's tree. Seal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from palio.filters.filter import Filter
@@ -83,9 +83,11 @@ class LiveSegment:
         if number in self._conditions:
             self._removed |= {number}
 
-    def conditions(self) -> dict[int, Condition]:
+    def conditions(self) -> Mapping[int, Condition]:
         """The conditions of all subscriptions that are not removed, as they were read."""
         removed = self._removed
+        if not removed:
+            return self._conditions
         return {number: each for number, each in self._conditions.items() if number not in removed}
 
     def match(self, attributes: Attributes) -> list[int]:

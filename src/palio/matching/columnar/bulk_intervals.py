@@ -110,7 +110,7 @@ class ReadLiterals:
         return np.array([row[at] for row in self._rows], np.int64)
 
     def distinct(self, slots: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
-        return _numbered([row[slot.index] for row in self._rows for slot in slots])
+        return number_values([row[slot.index] for row in self._rows for slot in slots])
 
 
 class FoundLiterals:
@@ -128,17 +128,24 @@ class FoundLiterals:
     def distinct(self, slots: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
         columns = [self._texts(slot) for slot in slots]
         texts = columns[0] if len(columns) == 1 else [text for row in zip(*columns, strict=True) for text in row]
-        which, different = _numbered(texts)
-        return which, [_value_of(slots[0], text, self._timezone) for text in different]
+        which, distinct = number_values(texts)
+        read = slots[0].read
+        try:
+            return which, [read(text, self._timezone) for text in distinct]
+        except InvalidLiteral:
+            return which, [_value_of(slots[0], text, self._timezone) for text in distinct]
 
     def _texts(self, slot: Parameter) -> list[str]:
         texts: list[str] = self._all[self._starts + slot.index].tolist()
         return texts
 
 
-def _numbered(values: list[Any]) -> tuple[Int64s, list[Any]]:
+def number_values(values: list[Any]) -> tuple[Int64s, list[Any]]:
     """The index of each value among the distinct ones, and these. Values of one slot are of one type."""
-    index = {value: at for at, value in enumerate(dict.fromkeys(values))}
+    distinct = dict.fromkeys(values)
+    if len(distinct) == len(values):
+        return np.arange(len(values)), values
+    index = {value: at for at, value in enumerate(distinct)}
     return np.fromiter(map(index.__getitem__, values), np.int64, len(values)), list(index)
 
 
@@ -296,8 +303,9 @@ class IntervalMaker:
     def _strings(self, axis: Int64s, slots: tuple[Parameter, ...]) -> IntervalHandles | None:
         """Equality with one of some strings; None where one of them reads as another kind of value, too."""
         which, strings = self._literals.distinct(slots)
-        if not all(reads_only_as_text(each, self._timezone) for each in strings):
-            return None
+        for each in strings:
+            if not reads_only_as_text(each, self._timezone):
+                return None
         pairs, own = np.unique(np.repeat(axis, len(slots)) * len(strings) + which, return_inverse=True)
         on, string = np.divmod(pairs, max(1, len(strings)))
         made = self._builder.axes.equal_texts(on, [strings[at] for at in string.tolist()])

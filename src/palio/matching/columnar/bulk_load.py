@@ -57,6 +57,7 @@ from palio.matching.columnar.bulk_intervals import (
     TextLiterals,
     conjunctions,
     fill_template,
+    number_values,
     shared_form_of,
     within_runs,
 )
@@ -137,19 +138,20 @@ def _load_conjunct_texts(builder: ConditionsBuilder, numbers: Int64s, texts: lis
 
 def load_conditions(builder: ConditionsBuilder, conditions: Mapping[int, Condition]) -> None:
     """Add subscriptions by number from what was read when they were added; no text is read again."""
-    by_template: dict[tuple[int, str], dict[int, BoundTemplate]] = {}  # by identity: comparing templates is slow
-    by_timezone: dict[str, dict[int, BoundConjunction]] = {}
+    conjoined = {number: each for number, each in conditions.items() if isinstance(each, BoundConjunction)}
+    for timezone in {each.timezone for each in conjoined.values()}:
+        own = {number: each for number, each in conjoined.items() if each.timezone == timezone}
+        _add_left(builder, own, _fill_conjoined(builder, own, timezone))
+    if len(conjoined) == len(conditions):
+        return
+    by_template: dict[tuple[Template, str], dict[int, BoundTemplate]] = {}
     for number, condition in conditions.items():
-        if isinstance(condition, Filter):
+        if isinstance(condition, BoundTemplate):
+            by_template.setdefault((condition.template, condition.timezone), {})[number] = condition
+        elif isinstance(condition, Filter):
             builder.add(number, condition.tree)
-        elif isinstance(condition, BoundTemplate):
-            by_template.setdefault((id(condition.template), condition.timezone), {})[number] = condition
-        else:
-            by_timezone.setdefault(condition.timezone, {})[number] = condition
     for (_, timezone), shaped in by_template.items():
         _add_left(builder, shaped, _fill_shaped(builder, shaped, timezone))
-    for timezone, conjoined in by_timezone.items():
-        _add_left(builder, conjoined, _fill_conjoined(builder, conjoined, timezone))
 
 
 def _fill_shaped(builder: ConditionsBuilder, shaped: Mapping[int, BoundTemplate], timezone: str) -> Flags:
@@ -167,11 +169,8 @@ def _fill_conjoined(builder: ConditionsBuilder, conjoined: Mapping[int, BoundCon
     counts = [len(each.templates) for each in conditions]
     # All conjuncts, and all literals, of line after line: lists for each line would cost more than laying them out.
     by_conjunct = list(chain.from_iterable([each.templates for each in conditions]))
-    literals = np.array([*chain.from_iterable([each.literals for each in conditions]), None], object)[:-1]
-    known = {id(each): each for each in by_conjunct}
-    templates = list(known.values())
-    index = {key: at for at, key in enumerate(known)}
-    template_of = np.fromiter(map(index.__getitem__, map(id, by_conjunct)), np.int64, len(by_conjunct))
+    literals = np.array(list(chain.from_iterable([each.literals for each in conditions])), object)
+    template_of, templates = number_values(by_conjunct)
     widths = np.array([len(each.parameters) for each in templates], np.int64)[template_of]
     starts = np.cumsum(widths) - widths  # the first literal of each conjunct
     order = np.argsort(template_of, kind="stable")
@@ -200,7 +199,7 @@ class _Conjuncts:
 
     def __init__(self, lines: Int64s, count: int) -> None:
         self._count = count
-        self._lines = lines
+        self._lines = lines  # ascending
         self._names: dict[str, int] = {}
         self._attributes = np.full(len(lines), -1, np.int64)  # -1: not filled
         self._counts = np.zeros(len(lines), np.int64)
@@ -258,14 +257,12 @@ class _Conjuncts:
         good = np.zeros(self._count, np.bool_)
         good[self._lines] = True
         good[self._lines[self._attributes < 0]] = False
-        order = np.lexsort((self._attributes, self._lines))
-        twice = (np.diff(self._lines[order]) == 0) & (np.diff(self._attributes[order]) == 0)
-        good[self._lines[order][1:][twice]] = False
+        pairs = np.sort(self._lines * (len(self._names) + 1) + self._attributes + 1)
+        good[pairs[1:][np.diff(pairs) == 0] // (len(self._names) + 1)] = False
         impossible = np.zeros(self._count, np.bool_)
         impossible[self._lines[self._never]] = True
         wanted = good & ~impossible
-        by_line = np.argsort(self._lines, kind="stable")  # the builder takes the intervals of line after line
-        kept = by_line[wanted[self._lines[by_line]]]
+        kept = wanted[self._lines]  # conjuncts are in the order of lines, as the builder takes their intervals
         counts, starts = self._counts[kept], self._starts[kept]
         lengths = np.bincount(self._lines[kept], weights=counts, minlength=self._count).astype(np.int64)
         pool = np.concatenate(self._pools)
