@@ -126,6 +126,7 @@ class Filter:
         if test is not None and type(attributes) is dict:
             try:
                 return test(attributes)
+            # An array: a compiled condition reads one value per attribute.
             except MultipleValues:
                 pass
         return tree.holds(self._holds, attributes)
@@ -222,6 +223,7 @@ class Filter:
     @cached_property
     def digest(self) -> bytes:
         """A hash of sixteen bytes that is the same in every process."""
+        # Of the text, not of `hash`, which differs between processes; the zone only where it is not the default.
         text = str(self) if self.timezone == "UTC" else f"{self.timezone}: {self}"
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 

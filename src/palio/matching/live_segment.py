@@ -86,6 +86,7 @@ class LiveSegment:
     def conditions(self) -> Mapping[int, Condition]:
         """The conditions of all subscriptions that are not removed, as they were read."""
         removed = self._removed
+        # Not copied: the caller holds the lock of writers until all of them are sealed.
         if not removed:
             return self._conditions
         return {number: each for number, each in self._conditions.items() if number not in removed}
@@ -93,7 +94,7 @@ class LiveSegment:
     def match(self, attributes: Attributes) -> list[int]:
         """The numbers of those that match an event, none twice."""
         # Taken before the candidates: a subscription is replaced by adding its new form and then removing the old
-        # one, so that a reader who misses the old form finds the new one.
+        # one, so that a reader that misses the old form finds the new one.
         removed = self._removed
         candidates = list(self._without_pivot)
         if self._by_name:
@@ -102,6 +103,7 @@ class LiveSegment:
         if self._by_string:
             for name, value in attributes.items():
                 for each in value if type(value) is tuple else (value,):
+                    # A pivot is a string; subscriptions filed under an attribute were found above.
                     if type(each) is str:
                         candidates += self._by_string.get((name, each), ())
         arrays = {name for name, value in attributes.items() if type(value) is tuple}
@@ -117,6 +119,7 @@ class LiveSegment:
             return holds(condition.tree, attributes)
         if not arrays or not condition.mentions(arrays):
             return condition.holds(attributes)
+        # Evaluators of templates know one value per attribute. An array needs the tree, which is made once.
         tree = self._trees.get(number)
         if tree is None:
             tree = self._trees[number] = condition.tree()

@@ -174,6 +174,7 @@ class Matcher:
                     subscriber=known.subscriber if subscriber is ... else given.subscriber,
                     metadata=known.metadata if metadata is ... else given.metadata,
                 )
+            # Added before the old one is removed: between the two, a reader sees both, never neither.
             self._replace_epoch += 1
             self._segments.add(given, condition)
             self._segments.set_tombstone(number)
@@ -189,6 +190,8 @@ class Matcher:
         while True:
             snapshot = self._segments.snapshot
             found = self._match(snapshot, attributes)
+            # A snapshot that was replaced meanwhile lacks what was added since, but shares the tombstones: a subscription
+            # that was replaced too would be seen in neither form. Match again.
             if self._segments.snapshot is snapshot:
                 return set(snapshot.catalogue.ids_of(found))
 

@@ -15,8 +15,8 @@ from palio.matching.metadata import copy_value, plain_text
 class Subscription:
     """A condition with a name; `where` is text, or JSON for JSON languages, or a Filter.
 
-    `subscriber` says whose it is, and `metadata` is any mapping of texts to values: Palio keeps both, as a copy.
-    `timezone` is where literals without a zone are read in. `InvalidSubscription` where something cannot be kept.
+    `subscriber` names its owner, and `metadata` is any mapping of texts to values: Palio keeps both, as a copy.
+    Literals without a zone are read in `timezone`. `InvalidSubscription` where a field cannot be kept.
     """
 
     id: str
@@ -27,6 +27,7 @@ class Subscription:
     timezone: str = "UTC"
 
     def __post_init__(self) -> None:
+        # The common subscription, an ASCII id and an SQL text, passes without a call to the checks below.
         if not self.id or type(self.id) is not str or not self.id.isascii():
             self._keep("id", _text(self, "id", "an id"))
         if type(self.where) is not str and not isinstance(self.where, Filter):
@@ -42,6 +43,7 @@ class Subscription:
             self._keep("timezone", _text(self, "timezone", "a time zone"))
 
     def _keep(self, field: str, value: Any) -> None:
+        # The class is frozen for its users; only `__post_init__` writes.
         object.__setattr__(self, field, value)
 
     @property

@@ -232,6 +232,7 @@ class TemplateCache:
         if skeleton not in self._templates and skeleton not in self._seen_once:
             if len(self._seen_once) >= _MAX_TEMPLATES:
                 self._seen_once.clear()
+            # A longer one never gets a template, and would only take memory here.
             if len(skeleton) <= MAX_SKELETON_CHARACTERS:
                 self._seen_once.add(skeleton)
             return None
@@ -239,6 +240,7 @@ class TemplateCache:
 
     def conjunct_templates(self, skeleton: str, text: str, find: FindTemplate) -> list[Template] | None:
         """The templates of the conjuncts of a conjunction whose own skeleton is new; None unless `find` has all."""
+        # Where the whole skeleton is in the cache, its entry decides, also if that is None.
         parts = None if skeleton in self._templates else split_conjuncts(skeleton)
         if parts is None:
             return None

@@ -332,7 +332,7 @@ class SlotAssignment:
         self.arrays["decimal_text"], self.arrays["decimal_starts"] = concatenate([text.encode() for _, text in kept])
 
     def _hints(self) -> None:
-        """Tables over the leading bits of numbers, for axes with so many cuts that a search is long."""
+        """Tables over the leading bits of numbers, for axes whose cuts are too many for a short search."""
         tables: list[Int32s] = []
         size = 0
         for axis in np.flatnonzero(self.rows[:, AXIS_NUMBER_COUNT] >= _MIN_HINTED_CUTS).tolist():

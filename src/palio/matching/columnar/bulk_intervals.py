@@ -200,6 +200,7 @@ def fill_template(
     if alternatives is None:
         return np.zeros(len(numbers), np.bool_)
     maker = IntervalMaker(builder, literals, timezone, len(numbers))
+    # All alternatives before any is added: a row that one of them cannot express is left to the caller as a whole.
     made = [[maker.handles(name, group) for name, group in each] for each in alternatives]
     good = np.ones(len(numbers), np.bool_)
     for groups in made:
@@ -343,9 +344,8 @@ def _sides(like: Int64s, side: int) -> Int8s:
 # Predicate groups of a template
 
 
-AskedPredicate: TypeAlias = tuple[
-    AttributePredicate, TruthTest
-]  # a predicate, and the truth value it must (or must not) have
+# A predicate, and the truth value that it must, or must not, have.
+AskedPredicate: TypeAlias = tuple[AttributePredicate, TruthTest]
 PredicateGroup: TypeAlias = list[AskedPredicate]  # on one attribute; one value must satisfy all
 # Operators and slots of comparisons with integers; without operators, the slots of an equality with strings. Templates
 # of one form differ in their attribute alone, and are filled together.
@@ -363,6 +363,8 @@ def conjunctions(condition: Condition) -> list[list[tuple[str, PredicateGroup]]]
     for each in alternatives:
         groups: dict[str, PredicateGroup] = {}
         for simple, ask in each:
+            # LIKE is NULL for everything but strings. NOT TRUE and NOT FALSE take those values in, which makes two
+            # leaves of one predicate, and a group is one set of values.
             if isinstance(simple, PatternMatch) and ask in (TruthTest.NOT_TRUE, TruthTest.NOT_FALSE):
                 return None
             groups.setdefault(simple.name, []).append((simple, ask))

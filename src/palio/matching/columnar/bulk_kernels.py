@@ -242,5 +242,5 @@ def read_integers(text: Bytes, starts: Int32s, ends: Int32s, values: Int64s) -> 
 
 
 def hash_table_for(count: int) -> Int32s:
-    """An empty open hash table for so many texts, at most half full."""
+    """An empty open hash table for a number of texts, at most half full."""
     return np.full(1 << max(4, (2 * count).bit_length()), -1, np.int32)

@@ -139,9 +139,10 @@ def _load_conjunct_texts(builder: ConditionsBuilder, numbers: Int64s, texts: lis
 def load_conditions(builder: ConditionsBuilder, conditions: Mapping[int, Condition]) -> None:
     """Add subscriptions by number from what was read when they were added; no text is read again."""
     conjoined = {number: each for number, each in conditions.items() if isinstance(each, BoundConjunction)}
-    for timezone in {each.timezone for each in conjoined.values()}:
-        own = {number: each for number, each in conjoined.items() if each.timezone == timezone}
-        _add_left(builder, own, _fill_conjoined(builder, own, timezone))
+    # A dict keeps the order, so that equal subscriptions make equal files; that of a set differs between processes.
+    for timezone in dict.fromkeys([each.timezone for each in conjoined.values()]):
+        in_zone = {number: each for number, each in conjoined.items() if each.timezone == timezone}
+        _add_left(builder, in_zone, _fill_conjoined(builder, in_zone, timezone))
     if len(conjoined) == len(conditions):
         return
     by_template: dict[tuple[Template, str], dict[int, BoundTemplate]] = {}
@@ -257,6 +258,7 @@ class _Conjuncts:
         good = np.zeros(self._count, np.bool_)
         good[self._lines] = True
         good[self._lines[self._attributes < 0]] = False
+        # One sort of line and attribute as one number finds the lines that name an attribute twice.
         pairs = np.sort(self._lines * (len(self._names) + 1) + self._attributes + 1)
         good[pairs[1:][np.diff(pairs) == 0] // (len(self._names) + 1)] = False
         impossible = np.zeros(self._count, np.bool_)

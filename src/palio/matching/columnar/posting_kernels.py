@@ -55,7 +55,7 @@ PLAN_FIELDS: Final = 8
 
 _MAX_COPIES: Final = 16  # buckets that one interval may touch
 _RANGE_PENALTY: Final = 2.0  # a range is filed several times, a point once
-_BOOLEAN_SHARE: Final = 4  # one event in so many meets a truth value, however few ask for it
+_BOOLEAN_SHARE: Final = 4  # one event in four is expected to meet a truth value, however few ask for it
 _MIN_GROUPED_ENTRIES: Final = 64
 _ENTRIES_PER_GROUP: Final = 4
 
@@ -139,6 +139,7 @@ def unite(rows: IntervalRows, united: IntervalRows, never: Flags) -> int:
             first = total
             while index < start[row + 1] and axis[index] == own:
                 if low[index] <= high[index]:
+                    # Insertion sort by the lower end.
                     place = total
                     while place > first and new_low[place - 1] > low[index]:
                         new_low[place] = new_low[place - 1]
@@ -154,6 +155,7 @@ def unite(rows: IntervalRows, united: IntervalRows, never: Flags) -> int:
                 continue
             kept = first
             for place in range(first + 1, total):
+                # Neighbours are joined as well: no slot lies between them.
                 if new_low[place] <= new_high[kept] + 1:
                     new_high[kept] = max(new_high[kept], new_high[place])
                 else:
@@ -248,6 +250,7 @@ def plan_rows(
         for index in range(access_start[row], access_start[row + 1]):
             own = access_axis[index]
             by_access += weight(own, access_low[index], access_high[index], rows, counted)
+            # Slot 0 is a missing attribute. An event has no code for what it lacks, so nothing is found under it.
             if access_low[index] == 0:
                 by_access = np.inf
         # The two rarest conditions, rarest first; an access set may be the first of them.
@@ -265,9 +268,11 @@ def plan_rows(
             while last < start[row + 1] and axis[last] == own:
                 mine += weight(own, low[last], high[last], rows, counted)
                 last += 1
+            # As above: a condition that a missing attribute meets cannot be a pivot.
             if low[first] == 0:
                 continue
             if mine < best:
+                # The former pivot becomes the second condition, unless its axis is too far to be written beside a payload.
                 if plan[row, PLAN_FILED] == BY_CONDITION and axis[plan[row, PLAN_PIVOT]] < MAX_INLINE_AXIS:
                     second = best
                     plan[row, PLAN_SECOND] = plan[row, PLAN_PIVOT]
@@ -338,6 +343,7 @@ def sort_by(keys: Int32s, order: Int32s, result: Int32s, starts: Int32s) -> None
         key = keys[order[index]]
         result[starts[key]] = order[index]
         starts[key] += 1
+    # Placing moved each start to the next key's; move them back by one.
     for key in range(len(starts) - 1, 0, -1):
         starts[key] = starts[key - 1]
     starts[0] = 0
@@ -363,6 +369,7 @@ def copy_union(
     for index in range(first, last):
         begin = low[index] >> shift
         end = high[index] >> shift
+        # Two intervals of the union touch this bucket; one copy finds the row, and checks the pivot.
         if begin == previous:
             begin += 1
         for bucket in range(begin, end + 1):
