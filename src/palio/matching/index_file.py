@@ -195,13 +195,13 @@ class _Reader:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size < len(_MAGIC) + _FOOTER.size:
-                    raise self._refused("is too short to be a saved matcher")
+                    raise self._refusal("is too short to be a saved matcher")
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
-            raise self._refused(f"cannot be opened: {error.strerror or error}") from error
+            raise self._refusal(f"cannot be opened: {error.strerror or error}") from error
         if self._map[: len(_MAGIC)] != _MAGIC:
             ours = self._map[:5] == _MAGIC[:5]
-            raise self._refused(
+            raise self._refusal(
                 "was saved by another version of Palio; save it again" if ours else "is no saved matcher"
             )
         self.directory = self._read_directory(size)
@@ -209,14 +209,14 @@ class _Reader:
     def _read_directory(self, size: int) -> dict[str, Any]:
         start, length, checksum, _, magic = _FOOTER.unpack(self._map[size - _FOOTER.size :])
         if magic != _MAGIC or start + length + _FOOTER.size != size:
-            raise self._refused("is cut short; save it again")
+            raise self._refusal("is cut short; save it again")
         raw = self._map[start : start + length]
         if zlib.crc32(raw) != checksum:
-            raise self._refused("is damaged: the directory's checksum is wrong")
+            raise self._refusal("is damaged: the directory's checksum is wrong")
         directory: dict[str, Any] = json.loads(raw)
         return directory
 
-    def _refused(self, reason: str) -> IndexFileError:
+    def _refusal(self, reason: str) -> IndexFileError:
         return IndexFileError(str(self._path), reason)
 
     def arrays(self, entries: dict[str, list[Any]]) -> dict[str, npt.NDArray[Any]]:
@@ -228,5 +228,5 @@ class _Reader:
         count = int(np.prod(shape, dtype=np.int64))
         raw = memoryview(self._map)[start : start + count * dtype.itemsize]
         if zlib.crc32(raw) != checksum:
-            raise self._refused("is damaged: an array's checksum is wrong")
+            raise self._refusal("is damaged: an array's checksum is wrong")
         return np.frombuffer(raw, dtype, count).reshape(shape)

@@ -190,8 +190,8 @@ class Matcher:
         while True:
             snapshot = self._segments.snapshot
             found = self._match(snapshot, attributes)
-            # A snapshot that was replaced meanwhile lacks what was added since, but shares the tombstones: a subscription
-            # that was replaced too would be seen in neither form. Match again.
+            # A snapshot that was replaced meanwhile lacks what was added since, but shares the tombstones: of a
+            # subscription that was replaced too, it would have neither form. Match again.
             if self._segments.snapshot is snapshot:
                 return set(snapshot.catalogue.ids_of(found))
 

@@ -183,7 +183,7 @@ class SegmentSet:
             if self._is_mostly_dead(1):
                 self._renumber()
             elif len(segments) > 1 or self.removed:
-                self.publish((_merged(segments, self.snapshot),), self.snapshot.live)
+                self.publish((_merge_segments(segments, self.snapshot),), self.snapshot.live)
 
     def _is_mostly_dead(self, least: int) -> bool:
         """Whether at least this many numbers, and more than half of all, are dead."""
@@ -246,7 +246,7 @@ class SegmentSet:
         if self._is_mostly_dead(_MIN_DEAD_TO_RENUMBER):
             self._renumber()
         while chosen := _mergeable((snapshot := self.snapshot).segments):
-            merged = _merged(chosen, snapshot)  # without the lock: it may take seconds
+            merged = _merge_segments(chosen, snapshot)  # without the lock: it may take seconds
             with self.lock:
                 present = self.snapshot.segments
                 if all(segment in present for segment in chosen):  # else another thread merged them meanwhile
@@ -260,7 +260,7 @@ class SegmentSet:
             merger.join()
 
 
-def _merged(segments: Sequence[Segment], snapshot: Snapshot) -> Segment:
+def _merge_segments(segments: Sequence[Segment], snapshot: Snapshot) -> Segment:
     """One segment in place of several, built anew from the texts, without the dead.
 
     Rejected: merging the arrays. Slots are numbered by the constants of a segment, so that all intervals would have to

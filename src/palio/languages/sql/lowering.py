@@ -100,7 +100,7 @@ class _Lowering:
             case Call("in_timezone", (Literal(str() as zone), condition)):
                 return replace(self, timezone=zone).lower(condition, wanted)
             case Call("between", (value, low, high)):
-                # Two comparisons of an attribute become one interval; a computed value is tested as it is, computed once.
+                # Of an attribute, both comparisons make one interval; a computed value is computed once and tested.
                 both = Call("and", (Call(">=", (value, low)), Call("<=", (value, high))))
                 return (
                     self.lower(both, wanted)

@@ -309,7 +309,7 @@ class SlotAssignment:
         }
         self._keep_floats(found.axis[kept], found.integers[kept], found.orders[kept], found.kinds[kept])
         self._keep_decimals(kept, found.exact)
-        self.rows[found.confused(kept), AXIS_AMBIGUOUS] = 1
+        self.rows[found.ambiguous_axes(kept), AXIS_AMBIGUOUS] = 1
         self._hints()
         ranks = np.empty(len(order), np.int64)
         ranks[order] = (np.arange(1, len(key) + 1) - np.repeat(firsts, counts))[np.cumsum(fresh) - 1]
@@ -474,18 +474,20 @@ class _Cuts:
         firsts = np.flatnonzero(fresh)
         counts = np.diff(firsts, append=len(order))
         kinds = self.kinds[order]
-        told = np.zeros(len(firsts), np.bool_)
+        is_decimal_run = np.zeros(len(firsts), np.bool_)
         if len(firsts):
             least, most = np.minimum.reduceat(kinds, firsts), np.maximum.reduceat(kinds, firsts)
-            told = (most >= CUT_BEFORE_DECIMAL) | ((least == CUT_BY_FLOAT) & (most > CUT_BY_FLOAT))
-        for first, count in zip(*(each[told & (counts > 1)].tolist() for each in (firsts, counts)), strict=True):
+            is_decimal_run = (most >= CUT_BEFORE_DECIMAL) | ((least == CUT_BY_FLOAT) & (most > CUT_BY_FLOAT))
+        for first, count in zip(
+            *(each[is_decimal_run & (counts > 1)].tolist() for each in (firsts, counts)), strict=True
+        ):
             run = sorted(order[first : first + count].tolist(), key=self._place_of)
             order[first : first + count] = run
             for index in range(1, count):
                 fresh[first + index] = self._place_of(run[index]) != self._place_of(run[index - 1])
         return order, fresh
 
-    def confused(self, numbers: Int64s) -> Int64s:
+    def ambiguous_axes(self, numbers: Int64s) -> Int64s:
         """The axes on which two exact constants round to one float."""
         numbers = numbers[self.kinds[numbers] != CUT_BY_FLOAT]
         image = self.orders[numbers] - self.after[numbers]

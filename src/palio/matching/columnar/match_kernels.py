@@ -167,7 +167,7 @@ def check_pending(index: int, work: int, pending: int, count: int, out: int, fou
 
 
 @inlined
-def settle(index: int, work: int, pending: int, count: int, out: int, found: int) -> int:
+def report_or_check(index: int, work: int, pending: int, count: int, out: int, found: int) -> int:
     """Report the payloads put aside that are numbers; check the records of the others."""
     waiting = 0
     for place in range(0, count, 16):
@@ -355,7 +355,7 @@ def visit_always(index: int, work: int, out: int, room: int, found: int) -> int:
             return -1
         for place in range(many):
             put_i32(pending, place, i32_at(always, which + place))
-        found = settle(index, work, pending, many, out, found)
+        found = report_or_check(index, work, pending, many, out, found)
         which += many
     return found
 
@@ -409,7 +409,7 @@ def visit(index: int, work: int, todo: int, many: int, out: int, room: int, foun
                 waiting = scan_points(group, words // 3, slot, pending, waiting)
             else:
                 waiting = scan_ranges(group, words >> 2, slot, pending, waiting)
-        found = settle(index, work, pending, waiting, out, found)
+        found = report_or_check(index, work, pending, waiting, out, found)
     return visit_always(index, work, out, room, found)
 
 

@@ -81,7 +81,7 @@ class Searcher:
         facts[WORK_FOUND] = 0
         while match_kernels.match_rows(self.postings.address, scratch.address, address, 0, length, 0, 0, 1) == 0:
             # No row was finished: the numbers did not fit. The kernel has written nothing that counts.
-            scratch.own_numbers(4 * len(scratch.numbers))
+            scratch.allocate_numbers(4 * len(scratch.numbers))
         found = facts[WORK_FOUND]
         result: list[int] = scratch.numbers[:found].tolist() if found else []
         self._pool.append(scratch)
@@ -161,7 +161,7 @@ class _Scratch:
         self.table[WORK_PENDING_ROOM] = len(self.pending)
         self.table[WORK_QUEUE_ROOM] = len(self.queue) // 3
         self.fit_codes(_USUAL_CODES * max(1, postings.most_levels))
-        self.own_numbers(max(_MIN_NUMBERS_ROOM, postings.largest + _SLACK))
+        self.allocate_numbers(max(_MIN_NUMBERS_ROOM, postings.largest + _SLACK))
 
     def fit_codes(self, blocks: int) -> None:
         """Make room for an event that visits this many blocks."""
@@ -170,7 +170,7 @@ class _Scratch:
             self.table[WORK_TODO] = address_of(self.todo)
             self.table[WORK_TODO_ROOM] = blocks
 
-    def own_numbers(self, room: int) -> None:
+    def allocate_numbers(self, room: int) -> None:
         """Allocate the memory that single events write their numbers into."""
         self.numbers = np.empty(room, np.int32)
         self.write_to(self.numbers, self.ends)
