@@ -58,6 +58,7 @@ def save(path: Path, segments: Sequence[Segment], catalogue: Catalogue, dead: By
             }
             writer.finish(directory)
             file.flush()
+            # On disk before it gets its name: after a crash, there is the old file or the whole new one.
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
@@ -96,6 +97,7 @@ def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
 def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
     return Segment(
         entry["attributes"],
+        # Parsed at first use, so that opening takes milliseconds whatever the size.
         lambda: [_read_key(*key) for key in entry["questions"]],
         Axes.from_arrays(reader.arrays(entry["axes"])),
         Postings.from_arrays(reader.arrays(entry["postings"])),
@@ -120,6 +122,7 @@ def _write_key(key: AxisKey) -> list[str | None]:
 
 def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
     if form == "search":
+        # In this form the fourth field is the function, not a time zone.
         return name, EventSearch(zone, text)
     if form in ("like", "ilike"):
         return name, Test(Like(LikePattern.parse(text, ignore_case=form == "ilike")))
@@ -175,6 +178,7 @@ class _Writer:
 
     def array(self, array: npt.NDArray[Any]) -> list[Any]:
         array = np.ascontiguousarray(array)
+        # Aligned, because arrays are used in place in the mapped file.
         self._file.write(b"\0" * (-self._file.tell() % _ALIGNMENT))
         start = self._file.tell()
         raw = array.view(np.uint8).data if array.size else b""
