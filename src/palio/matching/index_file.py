@@ -99,7 +99,7 @@ def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
         entry["attributes"],
         # Parsed at first use, so that opening takes milliseconds whatever the size.
         lambda: [_read_key(*key) for key in entry["questions"]],
-        Axes.from_arrays(reader.arrays(entry["axes"])),
+        Axes(reader.arrays(entry["axes"])),
         Postings.from_arrays(reader.arrays(entry["postings"])),
         reader.array(entry["runs"]),
         reader.array(entry["unsure"]),

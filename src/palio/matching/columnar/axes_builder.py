@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -57,10 +57,6 @@ from palio.matching.columnar.layout import (
     Int64s,
 )
 from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, Cut, Number, TextConstants, TextSlots, concatenate
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "Intervals", "Region"]
 
@@ -109,7 +105,7 @@ class AxesBuilder:
     def virtual(self, axis: int) -> None:
         """Declare an axis with two slots: 0, and 1 for an event that hits.
 
-        One counted from BEHIND on comes behind all others, in that order; it takes next to no memory.
+        One counted from FIRST_VIRTUAL_AXIS on comes behind all others, in that order; it takes next to no memory.
         """
         if axis >= FIRST_VIRTUAL_AXIS:
             self.behind = max(self.behind, axis - FIRST_VIRTUAL_AXIS + 1)
@@ -168,6 +164,7 @@ class AxesBuilder:
         return self._many_rows(axis, Region.NUMBER, low, high)
 
     def _many_rows(self, axis: Int64s, region: Region, lower: Int64s, upper: Int64s) -> range:
+        # Single rows first, so that handles stay in the order in which they were given.
         self._flush()
         self._row_arrays.append((axis, np.full(len(axis), int(region)), lower, upper))
         first = self._handles
@@ -176,6 +173,7 @@ class AxesBuilder:
         return range(first, self._handles)
 
     def _many_cuts(self, axis: Int64s, values: Int64s, after: Flags) -> Int64s:
+        # Not looked up among the known ones: equal cuts are joined when all are sorted.
         numbers = np.arange(self.cut_count, self.cut_count + len(axis), dtype=np.int64)
         self.cut_count += len(axis)
         self.bulk_cuts.append((numbers, axis, values, after))
@@ -218,6 +216,7 @@ class AxesBuilder:
             value = days(value)
         elif region == Region.TIMESTAMP:
             value = micros(value)
+        # 1.00 cuts where 1 does, and integers are sorted as an array.
         elif value.__class__ is Decimal and value == value.to_integral_value():
             value = int(value)
         if value.__class__ is int and MIN_INT64 < value < MAX_INT64:

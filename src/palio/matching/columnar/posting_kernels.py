@@ -518,6 +518,7 @@ def write_records(
         if filed == BY_CONDITION and source.edged[row] and not is_inline(axis, first, shifts, plan, row):
             last_condition = place
             place, run = put_union(axis[first], low, high, first, plan[row, PLAN_PIVOT_LAST], records, place, runs, run)
+        # Copies in buckets that lie within the pivot begin here: they need not check it.
         inner = place
         if filed == BY_ACCESS:
             last_condition = place
@@ -536,6 +537,7 @@ def write_records(
         if program_start[row] < program_start[row + 1]:
             last_condition = place
             place = put_escape(records, place, ESCAPE_PROGRAM, program_start[row])
+        # Last, because a stamp is set by checking it: only a row that matches may set this one.
         if source.repeats[row] >= 0:
             last_condition = place
             place = put_escape(records, place, ESCAPE_STAMP, source.repeats[row])
@@ -572,6 +574,7 @@ def measure_blocks(entries: Entries, starts: Int32s, groups: Int32s) -> int:
             size += 3 if key & 1 else 4
         if count > MAX_FLAT_ENTRIES or (count >= _MIN_GROUPED_ENTRIES and count >= _ENTRIES_PER_GROUP * many):
             groups[posting] = many
+            # Head, axes of the groups (padded), places of the groups and of the end, entries; in units of two words.
             place += (4 + many + (many & 1) + 2 * (many + 1) + size + 1) >> 1
         else:
             place += (2 + 5 * count + 1) >> 1
@@ -632,6 +635,7 @@ def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, seconds: Seco
             while last < end and keys[refs[copies[last]] >> 1] == key:
                 last += 1
             blocks[axes + group] = key >> 1
+            # Groups begin at even places, which leaves the lowest bit for points or ranges.
             place += place & 1
             put_long(blocks, places + 2 * group, (place - block) | (key & 1))
             runs = 2 if key & 1 else 3
