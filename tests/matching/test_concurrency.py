@@ -105,7 +105,7 @@ def test_many_threads_may_match_with_one_index() -> None:
 def test_a_merge_that_another_one_overtakes_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_MERGE_FACTOR", 2)
     begun, may_end = threading.Event(), threading.Event()
-    merged = segments._merged
+    merged = segments._merge_segments
 
     def slowly(*given: Any) -> Segment:
         found = merged(*given)
@@ -114,7 +114,7 @@ def test_a_merge_that_another_one_overtakes_is_dropped(monkeypatch: pytest.Monke
             assert may_end.wait(60)
         return found
 
-    monkeypatch.setattr(segments, "_merged", slowly)
+    monkeypatch.setattr(segments, "_merge_segments", slowly)
     matcher = Matcher()
     matcher.add_many(["a1", "a2"], ["x = 1", "x = 2"])
     matcher.add_many(["a3", "a4"], ["x = 3", "x = 4"])

@@ -126,6 +126,7 @@ class Filter:
         if test is not None and type(attributes) is dict:
             try:
                 return test(attributes)
+            # An array: a compiled condition reads one value per attribute.
             except MultipleValues:
                 pass
         return tree.holds(self._holds, attributes)
@@ -150,7 +151,7 @@ class Filter:
         Exact for conjunctions of enumerable conditions; otherwise a no means "not known to". Costs time in the
         product of the two filters' sizes.
         """
-        return relations.covers(self._holds, _checked(other)._holds)
+        return relations.covers(self._holds, _require_filter(other)._holds)
 
     def overlaps(self, other: Filter, mode: Overlap = "open", *, single_valued: bool = True) -> bool:
         """Whether some event may match both.
@@ -163,7 +164,7 @@ class Filter:
         publishers send only what they advertise, at least one attribute must be common. `thesis`: the rule as
         Jerzak §2.5.6 prints it, one overlapping pair of conditions, which loses events; kept to reproduce it.
         """
-        return relations.overlaps(self._holds, _checked(other)._holds, mode, single_valued)
+        return relations.overlaps(self._holds, _require_filter(other)._holds, mode, single_valued)
 
     def merge(self, other: Filter, slack: float = 0.0) -> Filter:
         """One conjunction that matches at least what either filter does; exactly that where it can be.
@@ -172,11 +173,11 @@ class Filter:
         """
         if not 0 <= slack <= 1:
             raise InvalidArgument(f"slack is a share from 0 to 1, not {slack!r}")
-        return _from_tree(algebra.merge(self._holds, _checked(other)._holds, slack))
+        return _from_tree(algebra.merge(self._holds, _require_filter(other)._holds, slack))
 
     def merge_perfect(self, other: Filter) -> Filter | None:
         """The one filter that matches exactly what either does, or None where no single conjunction can."""
-        found = algebra.merge_perfect(self._holds, _checked(other)._holds)
+        found = algebra.merge_perfect(self._holds, _require_filter(other)._holds)
         return None if found is None else _from_tree(found)
 
     def conjunctions(self, limit: int = 64) -> list[Filter]:
@@ -222,6 +223,7 @@ class Filter:
     @cached_property
     def digest(self) -> bytes:
         """A hash of sixteen bytes that is the same in every process."""
+        # Of the text, not of `hash`, which differs between processes; the zone only where it is not the default.
         text = str(self) if self.timezone == "UTC" else f"{self.timezone}: {self}"
         return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
@@ -257,7 +259,7 @@ def _from_tree(node: Node) -> Filter:
     return Filter(node, lambda: negation(node))
 
 
-def _checked(given: Any) -> Filter:
+def _require_filter(given: Any) -> Filter:
     """Check the operand of a comparison or combination."""
     if not isinstance(given, Filter):
         raise InvalidArgument(f"a filter is needed here, not {type(given).__name__}; Filter.parse reads a condition")

@@ -186,6 +186,7 @@ class LikePattern:
         return "".join(map(_write, self.tokens))
 
     def __getstate__(self) -> dict[str, object]:
+        # Without the cached matching function, which cannot be pickled.
         return {"tokens": self.tokens, "ignore_case": self.ignore_case}
 
 

@@ -248,8 +248,8 @@ def _within(context: dict[str, ValueSet], alternatives: Or) -> Node:
     """
     kept: list[Node] = []
     for child in alternatives.children:
-        own = [each for each in (child.children if isinstance(child, And) else (child,)) if isinstance(each, Leaf)]
-        known = [each for each in own if each.attribute in context]
+        conditions = [each for each in _as_children(child) if isinstance(each, Leaf)]
+        known = [each for each in conditions if each.attribute in context]
         if any(not context[each.attribute].overlaps(each.values) for each in known):
             continue
         if isinstance(child, Leaf) and known and child.values.covers(context[child.attribute]):
@@ -264,6 +264,7 @@ def _uncovered(alternatives: list[Node]) -> list[Node]:
     for each in sorted(alternatives, key=sort_key):
         if any(covers(other, each) for other in kept):
             continue
+        # A later one may cover earlier ones as well: the order is by content, not by size.
         kept = [other for other in kept if not covers(each, other)]
         kept.append(each)
     return kept
@@ -304,6 +305,7 @@ def merge_conjunctions(first: Node, second: Node) -> Node | None:
     a, b = differing[0]
     if not (isinstance(a, Leaf) and isinstance(b, Leaf) and a.attribute == b.attribute):
         return None
+    # With tests, the union of two sets need not be a set of this algebra.
     if not (a.values.is_enumerable and b.values.is_enumerable):
         return None
     union = a.values.union(b.values)

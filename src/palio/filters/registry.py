@@ -122,6 +122,7 @@ class GuardedParser:
 
         try:
             found: Any = self._parser(condition, **options)
+        # An interrupt is the user's, and an error of Palio already says what is wrong.
         except (KeyboardInterrupt, PalioError):
             raise
         except BaseException as error:  # native libraries panic, programs exit
@@ -146,6 +147,7 @@ class GuardedCondition:
     def __call__(self, event: Mapping[str, Any]) -> bool | None:
         try:
             answer = self._condition(event)
+        # SQL's NULL: for this event the condition has no value.
         except Exception:
             return None
         return answer if isinstance(answer, bool) else None

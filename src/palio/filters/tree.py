@@ -78,6 +78,7 @@ class Residual:
         return compile_expression(self.expression, self.timezone)
 
     def __getstate__(self) -> dict[str, object]:
+        # Without the compiled closure and other cached values: a closure cannot be pickled.
         return {"expression": self.expression, "wants": self.wants, "timezone": self.timezone}
 
 
@@ -159,6 +160,7 @@ def holds(node: Node, event: Attributes) -> bool:
     """Whether a tree holds for an event: for some choice of one value per attribute."""
     if tuple not in map(type, event.values()):
         return _holds(node, cast("Scalars", event))
+    # Imported here: `array_choice` imports this module.
     from palio.filters.array_choice import holds_for_some_choice
 
     return holds_for_some_choice(node, event)

@@ -111,6 +111,7 @@ FULL = Intervals(True)
 
 def span(kind: Kind, low: Position | None, high: Position | None) -> Intervals:
     """All values between two cuts; None is no bound."""
+    # A bound at the end of a kind is none: "at least the smallest" and "any" must be equal sets.
     if low is not None and kind in LOWEST_CUT and low <= LOWEST_CUT[kind]:
         low = None
     if high is not None and kind in HIGHEST_CUT and high >= HIGHEST_CUT[kind]:
@@ -237,6 +238,7 @@ class ValueSet:
 
     def where(self, tests: Iterable[Test]) -> ValueSet:
         """The values of this set that also pass some tests, in canonical form."""
+        # Canonical form: equal sets of values should have equal tests, as far as that is cheap to see.
         wanted = frozenset(tests) | self.tests
         if not wanted:
             return self

@@ -88,6 +88,7 @@ class Computed:
     timezone: str = "UTC"
 
     def accepts(self, value: Value) -> bool:
+        # A missing attribute is absent from the row; null is a value of its own.
         row: dict[str, Scalar] = {} if value is MISSING else {self._attribute: value}  # type: ignore[dict-item]
         return self._compiled(row, {}) is self.wants
 
@@ -118,7 +119,6 @@ class Computed:
 
     @cached_property
     def _range(self) -> tuple[Expression, ValueSet] | None:
-
         return computed_range(self.expression, self.wants, self.timezone)
 
     @cached_property
@@ -168,6 +168,7 @@ class Test:
         if self.wanted and other.wanted:
             return self.pattern.implies(other.pattern)
         if not self.wanted and not other.wanted:
+            # Contraposition: NOT p implies NOT q where q implies p.
             return other.pattern.implies(self.pattern)
         return self.wanted and _exclusive(self.pattern, other.pattern)
 
@@ -189,6 +190,7 @@ class Test:
             return False
         for low, high in part.spans():
             assert low is not None  # the part does not begin inside
+            # An interval of one string is tested itself; of a longer one only the common prefix is known.
             if high is not None and cut_after(kind, low) == high:
                 if not self.passes(low):
                     return False

@@ -330,5 +330,5 @@ class ExpressionParser(TokenCursor):
         raise NotImplementedError
 
     def read_postfix(self, stack: OperatorStack, lowest: int) -> Operator | None:
-        """Apply casts and predicates behind the last operand; answers the infix operator that follows, if any."""
+        """Apply casts and predicates behind the last operand; returns the infix operator that follows, if any."""
         raise NotImplementedError

@@ -29,7 +29,6 @@ _PIECE_ROWS: Final = 8_192  # enough to share the work of a column, few enough t
 MIN_TRANSPOSED_EVENTS: Final = 16  # that may be worth the transposition to columns
 _MIN_EVENTS_PER_COLUMN: Final = 2  # more for each column
 _MAX_IDS_PER_MATCH: Final = 1_024  # ids in the dictionary of a result; beyond, the result gets a dictionary of its own
-_ASKED: Final = 4_096  # candidates with residual conditions that are asked at a time
 RESULT_SCHEMA: Final = pa.schema([("row", pa.int64()), ("subscription", pa.dictionary(pa.int32(), pa.string()))])
 
 
@@ -59,8 +58,8 @@ def _with_own_dictionary(
 ) -> tuple[list[tuple[Int64s, Int32s]], pa.StringArray]:
     """The matches with a dictionary of the ids that occur: sending a result sends its dictionary, too."""
     numbers = np.unique(np.concatenate([number for _, number in found])) if found else np.empty(0, np.int32)
-    own = [(row, np.searchsorted(numbers, number).astype(np.int32)) for row, number in found]
-    return own, names.take(pa.array(numbers))
+    renumbered = [(row, np.searchsorted(numbers, number).astype(np.int32)) for row, number in found]
+    return renumbered, names.take(pa.array(numbers))
 
 
 def _result(row: Int64s, number: Int32s, names: pa.StringArray) -> pa.RecordBatch:
@@ -113,6 +112,7 @@ def match_piece(
         elif transposed or _is_worth_columns(piece, segments):
             transposed = transposed or EventColumns(events.all(), segments)
             found = transposed.match(segment, catalogue)
+        # The slow way: events are made of the rows, if that has not been done, and matched one by one.
         row, number = match_one_by_one(segment, events.all(), catalogue) if found is None else found
         row, number = check_residuals_of_rows(segment, row, number, events, catalogue)
         rows.append(row)
@@ -160,6 +160,7 @@ def _match_choices(segment: Segment, columns: FlatColumns, count: int) -> tuple[
     found = [np.empty(0, np.int64)]
     for chosen, rows in choices:
         place, number = segment.match_columns(chosen, len(rows))
+        # Row and number in one integer, so that one sort finds pairs that several choices gave.
         found.append(rows[place] << 32 | number)
     return distinct_pairs(np.concatenate(found))
 
@@ -180,6 +181,7 @@ class EventColumns:
             row, number = segment.match_transposed(self._flat)
             if not self._arrays:
                 return row, number
+            # The columns lack the arrays. What they gave for rows with arrays is dropped, and those rows follow.
             is_flat = np.ones(self._flat.count, bool)
             is_flat[self._arrays] = False
             flat = is_flat[row]

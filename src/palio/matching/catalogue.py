@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,10 +28,6 @@ import pyarrow as pa
 from palio.filters.filter import Filter
 from palio.matching.metadata import from_json, to_json
 from palio.matching.subscription import Subscription, Subscriptions
-
-if TYPE_CHECKING:
-    from palio.matching.subscription import Subscription
-
 
 BLOCK_SUBSCRIPTIONS: Final = 256
 _MAX_UNPACKED_TAIL: Final = 4096  # the newest subscriptions, kept as they are until they are compressed
@@ -235,9 +231,11 @@ class Catalogue:
         latest = self._recent_numbers.get(id)
         if latest is not None:
             yield latest
+            # The dictionary has the latest number only; an id may have been removed and added again in the tail.
             yield from (start + at for at in range(latest - start - 1, -1, -1) if recent[at].id == id)
         wanted = hash_of(id)
         for run in reversed(self._runs):
+            # Two ids may have one hash.
             yield from (number for number in run.find(wanted) if self.id_of(number) == id)
 
     def duplicates_in(self, ids: Sequence[str]) -> list[tuple[str, int]]:
@@ -263,6 +261,7 @@ class Catalogue:
         if len(known) < start + len(recent):
             known = self._sealed_names(start)
             if recent:
+                # A copy of the list: a writer may append meanwhile.
                 known = pa.concat_arrays([known, pa.array([each.id for each in list(recent)], pa.string())])
             self._names = known
         return known
@@ -288,6 +287,7 @@ class Catalogue:
         if len(numbers) < _MIN_IDS_FOR_ARROW:
             return list(map(self.id_of, numbers))
         start, recent = self._tail
+        # Numbers of the tail are beyond the Arrow array, which would have to be made again after each addition.
         sealed = np.array([number for number in numbers if number < start], np.int32)
         names = self._sealed_names(start).take(pa.array(sealed)).to_numpy(zero_copy_only=False).tolist()
         return [*names, *(recent[number - start].id for number in numbers if number >= start)]
@@ -350,6 +350,7 @@ class FilterCache:
         length = max(_MIN_COUNTED_CHARS, len(where if isinstance(where, str) else str(where)))
         made = subscription.filter
         with self._lock:
+            # Parsed outside the lock, perhaps by two threads at once; the first one counts.
             if number not in self._filters:
                 self._filters[number] = made, length
                 self._text += length

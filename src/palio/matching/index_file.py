@@ -58,6 +58,7 @@ def save(path: Path, segments: Sequence[Segment], catalogue: Catalogue, dead: By
             }
             writer.finish(directory)
             file.flush()
+            # On disk before it gets its name: after a crash, there is the old file or the whole new one.
             os.fsync(file.fileno())
         beside.replace(path)
     except OSError as error:
@@ -96,8 +97,9 @@ def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
 def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
     return Segment(
         entry["attributes"],
+        # Parsed at first use, so that opening takes milliseconds whatever the size.
         lambda: [_read_key(*key) for key in entry["questions"]],
-        Axes.from_arrays(reader.arrays(entry["axes"])),
+        Axes(reader.arrays(entry["axes"])),
         Postings.from_arrays(reader.arrays(entry["postings"])),
         reader.array(entry["runs"]),
         reader.array(entry["unsure"]),
@@ -120,6 +122,7 @@ def _write_key(key: AxisKey) -> list[str | None]:
 
 def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
     if form == "search":
+        # In this form the fourth field is the function, not a time zone.
         return name, EventSearch(zone, text)
     if form in ("like", "ilike"):
         return name, Test(Like(LikePattern.parse(text, ignore_case=form == "ilike")))
@@ -175,6 +178,7 @@ class _Writer:
 
     def array(self, array: npt.NDArray[Any]) -> list[Any]:
         array = np.ascontiguousarray(array)
+        # Aligned, because arrays are used in place in the mapped file.
         self._file.write(b"\0" * (-self._file.tell() % _ALIGNMENT))
         start = self._file.tell()
         raw = array.view(np.uint8).data if array.size else b""
@@ -195,13 +199,13 @@ class _Reader:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 if size < len(_MAGIC) + _FOOTER.size:
-                    raise self._refused("is too short to be a saved matcher")
+                    raise self._refusal("is too short to be a saved matcher")
                 self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
-            raise self._refused(f"cannot be opened: {error.strerror or error}") from error
+            raise self._refusal(f"cannot be opened: {error.strerror or error}") from error
         if self._map[: len(_MAGIC)] != _MAGIC:
             ours = self._map[:5] == _MAGIC[:5]
-            raise self._refused(
+            raise self._refusal(
                 "was saved by another version of Palio; save it again" if ours else "is no saved matcher"
             )
         self.directory = self._read_directory(size)
@@ -209,14 +213,14 @@ class _Reader:
     def _read_directory(self, size: int) -> dict[str, Any]:
         start, length, checksum, _, magic = _FOOTER.unpack(self._map[size - _FOOTER.size :])
         if magic != _MAGIC or start + length + _FOOTER.size != size:
-            raise self._refused("is cut short; save it again")
+            raise self._refusal("is cut short; save it again")
         raw = self._map[start : start + length]
         if zlib.crc32(raw) != checksum:
-            raise self._refused("is damaged: the directory's checksum is wrong")
+            raise self._refusal("is damaged: the directory's checksum is wrong")
         directory: dict[str, Any] = json.loads(raw)
         return directory
 
-    def _refused(self, reason: str) -> IndexFileError:
+    def _refusal(self, reason: str) -> IndexFileError:
         return IndexFileError(str(self._path), reason)
 
     def arrays(self, entries: dict[str, list[Any]]) -> dict[str, npt.NDArray[Any]]:
@@ -228,5 +232,5 @@ class _Reader:
         count = int(np.prod(shape, dtype=np.int64))
         raw = memoryview(self._map)[start : start + count * dtype.itemsize]
         if zlib.crc32(raw) != checksum:
-            raise self._refused("is damaged: an array's checksum is wrong")
+            raise self._refusal("is damaged: an array's checksum is wrong")
         return np.frombuffer(raw, dtype, count).reshape(shape)

@@ -10,7 +10,7 @@ Only an event with several values for an attribute needs the filter's tree. Seal
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from palio.filters.filter import Filter
@@ -83,15 +83,18 @@ class LiveSegment:
         if number in self._conditions:
             self._removed |= {number}
 
-    def conditions(self) -> dict[int, Condition]:
+    def conditions(self) -> Mapping[int, Condition]:
         """The conditions of all subscriptions that are not removed, as they were read."""
         removed = self._removed
+        # Not copied: the caller holds the lock of writers until all of them are sealed.
+        if not removed:
+            return self._conditions
         return {number: each for number, each in self._conditions.items() if number not in removed}
 
     def match(self, attributes: Attributes) -> list[int]:
         """The numbers of those that match an event, none twice."""
         # Taken before the candidates: a subscription is replaced by adding its new form and then removing the old
-        # one, so that a reader who misses the old form finds the new one.
+        # one, so that a reader that misses the old form finds the new one.
         removed = self._removed
         candidates = list(self._without_pivot)
         if self._by_name:
@@ -100,6 +103,7 @@ class LiveSegment:
         if self._by_string:
             for name, value in attributes.items():
                 for each in value if type(value) is tuple else (value,):
+                    # A pivot is a string; subscriptions filed under an attribute were found above.
                     if type(each) is str:
                         candidates += self._by_string.get((name, each), ())
         arrays = {name for name, value in attributes.items() if type(value) is tuple}
@@ -115,6 +119,7 @@ class LiveSegment:
             return holds(condition.tree, attributes)
         if not arrays or not condition.mentions(arrays):
             return condition.holds(attributes)
+        # Evaluators of templates know one value per attribute. An array needs the tree, which is made once.
         tree = self._trees.get(number)
         if tree is None:
             tree = self._trees[number] = condition.tree()

@@ -174,6 +174,7 @@ class Matcher:
                     subscriber=known.subscriber if subscriber is ... else given.subscriber,
                     metadata=known.metadata if metadata is ... else given.metadata,
                 )
+            # Added before the old one is removed: between the two, a reader sees both, never neither.
             self._replace_epoch += 1
             self._segments.add(given, condition)
             self._segments.set_tombstone(number)
@@ -189,6 +190,8 @@ class Matcher:
         while True:
             snapshot = self._segments.snapshot
             found = self._match(snapshot, attributes)
+            # A snapshot that was replaced meanwhile lacks what was added since, but shares the tombstones: of a
+            # subscription that was replaced too, it would have neither form. Match again.
             if self._segments.snapshot is snapshot:
                 return set(snapshot.catalogue.ids_of(found))
 
@@ -371,9 +374,11 @@ class Matcher:
 def _condition(subscription: Subscription) -> Condition:
     """The condition of a subscription, in the form that is cheapest to read."""
     if subscription.language == "sql" and isinstance(subscription.where, str):
-        shaped = BoundTemplate.read(subscription.where, subscription.timezone)
-        if shaped is not None:
-            return shaped
+        # No filter is made: the live segment and sealing work on templates. With it, a condition that is seen for the
+        # first time would take twice as long (510 instead of 270 µs, measured).
+        bound = BoundTemplate.parse(subscription.where, subscription.timezone)
+        if bound is not None:
+            return bound
     return subscription.filter
 
 

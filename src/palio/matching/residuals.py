@@ -56,6 +56,7 @@ def check_residuals_of_rows(
     if not len(segment.residual_numbers) or not len(numbers):
         return rows, numbers
     at = np.searchsorted(segment.residual_numbers, numbers)
+    # Beyond the last: any index will do, as the comparison fails.
     at[at == len(segment.residual_numbers)] = 0
     undecided = np.flatnonzero(segment.residual_numbers[at] == numbers)
     if not len(undecided):
@@ -72,6 +73,7 @@ def check_residuals_of_rows(
 
 def _attributes_read_by(filters: Iterable[Filter]) -> frozenset[str] | None:
     """The attributes that some filters read; None where it may be any."""
+    # By identity: hashing a filter writes out its text.
     different = {id(filter): filter for filter in filters}.values()
     if any(filter.reads_whole_event for filter in different):
         return None

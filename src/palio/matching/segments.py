@@ -31,7 +31,7 @@ from palio.matching.columnar.segment import Segment
 from palio.matching.live_segment import LiveSegment
 from palio.matching.subscription import Subscription, Subscriptions
 
-_MAX_LIVE_WHEN_QUIET: Final = 16  # up to so many stay live however long nothing is added
+_MAX_LIVE_WHEN_QUIET: Final = 16  # subscriptions that stay live however long nothing is added: evaluating them is cheap
 _QUIET_MATCHES: Final = 64  # matches without an addition after which the live segment is sealed
 _QUIET_MATCHES_WITHOUT_THREADS: Final = 8  # where an owner finds the time to seal, however few are live
 _MERGE_FACTOR: Final = 8  # segments of one size class that are merged into one of the next
@@ -81,6 +81,7 @@ class SegmentSet:
         """Add a subscription with a new id to the live segment."""
         self._fit_tombstones(1)
         number = self.snapshot.catalogue.append(subscription)
+        # Catalogue first: a reader that finds the number in the live segment looks up its id at once.
         self.snapshot.live.add(number, condition)
         self._quiet_matches = 0
         if self.snapshot.live.is_full:
@@ -94,12 +95,14 @@ class SegmentSet:
         first = len(catalogue)
         segment = _build(range(first, first + len(subscriptions)), subscriptions)
         self._fit_tombstones(len(subscriptions))
+        # After the segment is built, which may raise: a catalogue cannot give numbers back.
         catalogue.extend(subscriptions)
         self.publish((*self.snapshot.segments, segment), self.snapshot.live)
         self._start_due_merge()
 
     def set_tombstone(self, number: int) -> None:
         """Remove a subscription; the next reader does not see it."""
+        # Changed in place: readers of the present snapshot see it, and so do searchers, which share the array.
         self.snapshot.tombstones[number >> 3] |= 1 << (number & 7)
         self.snapshot.live.remove(number)
         self.removed += 1
@@ -139,6 +142,7 @@ class SegmentSet:
         if not len(self.snapshot.live):
             return
         if not self._background:
+            # Without threads nothing is sealed here; `work` offers it once, when the count passes the limit.
             before, self._quiet_matches = self._quiet_matches, self._quiet_matches + matches
             self._is_due = self._is_due or before < _QUIET_MATCHES_WITHOUT_THREADS <= self._quiet_matches
             return
@@ -179,7 +183,7 @@ class SegmentSet:
             if self._is_mostly_dead(1):
                 self._renumber()
             elif len(segments) > 1 or self.removed:
-                self.publish((_merged(segments, self.snapshot),), self.snapshot.live)
+                self.publish((_merge_segments(segments, self.snapshot),), self.snapshot.live)
 
     def _is_mostly_dead(self, least: int) -> bool:
         """Whether at least this many numbers, and more than half of all, are dead."""
@@ -207,6 +211,7 @@ class SegmentSet:
             late = now.catalogue.many(now.alive(np.arange(count, len(now.catalogue))).tolist())
             if len(late):
                 segments.append(_build(catalogue.extend(late), late))
+            # Removed while the new catalogue was made: dead in it from the beginning.
             gone = now.tombstones[numbers >> 3] >> (numbers & 7) & 1
             tombstones = np.packbits(np.append(gone, np.zeros(len(late), np.uint8)), bitorder="little")
             self.removed = int(gone.sum())
@@ -237,10 +242,11 @@ class SegmentSet:
             self._merger.start()
 
     def _merge_due(self) -> None:
+        # Before merging: renumbering builds every segment anew, and would waste the merges.
         if self._is_mostly_dead(_MIN_DEAD_TO_RENUMBER):
             self._renumber()
         while chosen := _mergeable((snapshot := self.snapshot).segments):
-            merged = _merged(chosen, snapshot)  # without the lock: it may take seconds
+            merged = _merge_segments(chosen, snapshot)  # without the lock: it may take seconds
             with self.lock:
                 present = self.snapshot.segments
                 if all(segment in present for segment in chosen):  # else another thread merged them meanwhile
@@ -254,7 +260,7 @@ class SegmentSet:
             merger.join()
 
 
-def _merged(segments: Sequence[Segment], snapshot: Snapshot) -> Segment:
+def _merge_segments(segments: Sequence[Segment], snapshot: Snapshot) -> Segment:
     """One segment in place of several, built anew from the texts, without the dead.
 
     Rejected: merging the arrays. Slots are numbered by the constants of a segment, so that all intervals would have to

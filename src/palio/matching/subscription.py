@@ -15,8 +15,8 @@ from palio.matching.metadata import copy_value, plain_text
 class Subscription:
     """A condition with a name; `where` is text, or JSON for JSON languages, or a Filter.
 
-    `subscriber` says whose it is, and `metadata` is any mapping of texts to values: Palio keeps both, as a copy.
-    `timezone` is where literals without a zone are read in. `InvalidSubscription` where something cannot be kept.
+    `subscriber` names its owner, and `metadata` is any mapping of texts to values: Palio keeps both, as a copy.
+    Literals without a zone are read in `timezone`. `InvalidSubscription` where a field cannot be kept.
     """
 
     id: str
@@ -27,21 +27,23 @@ class Subscription:
     timezone: str = "UTC"
 
     def __post_init__(self) -> None:
+        # The common subscription, an ASCII id and an SQL text, passes without a call to the checks below.
         if not self.id or type(self.id) is not str or not self.id.isascii():
-            self._keep("id", _text(self, "id", "an id"))
+            self._set("id", _text(self, "id", "an id"))
         if type(self.where) is not str and not isinstance(self.where, Filter):
-            self._keep("where", _kept(self, "where"))
+            self._set("where", _copy_of(self, "where"))
         if self.subscriber is not None:
-            self._keep("subscriber", _text(self, "subscriber", "a subscriber"))
+            self._set("subscriber", _text(self, "subscriber", "a subscriber"))
         if type(self.metadata) is not dict or self.metadata:
             if not isinstance(self.metadata, Mapping):
-                raise _refused(self, f"metadata is a mapping, not {type(self.metadata).__name__}")
-            self._keep("metadata", _kept(self, "metadata"))
+                raise _refusal(self, f"metadata is a mapping, not {type(self.metadata).__name__}")
+            self._set("metadata", _copy_of(self, "metadata"))
         if type(self.language) is not str or type(self.timezone) is not str:
-            self._keep("language", _text(self, "language", "a language"))
-            self._keep("timezone", _text(self, "timezone", "a time zone"))
+            self._set("language", _text(self, "language", "a language"))
+            self._set("timezone", _text(self, "timezone", "a time zone"))
 
-    def _keep(self, field: str, value: Any) -> None:
+    def _set(self, field: str, value: Any) -> None:
+        # The class is frozen for its users; only `__post_init__` writes.
         object.__setattr__(self, field, value)
 
     @property
@@ -111,21 +113,21 @@ class Subscriptions:
 def _text(subscription: Subscription, field: str, what: str) -> str:
     value = getattr(subscription, field)
     if not isinstance(value, str):
-        raise _refused(subscription, f"{what} is text, not {type(value).__name__}")
+        raise _refusal(subscription, f"{what} is text, not {type(value).__name__}")
     if not value and field == "id":
-        raise _refused(subscription, f"{what} is empty")
+        raise _refusal(subscription, f"{what} is empty")
     try:
         return plain_text(value, field)
     except EventError as error:
-        raise _refused(subscription, str(error)) from None
+        raise _refusal(subscription, str(error)) from None
 
 
-def _kept(subscription: Subscription, field: str) -> Any:
+def _copy_of(subscription: Subscription, field: str) -> Any:
     try:
         return copy_value(getattr(subscription, field), field)
     except EventError as error:
-        raise _refused(subscription, str(error)) from None
+        raise _refusal(subscription, str(error)) from None
 
 
-def _refused(subscription: Subscription, reason: str) -> InvalidSubscription:
+def _refusal(subscription: Subscription, reason: str) -> InvalidSubscription:
     return InvalidSubscription(str(subscription.id), reason)

@@ -121,6 +121,20 @@ def test_what_is_read_by_its_skeleton_is_what_is_parsed(text: str, timezone: str
         assert bound is None or (expected is not None and bound.filter() == expected)
 
 
+@given(
+    st.lists(st.sampled_from([*FRAGMENTS, "a = 1", " AND b = 'x'"]), max_size=8).map("".join),
+    st.sampled_from(ZONES),
+)
+def test_a_text_is_bound_at_first_sight_where_it_has_a_template(text: str, timezone: str) -> None:
+    template_cache.TEMPLATES.__init__()  # type: ignore[misc]
+    bound = BoundTemplate.parse(text, timezone)
+    if bound is not None:
+        assert bound.filter() == parsed(text, timezone)
+    template_cache.TEMPLATES.__init__()  # type: ignore[misc]
+    repeated = [BoundTemplate.read(text, timezone) for _ in range(3)]
+    assert (bound is None) == (repeated[-1] is None)
+
+
 # Every spelling of what subscriptions mostly are has a template, and so is parsed once however often it comes.
 @pytest.mark.parametrize(
     "text",

@@ -240,7 +240,7 @@ def test_axes_come_back_from_read_only_arrays() -> None:
     builder.between(0, Region.NUMBER, (1, False), (Decimal("2.75"), True))
     axes, _ = builder.finish()
     kept = {name: np.frombuffer(each.tobytes(), each.dtype).reshape(each.shape) for name, each in axes.arrays.items()}
-    opened = Axes.from_arrays(kept)
+    opened = Axes(kept)
     for value in ["a", "a longer text", "nothing", 1, 2, 2.75, Decimal("2.75"), Decimal("2.76"), 2.76]:
         assert opened.slot(0, value) == axes.slot(0, value)
     assert opened.nbytes == axes.nbytes > 0

@@ -25,7 +25,7 @@ def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str, timezone: str) -> Filter:
-    shaped = BoundTemplate.read(text, timezone)
-    if shaped is not None:
-        return shaped.filter()
+    bound = BoundTemplate.read(text, timezone)
+    if bound is not None:
+        return bound.filter()
     return lower_filter(parse_condition(text, timezone=timezone), text, timezone)

@@ -107,6 +107,7 @@ def _decimal(word: str, sizes: list[str]) -> str:
         raise InvalidLiteral(
             f"{word.upper()} has two sizes, digits and digits after the point", "such as DECIMAL(10,2)"
         )
+    # Twenty digits are enough to be too large, and `int` refuses texts of thousands.
     digits, scale = (int(size[:20]) for size in [*sizes, *["10", "0"][len(sizes) :]])
     if digits > 38 or scale > digits:
         raise InvalidLiteral(
@@ -266,6 +267,7 @@ def _with_unit(function: str, of_days: str) -> Reader:
         parser.at += 4
         arguments = [parser.expression(VALUE)]
         if parser.peek() == ")" and token[1] not in ("timestampadd", "timestampdiff", "timediff"):
+            # dateadd(day, 1): the word is an attribute named like a unit, and the call the one without units.
             name, arguments = of_days, [Attribute(parser.text[first:last], (first, last)), *arguments]
         else:
             parser.expect(",", f"{token[1]} takes a unit and two values", f"write {token[1]}({unit.upper()}, x, y)")
@@ -308,6 +310,7 @@ def _in_timezone(parser: Parser, token: Token) -> Expression | None:
         parser.fail(first, f"there is no time zone {zone!r}", hint)
     parser.at += 3
     parser.expect(",", "behind the time zone stands a condition", "write in_timezone('Asia/Tokyo', x > 1)")
+    # Literals inside are read in this zone while they are parsed; the call keeps it for evaluation.
     outside, parser.timezone = parser.timezone, zone
     condition = parser.expression()
     parser.timezone = outside

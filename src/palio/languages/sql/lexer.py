@@ -77,6 +77,7 @@ def tokenize(text: str) -> list[Token]:
         elif kind == SIGN:
             start, end = found.span(3)
             append((SIGN, found[3], start, end))
+        # Only blanks are left.
         elif kind is None:
             break
         elif kind < _NUMBERED_NAME:
@@ -111,8 +112,9 @@ def _without_bracketed_comments(text: str) -> str:
     done = at = 0
     while found := _COMMENTED.search(text, at):
         at = found.end()
+        # Group 1 is the beginning of a comment, group 2 a quote that nothing closes.
         if found.lastindex == 2:
-            break  # an unclosed text, which the tokenizer refuses with its position
+            break  # the tokenizer refuses it with its position
         if found.lastindex == 1:
             start = found.start()
             at = _end_of_comment(text, start)

@@ -100,6 +100,7 @@ class _Lowering:
             case Call("in_timezone", (Literal(str() as zone), condition)):
                 return replace(self, timezone=zone).lower(condition, wanted)
             case Call("between", (value, low, high)):
+                # Of an attribute, both comparisons make one interval; a computed value is computed once and tested.
                 both = Call("and", (Call(">=", (value, low)), Call("<=", (value, high))))
                 return (
                     self.lower(both, wanted)
@@ -147,6 +148,7 @@ class _Lowering:
         if function in OPERATORS or function == "<=>":
             left, right = arguments
             if isinstance(right, Attribute) and not attributes_of(left):
+                # The attribute to the left: 5 < x is x > 5.
                 left, right, function = right, left, MIRRORED.get(function, function)
             if attributes_of(right):
                 return None
@@ -237,6 +239,7 @@ class _Lowering:
         names = attributes_of(expression)
         if not names and not reads_whole_event(expression):
             return self._lower_constant(self.constant(expression), expression.span[0], wanted)
+        # Where IS TRUE, which is never NULL itself, is FALSE, the condition is FALSE or NULL; likewise IS FALSE.
         if wanted in (TruthTest.NOT_TRUE, TruthTest.NOT_FALSE):
             question = Call("istrue" if wanted is TruthTest.NOT_TRUE else "isfalse", (expression,), expression.span)
             return computed_condition(question, wants=False, timezone=self.timezone)
@@ -329,6 +332,7 @@ def lower_pattern(name: str, pattern: Pattern, wanted: TruthTest) -> Node:
     inside = Leaf(name, domain_of(test).where([test]))
     if wanted in (TruthTest.TRUE, TruthTest.FALSE):
         return inside
+    # NULL for everything that is no string, and NULL is neither TRUE nor FALSE.
     return Or((inside, Leaf(name, ANY_VALUE.intersect(STRINGS.complement()))))
 
 

@@ -224,6 +224,7 @@ class Parser(ExpressionParser):
         _, _, start, end = token
         self.at += 1
         text = self.text[start:end]
+        # Up to 18 digits are a bigint in any case: no need to look at the notation.
         if len(text) < 19 and text.isdigit():
             return Literal(int(text), (start, end))
         return Literal(self.read(start, parse_number, text), (start, end))
@@ -290,6 +291,7 @@ class Parser(ExpressionParser):
             self.fail_here("the condition ends where a value should stand", f"write one behind {shown}")
         if key in ("?", ":", "[", ";", "->"):
             self.refuse(self.at, UNEXPECTED[key])
+        # The sign before was taken for an operator: =< is two tokens.
         hint = _SLIPS.get(before[1] + key) if before else None
         if key == "*":
             hint = "a star stands for all attributes; name one"
@@ -299,6 +301,7 @@ class Parser(ExpressionParser):
 
     def copy(self, node: Expression, times: int) -> None:
         """Count the nodes that writing an operand several times makes, before nested copies are too many."""
+        # `islice` ends the walk at the limit: counting must not take longer than what it prevents.
         self._copied_nodes += times * sum(1 for _ in islice(walk(node), _MAX_COPIED_NODES))
         if self._copied_nodes > _MAX_COPIED_NODES:
             hint = "give CASE and LIKE ANY an attribute to look at, rather than another CASE or LIKE ANY"
@@ -362,6 +365,7 @@ def _is(parser: Parser, value: Expression, start: int) -> Expression:
     elif key == "distinct" and parser.peek() == "from":
         parser.at += 1
         found = parser.call("<=>", (value, parser.expression(VALUE)), start)
+        # <=> is IS NOT DISTINCT FROM.
         negated = not negated
     else:
         parser.at -= 1

@@ -16,8 +16,8 @@ the parser splits in the same way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Any, Final, TypeAlias
 
 from palio.errors import ParseError
 from palio.filters.comparisons import reads_only_as_text
@@ -232,13 +232,15 @@ class TemplateCache:
         if skeleton not in self._templates and skeleton not in self._seen_once:
             if len(self._seen_once) >= _MAX_TEMPLATES:
                 self._seen_once.clear()
+            # A longer one never gets a template, and would only take memory here.
             if len(skeleton) <= MAX_SKELETON_CHARACTERS:
                 self._seen_once.add(skeleton)
             return None
         return self.template(skeleton, text)
 
-    def conjunct_templates(self, skeleton: str, text: str) -> list[Template] | None:
-        """The templates of the conjuncts of a conjunction whose own skeleton is new; None unless all are known."""
+    def conjunct_templates(self, skeleton: str, text: str, find: FindTemplate) -> list[Template] | None:
+        """The templates of the conjuncts of a conjunction whose own skeleton is new; None unless `find` has all."""
+        # Where the whole skeleton is in the cache, its entry decides, also if that is None.
         parts = None if skeleton in self._templates else split_conjuncts(skeleton)
         if parts is None:
             return None
@@ -247,7 +249,7 @@ class TemplateCache:
             texts = split_conjuncts(text)
             if texts is None or len(texts) != len(parts):
                 return None
-            found = [self.template_if_repeated(part, own) for part, own in zip(parts, texts, strict=True)]
+            found = [find(part, conjunct) for part, conjunct in zip(parts, texts, strict=True)]
         known = [template for template in found if template is not None]
         if len(known) < len(parts):
             return None
@@ -255,6 +257,8 @@ class TemplateCache:
             self.prefixes.learn(part, template)
         return known
 
+
+FindTemplate: TypeAlias = Callable[[str, str], Template | None]  # by skeleton and text: a method of `TemplateCache`
 
 TEMPLATES: Final = TemplateCache()
 """The cache of this process. Threads may share it: every entry is complete when it is stored."""
@@ -279,30 +283,19 @@ class BoundTemplate:
 
     @classmethod
     def read(cls, text: str, timezone: str = "UTC") -> BoundTemplate | BoundConjunction | None:
-        """The condition of a text; None where its skeleton is new or has no template, or a literal has no value."""
-        if len(text) > MAX_TEMPLATE_CHARACTERS or not (text.isascii() or _is_unicode(text)):
-            return None
-        if timezone != "UTC" and zone_of(timezone) is None:
-            return None
-        # From the cheapest lookup to the most general; see the module's docstring.
-        quick = TEMPLATES.prefixes.match(text)
-        if quick is not None:
-            return BoundConjunction(*quick, timezone)
-        found = split_literals(text)
-        if found is None:
-            return None
-        skeleton, literals = found
-        conjuncts = TEMPLATES.conjunct_templates(skeleton, text)
-        template = TEMPLATES.template_if_repeated(skeleton, text) if conjuncts is None else None
-        templates = conjuncts or ([] if template is None else [template])
-        if not templates or len(literals) != sum([len(each.parameters) for each in templates]):
-            return None  # the second where a string has a mark in it
-        try:
-            # Bound now even for a conjunction, so that a literal without a value is found here, not at the first event.
-            parts = _bind(templates, literals, timezone)
-        except InvalidLiteral:
-            return None
-        return parts[0] if conjuncts is None else BoundConjunction(conjuncts, literals, timezone)
+        """The condition of a text; None where its skeleton is new or has no template, or a literal has no value.
+
+        For callers that need the filter: at first sight, parsing the text is cheaper than making a template of it.
+        """
+        return _bind_text(text, timezone, TEMPLATES.template_if_repeated)
+
+    @classmethod
+    def parse(cls, text: str, timezone: str = "UTC") -> BoundTemplate | BoundConjunction | None:
+        """As `read`, but a template is made at first sight too.
+
+        For callers that need no filter: of template and literals, an index is built and events are evaluated.
+        """
+        return _bind_text(text, timezone, TEMPLATES.template)
 
     def tree(self) -> Node:
         """The canonical tree of the condition."""
@@ -336,6 +329,32 @@ class BoundTemplate:
             lambda: self.template.node(self.arguments, self.timezone, TruthTest.FALSE),
             lambda: self.template.node(self.arguments, self.timezone),
         )
+
+
+def _bind_text(text: str, timezone: str, find: FindTemplate) -> BoundTemplate | BoundConjunction | None:
+    if len(text) > MAX_TEMPLATE_CHARACTERS or not (text.isascii() or _is_unicode(text)):
+        return None
+    if timezone != "UTC" and zone_of(timezone) is None:
+        return None
+    # From the cheapest lookup to the most general; see the module's docstring.
+    quick = TEMPLATES.prefixes.match(text)
+    if quick is not None:
+        return BoundConjunction(*quick, timezone)
+    split = split_literals(text)
+    if split is None:
+        return None
+    skeleton, literals = split
+    conjuncts = TEMPLATES.conjunct_templates(skeleton, text, find)
+    template = find(skeleton, text) if conjuncts is None else None
+    templates = conjuncts or ([] if template is None else [template])
+    if not templates or len(literals) != sum([len(each.parameters) for each in templates]):
+        return None  # the second where a string has a mark in it
+    try:
+        # Bound now even for a conjunction, so that a literal without a value is found here, not at the first event.
+        parts = _bind(templates, literals, timezone)
+    except InvalidLiteral:
+        return None
+    return parts[0] if conjuncts is None else BoundConjunction(conjuncts, literals, timezone)
 
 
 def _bind(templates: Sequence[Template], literals: Sequence[str], timezone: str) -> list[BoundTemplate]:

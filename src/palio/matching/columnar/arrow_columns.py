@@ -132,6 +132,7 @@ def bind_columns(axes: Axes, columns: Sequence[tuple[int, pa.Array]], rows: int)
                 continue
             column, kind, factors = _readable(column)
         buffers = column.buffers()
+        # The kernels get addresses: what they point to must live as long as the binding.
         kept.append((column, buffers))
         valid = valid_end = text = text_end = slots = 0
         if buffers[0] is not None:
@@ -338,6 +339,7 @@ class ExportedColumns(BoundColumns):
 
     def release(self) -> None:
         """Give the batch back to Arrow."""
+        # Once: a second release would be of memory that Arrow has freed.
         release, self._release = self._release, None
         if release is not None:
             release(self._exported.buffer_info()[0])
@@ -359,7 +361,9 @@ class FlatColumns:
         None where a row has too many.
         """
         lengths = [_lengths(column) for column in self.lists.values()]
+        # A row without elements is one choice, in which the attribute is missing.
         several = [np.maximum(each, 1) for each in lengths]
+        # Floats, because the product of several lengths may not fit into 64 bits.
         counts = np.ones(count, np.float64)
         for each in several:
             counts *= each
@@ -374,18 +378,19 @@ class FlatColumns:
         choice = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         places: dict[str, tuple[pa.Array, Int64s]] = {}
         for name, length, many in zip(self.lists, lengths, several, strict=True):
+            # The number of a choice, read as digits: one digit per array, whose base is the array's length.
             choice, element = np.divmod(choice, many[rows])
             place = (np.cumsum(length) - length)[rows] + element
             elements = _takeable(simplify(self.lists[name].flatten(), name))
             places[name] = elements, np.where(length[rows] == 0, -1, place)
         scalars = {name: _takeable(column) for name, column in self.scalars.items()}
         for first in range(0, len(rows), _CHOICES_AT_A_TIME):
-            own = rows[first : first + _CHOICES_AT_A_TIME]
-            columns = {name: column.take(pa.array(own)) for name, column in scalars.items()}
+            some = rows[first : first + _CHOICES_AT_A_TIME]
+            columns = {name: column.take(pa.array(some)) for name, column in scalars.items()}
             for name, (elements, place) in places.items():
                 chosen = place[first : first + _CHOICES_AT_A_TIME]
                 columns[name] = elements.take(pa.array(chosen, mask=chosen < 0))
-            yield columns, own
+            yield columns, some
 
 
 def _takeable(column: pa.Array) -> pa.Array:

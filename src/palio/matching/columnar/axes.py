@@ -91,14 +91,9 @@ class Axes:
         for at, name in _ADDRESSES.items():
             self._table[at] = address_of(self.arrays[name])
         self.address = address_of(self._table)
-        behind = np.full(
-            int(self.arrays["behind"][0]), VIRTUAL_SIZE, np.int32
-        )  # virtual axes, of which no more is kept
+        # Virtual axes have no row: their size is all there is to know.
+        behind = np.full(int(self.arrays["behind"][0]), VIRTUAL_SIZE, np.int32)
         self.sizes = np.concatenate([self._rows[:, AXIS_SIZE].astype(np.int32), behind])
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Axes:
-        return cls(arrays)
 
     @property
     def nbytes(self) -> int:
@@ -133,6 +128,7 @@ class Axes:
 
         def code(value: Any) -> int:
             kind = value.__class__
+            # By exact class: True and 1.0 would be found as 1.
             if kind is str or kind is int:
                 found = known.get(value)
                 if found is None:
@@ -176,6 +172,7 @@ class Axes:
             return self._float_between_integers(axis, value)
         orders = self.arrays["float_cuts"][floats : floats + count]
         order = float_order(nearest_float(value))
+        # Rounding moves a decimal to a neighbouring float at most: only cuts at this place and the next are uncertain.
         low = int(np.searchsorted(orders, order, "left"))
         high = int(np.searchsorted(orders, order + 1, "right"))
         unsure = sum(self._not_above(index, start, floats, order, value) for index in range(low, high))

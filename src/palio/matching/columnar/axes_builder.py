@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -57,10 +57,6 @@ from palio.matching.columnar.layout import (
     Int64s,
 )
 from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, Cut, Number, TextConstants, TextSlots, concatenate
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "Intervals", "Region"]
 
@@ -109,7 +105,7 @@ class AxesBuilder:
     def virtual(self, axis: int) -> None:
         """Declare an axis with two slots: 0, and 1 for an event that hits.
 
-        One counted from BEHIND on comes behind all others, in that order; it takes next to no memory.
+        One counted from FIRST_VIRTUAL_AXIS on comes behind all others, in that order; it takes next to no memory.
         """
         if axis >= FIRST_VIRTUAL_AXIS:
             self.behind = max(self.behind, axis - FIRST_VIRTUAL_AXIS + 1)
@@ -168,6 +164,7 @@ class AxesBuilder:
         return self._many_rows(axis, Region.NUMBER, low, high)
 
     def _many_rows(self, axis: Int64s, region: Region, lower: Int64s, upper: Int64s) -> range:
+        # Single rows first, so that handles stay in the order in which they were given.
         self._flush()
         self._row_arrays.append((axis, np.full(len(axis), int(region)), lower, upper))
         first = self._handles
@@ -176,6 +173,7 @@ class AxesBuilder:
         return range(first, self._handles)
 
     def _many_cuts(self, axis: Int64s, values: Int64s, after: Flags) -> Int64s:
+        # Not looked up among the known ones: equal cuts are joined when all are sorted.
         numbers = np.arange(self.cut_count, self.cut_count + len(axis), dtype=np.int64)
         self.cut_count += len(axis)
         self.bulk_cuts.append((numbers, axis, values, after))
@@ -218,6 +216,7 @@ class AxesBuilder:
             value = days(value)
         elif region == Region.TIMESTAMP:
             value = micros(value)
+        # 1.00 cuts where 1 does, and integers are sorted as an array.
         elif value.__class__ is Decimal and value == value.to_integral_value():
             value = int(value)
         if value.__class__ is int and MIN_INT64 < value < MAX_INT64:
@@ -309,7 +308,7 @@ class SlotAssignment:
         }
         self._keep_floats(found.axis[kept], found.integers[kept], found.orders[kept], found.kinds[kept])
         self._keep_decimals(kept, found.exact)
-        self.rows[found.confused(kept), AXIS_AMBIGUOUS] = 1
+        self.rows[found.ambiguous_axes(kept), AXIS_AMBIGUOUS] = 1
         self._hints()
         ranks = np.empty(len(order), np.int64)
         ranks[order] = (np.arange(1, len(key) + 1) - np.repeat(firsts, counts))[np.cumsum(fresh) - 1]
@@ -332,7 +331,7 @@ class SlotAssignment:
         self.arrays["decimal_text"], self.arrays["decimal_starts"] = concatenate([text.encode() for _, text in kept])
 
     def _hints(self) -> None:
-        """Tables over the leading bits of numbers, for axes with so many cuts that a search is long."""
+        """Tables over the leading bits of numbers, for axes whose cuts are too many for a short search."""
         tables: list[Int32s] = []
         size = 0
         for axis in np.flatnonzero(self.rows[:, AXIS_NUMBER_COUNT] >= _MIN_HINTED_CUTS).tolist():
@@ -474,18 +473,20 @@ class _Cuts:
         firsts = np.flatnonzero(fresh)
         counts = np.diff(firsts, append=len(order))
         kinds = self.kinds[order]
-        told = np.zeros(len(firsts), np.bool_)
+        is_decimal_run = np.zeros(len(firsts), np.bool_)
         if len(firsts):
             least, most = np.minimum.reduceat(kinds, firsts), np.maximum.reduceat(kinds, firsts)
-            told = (most >= CUT_BEFORE_DECIMAL) | ((least == CUT_BY_FLOAT) & (most > CUT_BY_FLOAT))
-        for first, count in zip(*(each[told & (counts > 1)].tolist() for each in (firsts, counts)), strict=True):
+            is_decimal_run = (most >= CUT_BEFORE_DECIMAL) | ((least == CUT_BY_FLOAT) & (most > CUT_BY_FLOAT))
+        for first, count in zip(
+            *(each[is_decimal_run & (counts > 1)].tolist() for each in (firsts, counts)), strict=True
+        ):
             run = sorted(order[first : first + count].tolist(), key=self._place_of)
             order[first : first + count] = run
             for index in range(1, count):
                 fresh[first + index] = self._place_of(run[index]) != self._place_of(run[index - 1])
         return order, fresh
 
-    def confused(self, numbers: Int64s) -> Int64s:
+    def ambiguous_axes(self, numbers: Int64s) -> Int64s:
         """The axes on which two exact constants round to one float."""
         numbers = numbers[self.kinds[numbers] != CUT_BY_FLOAT]
         image = self.orders[numbers] - self.after[numbers]

@@ -23,6 +23,7 @@ from datetime import date
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from palio.filters.comparisons import equality_cuts, reads_only_as_text
 from palio.filters.expressions.text_cast import to_boolean, to_date, to_double, to_integer, to_timestamp
@@ -109,36 +110,43 @@ class ReadLiterals:
         return np.array([row[at] for row in self._rows], np.int64)
 
     def distinct(self, slots: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
-        return _numbered([row[slot.index] for row in self._rows for slot in slots])
+        return number_values([row[slot.index] for row in self._rows for slot in slots])
 
 
 class FoundLiterals:
     """Literals that were found when their subscriptions were added, but not read: only distinct ones need to be."""
 
-    def __init__(self, rows: Sequence[Sequence[str]], offsets: Sequence[int], timezone: str) -> None:
-        self._rows = rows
-        self._offsets = offsets  # by row: the first literal of the template
+    def __init__(self, texts: npt.NDArray[np.object_], starts: Int64s, timezone: str) -> None:
+        self._all = texts
+        self._starts = starts  # by row: the first literal of the template
         self._timezone = timezone
 
     def integers(self, slot: Parameter) -> Int64s:
-        values = np.array([int(text) for text in self._texts(slot)], np.int64)
+        values = np.array(list(map(int, self._texts(slot))), np.int64)
         return -values if slot.before == "-" else values
 
     def distinct(self, slots: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
         columns = [self._texts(slot) for slot in slots]
         texts = columns[0] if len(columns) == 1 else [text for row in zip(*columns, strict=True) for text in row]
-        which, different = _numbered(texts)
-        return which, [_value_of(slots[0], text, self._timezone) for text in different]
+        which, distinct = number_values(texts)
+        read = slots[0].read
+        try:
+            return which, [read(text, self._timezone) for text in distinct]
+        except InvalidLiteral:
+            return which, [_value_of(slots[0], text, self._timezone) for text in distinct]
 
     def _texts(self, slot: Parameter) -> list[str]:
-        at = slot.index
-        return [row[first + at] for row, first in zip(self._rows, self._offsets, strict=True)]
+        texts: list[str] = self._all[self._starts + slot.index].tolist()
+        return texts
 
 
-def _numbered(values: list[Any]) -> tuple[Int64s, list[Any]]:
+def number_values(values: list[Any]) -> tuple[Int64s, list[Any]]:
     """The index of each value among the distinct ones, and these. Values of one slot are of one type."""
-    index = {value: at for at, value in enumerate(dict.fromkeys(values))}
-    return np.array([index[value] for value in values], np.int64), list(index)
+    distinct = dict.fromkeys(values)
+    if len(distinct) == len(values):
+        return np.arange(len(values)), values
+    index = {value: at for at, value in enumerate(distinct)}
+    return np.fromiter(map(index.__getitem__, values), np.int64, len(values)), list(index)
 
 
 def _value_of(slot: Parameter, text: str, timezone: str) -> Any:
@@ -192,6 +200,7 @@ def fill_template(
     if alternatives is None:
         return np.zeros(len(numbers), np.bool_)
     maker = IntervalMaker(builder, literals, timezone, len(numbers))
+    # All alternatives before any is added: a row that one of them cannot express is left to the caller as a whole.
     made = [[maker.handles(name, group) for name, group in each] for each in alternatives]
     good = np.ones(len(numbers), np.bool_)
     for groups in made:
@@ -295,8 +304,9 @@ class IntervalMaker:
     def _strings(self, axis: Int64s, slots: tuple[Parameter, ...]) -> IntervalHandles | None:
         """Equality with one of some strings; None where one of them reads as another kind of value, too."""
         which, strings = self._literals.distinct(slots)
-        if not all(reads_only_as_text(each, self._timezone) for each in strings):
-            return None
+        for each in strings:
+            if not reads_only_as_text(each, self._timezone):
+                return None
         pairs, own = np.unique(np.repeat(axis, len(slots)) * len(strings) + which, return_inverse=True)
         on, string = np.divmod(pairs, max(1, len(strings)))
         made = self._builder.axes.equal_texts(on, [strings[at] for at in string.tolist()])
@@ -334,9 +344,8 @@ def _sides(like: Int64s, side: int) -> Int8s:
 # Predicate groups of a template
 
 
-AskedPredicate: TypeAlias = tuple[
-    AttributePredicate, TruthTest
-]  # a predicate, and the truth value it must (or must not) have
+# A predicate, and the truth value that it must, or must not, have.
+AskedPredicate: TypeAlias = tuple[AttributePredicate, TruthTest]
 PredicateGroup: TypeAlias = list[AskedPredicate]  # on one attribute; one value must satisfy all
 # Operators and slots of comparisons with integers; without operators, the slots of an equality with strings. Templates
 # of one form differ in their attribute alone, and are filled together.
@@ -354,6 +363,8 @@ def conjunctions(condition: Condition) -> list[list[tuple[str, PredicateGroup]]]
     for each in alternatives:
         groups: dict[str, PredicateGroup] = {}
         for simple, ask in each:
+            # LIKE is NULL for everything but strings. NOT TRUE and NOT FALSE take those values in, which makes two
+            # leaves of one predicate, and a group is one set of values.
             if isinstance(simple, PatternMatch) and ask in (TruthTest.NOT_TRUE, TruthTest.NOT_FALSE):
                 return None
             groups.setdefault(simple.name, []).append((simple, ask))

@@ -140,6 +140,7 @@ def split_literals(
                     if _is_digit(text[power]):
                         end = _end_of_digits(text, power)
                         mark = DOUBLE
+                # Not a number after all, such as 1abc or 1.2.3: the digits stay a part of the shape.
                 if _is_wordlike(text[end]):
                     mark = 0
                     end = at + 1
@@ -175,6 +176,7 @@ def split_literals(
             continue
         at += 1
         place = _home_of(key, mask)
+        # Open addressing; the bytes decide, because two shapes may have one hash.
         while table[place] >= 0:
             known = table[place]
             begin = shape_spans[known, 0]
@@ -190,6 +192,7 @@ def split_literals(
         if table[place] < 0:
             table[place] = shapes
             shape_spans[shapes, 0], shape_spans[shapes, 1] = kept, end_of_shape
+            # A known shape is overwritten by the next line's; only a new one stays.
             kept = end_of_shape
             shapes += 1
         shape_of[line] = table[place]
@@ -242,5 +245,5 @@ def read_integers(text: Bytes, starts: Int32s, ends: Int32s, values: Int64s) -> 
 
 
 def hash_table_for(count: int) -> Int32s:
-    """An empty open hash table for so many texts, at most half full."""
+    """An empty open hash table for a number of texts, at most half full."""
     return np.full(1 << max(4, (2 * count).bit_length()), -1, np.int32)

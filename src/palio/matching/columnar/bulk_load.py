@@ -29,6 +29,7 @@ no grammar.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -56,6 +57,7 @@ from palio.matching.columnar.bulk_intervals import (
     TextLiterals,
     conjunctions,
     fill_template,
+    number_values,
     shared_form_of,
     within_runs,
 )
@@ -136,19 +138,21 @@ def _load_conjunct_texts(builder: ConditionsBuilder, numbers: Int64s, texts: lis
 
 def load_conditions(builder: ConditionsBuilder, conditions: Mapping[int, Condition]) -> None:
     """Add subscriptions by number from what was read when they were added; no text is read again."""
-    by_template: dict[tuple[int, str], dict[int, BoundTemplate]] = {}  # by identity: comparing templates is slow
-    by_timezone: dict[str, dict[int, BoundConjunction]] = {}
+    conjoined = {number: each for number, each in conditions.items() if isinstance(each, BoundConjunction)}
+    # A dict keeps the order, so that equal subscriptions make equal files; that of a set differs between processes.
+    for timezone in dict.fromkeys([each.timezone for each in conjoined.values()]):
+        in_zone = {number: each for number, each in conjoined.items() if each.timezone == timezone}
+        _add_left(builder, in_zone, _fill_conjoined(builder, in_zone, timezone))
+    if len(conjoined) == len(conditions):
+        return
+    by_template: dict[tuple[Template, str], dict[int, BoundTemplate]] = {}
     for number, condition in conditions.items():
-        if isinstance(condition, Filter):
+        if isinstance(condition, BoundTemplate):
+            by_template.setdefault((condition.template, condition.timezone), {})[number] = condition
+        elif isinstance(condition, Filter):
             builder.add(number, condition.tree)
-        elif isinstance(condition, BoundTemplate):
-            by_template.setdefault((id(condition.template), condition.timezone), {})[number] = condition
-        else:
-            by_timezone.setdefault(condition.timezone, {})[number] = condition
     for (_, timezone), shaped in by_template.items():
         _add_left(builder, shaped, _fill_shaped(builder, shaped, timezone))
-    for timezone, conjoined in by_timezone.items():
-        _add_left(builder, conjoined, _fill_conjoined(builder, conjoined, timezone))
 
 
 def _fill_shaped(builder: ConditionsBuilder, shaped: Mapping[int, BoundTemplate], timezone: str) -> Flags:
@@ -163,32 +167,22 @@ def _fill_conjoined(builder: ConditionsBuilder, conjoined: Mapping[int, BoundCon
     if len(conjoined) <= _MAX_SINGLE_ROWS:
         return np.zeros(len(conjoined), np.bool_)
     conditions = list(conjoined.values())
-    by_templates: dict[tuple[int, ...], list[int]] = {}
-    for line, condition in enumerate(conditions):
-        by_templates.setdefault(tuple(map(id, condition.templates)), []).append(line)
-    # Conjuncts are numbered by list of templates, then by place in it, then by line.
-    lines: list[int] = []
-    found: list[Sequence[str]] = []  # all literals of the line, by conjunct
-    offsets: list[int] = []  # the conjunct's first literal among them
-    places: dict[int, tuple[Template, list[Int64s]]] = {}
-    for own in by_templates.values():
-        literals = [conditions[line].literals for line in own]
-        first = 0
-        for template in conditions[own[0]].templates:
-            runs = places.setdefault(id(template), (template, []))[1]
-            runs.append(np.arange(len(lines), len(lines) + len(own)))
-            lines += own
-            found += literals
-            offsets += [first] * len(own)
-            first += len(template.parameters)
+    counts = [len(each.templates) for each in conditions]
+    # All conjuncts, and all literals, of line after line: lists for each line would cost more than laying them out.
+    by_conjunct = list(chain.from_iterable([each.templates for each in conditions]))
+    literals = np.array(list(chain.from_iterable([each.literals for each in conditions])), object)
+    template_of, templates = number_values(by_conjunct)
+    widths = np.array([len(each.parameters) for each in templates], np.int64)[template_of]
+    starts = np.cumsum(widths) - widths  # the first literal of each conjunct
+    order = np.argsort(template_of, kind="stable")
+    ends = np.cumsum(np.bincount(template_of))
 
     def literals_of(which: Int64s, template: Template) -> FoundLiterals:
-        chosen = which.tolist()
-        return FoundLiterals([found[at] for at in chosen], [offsets[at] for at in chosen], timezone)
+        return FoundLiterals(literals, starts[which], timezone)
 
-    conjuncts = _Conjuncts(np.array(lines, np.int64), len(conditions))
-    templates = [(template, np.concatenate(runs)) for template, runs in places.values()]
-    conjuncts.fill_templates(builder, templates, literals_of, timezone)
+    conjuncts = _Conjuncts(np.repeat(np.arange(len(conditions)), counts), len(conditions))
+    runs = zip(templates, np.split(order, ends[:-1]), strict=True)
+    conjuncts.fill_templates(builder, runs, literals_of, timezone)
     return conjuncts.add_to(builder, np.array(list(conjoined), np.int64))
 
 
@@ -206,7 +200,7 @@ class _Conjuncts:
 
     def __init__(self, lines: Int64s, count: int) -> None:
         self._count = count
-        self._lines = lines
+        self._lines = lines  # ascending
         self._names: dict[str, int] = {}
         self._attributes = np.full(len(lines), -1, np.int64)  # -1: not filled
         self._counts = np.zeros(len(lines), np.int64)
@@ -264,14 +258,13 @@ class _Conjuncts:
         good = np.zeros(self._count, np.bool_)
         good[self._lines] = True
         good[self._lines[self._attributes < 0]] = False
-        order = np.lexsort((self._attributes, self._lines))
-        twice = (np.diff(self._lines[order]) == 0) & (np.diff(self._attributes[order]) == 0)
-        good[self._lines[order][1:][twice]] = False
+        # One sort of line and attribute as one number finds the lines that name an attribute twice.
+        pairs = np.sort(self._lines * (len(self._names) + 1) + self._attributes + 1)
+        good[pairs[1:][np.diff(pairs) == 0] // (len(self._names) + 1)] = False
         impossible = np.zeros(self._count, np.bool_)
         impossible[self._lines[self._never]] = True
         wanted = good & ~impossible
-        by_line = np.argsort(self._lines, kind="stable")  # the builder takes the intervals of line after line
-        kept = by_line[wanted[self._lines[by_line]]]
+        kept = wanted[self._lines]  # conjuncts are in the order of lines, as the builder takes their intervals
         counts, starts = self._counts[kept], self._starts[kept]
         lengths = np.bincount(self._lines[kept], weights=counts, minlength=self._count).astype(np.int64)
         pool = np.concatenate(self._pools)

@@ -117,6 +117,7 @@ class ConditionsBuilder:
                 leaves = [Leaf(name, values) for name, values in conjunction.leaves.items()]
                 self._add_conjunction(number, [*leaves, *self._certain(number, conjunction.residuals)], ())
             return
+        # Too many conjunctions: the tree is kept as a program of jumps, which tests slots only.
         certain, sure = _without_residuals(node)
         if not sure:
             self.residual_numbers.add(number)
@@ -140,6 +141,7 @@ class ConditionsBuilder:
                 known = len(self._axis_of) - len(self._questions)
                 self.axes.declare(known)
             else:
+                # Counted apart: in the finished segment the axes of questions follow all those of attributes.
                 known = FIRST_VIRTUAL_AXIS + len(self._questions)
                 self._questions.append(key)
                 self.axes.virtual(known)
@@ -236,6 +238,7 @@ class ConditionsBuilder:
                 return min(map(self._access, children), key=lambda pair: pair[0], default=(np.inf, []))
             case Or(children):
                 parts = [self._access(child) for child in children]
+                # An event that matches meets a condition of some child: filed under those of all.
                 return sum(share for share, _ in parts), [handle for _, handles in parts for handle in handles]
 
     def _share(self, handles: list[int]) -> float:

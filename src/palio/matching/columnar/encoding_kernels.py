@@ -135,6 +135,7 @@ def hinted(cuts: int, count: int, hints: int, shift: int, smallest: int, value: 
     if hints == 0:
         return not_above(cuts, 0, count, value)
     hint = hints + 4 * shifted(value - smallest, shift)
+    # One value per hint: the table has the rank itself.
     if shift == 0:
         return i32_at(hint, 1)
     low = i32_at(hint, 0)
@@ -191,6 +192,7 @@ def between_integers(axes: int, row: int, value: float) -> int:
         return count
     if value < -_LIMIT:
         return 0
+    # Now within 64 bits: the conversion cannot overflow.
     whole = int(math.floor(value))
     rank = integer_rank(axes, row, whole)
     if rank == count or value == whole:
@@ -231,6 +233,7 @@ def key_of(text: int, length: int, end: int) -> int:
             word = 0
             for index in range(length):
                 word |= u8_at(text, index) << (8 * index)
+        # The length distinguishes texts that end in zero bytes; plus 1, so that no key is 0, the mark of a free place.
         return word | (length + 1) << 56
     key = length * _STIR
     for place in range(text, text + length - 8, 8):
@@ -290,6 +293,7 @@ def search_text(axes: int, row: int, which: int, text: int, length: int, key: in
             if i64_at(number, 1) - start == length and same(texts + start, text, length):
                 return value & 0xFFFFFFFF
         place = (place + 1) & ((1 << bits) - 1)
+    # Without cuts among texts, all that equal no constant share one slot.
     if i64_at(row, which + TEXT_ORDERED) == 0:
         return first
     low = 0
@@ -352,6 +356,7 @@ def valid_bits(bitmap: int, end: int, bit: int, count: int) -> int:
         word = i64_at(address, 0)
     else:
         word = 0
+        # Eight bytes would reach beyond the buffer.
         for index in range(min(end - address, 7)):
             word |= u8_at(address, index) << (8 * index)
     return (word >> (bit & 7)) & ((1 << count) - 1)

@@ -82,6 +82,8 @@ def program_holds(index: int, work: int, row: int) -> bool:
     first = i64_at(index, INDEX_PROGRAMS) + 20 * row
     target = 0
     while target >= 0:
+        # A row is five int32: axis, low, high, the next row where the slot lies between them, and where it does not.
+        # MATCH and FAIL are negative, and end the program.
         place = first + 20 * target
         slot = i32_at(exact, i32_at(place, 0))
         if i32_at(place, 1) <= slot <= i32_at(place, 2):
@@ -155,6 +157,7 @@ def check_pending(index: int, work: int, pending: int, count: int, out: int, fou
                 holds = following != 0
                 if not holds:
                     continue
+            # Written in any case and counted only where the record ends here and holds: no branch to mispredict.
             put_i32(out, found, i32_at(following, 0))
             found += holds & is_last
             put_i32(pending, kept, ~((following - records) >> 1))
@@ -164,14 +167,16 @@ def check_pending(index: int, work: int, pending: int, count: int, out: int, fou
 
 
 @inlined
-def settle(index: int, work: int, pending: int, count: int, out: int, found: int) -> int:
+def report_or_check(index: int, work: int, pending: int, count: int, out: int, found: int) -> int:
     """Report the payloads put aside that are numbers; check the records of the others."""
     waiting = 0
     for place in range(0, count, 16):
         payloads = pending + 4 * place
+        # A payload is the number to report or, negative, the place of a record to check.
         recorded = negative(payloads)
         direct = ~recorded & 0xFFFF
         if count - place < 16:
+            # The lanes beyond the last payload hold what was there before.
             recorded &= (1 << (count - place)) - 1
             direct &= (1 << (count - place)) - 1
         pack(payloads, direct, out + 4 * found)
@@ -190,6 +195,7 @@ def scan_few(block: int, count: int, narrow: int, pending: int, waiting: int) ->
     payloads = highs + 2 * count
     for place in range(0, count, 32):
         mask = within_few(axes + 2 * place, lows + 2 * place, highs + 2 * place, narrow)
+        # `pack` moves sixteen payloads at a time, so that the mask of 32 entries is used in two halves.
         mask &= (1 << min(count - place, 32)) - 1
         pack(payloads + 4 * place, mask & 0xFFFF, pending + 4 * waiting)
         waiting += count_bits(mask & 0xFFFF)
@@ -222,6 +228,7 @@ def scan_ranges(lows: int, count: int, slot: int, pending: int, waiting: int) ->
     highs = lows + 2 * count
     payloads = highs + 2 * count
     for place in range(0, count, 16):
+        # Sorted by low: no later interval can contain the slot.
         if u16_at(lows, place) > slot:
             break
         mask = within(lows + 2 * place, highs + 2 * place, slot)
@@ -270,6 +277,7 @@ def queue_groups(block: int, narrow: int, mask_of_axes: int, queue: int, queued:
         while mask != 0:
             group = first + lowest_bit(mask)
             mask &= mask - 1
+            # The lowest bit of a place says whether the group is one of points: places are even.
             place = u32_at(places, group)
             start = block + 2 * (place & ~1)
             prefetch(start)
@@ -318,6 +326,8 @@ def set_slots(index: int, work: int, codes: int, count: int) -> None:
         code = i64_at(codes, which)
         axis = code >> 32
         slot = code & 0xFFFFFFFF
+        # `narrow` has 16 bits: the upper bits of the slot, plus 1, because 0 is an axis that the event lacks. Its first
+        # entry stands for NO_AXIS, so that axes are counted from 1.
         put_i32(exact, axis, slot)
         put_u16(narrow, axis + 1, (slot >> i8_at(shifts, axis)) + 1)
 
@@ -345,7 +355,7 @@ def visit_always(index: int, work: int, out: int, room: int, found: int) -> int:
             return -1
         for place in range(many):
             put_i32(pending, place, i32_at(always, which + place))
-        found = settle(index, work, pending, many, out, found)
+        found = report_or_check(index, work, pending, many, out, found)
         which += many
     return found
 
@@ -358,6 +368,7 @@ def visit(index: int, work: int, todo: int, many: int, out: int, room: int, foun
     pending = i64_at(work, WORK_PENDING)
     queue = i64_at(work, WORK_QUEUE)
     are_few = HAS_TABLE_LOOKUP and mask_of_axes < SMALL_TABLE_SLOTS
+    # A new epoch makes all stamps of former events stale at once; none is cleared.
     put_i64(work, WORK_EPOCH, i64_at(work, WORK_EPOCH) + 1)
     which = 0
     while which < many:
@@ -386,17 +397,19 @@ def visit(index: int, work: int, todo: int, many: int, out: int, room: int, foun
                     break
                 queued = queue_groups(block, narrow, mask_of_axes, queue, queued)
             which += 1
+        # Not even one block fits: the caller makes room and calls again for this row.
         if which == first:
             return -1
         for entry in range(queue, queue + 24 * queued, 24):
             group = i64_at(entry, 0)
             words = i64_at(entry, 1)
             slot = i64_at(entry, 2)
+            # A point takes three words (slot, payload), a range four (low, high, payload).
             if words & 1:
                 waiting = scan_points(group, words // 3, slot, pending, waiting)
             else:
                 waiting = scan_ranges(group, words >> 2, slot, pending, waiting)
-        found = settle(index, work, pending, waiting, out, found)
+        found = report_or_check(index, work, pending, waiting, out, found)
     return visit_always(index, work, out, room, found)
 
 
@@ -411,6 +424,7 @@ def drop_dead(work: int, out: int, first: int, found: int) -> int:
     for which in range(first, found):
         number = i32_at(out, which)
         put_i32(out, kept, number)
+        # A number beyond the bitmap is newer than it, and alive.
         if number >= bits or (u8_at(dead, number >> 3) >> (number & 7)) & 1 == 0:
             kept += 1
     return kept
@@ -446,6 +460,7 @@ def match_rows(index: int, work: int, codes: int, starts: int, stride: int, leng
             elif lengths != 0:
                 next_length = i32_at(lengths, ahead)
             next_mine = codes + 8 * begin
+            # The two halves of `todo` take turns: one is filled while the other is matched.
             next_many = look_up(index, next_mine, next_length, todo + (ahead & 1) * todo_room)
         if ahead > row:
             set_slots(index, work, mine, length)

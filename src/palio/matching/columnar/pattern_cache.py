@@ -93,7 +93,7 @@ class SearchEvaluator:
         """The words of all searches that find something in a value, evaluated one by one."""
         return [code | WORD_SHARED for code in self.searches.of_value(value)]
 
-    def settled(self, word: int, text_at: TextAt, row: int) -> list[int]:
+    def resolve_word(self, word: int, text_at: TextAt, row: int) -> list[int]:
         """The words that a word of the kernels stands for, given how to read the value it was found in."""
         if word < 0:
             return self.words_of(text_at(row))
@@ -182,11 +182,11 @@ class ValueCache:
             if count < 0:
                 self._write(number, self.column.words_of(text))
                 continue
-            words = self._settled(self._words[first : first + count].tolist(), text)
+            words = self._resolve(self._words[first : first + count].tolist(), text)
             self._words[first : first + len(words)] = words
             self._entries[number, ENTRY_WORDS] = len(words)
 
-    def _settled(self, words: list[int], text: str) -> list[int]:
+    def _resolve(self, words: list[int], text: str) -> list[int]:
         """The words of a value, undecided ones replaced by their codes or left out."""
         found: dict[int, None] = {}
         for word in words:
@@ -289,7 +289,7 @@ class PatternCache:
             )  # fmt: skip
             count, self._epoch = self._out[:2].tolist()
             for which, row, word in self._out[3 : 3 + 3 * count].reshape(-1, 3).tolist():
-                words = searches.settled(word, columns[which].text_at, row)
+                words = searches.resolve_word(word, columns[which].text_at, row)
                 found_rows += [row] * len(words)
                 found_words += words
         return np.array(found_rows, np.int64), np.array(found_words, np.int64)

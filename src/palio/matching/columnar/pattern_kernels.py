@@ -148,8 +148,10 @@ def take_candidates(
         ends = i32_at(row, TEXT_ROW_ENDS)
         if start < 0 or start + wanted > length:
             continue
+        # Bit 0: the text stands at the beginning of the value; bit 1: at its end.
         if (ends & 1 != 0 and start != 0) or (ends & 2 != 0 and start + wanted != length):
             continue
+        # Found at an earlier place of this value already.
         if i64_at(stamps, number) == epoch:
             continue
         text = i64_at(patterns, PATTERNS_BYTES) + i32_at(row, TEXT_ROW_START)
@@ -175,8 +177,10 @@ def look_through(patterns: int, value: int, length: int, stamps: int, epoch: int
     pairs = i64_at(patterns, PATTERNS_PAIRS)
     short = i64_at(patterns, PATTERNS_LENGTHS) & 0b1110
     for place in range(length):
+        # Four bytes at a time, also near the end: the zero bytes behind the value belong to no gram.
         gram = u32_at(value + place, 0)
         bit = gram_hash(gram) >> shift
+        # A bitmap of hashes first: it rules out grams that no text has, without a search of the table.
         if (u8_at(bitmap, bit >> 3) >> (bit & 7)) & 1 != 0 and place + GRAM <= length:
             count = take_candidates(patterns, gram, GRAM, value, length, place, stamps, epoch, words, count)
         if short != 0:
@@ -200,6 +204,7 @@ def fold(patterns: int, value: int, length: int, end: int, folded: int) -> int:
         if length - place < 32:
             foreign &= (1 << (length - place)) - 1
         while foreign != 0:
+            # Bytes beyond ASCII are looked up: some begin characters whose lower case only Python knows.
             closely |= u8_at(special, u8_at(value, place + lowest_bit(foreign)))
             foreign &= foreign - 1
         place += 32
@@ -208,6 +213,7 @@ def fold(patterns: int, value: int, length: int, end: int, folded: int) -> int:
         closely |= u8_at(special, byte)
         put_u8(folded, place, byte + 32 if 65 <= byte <= 90 else byte)
         place += 1
+    # The zero bytes that `look_through` may read.
     put_i64(folded + length, 0, 0)
     return closely
 
@@ -251,6 +257,7 @@ def take_in(asked: int, value: int, length: int, end: int, row: int) -> int:
             put_i64(known, CACHE_WORDS_USED, count)
             put_i64(known, CACHE_MAX_WORDS, max(i64_at(known, CACHE_MAX_WORDS), count - first))
     put_i64(entry, ENTRY_WORD, first)
+    # -1: nothing was decided here, and Python evaluates all tests of the value.
     put_i64(entry, ENTRY_WORDS, count - first if count > first or not closely else -1)
     if closely:
         todo = i64_at(known, CACHE_TODO_COUNT)
@@ -287,6 +294,7 @@ def entry_of(asked: int, value: int, length: int, end: int, row: int) -> int:
             break
         if found == key:
             number = i64_at(table, 2 * place + 1) - 1
+            # A positive key is the text itself; a negative one is only its hash.
             if key > 0:
                 return number
             entry = i64_at(known, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number
@@ -297,6 +305,7 @@ def entry_of(asked: int, value: int, length: int, end: int, row: int) -> int:
     if not has_room(asked, known, length):
         return -1
     number = take_in(asked, value, length, end, row)
+    # A longer value has an entry for this batch, but is not found again.
     if length <= MAX_CACHED_VALUE_BYTES:
         keep(known, number, value, length, key, place)
     return number
@@ -319,6 +328,7 @@ def answer_columns(asked: int, count: int, which: int, row: int, rows: int) -> i
         end = i64_at(column, COLUMN_TEXT_END)
         narrow = i64_at(column, COLUMN_KIND) == KIND_TEXT32
         found = i64_at(each, TESTED_FOUND) if row > 0 else 0
+        # Validity is read 32 bits at a time; the bits before `row` are masked out below.
         start = row & ~31
         while start < rows:
             many = min(32, rows - start)
@@ -391,6 +401,7 @@ def search_columns(
                     begin = i64_at(values, offset + index)
                     length = i64_at(values, offset + index + 1) - begin
                 value = text + begin
+                # The value before was equal, and nothing was found in it.
                 if length == before_length and equal_bytes(value, before, length):
                     continue
                 if found + most > room:

@@ -134,8 +134,8 @@ class AttributeTests:
         return _Finder(self.patterns)
 
     def _ask(self, text: str) -> tuple[int, ...]:
-        own = [code for code, question in self.of_strings if _asked(question, text)]
-        return (*own, *self._find(text))
+        codes = [code for code, question in self.of_strings if _asked(question, text)]
+        return (*codes, *self._find(text))
 
     def _other(self, value: Value) -> tuple[int, ...]:
         return tuple(code for code, question in self.of_others if _asked(question, value))
@@ -224,6 +224,7 @@ class _Automaton:
         if len(groups) <= _MAX_WITHOUT_AUTOMATON:
             self._always += [(each.code, each.accepts) for group in groups for each in group]
         else:
+            # Imported only where there are enough pieces to need it.
             from ahocorasick_rs import AhoCorasick
 
             self._automaton = AhoCorasick(list(by_piece))
@@ -236,6 +237,7 @@ class _Automaton:
         found = list(self._whole.get(searched, ()))
         found += [code for code, accepts in self._always if accepts(text)]
         if self._automaton is not None:
+            # Overlapping, because one piece may lie within another; a set, because a piece may occur several times.
             for index in {hit[0] for hit in self._automaton.find_matches_as_indexes(searched, overlapping=True)}:
                 found += self._sure[index]
                 found += [code for code, accepts in self._asked[index] if accepts(text)]
@@ -329,6 +331,7 @@ class PatternTable:
                 bit = ((gram * _SPREAD) & 0xFFFFFFFF) >> shift
                 bitmap[bit >> 3] |= 1 << (bit & 7)
             elif size == 1:
+                # A text of one byte may be followed by any other.
                 pairs[gram::256] = True
             else:
                 pairs[gram & 0xFFFF] = True
@@ -372,6 +375,7 @@ def _ends_of(pattern: Pattern) -> int | None:
     """At which ends of a value the text of a pattern must stand; None where it asks for more than a text."""
     if not isinstance(pattern.asked, LikePattern) or pattern.asked.shape == "general":
         return None
+    # The kernels see values in lower case: a text with letters decides only for patterns that ignore case.
     has_case = pattern.piece != pattern.piece.lower() or pattern.piece != pattern.piece.upper()
     if not pattern.asked.ignore_case and (has_case or not pattern.piece.isascii()):
         return None
@@ -386,6 +390,7 @@ def _rarest_grams(texts: Sequence[bytes]) -> list[tuple[int, int, int]]:
     found = []
     for text in texts:
         places = range(max(1, len(text) - GRAM + 1))
+        # Of equally rare grams the last.
         place = min(places, key=lambda at: (counts[text[at : at + GRAM]], -at))
         gram = text[place : place + GRAM]
         found.append((int.from_bytes(gram, "little"), len(gram), place))

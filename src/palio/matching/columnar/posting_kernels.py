@@ -55,7 +55,7 @@ PLAN_FIELDS: Final = 8
 
 _MAX_COPIES: Final = 16  # buckets that one interval may touch
 _RANGE_PENALTY: Final = 2.0  # a range is filed several times, a point once
-_BOOLEAN_SHARE: Final = 4  # one event in so many meets a truth value, however few ask for it
+_BOOLEAN_SHARE: Final = 4  # one event in four is expected to meet a truth value, however few ask for it
 _MIN_GROUPED_ENTRIES: Final = 64
 _ENTRIES_PER_GROUP: Final = 4
 
@@ -135,16 +135,17 @@ def unite(rows: IntervalRows, united: IntervalRows, never: Flags) -> int:
         new_start[row] = total
         index = start[row]
         while index < start[row + 1]:
-            own = axis[index]
+            this_axis = axis[index]
             first = total
-            while index < start[row + 1] and axis[index] == own:
+            while index < start[row + 1] and axis[index] == this_axis:
                 if low[index] <= high[index]:
+                    # Insertion sort by the lower end.
                     place = total
                     while place > first and new_low[place - 1] > low[index]:
                         new_low[place] = new_low[place - 1]
                         new_high[place] = new_high[place - 1]
                         place -= 1
-                    new_axis[total] = own
+                    new_axis[total] = this_axis
                     new_low[place] = low[index]
                     new_high[place] = high[index]
                     total += 1
@@ -154,6 +155,7 @@ def unite(rows: IntervalRows, united: IntervalRows, never: Flags) -> int:
                 continue
             kept = first
             for place in range(first + 1, total):
+                # Neighbours are joined as well: no slot lies between them.
                 if new_low[place] <= new_high[kept] + 1:
                     new_high[kept] = max(new_high[kept], new_high[place])
                 else:
@@ -246,8 +248,9 @@ def plan_rows(
             continue
         by_access = np.inf if access_start[row] == access_start[row + 1] else 0.0
         for index in range(access_start[row], access_start[row + 1]):
-            own = access_axis[index]
-            by_access += weight(own, access_low[index], access_high[index], rows, counted)
+            this_axis = access_axis[index]
+            by_access += weight(this_axis, access_low[index], access_high[index], rows, counted)
+            # Slot 0 is a missing attribute. An event has no code for what it lacks, so nothing is found under it.
             if access_low[index] == 0:
                 by_access = np.inf
         # The two rarest conditions, rarest first; an access set may be the first of them.
@@ -260,48 +263,52 @@ def plan_rows(
         last = start[row]
         while last < start[row + 1]:
             first = last
-            own = axis[first]
-            mine = 0.0
-            while last < start[row + 1] and axis[last] == own:
-                mine += weight(own, low[last], high[last], rows, counted)
+            this_axis = axis[first]
+            expected = 0.0
+            while last < start[row + 1] and axis[last] == this_axis:
+                expected += weight(this_axis, low[last], high[last], rows, counted)
                 last += 1
+            # As above: a condition that a missing attribute meets cannot be a pivot.
             if low[first] == 0:
                 continue
-            if mine < best:
+            if expected < best:
+                # The former pivot becomes the second condition, if its axis can be written beside a payload.
                 if plan[row, PLAN_FILED] == BY_CONDITION and axis[plan[row, PLAN_PIVOT]] < MAX_INLINE_AXIS:
                     second = best
                     plan[row, PLAN_SECOND] = plan[row, PLAN_PIVOT]
                     plan[row, PLAN_SECOND_LAST] = plan[row, PLAN_PIVOT_LAST]
-                best = mine
+                best = expected
                 plan[row, PLAN_FILED] = BY_CONDITION
                 plan[row, PLAN_PIVOT] = first
                 plan[row, PLAN_PIVOT_LAST] = last
-            elif mine < second and own < MAX_INLINE_AXIS:
-                second = mine
+            elif expected < second and this_axis < MAX_INLINE_AXIS:
+                second = expected
                 plan[row, PLAN_SECOND] = first
                 plan[row, PLAN_SECOND_LAST] = last
         if plan[row, PLAN_FILED] == BY_CONDITION:
             first = plan[row, PLAN_PIVOT]
             last = plan[row, PLAN_PIVOT_LAST]
-            own = axis[first]
-            if plan[row, PLAN_SECOND] < 0 and low[first] < high[last - 1] and own < MAX_INLINE_AXIS:
+            this_axis = axis[first]
+            if plan[row, PLAN_SECOND] < 0 and low[first] < high[last - 1] and this_axis < MAX_INLINE_AXIS:
                 # With nothing else to ask, the place beside the payload checks the pivot itself.
                 plan[row, PLAN_SECOND] = first
                 plan[row, PLAN_SECOND_LAST] = last
-            level = fitting_level(low, high, first, last, own, levels)
+            level = fitting_level(low, high, first, last, this_axis, levels)
             plan[row, PLAN_LEVEL] = level
-            file_under(low, first, last, levels.shifts[own, level], levels.bases[own, level], filed)
-            copies += touched(low, high, first, last, levels.shifts[own, level])
+            file_under(low, first, last, levels.shifts[this_axis, level], levels.bases[this_axis, level], filed)
+            copies += touched(low, high, first, last, levels.shifts[this_axis, level])
         elif plan[row, PLAN_FILED] == BY_ACCESS:
             first = access_start[row]
             while first < access_start[row + 1]:
-                own = access_axis[first]
+                this_axis = access_axis[first]
                 last = first
-                while last < access_start[row + 1] and access_axis[last] == own:
+                while last < access_start[row + 1] and access_axis[last] == this_axis:
                     last += 1
-                level = fitting_level(access_low, access_high, first, last, own, levels)
-                file_under(access_low, first, last, levels.shifts[own, level], levels.bases[own, level], filed)
-                copies += touched(access_low, access_high, first, last, levels.shifts[own, level])
+                level = fitting_level(access_low, access_high, first, last, this_axis, levels)
+                file_under(
+                    access_low, first, last, levels.shifts[this_axis, level], levels.bases[this_axis, level], filed
+                )
+                copies += touched(access_low, access_high, first, last, levels.shifts[this_axis, level])
                 first = last
     return copies
 
@@ -319,11 +326,11 @@ def inline_seconds(rows: IntervalRows, shifts: Int8s, plan: Int32s, inlines: Uin
         inlines[row, 2] = 1
         if plan[row, PLAN_SECOND] >= 0:
             first = plan[row, PLAN_SECOND]
-            own = axis[first]
+            this_axis = axis[first]
             # Of a union of several intervals the hull; its record has them all.
-            inlines[row, 0] = own + 1
-            inlines[row, 1] = (low[first] >> shifts[own]) + 1
-            inlines[row, 2] = (high[plan[row, PLAN_SECOND_LAST] - 1] >> shifts[own]) + 1
+            inlines[row, 0] = this_axis + 1
+            inlines[row, 1] = (low[first] >> shifts[this_axis]) + 1
+            inlines[row, 2] = (high[plan[row, PLAN_SECOND_LAST] - 1] >> shifts[this_axis]) + 1
         keys[row] = np.int32(inlines[row, 0]) * 2 + (inlines[row, 1] == inlines[row, 2])
 
 
@@ -338,6 +345,7 @@ def sort_by(keys: Int32s, order: Int32s, result: Int32s, starts: Int32s) -> None
         key = keys[order[index]]
         result[starts[key]] = order[index]
         starts[key] += 1
+    # Placing moved each start to the next key's; move them back by one.
     for key in range(len(starts) - 1, 0, -1):
         starts[key] = starts[key - 1]
     starts[0] = 0
@@ -363,6 +371,7 @@ def copy_union(
     for index in range(first, last):
         begin = low[index] >> shift
         end = high[index] >> shift
+        # Two intervals of the union touch this bucket; one copy finds the row, and checks the pivot.
         if begin == previous:
             begin += 1
         for bucket in range(begin, end + 1):
@@ -395,23 +404,32 @@ def copy_rows(
         first = plan[row, PLAN_PIVOT]
         last = plan[row, PLAN_PIVOT_LAST]
         if plan[row, PLAN_FILED] == BY_CONDITION:
-            own = axis[first]
-            level = takers[own, plan[row, PLAN_LEVEL]]
-            shift = levels.shifts[own, level]
+            this_axis = axis[first]
+            level = takers[this_axis, plan[row, PLAN_LEVEL]]
+            shift = levels.shifts[this_axis, level]
             count, copies.edged[row] = copy_union(
-                low, high, first, last, sizes[own], shift, levels.bases[own, level], row, copies, count
+                low, high, first, last, sizes[this_axis], shift, levels.bases[this_axis, level], row, copies, count
             )
         elif plan[row, PLAN_FILED] == BY_ACCESS:
             while first < last:
-                own = access_axis[first]
+                this_axis = access_axis[first]
                 end = first
-                while end < last and access_axis[end] == own:
+                while end < last and access_axis[end] == this_axis:
                     end += 1
-                level = fitting_level(access_low, access_high, first, end, own, levels)
-                level = takers[own, level]
-                shift = levels.shifts[own, level]
+                level = fitting_level(access_low, access_high, first, end, this_axis, levels)
+                level = takers[this_axis, level]
+                shift = levels.shifts[this_axis, level]
                 count, _ = copy_union(
-                    access_low, access_high, first, end, sizes[own], shift, levels.bases[own, level], row, copies, count
+                    access_low,
+                    access_high,
+                    first,
+                    end,
+                    sizes[this_axis],
+                    shift,
+                    levels.bases[this_axis, level],
+                    row,
+                    copies,
+                    count,
                 )
                 first = end
     return count
@@ -500,6 +518,7 @@ def write_records(
         if filed == BY_CONDITION and source.edged[row] and not is_inline(axis, first, shifts, plan, row):
             last_condition = place
             place, run = put_union(axis[first], low, high, first, plan[row, PLAN_PIVOT_LAST], records, place, runs, run)
+        # Copies in buckets that lie within the pivot begin here: they need not check it.
         inner = place
         if filed == BY_ACCESS:
             last_condition = place
@@ -507,17 +526,18 @@ def write_records(
         last = start[row]
         while last < start[row + 1]:
             first = last
-            own = axis[first]
-            while last < start[row + 1] and axis[last] == own:
+            this_axis = axis[first]
+            while last < start[row + 1] and axis[last] == this_axis:
                 last += 1
             pivotal = filed == BY_CONDITION and first == plan[row, PLAN_PIVOT]
             # Nothing stands beside a row that is checked always.
             if filed == ALWAYS or not (pivotal or is_inline(axis, first, shifts, plan, row)):
                 last_condition = place
-                place, run = put_union(own, low, high, first, last, records, place, runs, run)
+                place, run = put_union(this_axis, low, high, first, last, records, place, runs, run)
         if program_start[row] < program_start[row + 1]:
             last_condition = place
             place = put_escape(records, place, ESCAPE_PROGRAM, program_start[row])
+        # Last, because a stamp is set by checking it: only a row that matches may set this one.
         if source.repeats[row] >= 0:
             last_condition = place
             place = put_escape(records, place, ESCAPE_STAMP, source.repeats[row])
@@ -554,6 +574,7 @@ def measure_blocks(entries: Entries, starts: Int32s, groups: Int32s) -> int:
             size += 3 if key & 1 else 4
         if count > MAX_FLAT_ENTRIES or (count >= _MIN_GROUPED_ENTRIES and count >= _ENTRIES_PER_GROUP * many):
             groups[posting] = many
+            # Head, axes of the groups (padded), places of the groups and of the end, entries; in units of two words.
             place += (4 + many + (many & 1) + 2 * (many + 1) + size + 1) >> 1
         else:
             place += (2 + 5 * count + 1) >> 1
@@ -614,6 +635,7 @@ def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, seconds: Seco
             while last < end and keys[refs[copies[last]] >> 1] == key:
                 last += 1
             blocks[axes + group] = key >> 1
+            # Groups begin at even places, which leaves the lowest bit for points or ranges.
             place += place & 1
             put_long(blocks, places + 2 * group, (place - block) | (key & 1))
             runs = 2 if key & 1 else 3

@@ -230,6 +230,7 @@ class _Build:
         visits, repeats = np.full(self.count, -1, np.int32), np.full(self.count, -1, np.int32)
         by_access = np.flatnonzero(self.plan[:, kernels.PLAN_FILED] == kernels.BY_ACCESS)
         visits[by_access] = np.arange(len(by_access))
+        # Strictly ascending: no number is reported by two rows, and the stamps for that are spared.
         if bool(np.all(self.numbers[1:] > self.numbers[:-1])):
             return visits, repeats, len(by_access)
         numbers, inverse, uses = np.unique(self.numbers, return_inverse=True, return_counts=True)
@@ -327,6 +328,7 @@ def choose_levels(filed: Int32s, buckets: Buckets, shifts: Int8s, counts: Int8s)
             there = held[place_of[axis] + coarser]
             wider = _widened(here, int(shifts[axis, coarser] - shifts[axis, finer]))
             if _neighbours(wider) - _neighbours(here) > _VISIT_COST_ENTRIES:
+                # Merged into the coarser level, intervals would share buckets with too many others: this level stays.
                 here, given_up = there, []
                 continue
             here = wider + there

@@ -80,7 +80,8 @@ class Searcher:
         facts = scratch.facts
         facts[WORK_FOUND] = 0
         while match_kernels.match_rows(self.postings.address, scratch.address, address, 0, length, 0, 0, 1) == 0:
-            scratch.own_numbers(4 * len(scratch.numbers))
+            # No row was finished: the numbers did not fit. The kernel has written nothing that counts.
+            scratch.allocate_numbers(4 * len(scratch.numbers))
         found = facts[WORK_FOUND]
         result: list[int] = scratch.numbers[:found].tolist() if found else []
         self._pool.append(scratch)
@@ -121,6 +122,7 @@ class Searcher:
 
     def _borrow(self) -> _Scratch:
         try:
+            # Pop and append of a list are atomic: threads share the pool without a lock.
             scratch = self._pool.pop()
         except IndexError:
             scratch = _Scratch(self.postings)
@@ -135,10 +137,10 @@ class _Scratch:
     def __init__(self, postings: Postings) -> None:
         self.table = np.zeros(WORK_FIELDS, np.int64)
         self.address = address_of(self.table)
-        self.facts: memoryview[int] = self.table.data.cast("B").cast(
-            "q"
-        )  # faster than the array to read or write one of
+        # One item of a memoryview is read and written faster than one of an array.
+        self.facts: memoryview[int] = self.table.data.cast("B").cast("q")
         self.narrow = np.zeros(max(SMALL_TABLE_SLOTS, 1 << postings.axes.bit_length()), np.uint16)
+        # The slot of NO_AXIS: entries without a second condition are written as 1 to 1 on it, and always pass.
         self.narrow[0] = 1
         self.exact = np.zeros(postings.axes, np.int32)
         self.pending = np.empty(max(_MIN_PENDING_ROOM, postings.largest) + _SLACK, np.int32)
@@ -159,7 +161,7 @@ class _Scratch:
         self.table[WORK_PENDING_ROOM] = len(self.pending)
         self.table[WORK_QUEUE_ROOM] = len(self.queue) // 3
         self.fit_codes(_USUAL_CODES * max(1, postings.most_levels))
-        self.own_numbers(max(_MIN_NUMBERS_ROOM, postings.largest + _SLACK))
+        self.allocate_numbers(max(_MIN_NUMBERS_ROOM, postings.largest + _SLACK))
 
     def fit_codes(self, blocks: int) -> None:
         """Make room for an event that visits this many blocks."""
@@ -168,8 +170,8 @@ class _Scratch:
             self.table[WORK_TODO] = address_of(self.todo)
             self.table[WORK_TODO_ROOM] = blocks
 
-    def own_numbers(self, room: int) -> None:
-        """Have single events write into memory of its own, with so much room."""
+    def allocate_numbers(self, room: int) -> None:
+        """Allocate the memory that single events write their numbers into."""
         self.numbers = np.empty(room, np.int32)
         self.write_to(self.numbers, self.ends)
 
@@ -220,9 +222,11 @@ class _Batch:
         """Where each row's numbers end, and the numbers."""
         searcher, scratch = self._searcher, self._scratch
         found = scratch.facts[WORK_FOUND]
+        # The scratch goes back to the pool, and must not write into what the caller gets.
         scratch.write_to(scratch.numbers, scratch.ends)
         searcher._pool.append(scratch)
         if self._count:
             searcher._per_row = found / self._count
         numbers = self._numbers[:found]
+        # A slice would keep all of the room alive; it is copied where more than half would be wasted.
         return self._ends, numbers if 2 * found >= len(self._numbers) else numbers.copy()

@@ -155,6 +155,7 @@ class Segment:
             codes += self._searches.codes(attributes)
         if not several:
             return self.searcher.match_one(codes)
+        # One search per choice, and a subscription may match several of them.
         return sorted({number for chosen in _choices(codes, several) for number in self.searcher.match_one(chosen)})
 
     def _codes(self, attributes: Attributes, groups: Sequence[Group]) -> tuple[list[int], list[list[tuple[int, ...]]]]:
@@ -206,6 +207,7 @@ class Segment:
         With `paths`, the columns are named by the paths of attributes, not by names of their own.
         """
         schema, plan = self._plan[paths]
+        # Batches of one stream have one schema: a plan for the last one is enough.
         if schema is None or not batch.schema.equals(schema):
             plan = ColumnPlan.of(batch.schema, self._axis_of, self._tests, self.reads_whole_event, paths)
             self._plan[paths] = batch.schema, plan
@@ -410,6 +412,7 @@ def _test_column(column: pa.Array, tests: AttributeTests) -> tuple[Int64s, Int64
 
 def _spread(column: pa.Array, ask: Callable[[Any], Sequence[int]], when_null: Sequence[int]) -> tuple[Int64s, Int64s]:
     """Words by row: each distinct value of a column is tested once."""
+    # Nulls of a plain column become an entry of the dictionary; of a dictionary column, null indices (filled below).
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
     answers = [ask(value) for value in read_column(encoded.dictionary)]
     lengths = np.array([len(each) for each in answers] + [len(when_null)], np.int64)

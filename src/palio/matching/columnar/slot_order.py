@@ -167,14 +167,14 @@ class TextSlots:
         """A slot per text; sorted only so that the same texts make the same file."""
         names = sorted(texts.points)
         ranks = [0] * len(names)
-        place = len(self._kept)
-        for rank, name in enumerate(names, 1):
-            ranks[texts.points[name]] = rank
-            text = text_bytes(name)
-            self._hashed.append(text)
-            self._numbers.append(len(self._kept) - place)
+        place, kept, numbers, points = len(self._kept), self._kept, self._numbers, texts.points
+        hashed = [text_bytes(name) for name in names]
+        for rank, (name, text) in enumerate(zip(names, hashed, strict=True), 1):
+            ranks[points[name]] = rank
+            numbers.append(len(kept) - place)
             if len(text) >= _LONG_TEXT:
-                self._kept.append(text)
+                kept.append(text)
+        self._hashed += hashed
         self._points += ranks
         self._slots += range(1, len(names) + 1)
         return len(names)

@@ -65,6 +65,7 @@ class TransposedEvents:
         for name in sorted(asked):
             values = [attributes.get(name, MISSING) for attributes in events]
             kinds = set(map(type, values))
+            # The common case: every event has a scalar, and the list is the column.
             if kinds.isdisjoint(_NO_SCALAR):
                 self._values[name], self._rows[name] = values, range(self.count)
                 continue
@@ -90,6 +91,7 @@ class TransposedEvents:
                     values = self._values[name] = []
                     rows: list[int] = []
                     self._rows[name] = rows
+                    # Bound methods, looked up once per attribute instead of once per value.
                     taker = takers[name] = values.append, rows.append
                 if value.__class__ is tuple:
                     self.searched.append((row, value))
@@ -109,6 +111,7 @@ class TransposedEvents:
     def column(self, name: str) -> pa.Array | None:
         """The values of an attribute, null where it is null or missing; None where no column can hold them."""
         if name not in self._columns:
+            # Every attribute counts, also one that no column can hold.
             room = len(self._columns) < MAX_COLUMNS
             self._columns[name] = _column(self._values[name], self._rows[name], self.count) if room else None
         return self._columns[name]
@@ -132,6 +135,7 @@ def _column(values: list[Any], rows: Sequence[int], count: int) -> pa.Array | No
         return None
     if len(values) == count:
         return column
+    # `take` with a null index gives a null.
     places = np.full(count, -1, np.int32)
     places[rows] = np.arange(len(rows), dtype=np.int32)
     return column.take(pa.array(places, mask=places < 0))
