@@ -94,6 +94,7 @@ def _read_text(file: Path, report: OnError) -> str | None:
 
 def _read_rules(file: Path, text: str, number: int, report: OnError) -> Generator[SubscriptionLine, None, None]:
     """The Sigma rules of a file; each has an id, a title and a level of its own."""
+    from palio.languages.sigma.rule_files import describe_rule
     from palio.languages.sigma.yaml_loader import YamlError, load_documents
 
     try:
@@ -111,13 +112,7 @@ def _read_rules(file: Path, text: str, number: int, report: OnError) -> Generato
         id = str(header.get("id") or (file.stem if alone else f"{file.stem}/{place}"))
         # A rule of several is written anew: the others are not part of it.
         rule = text if alone else _yaml(document)
-        yield SubscriptionLine(id, rule, "sigma", metadata=_metadata_of(header), line=number, place=str(file))
-
-
-def _metadata_of(rule: dict[str, Any]) -> dict[str, Any]:
-    about: dict[str, Any] = {name: str(rule[name]) for name in ("title", "level", "status") if rule.get(name)}
-    tags = rule.get("tags")
-    return {**about, "tags": [str(tag) for tag in tags]} if isinstance(tags, list) else about
+        yield SubscriptionLine(id, rule, "sigma", metadata=describe_rule(header), line=number, place=str(file))
 
 
 def _yaml(document: Any) -> str:

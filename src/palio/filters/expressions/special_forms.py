@@ -71,37 +71,27 @@ def compile_expression(expression: Expression, timezone: str = "UTC") -> Compile
 # Logic, comparisons and NULL tests
 
 
-def _and(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
-    runs = [compiler.truth(part) for part in parts]
+def _connective(decisive: bool) -> Form:
+    """AND and OR in Kleene logic: `decisive` is the operand that settles the outcome, FALSE for AND, TRUE for OR."""
+    neutral = not decisive
 
-    def run(event: Scalars, arrays: Arrays) -> Value:
-        # Kleene logic: FALSE decides at once, NULL only if no FALSE follows.
-        answer: bool | None = True
-        for each in runs:
-            value = each(event, arrays)
-            if value is False:
-                return False
-            if value is not True:
-                answer = None
-        return answer
+    def form(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+        runs = [compiler.truth(part) for part in parts]
 
-    return run
+        def run(event: Scalars, arrays: Arrays) -> Value:
+            outcome: bool | None = neutral
+            for operand in runs:
+                value = operand(event, arrays)
+                if value is decisive:
+                    return decisive
+                # NULL is the outcome only if no decisive operand follows, so the rest is still evaluated.
+                if value is not neutral:
+                    outcome = None
+            return outcome
 
+        return run
 
-def _or(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
-    runs = [compiler.truth(part) for part in parts]
-
-    def run(event: Scalars, arrays: Arrays) -> Value:
-        answer: bool | None = False
-        for each in runs:
-            value = each(event, arrays)
-            if value is True:
-                return True
-            if value is not False:
-                answer = None
-        return answer
-
-    return run
+    return form
 
 
 def _not(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
@@ -198,8 +188,8 @@ def _in(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
 
 
 _LOGIC_FORMS: Final[dict[str, Form]] = {
-    "and": _and,
-    "or": _or,
+    "and": _connective(decisive=False),
+    "or": _connective(decisive=True),
     "not": _not,
     "istrue": _is(True),
     "isfalse": _is(False),

@@ -19,6 +19,7 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from palio.events.values import DIGITS
+from palio.filters.algebra import enumerable_union, strings_like
 from palio.filters.comparisons import compare
 from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Attribute, Call, Literal
@@ -31,9 +32,9 @@ from palio.filters.expressions.value_comparison import MIRRORED
 from palio.filters.kinds import KINDS, Kind
 from palio.filters.kinds import Value as Scalar
 from palio.filters.like import LikePattern
-from palio.filters.tree import EVERYTHING, NOTHING, Leaf, Node, Or, domain_of
-from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, span, union_of
-from palio.filters.value_tests import Computed, Like, Test
+from palio.filters.tree import EVERYTHING, NOTHING, Leaf, Node, Or
+from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, span
+from palio.filters.value_tests import Computed, Test
 from palio.languages.cesql.types import Type, Value, cast, instant_in, type_of
 
 _LazyNode: TypeAlias = Node | Callable[[], Node]
@@ -104,17 +105,11 @@ INTEGERS: Final = ValueSet.of({Kind.INTEGER: span(Kind.INTEGER, SMALLEST_CESQL_I
 TYPED: Final = ValueSet.kinds(*(kind for kind in KINDS if kind > Kind.NULL and kind is not Kind.BYTES))
 
 
-def _union(*sets: ValueSet) -> ValueSet:
-    found = union_of(sets)
-    assert found is not None  # sets without tests always have a union
-    return found
-
-
 def _without(values: ValueSet, left_out: ValueSet) -> ValueSet:
     return values.intersect(left_out.complement())
 
 
-NUMERIC: Final = _union(BOOLEANS, INTEGERS)
+NUMERIC: Final = enumerable_union(BOOLEANS, INTEGERS)
 TEXTS: Final = _without(TYPED, NUMERIC)
 
 
@@ -125,8 +120,8 @@ def _spellings(word: str) -> ValueSet:
 
 _ZERO: Final = ValueSet.points([0])
 _TRUTHS: Final = {
-    True: _union(ValueSet.points([True]), _without(INTEGERS, _ZERO), _spellings("true")),
-    False: _union(ValueSet.points([False]), _ZERO, _spellings("false")),
+    True: enumerable_union(ValueSet.points([True]), _without(INTEGERS, _ZERO), _spellings("true")),
+    False: enumerable_union(ValueSet.points([False]), _ZERO, _spellings("false")),
 }
 
 
@@ -152,13 +147,13 @@ def where_boolean_true(name: str) -> Node:
 
 def truth(name: str) -> Truth:
     """An attribute as an operand of AND, OR and XOR."""
-    return _within(name, "truth", _union(*_TRUTHS.values()), _TRUTHS[True])
+    return _within(name, "truth", enumerable_union(*_TRUTHS.values()), _TRUTHS[True])
 
 
 def truth_for_not(name: str) -> Truth:
     """An attribute as the operand of NOT, which takes no Integer."""
     true, false = (_without(_TRUTHS[value], INTEGERS) for value in (True, False))
-    return _within(name, "not", _union(true, false), true)
+    return _within(name, "not", enumerable_union(true, false), true)
 
 
 # --- comparisons ------------------------------------------------------------------------------------------------
@@ -194,9 +189,11 @@ def compare_reversed(name: str, operator: str, constant: Value) -> Truth:
         if value is not None:
             true.append(_values_equal_to_any([value]).intersect(within))
             defined.append(within)
-    everywhere = _union(*defined)
+    everywhere = enumerable_union(*defined)
     return Truth(
-        Leaf(name, _union(*true)), lambda: Leaf(name, _without(everywhere, _union(*true))), Leaf(name, everywhere)
+        Leaf(name, enumerable_union(*true)),
+        lambda: Leaf(name, _without(everywhere, enumerable_union(*true))),
+        Leaf(name, everywhere),
     )
 
 
@@ -211,7 +208,11 @@ def in_list(name: str, constants: Sequence[Value | None]) -> Truth:
         true.append(equal)
         if not fails:
             false.append(_without(within, equal))
-    return Truth(Leaf(name, _union(*true)), Leaf(name, _union(*false)), Leaf(name, _union(*true, *false)))
+    return Truth(
+        Leaf(name, enumerable_union(*true)),
+        Leaf(name, enumerable_union(*false)),
+        Leaf(name, enumerable_union(*true, *false)),
+    )
 
 
 def _values_equal_to_any(values: Iterable[Value | None]) -> ValueSet:
@@ -228,7 +229,7 @@ def _values_equal_to_any(values: Iterable[Value | None]) -> ValueSet:
 def _compare_integers(name: str, operator: str, number: int) -> Truth:
     """A comparison of Integers: the attribute's own, those that Booleans are cast to, and those that texts are."""
     true = compare(operator, number).true
-    inside = _union(
+    inside = enumerable_union(
         INTEGERS.intersect(true), ValueSet.points(value for value in (False, True) if true.contains(int(value)))
     )
     said = Call("cesql_int", (Attribute(name),))
@@ -304,14 +305,14 @@ def like(name: str, pattern: LikePattern) -> Truth:
     """name LIKE pattern."""
     # Other kinds than strings: some are known by their text, the rest is evaluated where the pattern could fit at all.
     plain, asked = _values_like(pattern), _values_to_evaluate(pattern)
-    strings, other_strings = _strings_like(pattern)
+    strings = strings_like(pattern)
     tested = () if asked.is_empty else (asked,)
     return Truth(
         Or((Leaf(name, plain), Leaf(name, strings), *(_text_like(name, pattern, each, True) for each in tested))),
         lambda: Or(
             (
-                Leaf(name, _without(TYPED, _union(STRINGS, plain, asked))),
-                Leaf(name, other_strings),
+                Leaf(name, _without(TYPED, enumerable_union(STRINGS, plain, asked))),
+                Leaf(name, strings_like(pattern, wanted=False)),
                 *(_text_like(name, pattern, each, False) for each in tested),
             )
         ),
@@ -319,15 +320,6 @@ def like(name: str, pattern: LikePattern) -> Truth:
         domain=(name, "text"),
         size=1 + bool(strings.tests) + len(tested),
     )
-
-
-def _strings_like(pattern: LikePattern) -> tuple[ValueSet, ValueSet]:
-    """The strings that have the form of a pattern, and those that have not."""
-    if pattern.shape in ("exact", "prefix"):
-        inside = ValueSet.points([pattern.text]) if pattern.shape == "exact" else ValueSet.prefix(pattern.text)
-        return inside, _without(STRINGS, inside)
-    wanted, unwanted = Test(Like(pattern)), Test(Like(pattern), False)
-    return domain_of(wanted).where([wanted]), domain_of(unwanted).where([unwanted])
 
 
 def _values_like(pattern: LikePattern) -> ValueSet:

@@ -24,7 +24,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
-from palio.filters.algebra import opposite
+from palio.filters.algebra import enumerable_union, opposite, strings_like
 from palio.filters.comparisons import OPERATORS, compare
 from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal
@@ -33,8 +33,8 @@ from palio.filters.kinds import Kind
 from palio.filters.like import Gap, LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, domain_of
-from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, union_of
-from palio.filters.value_tests import Computed, Like, Rlike, Test
+from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet
+from palio.filters.value_tests import Computed, Rlike, Test
 from palio.languages.sigma.pcre import to_java
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ class ValuePredicate:
 
     def union(self, other: ValuePredicate) -> ValuePredicate:
         """Either of two, of one attribute."""
-        plain = union_of([self.plain, other.plain])
-        assert plain is not None  # both are enumerable
+        plain = enumerable_union(self.plain, other.plain)
         return ValuePredicate(self.attribute, plain, self.strings + other.strings, self.text_tests + other.text_tests)
 
     @cached_property
@@ -170,8 +169,7 @@ def words_accepted(accepts: Callable[[str], bool]) -> ValueSet:
 
 def text_test(attribute: str, function: str, pattern: str) -> Test:
     """The test of a value's text with LIKE, ILIKE or RLIKE."""
-    text = Call("cast", (Attribute(attribute), Literal("string")))
-    return Test(Computed(Call(function, (text, Literal(pattern)))))
+    return Test(Computed(Call(function, (_text_of(attribute), Literal(pattern)))))
 
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
@@ -290,21 +288,15 @@ def _text_predicate(attribute: str, pattern: LikePattern) -> ValuePredicate:
     text_tests: tuple[Test, ...] = ()
     if not is_number and pattern.tokens and all(map(may_occur_in_number, pattern.literals)):
         text_tests = (text_test(attribute, "ilike" if pattern.ignore_case else "like", pattern.sql),)
-    return ValuePredicate(attribute, _union(plain, numbers, words_accepted(pattern.matches)), tests, text_tests)
+    values = enumerable_union(plain, numbers, words_accepted(pattern.matches))
+    return ValuePredicate(attribute, values, tests, text_tests)
 
 
 @lru_cache(maxsize=16_384)
 def _strings_like(pattern: LikePattern) -> tuple[ValueSet, tuple[Test, ...]]:
-    """The strings of a form, as a set where it can be said, else as a test."""
-    if pattern.shape in ("exact", "prefix") and not (pattern.ignore_case and _has_case(pattern.text)):
-        made = ValueSet.points([pattern.text]) if pattern.shape == "exact" else ValueSet.prefix(pattern.text)
-        return made, ()
-    return NO_VALUE, (Test(Like(pattern)),)
-
-
-def _has_case(lowered: str) -> bool:
-    """Whether a lowered text may be the lower case of another one."""
-    return not lowered.isascii() or lowered != lowered.upper()
+    """The strings that match a pattern: an enumerable set, or a test, which `ValuePredicate` keeps apart."""
+    strings = strings_like(pattern)
+    return (strings, ()) if strings.is_enumerable else (NO_VALUE, tuple(strings.tests))
 
 
 def _is_number(text: str) -> bool:
@@ -317,10 +309,14 @@ def _equal_numbers(text: str) -> ValueSet:
 
 
 def _number_predicate(attribute: str, number: int | float) -> ValuePredicate:
-    """AllPredicates number equal to it, and its text."""
+    """Every number equal to a number, and the strings that are its text."""
     written = _text_predicate(attribute, LikePattern.parse(str(number), ignore_case=True))
-    equal = compare("=", Decimal(str(number)) if len(str(number)) <= _MAX_DECIMAL_DIGITS else float(number)).true
-    return written.union(ValuePredicate(attribute, equal))
+    return written.union(ValuePredicate(attribute, compare("=", _number_literal(number)).true))
+
+
+def _number_literal(number: int | float) -> Decimal | float:
+    """A number of a rule, exact where a decimal can hold it."""
+    return Decimal(str(number)) if len(str(number)) <= _MAX_DECIMAL_DIGITS else float(number)
 
 
 def _regex_predicate(attribute: str, regex: Regex) -> ValuePredicate:
@@ -343,10 +339,9 @@ def _comparison_predicate(attribute: str, comparison: SigmaCompareExpression, ti
     number = comparison.number
     if isinstance(number, SigmaTimestampPart):
         return _timestamp_part_predicate(attribute, operator, number, timezone)
-    literal = Decimal(str(number.number)) if len(str(number.number)) <= _MAX_DECIMAL_DIGITS else float(number.number)
     read = Call("cast", (Attribute(attribute), Literal("double")))
     test = Test(Computed(Call(operator, (read, Literal(float(number.number))))))
-    return ValuePredicate(attribute, compare(operator, literal).true, strings=(test,))
+    return ValuePredicate(attribute, compare(operator, _number_literal(number.number)).true, strings=(test,))
 
 
 def _timestamp_part_predicate(attribute: str, operator: str, part: SigmaTimestampPart, timezone: str) -> Predicate:
@@ -354,9 +349,3 @@ def _timestamp_part_predicate(attribute: str, operator: str, part: SigmaTimestam
     moment = Call("cast", (Attribute(attribute), Literal("timestamp")))
     found = Call(_TIMESTAMP_PARTS[part.timestamp_part.name], (moment,))
     return ComputedPredicate(Call(operator, (found, Literal(part.number))), timezone)
-
-
-def _union(*sets: ValueSet) -> ValueSet:
-    made = union_of(sets)
-    assert made is not None  # none of them has tests
-    return made

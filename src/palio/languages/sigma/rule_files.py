@@ -123,16 +123,22 @@ def rules_in(file: RuleFile, logsources: LogSources, timezone: str = "UTC") -> I
         yield SigmaRule(named, filter, _metadata(header), file.path)
 
 
-def _metadata(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The title, level, status, tags and log source of a rule, as JSON values."""
-    metadata = {name: str(header[name]) for name in ("title", "level", "status") if header.get(name)}
+def describe_rule(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The title, level, status and tags of a rule, as JSON values."""
+    metadata: dict[str, Any] = {name: str(header[name]) for name in ("title", "level", "status") if header.get(name)}
     tags = header.get("tags")
     if isinstance(tags, list):
-        metadata["tags"] = [str(tag) for tag in tags]  # type: ignore[assignment]
+        metadata["tags"] = [str(tag) for tag in tags]
+    return metadata
+
+
+def _metadata(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a rule, and its log source."""
+    metadata = describe_rule(header)
     logsource = header.get("logsource")
     if isinstance(logsource, Mapping):
         parts = ("category", "product", "service")
-        metadata["logsource"] = {part: str(logsource[part]) for part in parts if logsource.get(part)}  # type: ignore[assignment]
+        metadata["logsource"] = {part: str(logsource[part]) for part in parts if logsource.get(part)}
     return metadata
 
 
