@@ -1,11 +1,11 @@
 """Value sets of CESQL conditions on one attribute.
 
-The `Truth` of a condition has the trees where it is true, where it is false, and where it is defined, that is, one of
-the two. Elsewhere it ends in an error, and a filter that has errors matches nothing.
+The `Truth` of a condition has three trees: where it is true, where it is false, and where it is defined, that is, one
+of the two. Elsewhere it ends in an error, and a filter with an error does not match.
 
-Sets of values say almost all of it. The Integer that a text stands for (`'+05'` is 5) is in no interval of texts, so
-that there the text is evaluated, by the SQL function `cesql_int`; and so are, by `cesql_string`, the texts of numbers
-and times where a pattern has wildcards.
+Almost every condition is a set of values. Two are evaluated instead. The strings of an Integer (`'+05'` is 5) form no
+interval of strings, so they are read by the SQL function `cesql_int`. Where a pattern has wildcards, the texts of
+numbers and times are made by `cesql_string`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _LazyNode: TypeAlias = Node | Callable[[], Node]
 class Truth:
     """Trees where a condition is true, false, and defined; each is made when it is needed, because most never are.
 
-    `conditions` counts the conditions it is made of, `size` those of the tree that it would be written as. Conditions
-    of the same `domain` are defined in the same places.
+    `conditions` counts the conditions of the text, `size` those of the expanded tree. Conditions of the same `domain`
+    are defined for the same events.
     """
 
     __slots__ = ("_defined", "_false", "_true", "conditions", "domain", "size")
@@ -184,6 +184,7 @@ def compare_reversed(name: str, operator: str, constant: Value) -> Truth:
     if operator != "=":
         return compare_constant(name, MIRRORED[operator], constant)
     true, defined = [], []
+    # No `domain` below: the types to which the constant can be cast decide where the condition is defined.
     for type_, within in _TYPES:
         value = cast(constant, type_)
         if value is not None:
@@ -232,12 +233,12 @@ def _compare_integers(name: str, operator: str, number: int) -> Truth:
     inside = enumerable_union(
         INTEGERS.intersect(true), ValueSet.points(value for value in (False, True) if true.contains(int(value)))
     )
-    said = Call("cesql_int", (Attribute(name),))
-    condition = Call(operator, (said, Literal(number)))
+    number_of_text = Call("cesql_int", (Attribute(name),))
+    condition = Call(operator, (number_of_text, Literal(number)))
     return Truth(
         lambda: Or((Leaf(name, inside), _strings(name, condition, True))),
         lambda: Or((Leaf(name, _without(NUMERIC, inside)), _strings(name, condition, False))),
-        lambda: Or((Leaf(name, NUMERIC), _strings(name, Call("isnull", (said,)), False))),
+        lambda: Or((Leaf(name, NUMERIC), _strings(name, Call("isnull", (number_of_text,)), False))),
         domain=(name, "integer"),
         size=2,
     )
@@ -271,16 +272,18 @@ def _values_with_text(text: str) -> ValueSet:
     return ValueSet.points(each for each in _candidates(text) if cloudevents_text(each) == text)
 
 
+# What the texts of other kinds begin with: a sign or digit, NaN, Infinity, true, false. Most constants begin otherwise.
 _STARTS_OF_OTHER_KINDS: Final = frozenset("-0123456789NItf")
 
 
 def _candidates(text: str) -> Iterable[Scalar]:
-    """The text, and the values of other kinds that may have it too, to be asked for theirs."""
+    """A text, and the values of other kinds that may have this text; the caller compares their texts with it."""
     yield text
     if text[:1] not in _STARTS_OF_OTHER_KINDS:
         return
     if text in ("true", "false"):
         yield text == "true"
+    # The lengths bound the conversions: 64 bits have 19 digits and a sign, and no float has a text of 400 characters.
     if len(text) <= 20 and _DIGITS.fullmatch(text) and -(2**63) <= int(text) < 2**63:
         yield int(text)
     if len(text) <= 400 and _FRACTION.fullmatch(text):
@@ -303,15 +306,15 @@ def _date_in(text: str) -> date | None:
 
 def like(name: str, pattern: LikePattern) -> Truth:
     """name LIKE pattern."""
-    # Other kinds than strings: some are known by their text, the rest is evaluated where the pattern could fit at all.
-    plain, asked = _values_like(pattern), _values_to_evaluate(pattern)
+    # Of the other kinds, some values are known by their text; the rest is evaluated, if the pattern can fit them at all.
+    plain, evaluated = _values_like(pattern), _values_to_evaluate(pattern)
     strings = strings_like(pattern)
-    tested = () if asked.is_empty else (asked,)
+    tested = () if evaluated.is_empty else (evaluated,)
     return Truth(
         Or((Leaf(name, plain), Leaf(name, strings), *(_text_like(name, pattern, each, True) for each in tested))),
         lambda: Or(
             (
-                Leaf(name, _without(TYPED, enumerable_union(STRINGS, plain, asked))),
+                Leaf(name, _without(TYPED, enumerable_union(STRINGS, plain, evaluated))),
                 Leaf(name, strings_like(pattern, wanted=False)),
                 *(_text_like(name, pattern, each, False) for each in tested),
             )
@@ -333,7 +336,7 @@ def _values_like(pattern: LikePattern) -> ValueSet:
     )
 
 
-# The characters of which the texts of a kind are made; what has others can be like none of them.
+# The characters of the texts of each kind; a pattern with any other character matches none of them.
 _CHARACTERS: Final = {
     Kind.INTEGER: frozenset("-0123456789"),
     Kind.DECIMAL: frozenset("-.0123456789"),
@@ -353,6 +356,7 @@ def _values_to_evaluate(pattern: LikePattern) -> ValueSet:
 
 
 def _text_like(name: str, pattern: LikePattern, asked: ValueSet, wants: bool) -> Node:
-    found = computed_condition(Call("like", (Call("cesql_string", (Attribute(name),)), Literal(pattern.sql))), wants)
-    assert isinstance(found, Leaf)  # it is about one attribute
-    return Leaf(name, found.values.intersect(asked))
+    text = Call("cesql_string", (Attribute(name),))
+    computed = computed_condition(Call("like", (text, Literal(pattern.sql))), wants)
+    assert isinstance(computed, Leaf)  # it reads one attribute
+    return Leaf(name, computed.values.intersect(asked))

@@ -1,8 +1,8 @@
 """JSON documents with the position of every value, and the error locations within them.
 
-A parser of patterns needs three things that `json.loads` throws away: where a value stands, so that an error can
-point at it; a key that occurs twice, which has a meaning here; and the digits of a number. A pattern given as
-Python objects is written down as JSON on the way, so that its errors point too.
+A parser of patterns needs three things that `json.loads` drops: the position of a value, so that an error can point at
+it; a key that occurs twice, which has a meaning here; and the digits of a number. A pattern given as Python objects is
+written as JSON first, so that its errors have positions too.
 """
 
 from __future__ import annotations
@@ -238,8 +238,9 @@ class _Writer:
                     check_text(value, None)
                 except EventError as error:
                     raise self.refuse(error.reason) from None
+                # Here and for floats, the plain text and digits, whatever a subclass makes of them.
                 return str.__str__(value)
-            case int() | Decimal() if Decimal(value).is_finite():
+            case int() | Decimal() if Decimal(value).is_finite():  # a bool, an int to Python, is caught above
                 return Decimal(value)
             case float() if isfinite(value):
                 return Decimal(float.__repr__(value))

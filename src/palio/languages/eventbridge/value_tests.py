@@ -1,8 +1,8 @@
 """Tests of single values: the sets of values for which a test holds, and for which it fails.
 
-Patterns are two-valued, so the two together are all values there are, null among them; a missing attribute has no
-value, and is asked for by `exists`. Most tests are enumerable sets. Those that must be evaluated (suffixes, wildcards,
-strings without regard to case) fail for whatever is no string.
+Patterns are two-valued, so the two sets together hold all values, null among them; a missing attribute has no value and
+is tested by `exists`. Most tests are enumerable sets. Those that must be evaluated (suffixes, wildcards, strings without
+regard to case) fail for every value that is not a string.
 
 Case is ignored as `ILIKE` ignores it where the text of the pattern is ASCII. Other letters have upper and lower
 forms that depend on their place (σ and ς) or have another length (ß and SS); EventBridge takes each letter of the
@@ -135,6 +135,7 @@ def suffix_ignoring_case(text: str) -> ValueTest:
 
 
 def _ignoring_case(text: str, before: str, after: str) -> ValueTest:
+    # A text without letters of two cases may be an enumerable set.
     if not any(letter.lower() != letter.upper() for letter in text):
         return like(LikePattern.parse(f"{before}{_literal(text)}{after}"))
     if text.isascii():
@@ -145,7 +146,7 @@ def _ignoring_case(text: str, before: str, after: str) -> ValueTest:
 
 def _either_case(letter: str) -> str:
     forms = dict.fromkeys((letter.lower(), letter.upper()))
-    # Beyond the basic plane EventBridge sees halves of letters, which have no case.
+    # Beyond the basic plane EventBridge sees surrogates, one at a time, which have no case.
     if len(forms) == 1 or ord(letter) > 0xFFFF:
         return _quoted(letter)
     return f"(?:{'|'.join(map(_quoted, forms))})"

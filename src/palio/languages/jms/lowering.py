@@ -2,7 +2,7 @@
 
 A condition is lowered for a set of wanted outcomes: TRUE, FALSE, None for unknown, or two of them. NOT exchanges TRUE
 and FALSE, AND and OR lower their parts, and what compares one attribute with constants becomes sets of values. On a
-value that is there such a condition is always TRUE or FALSE, because unlike kinds are FALSE; it is unknown exactly
+value that is present such a condition is always TRUE or FALSE, because unlike kinds are FALSE; it is unknown exactly
 where the attribute is missing or null. So three sets are enough, and no NOT is left.
 
 A condition that computes with attributes, or compares two, is a residual in this language; `evaluation` evaluates it.
@@ -167,13 +167,16 @@ def _lower_computed(expression: Expression, outcome: bool | None) -> Node:
     if outcome is None:
         return _residual(Call("isnull", (expression,)), True)
     assert isinstance(expression, Call)
-    found = _residual(expression, outcome)
+    residual = _residual(expression, outcome)
+    # These may be TRUE or FALSE although an attribute is NULL.
     if expression.function in ("in", "notin") or any(map(is_condition, expression.arguments)):
-        return found
-    return And((*(Leaf(name, PRESENT) for name in attributes_of(expression)), found))  # a NULL makes it unknown
+        return residual
+    # Any other condition is unknown where an attribute is NULL. An index tests for presence before it evaluates.
+    return And((*(Leaf(name, PRESENT) for name in attributes_of(expression)), residual))
 
 
 def _residual(expression: Expression, wants: bool) -> Node:
+    """The condition that an expression is TRUE, or FALSE, as canonical text: equal conditions have equal texts."""
     return foreign("jms", print_selector(expression), wants)
 
 

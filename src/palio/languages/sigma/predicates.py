@@ -3,8 +3,8 @@
 The rules that decide are in docs/languages/sigma.md; in short: texts are compared without regard to case, a number and
 its text are equal, and null is what is null or missing.
 
-Sigma is two-valued: what does not hold, fails, and a missing attribute fails every predicate but those for absence. So
-each predicate has two trees that are each other's complement over all kinds of value, missing and null among them.
+Sigma is two-valued: a predicate that does not hold fails, and a missing attribute fails every predicate but those for
+absence. So each predicate has two trees, complements of each other over all kinds of value, missing and null included.
 
 A `ValuePredicate` is a union of an enumerable set, of tests of strings, and of tests of values that are no strings but
 have a text (numbers, dates, timestamps). A union of tests is no ValueSet, so it becomes an OR of leaves; its complement
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
 
 
-# The kinds whose values are no strings and have a text, many texts: truth values are two, and listed.
+# The kinds other than strings whose values have a text. Truth values are not among them: they are two, and listed.
 _NON_STRINGS_WITH_TEXT = ValueSet.kinds(Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP)
 _WITHOUT_TEXT = ValueSet.kinds(Kind.MISSING, Kind.NULL, Kind.BOOLEAN, Kind.BYTES)
 
@@ -109,7 +109,7 @@ def _negate(test: Test) -> Test:
 
 
 def _is_comparison(test: Test) -> bool:
-    """Whether a text is read as a number, and that compared; a number itself is compared without that."""
+    """Whether a test reads a string as a number and compares it; numbers themselves are in the enumerable set."""
     match test.pattern:
         case Computed(Call(function)):
             return function in OPERATORS
@@ -163,7 +163,7 @@ class EventSearch:
 
 
 def words_accepted(accepts: Callable[[str], bool]) -> ValueSet:
-    """The values whose text is a word, where the word is accepted: truth values, and what is no number."""
+    """The values whose text is an accepted word: truth values, NaN and the infinities."""
     return ValueSet.points(value for word, value in WORD_VALUES.items() if accepts(word))
 
 
@@ -279,13 +279,14 @@ def regex_of(value: SigmaRegularExpression) -> Regex:
 
 
 def _text_predicate(attribute: str, pattern: LikePattern) -> ValuePredicate:
-    """Strings of a form, and values that are no strings whose text has it."""
-    if pattern.tokens == (Gap(0, True),):
+    """The strings that match a pattern, and the values of other kinds whose text matches it."""
+    if pattern.tokens == (Gap(0, True),):  # *: anything, bytes included, which have no text
         return ValuePredicate(attribute, PRESENT)
     plain, tests = _strings_like(pattern)
     is_number = pattern.shape == "exact" and _is_number(pattern.text)
     numbers = _equal_numbers(pattern.text) if is_number else NO_VALUE
     text_tests: tuple[Test, ...] = ()
+    # A pattern with a letter or backslash, as most have, matches no number and no time, and needs no such test.
     if not is_number and pattern.tokens and all(map(may_occur_in_number, pattern.literals)):
         text_tests = (text_test(attribute, "ilike" if pattern.ignore_case else "like", pattern.sql),)
     values = enumerable_union(plain, numbers, words_accepted(pattern.matches))
@@ -332,7 +333,7 @@ def _network_predicate(attribute: str, network: str) -> ValuePredicate:
 
 
 def _comparison_predicate(attribute: str, comparison: SigmaCompareExpression, timezone: str) -> Predicate:
-    """A number in an order; a text is read as a number where it is one."""
+    """An attribute compared with a number; a string is read as a number where it is one."""
     from sigma.types import SigmaTimestampPart
 
     operator = _OPERATORS[comparison.op.name]
@@ -345,7 +346,7 @@ def _comparison_predicate(attribute: str, comparison: SigmaCompareExpression, ti
 
 
 def _timestamp_part_predicate(attribute: str, operator: str, part: SigmaTimestampPart, timezone: str) -> Predicate:
-    """A part of a moment, such as its hour; a text is read as a moment where it is one."""
+    """A part of a timestamp, such as its hour, compared; a string is read as a timestamp where it is one."""
     moment = Call("cast", (Attribute(attribute), Literal("timestamp")))
     found = Call(_TIMESTAMP_PARTS[part.timestamp_part.name], (moment,))
     return ComputedPredicate(Call(operator, (found, Literal(part.number))), timezone)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from palio.languages.sigma.logsources import LogSources
 
 _ENDINGS: Final = (".yml", ".yaml")
-_MAX_FILE_BYTES: Final = 4_000_000  # bytes of one file
+_MAX_FILE_BYTES: Final = 4_000_000
 
 
 @dataclass(frozen=True)
 class SigmaRule:
-    """A rule that became a filter: what a subscription is made of."""
+    """A rule as a filter, with what a subscription needs beside it."""
 
     id: str
     filter: Filter = field(repr=False)
@@ -42,7 +42,7 @@ class SigmaRule:
 
 @dataclass(frozen=True)
 class RefusedRule:
-    """A rule that is no filter, and why."""
+    """A rule that cannot be a filter, and the reason."""
 
     path: str
     id: str | None
@@ -163,7 +163,7 @@ def _contents(place: Path, folders: Sequence[str] | None) -> Iterator[tuple[str,
             with zipfile.ZipFile(place) as archive:
                 for name in sorted(archive.namelist()):
                     if _is_wanted(name, folders):
-                        yield name, _bounded(archive.open(name))
+                        yield name, _read_bounded(archive.open(name))
         elif place.suffix in _ENDINGS:
             yield place.name, place.read_bytes()
         else:
@@ -173,19 +173,20 @@ def _contents(place: Path, folders: Sequence[str] | None) -> Iterator[tuple[str,
 
 
 def _from_tar(place: Path, folders: Sequence[str] | None) -> Iterator[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
+    # A tar can only be read in the order it was written in, so the files are collected, then sorted.
+    contents: list[tuple[str, bytes]] = []
     with tarfile.open(place) as archive:
         for member in archive:
             name = member.name.removeprefix("./")
             if member.isfile() and _is_wanted(name, folders):
                 stream = archive.extractfile(member)
                 assert stream is not None  # it is a file
-                found.append((name, _bounded(stream)))
-    yield from sorted(found)
+                contents.append((name, _read_bounded(stream)))
+    yield from sorted(contents)
 
 
-def _bounded(stream: Any) -> bytes:
-    """The content of a stream, cut one byte beyond the limit."""
+def _read_bounded(stream: Any) -> bytes:
+    """The content of a stream, cut one byte beyond the limit: the caller sees that it is too long."""
     with stream:
         raw: bytes = stream.read(_MAX_FILE_BYTES + 1)
     return raw
