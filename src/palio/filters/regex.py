@@ -104,11 +104,12 @@ def _required(node: Node) -> list[str]:
             pieces: list[str] = []
             run = ""
             for part in parts:
-                own = _required(part)
-                if isinstance(_bare(part), Characters) and own:
-                    run += own[0]
+                literals = _required(part)
+                if isinstance(_bare(part), Characters) and literals:
+                    run += literals[0]
                     continue
-                pieces += [run, *own]
+                # A repeat or choice ends the run: between its literals and the next any text may occur.
+                pieces += [run, *literals]
                 run = ""
             return [piece for piece in (*pieces, run) if piece]
     return []
@@ -286,6 +287,7 @@ class Matches:
         """All matches from left to right as Java finds them, none within another."""
         plain = text.encode("utf-8", "replace")
         searched, cut = plain, len(plain)
+        # A text that has the mark itself is searched without marks: `$` then misses the place before its terminator.
         if self._ends and text and ord(text[-1]) in _ENDS and _MARK not in text:
             cut -= len(b"\r\n" if text.endswith("\r\n") else text[-1].encode())
             searched = plain[:cut] + _MARK_BYTES * self._ends + plain[cut:]
@@ -293,20 +295,20 @@ class Matches:
         added = len(searched) - len(plain)
         start = work = 0
         while start <= len(plain):
-            found = chosen.search(searched, start if start <= cut else start + added)
-            if found is None:
+            match = chosen.search(searched, start if start <= cut else start + added)
+            if match is None:
                 return
-            spans = [_unmarked(found.span(group), cut, added) for group in range(self.groups + 1)]
+            spans = [_unmarked(match.span(group), cut, added) for group in range(self.groups + 1)]
             first, last = spans[0]
             work += _WORK_PER_MATCH + (len(plain) if self._reads_ahead else last) - start
             if work > MAX_MATCH_WORK:
-                raise TooMuchWork("too much matches")
-            if (
-                first < len(plain) and plain[first] & 0xC0 == 0x80
-            ):  # inside a UTF-8 sequence, where Java has no position
+                raise TooMuchWork("finding all matches takes too much work")
+            # RE2 finds empty matches between the bytes of a UTF-8 sequence, where Java has no position.
+            if first < len(plain) and plain[first] & 0xC0 == 0x80:
                 start = first + 1
                 continue
             yield Match(plain, spans)
+            # After an empty match the search goes on one character further, or it would find the same match for ever.
             start = last + (last == first)
             while start < len(plain) and plain[start] & 0xC0 == 0x80:
                 start += 1

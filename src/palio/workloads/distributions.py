@@ -58,11 +58,13 @@ class Numbers:
         first = (purpose << _PURPOSE_SHIFT) + (attempt << (_PURPOSE_SHIFT // 2))
         places = np.arange(first, first + count, dtype=np.uint64) * _STEP
         words = mix_bits(self._bases[:, None] + places[None, :])
+        # The upper 53 bits, which are as many as a double holds exactly.
         return np.asarray((words >> np.uint64(11)) * 2.0**-53)
 
     def normal(self, purpose: int, count: int, attempt: int = 0) -> Floats:
         """Standard normal numbers, by Box and Muller."""
         pairs = self.uniform(purpose, 2 * count, attempt)
+        # log1p(-u) is log(1 - u), which is finite for u in [0, 1).
         radius = np.sqrt(-2.0 * np.log1p(-pairs[:, :count]))
         return np.asarray(radius * np.cos(2.0 * np.pi * pairs[:, count:]))
 
@@ -103,15 +105,15 @@ class Normal:
     deviation: float = 0.3
 
     def units(self, numbers: Numbers, purpose: int, count: int, attempt: int = 0) -> Floats:
-        found = np.full((len(numbers.rows), count), np.nan)
+        units = np.full((len(numbers.rows), count), np.nan)
         again = 0
-        while np.isnan(found).any():
+        while np.isnan(units).any():
             # Shifted, so that other attempts of the caller have other numbers.
             drawn = self.mean + self.deviation * numbers.normal(purpose, count, attempt + (again << 10))
-            keep = np.isnan(found) & (np.abs(drawn) < 1.0)
-            found[keep] = (drawn[keep] + 1.0) / 2.0
+            keep = np.isnan(units) & (np.abs(drawn) < 1.0)
+            units[keep] = (drawn[keep] + 1.0) / 2.0
             again += 1
-        return found
+        return units
 
     def below(self, place: float) -> float:
         low, here, high = (self._cumulated(2 * each - 1) for each in (0.0, place, 1.0))

@@ -128,6 +128,7 @@ def _number(value: Decimal | float) -> str:
         if not isfinite(value):
             return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
         value = Decimal(repr(value))
+    # One text for each position in the order of the kind: no needless zeros, no minus before zero (module docstring).
     text = f"{value:f}"
     text = text.rstrip("0") if "." in text else f"{text}."
     text = f"{text}0" if text.endswith(".") else text

@@ -167,6 +167,7 @@ def _regexp_replace(pattern: Value, replacement: Value) -> Computes:
         for match in matches.find(text):
             first, last = match.span
             made += (encoded[at:first].decode(), written(match))
+            # Checked while it grows: many matches of a long group could fill the memory before the end.
             size += len(made[-1])
             if size > TEXT_LIMIT:
                 return None

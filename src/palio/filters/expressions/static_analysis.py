@@ -196,7 +196,7 @@ def _sum_kind(left: Kind, right: Kind) -> Kind | None:
         return date
     if left in _TIMES and right is Months:
         return left
-    # A day and a day-time interval make a day or a moment, as the interval is; both compare alike.
+    # A day plus a day-time interval is a day where the interval is whole days, else a moment; the two compare alike.
     return datetime if left in _TIMES and right is Micros else None
 
 
@@ -355,11 +355,13 @@ def _same(analysis: _Analysis, arguments: tuple[Expression, ...], wants: _Outcom
 
 
 def _in(analysis: _Analysis, arguments: tuple[Expression, ...], wants: _Outcome) -> _Required:
+    # TRUE needs one item that is not NULL, FALSE needs all of them.
     value, *items = (analysis.of(argument, None) for argument in arguments)
     return _all([value, _one(items) if wants else _all(items)])
 
 
 def _between(analysis: _Analysis, arguments: tuple[Expression, ...], wants: _Outcome) -> _Required:
+    # TRUE needs both ends, FALSE is settled by one.
     value, *ends = (analysis.of(argument, None) for argument in arguments)
     return _all([value, _all(ends) if wants else _one(ends)])
 

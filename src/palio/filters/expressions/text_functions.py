@@ -272,6 +272,7 @@ def conv(text: str, base: int, to: int) -> str | None:
         value = value * base + digit
         if value >= _WORD_RANGE:
             return None
+    # Without a sign, a negative number is its 64-bit two's complement, or the largest number where it does not fit.
     if is_negative and to > 0:
         value = _WORD_RANGE - 1 if value >= _WORD_RANGE // 2 else -value % _WORD_RANGE
     elif to < 0 and value >= _WORD_RANGE // 2:
@@ -309,7 +310,8 @@ def _distance(left: str, right: str) -> int:
     for place, character in enumerate(left):
         places[character] = places.get(character, 0) | 1 << place
     every, last = (1 << len(left)) - 1, 1 << len(left) - 1
-    # Bit i tells whether the distance grows, or shrinks, from row i to the next.
+    # Bit i: whether the distance grows, or shrinks, from row i to the next in the current column. Only the distance in
+    # the last row is counted along.
     grows, shrinks, distance = every, 0, len(left)
     for character in right:
         equal = places.get(character, 0)

@@ -53,6 +53,7 @@ def refusal(expression: Expression) -> tuple[Expression, str] | None:
         if depth > DEPTH_LIMIT:
             return call, f"this is nested more than {DEPTH_LIMIT} calls deep; break the condition up"
         calls.append(call)
+    # Inner calls first: an error is reported where it arises, and `Kinds` needs the arguments of a call before it.
     for call in reversed(calls):
         if (reason := _unsupported(call, kinds)) is not None:
             return call, reason

@@ -228,7 +228,7 @@ def _compares(name: str, left: _Ordered, right: _Ordered) -> bool:
     match name:
         case "=":
             return not left.all.isdisjoint(right.all)
-        case "<>":
+        case "<>":  # fails only where all elements of both are one value
             return bool(mine.least != theirs.greatest or mine.greatest != theirs.least)
         case "<":
             return bool(mine.least < theirs.greatest)

@@ -1,8 +1,8 @@
 """Lowering of CESQL expressions to filters.
 
 A filter matches where the expression is true and nothing failed (§1.2). A condition is therefore not true, false or
-NULL but true, false or failed, and AND and OR are not symmetric: `a = 1 OR b = 2` fails where there is no `a`, whatever `b` is.
-With *defined* for "true or false", without an error,
+NULL but true, false or failed, and AND and OR are not symmetric: `a = 1 OR b = 2` fails where `a` is missing, whatever
+`b` is. With *defined* for "true or false", without an error,
 
     a AND b   is true where both are     is false where a is, or where a is defined and b is false
     a OR b    is false where both are    is true where a is, or where a is defined and b is true

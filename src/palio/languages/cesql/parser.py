@@ -177,7 +177,7 @@ class Parser(ExpressionParser):
     def _string(self, token: Token) -> Literal:
         _, _, start, end = token
         self.at += 1
-        # SQL doubles a quote inside a text. Here that is two texts side by side, which has no meaning but is a likely slip.
+        # SQL doubles a quote inside a text. Here that makes two texts side by side, and is a likely slip.
         if self.tokens[self.at][0] == TEXT and self.tokens[self.at][2] == end:
             self.fail(end, "a quote inside a text has a backslash before it", "write 'it\\'s' for 'it''s'")
         return Literal(unquote(self.text[start:end]), (start, end))

@@ -306,7 +306,7 @@ def _date_in(text: str) -> date | None:
 
 def like(name: str, pattern: LikePattern) -> Truth:
     """name LIKE pattern."""
-    # Of the other kinds, some values are known by their text; the rest is evaluated, if the pattern can fit them at all.
+    # Of the other kinds, some values are known by their text; the rest is evaluated, if the pattern can match at all.
     plain, evaluated = _values_like(pattern), _values_to_evaluate(pattern)
     strings = strings_like(pattern)
     tested = () if evaluated.is_empty else (evaluated,)

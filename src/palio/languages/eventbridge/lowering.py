@@ -1,7 +1,7 @@
 """Lowering of event patterns to filters.
 
-A field is an attribute by its path, and its list a set of values, so the index holds the conditions of a pattern as they
-are. A rule is two-valued: it is FALSE wherever it is not TRUE.
+A field is an attribute by its path, and its list a set of values, so the index holds the conditions of a pattern as
+they are. A rule is two-valued: it is FALSE wherever it is not TRUE.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tests of single values: the sets of values for which a test holds, and for which it fails.
 
 Patterns are two-valued, so the two sets together hold all values, null among them; a missing attribute has no value and
-is tested by `exists`. Most tests are enumerable sets. Those that must be evaluated (suffixes, wildcards, strings without
-regard to case) fail for every value that is not a string.
+is tested by `exists`. Most tests are enumerable sets. Those that must be evaluated (suffixes, wildcards, strings
+without regard to case) fail for every value that is not a string.
 
 Case is ignored as `ILIKE` ignores it where the text of the pattern is ASCII. Other letters have upper and lower
 forms that depend on their place (σ and ς) or have another length (ß and SS); EventBridge takes each letter of the

@@ -273,7 +273,7 @@ def _parse_item(key: Any, value: Any, path: Path) -> Formula:
 
 
 def _check_expression(text: Any, path: Path) -> None:
-    """Refuse an expression before pySigma compiles it, whose error is that of another engine, and is printed as well."""
+    """Refuse an expression before pySigma compiles it: its error would be another engine's, and printed as well."""
     if not isinstance(text, str):
         raise DetectionError(path, f"a regular expression is text, not {text!r}")
     try:

@@ -5,9 +5,9 @@ accepted here. Palio's engine reads Java's, which differs: Java's dot excludes f
 `$` matches before any of the five, `[` in a class opens another class, and `{` that repeats nothing is an error. So
 every expression is rewritten with the same meaning: `.` as `[^\n]`, `$` as an optional newline and the end.
 
-With the flag `m`, `^` and `$` match at the ends of lines, and are written as the newline there. The newline is then part
-of the match, which makes no difference: a rule only asks whether some part of a text matches. Where something comes
-before `^` or after `$` it would, and the expression is refused.
+With the flag `m`, `^` and `$` match at the ends of lines, and are written as the newline there. The newline is then
+part of the match, which makes no difference: a rule only asks whether some part of a text matches. Where something
+comes before `^` or after `$` it would, and the expression is refused.
 """
 
 from __future__ import annotations

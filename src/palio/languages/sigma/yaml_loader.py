@@ -1,7 +1,7 @@
 """YAML loader with limits on nesting and on the expansion of aliases; nothing in a text is executed.
 
-PyYAML's fast parser recurses in C, and a text that nests some ten thousand levels deep ends the process. So the depth is
-bounded first: by a cheap estimate, and exactly where the estimate is too large. Aliases that multiply each other are
+PyYAML's fast parser recurses in C, and a text that nests some ten thousand levels deep ends the process. So the depth
+is bounded first: by a cheap estimate, and exactly where the estimate is too large. Aliases that multiply each other are
 refused before they are expanded.
 """
 
