@@ -43,9 +43,9 @@ def kind_of(path: str | Path, format: str | None = None) -> FileKind:
     name = format or ("" if str(path) == STANDARD_INPUT else Path(path).name)
     parts = name.lower().lstrip(".").split(".")
     compression = parts.pop() if parts[-1] in COMPRESSIONS else None
-    found = "jsonl" if parts and parts[-1] == "ndjson" else parts[-1] if parts else ""
-    if found in FORMATS and (format is None or len(parts) == 1):
-        return FileKind(found, compression)
+    file_format = "jsonl" if parts and parts[-1] == "ndjson" else parts[-1] if parts else ""
+    if file_format in FORMATS and (format is None or len(parts) == 1):
+        return FileKind(file_format, compression)
     known = f"{', '.join(FORMATS)}, each also with {', '.join('.' + each for each in COMPRESSIONS)}"
     if format is not None:
         raise InputError(_shown_name(path), f"there is no format {format!r}; known are {known}")

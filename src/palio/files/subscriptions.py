@@ -74,8 +74,8 @@ def _read_conditions(
 
 def _condition_files(root: Path) -> list[Path]:
     """The files below a folder that may hold conditions; nothing hidden."""
-    found = (path for path in root.rglob("*") if path.suffix in _LANGUAGES and path.is_file())
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(root).parts))
+    candidates = (path for path in root.rglob("*") if path.suffix in _LANGUAGES and path.is_file())
+    return sorted(path for path in candidates if not any(part.startswith(".") for part in path.relative_to(root).parts))
 
 
 def _read_text(file: Path, report: OnError) -> str | None:

@@ -193,10 +193,10 @@ class ArrayChoice:
             return frozenset((node.attribute,))
         if isinstance(node, Residual):
             return node.scalar_attributes
-        found = self._names.get(id(node))
-        if found is None:
-            found = self._names[id(node)] = frozenset().union(*map(self.read, node.children))
-        return found
+        names = self._names.get(id(node))
+        if names is None:
+            names = self._names[id(node)] = frozenset().union(*map(self.read, node.children))
+        return names
 
     def _groups(self, children: Iterable[Node], several: Arrays) -> Iterator[list[Node]]:
         """The children in groups such that no two groups share an array."""

@@ -158,6 +158,7 @@ class _Extent(NamedTuple):
     may_be_empty: bool
 
     def after(self, other: _Extent) -> _Extent:
+        """The extent of this part followed by another."""
         return _Extent(self.consumes or other.consumes, self.may_be_empty and other.may_be_empty)
 
 
@@ -186,6 +187,7 @@ def _check_ends(node: Node, follow: _Extent) -> None:
         case Anchor("$") if follow.consumes and not follow.may_be_empty:
             raise ValueError("in a regular expression, $ must be at the end of what it ends")
         case Sequence(parts):
+            # From the end, so that `follow` is always what comes after the part.
             for part in reversed(parts):
                 _check_ends(part, follow)
                 follow = _extent(part).after(follow)
@@ -193,6 +195,7 @@ def _check_ends(node: Node, follow: _Extent) -> None:
             for option in options:
                 _check_ends(option, follow)
         case Repeat(body, least, most) if most != 1:
+            # In a repetition the body may be followed by itself.
             inside = _extent(body)
             again = _Extent(inside.consumes, least <= 1 or inside.may_be_empty)
             _check_ends(body, again.after(follow))
@@ -254,7 +257,7 @@ def _write_code(code: int) -> str:
 
 
 class TooMuchWork(PalioError, ValueError):
-    """A text has so many matches that finding them all would take too long."""
+    """Finding all matches of a text would exceed the limit of work."""
 
 
 class Matches:

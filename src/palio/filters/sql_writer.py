@@ -257,9 +257,9 @@ def _write(
     if kind is Kind.STRING and (patterns := _patterns_left_out(part)):
         unlike = [(f"{name} NOT LIKE {literal_to_sql(pattern.sql)}", 0) for pattern in patterns]
         return _Written(*_join(" AND ", 1, unlike, ""), ValueSet.of({kind: part}))
-    found = [[(operator, as_literal(each)) for operator, each in term] for term in comparison_terms(kind, part)]
-    points = [term[0][1] for term in found if term[0][0] == "="]
-    others = [term for term in found if term[0][0] != "="]
+    terms = [[(operator, as_literal(each)) for operator, each in term] for term in comparison_terms(kind, part)]
+    points = [term[0][1] for term in terms if term[0][0] == "="]
+    others = [term for term in terms if term[0][0] != "="]
     pieces = [(_listed(name, "=", "IN", alike), 0) for alike in _in_lists(points)]
     meant = [equal_to_any(alike, timezone).true for alike in _in_lists(points)]
     for term in others:

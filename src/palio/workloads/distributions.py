@@ -165,22 +165,22 @@ def distinct(distribution: Distribution, size: int, counts: Ints, most: int, num
         with np.errstate(divide="ignore"):
             weights = np.log(np.diff(edges))
             noise = -np.log(-np.log(numbers.uniform(purpose, size)))
-        found = np.argsort(-(weights + noise), axis=1, kind="stable")[:, :most]
+        chosen = np.argsort(-(weights + noise), axis=1, kind="stable")[:, :most]
     else:
-        found = np.floor(distribution.units(numbers, purpose, most) * size).astype(np.int64)
+        chosen = np.floor(distribution.units(numbers, purpose, most) * size).astype(np.int64)
         attempt = 1
-        while (again := _repeated(found)).any():
+        while (again := _repeated(chosen)).any():
             others = np.floor(distribution.units(numbers, purpose, most, attempt) * size).astype(np.int64)
-            found = np.where(again, others, found)
+            chosen = np.where(again, others, chosen)
             attempt += 1
-    return np.where(np.arange(most) < counts[:, None], found, -1)
+    return np.where(np.arange(most) < counts[:, None], chosen, -1)
 
 
-def _repeated(found: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _repeated(numbers: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Which numbers repeat one further left in their row."""
-    order = np.argsort(found, axis=1, kind="stable")
-    ordered = np.take_along_axis(found, order, axis=1)
-    same = np.zeros(found.shape, np.bool_)
+    order = np.argsort(numbers, axis=1, kind="stable")
+    ordered = np.take_along_axis(numbers, order, axis=1)
+    same = np.zeros(numbers.shape, np.bool_)
     same[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
     again = np.empty_like(same)
     np.put_along_axis(again, order, same, axis=1)

@@ -194,6 +194,7 @@ def churn(population: int, stay: float, seed: int = 0) -> Iterator[Change]:
     for number in range(population):
         yield come(0.0, number)
     newcomers = poisson(population / stay, seed + 1) if population else iter(())
+    # Departures before the next arrival come first, so that changes are in the order of time.
     for number, time in enumerate(newcomers, population):
         while leaving and leaving[0][0] <= time:
             yield Change(*heappop(leaving), False)
@@ -216,7 +217,7 @@ def popular(brokers: int, seed: int = 0, skew: float = _ZIPF_EXPONENT) -> Placem
     _check_brokers(brokers)
     random = Random(seed)
     order = random.sample(range(brokers), brokers)
-    below = list(accumulate((rank + 1) ** -skew for rank in range(brokers)))
+    below = list(accumulate((rank + 1) ** -skew for rank in range(brokers)))  # cumulative weights, not normalised
 
     def place(wanted: str) -> int:
         return order[bisect(below, random.random() * below[-1], 0, brokers - 1)]

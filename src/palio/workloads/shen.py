@@ -1,8 +1,8 @@
 """Workloads of Shen's studies of lookup reuse, covering and self-stabilisation (Shen chapters 3 to 5).
 
 Boxes in a space of numbers from 0 to 1. For lookup reuse the sides are as long as it takes for an event to match a
-given share of the subscriptions; for covering a side is two random numbers in order. Shen does not say what happens to
-parts outside of the domain; they are kept here unless cutting is asked for.
+given share of the subscriptions; for covering a side is two random numbers in order. Shen does not specify parts
+outside of the domain; they are kept here, unless `outside="clip"`.
 """
 
 from __future__ import annotations

@@ -219,8 +219,8 @@ class Workload:
     @cached_property
     def _guide(self) -> NDArray[np.int64]:
         """Guide table: where the search of a word begins, by the leading digits of its number."""
-        found = np.searchsorted(self._cumulative_words, np.arange(_GUIDES) / _GUIDES)
-        return np.minimum(found, self.vocabulary - 1).astype(np.int64)
+        starts = np.searchsorted(self._cumulative_words, np.arange(_GUIDES) / _GUIDES)
+        return np.minimum(starts, self.vocabulary - 1).astype(np.int64)
 
 
 def eq(**parameters: Any) -> Workload:

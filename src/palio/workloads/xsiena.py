@@ -129,7 +129,7 @@ class XSiena:
         return pc.binary_join_element_wise(*texts, " AND ", null_handling="skip")
 
     def comparisons(self, rows: Ints) -> tuple[Ints, Ints, npt.NDArray[Any]]:
-        """Names, operators (by place in `OPERATORS`) and values of filters' comparisons; a name of -1 is none."""
+        """Names, operators (by place in `OPERATORS`) and values of filters' comparisons; -1 marks an unused place."""
         most = int(self.filters.size.high)
         counts = self.filters.size.integers(Numbers(self.seed, STREAM_OF_SUBSCRIPTIONS, rows), _SIZE, 1)[:, 0]
         known = np.array([OPERATORS.index(each) for each in self.operators])
@@ -190,7 +190,7 @@ class XSiena:
             yield {self.names[place]: value for place, value in zip(places, values, strict=True) if place >= 0}
 
     def pairs(self, rows: Ints) -> tuple[Ints, npt.NDArray[Any]]:
-        """Names and values of events; a name of -1 is none."""
+        """Names and values of events; -1 marks an unused place."""
         side, most = self.events_side, int(self.events_side.size.high)
         numbers = Numbers(self.seed, STREAM_OF_EVENTS, rows)
         counts = side.size.integers(numbers, _SIZE, 1)[:, 0]
@@ -201,15 +201,15 @@ class XSiena:
 def _contradict(name: Ints, operator: Ints, value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which filters can never match. Intervals that intersect pairwise have a common point, so pairs suffice."""
     low, high, low_in, high_in = _bounds(operator, value)
-    found = np.zeros(len(name), np.bool_)
+    contradictory = np.zeros(len(name), np.bool_)
     for one in range(name.shape[1]):
         for other in range(name.shape[1]):
             same = (name[:, one] == name[:, other]) & (name[:, one] >= 0)
             apart = (low[:, one] > high[:, other]) | (
                 (low[:, one] == high[:, other]) & ~(low_in[:, one] & high_in[:, other])
             )
-            found |= same & apart
-    return found
+            contradictory |= same & apart
+    return contradictory
 
 
 def _bounds(operator: Ints, value: npt.NDArray[Any]) -> tuple[Any, Any, Any, Any]:

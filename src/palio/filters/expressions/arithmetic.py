@@ -217,7 +217,7 @@ def bit_not(value: Any) -> Value:
 
 
 def add_months(day: date, months: int) -> date | None:
-    """The same day of a later month, or the last day of that month where it is shorter."""
+    """The day of this number in a later month, or the last day of that month where it is shorter."""
     count = day.year * 12 + day.month - 1 + months
     year, month = divmod(count, 12)
     if not 1 <= year <= 9999:

@@ -63,7 +63,7 @@ def low_64_bits(value: int) -> int:
 
 
 def positive_zero(value: Decimal) -> Decimal:
-    """The same decimal without the sign of a zero, which Java's decimals do not have."""
+    """A decimal without the sign of a zero, which Java's decimals do not have."""
     return value if value else value.copy_abs()
 
 

@@ -291,6 +291,7 @@ def _day(fields: Fields) -> date | None:
 
 
 def _hour(fields: Fields) -> int | None:
+    # A 12-hour field without AM or PM is in the morning; a 24-hour field must agree with the half.
     half = fields.get("half")
     if "half hour" in fields or "half clock hour" in fields:
         return fields.get("half hour", fields.get("half clock hour", 0) % 12) + 12 * (half or 0)

@@ -131,11 +131,11 @@ class Kinds:
             return _bounded(needed_digits(name, left, right))
         if name in ("neg", "positive", "abs", "round", "bround", "nullif", "ceil", "floor"):
             return self.digits_of(arguments[0])
-        found = [digits for branch in branches(call) if (digits := self.digits_of(branch)) is not None]
-        if not any(digits.is_decimal for digits in found):
+        candidates = [digits for branch in branches(call) if (digits := self.digits_of(branch)) is not None]
+        if not any(digits.is_decimal for digits in candidates):
             return INTEGER
-        whole = max(digits.precision - digits.scale for digits in found)
-        scale = max(digits.scale for digits in found)
+        whole = max(digits.precision - digits.scale for digits in candidates)
+        scale = max(digits.scale for digits in candidates)
         return _bounded(Digits(whole + scale, scale, True))
 
 
@@ -292,6 +292,7 @@ class _Analysis:
             case Attribute(name) | Array(name):
                 return frozenset({name})
             case Literal(value):
+                # A string literal may be read as a boolean, so it is taken to have either outcome.
                 possible = value is not None if wants is None else value is wants or isinstance(value, str)
                 return _NOTHING if possible else None
         key = (id(expression), wants)

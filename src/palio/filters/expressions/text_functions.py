@@ -282,10 +282,10 @@ def conv(text: str, base: int, to: int) -> str | None:
 
 
 def _written(value: int, base: int) -> str:
-    found = _DIGITS[value % base]
+    text = _DIGITS[value % base]
     while value := value // base:
-        found = _DIGITS[value % base] + found
-    return found
+        text = _DIGITS[value % base] + text
+    return text
 
 
 MAX_LEVENSHTEIN_CELLS: Final = 2**24  # length times length; a longer pair is NULL

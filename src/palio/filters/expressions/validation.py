@@ -139,6 +139,7 @@ def _operands(call: Call, kinds: Kinds) -> str | None:
             operator_kind(call.function, *present)
         except IncompatibleKinds:
             return f"{call.function} does not take {_pair(present)}"
+    # An unknown kind (None) is left to run time: only operands whose kinds are known can be refused.
     compares = call.function in _COMPARISONS or call.function == "in"
     if compares and present and widest(frozenset(present)) is None:
         return f"{_pair(present)} do not compare"

@@ -7,8 +7,8 @@ in place of NULL there is a list to which every part adds its errors. The rules 
 - A failed cast gives the zero value of the target type, and the operator goes on with it.
 - AND and OR evaluate their operands from left to right, and no further once the outcome is certain; so does IN.
 
-The specification's own tests decide where its text leaves room: `1 != 1 / 0` is false, and `NOT 10` is a failed cast
-and true, although `BOOL(10)` is none.
+Where the text of the specification leaves room, its own tests decide: `1 != 1 / 0` is false, and `NOT 10` is a failed
+cast and true, although the cast `BOOL(10)` succeeds.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Failures: TypeAlias = list[Failure]
 CompiledExpression: TypeAlias = Callable[[Event, Failures], Value]
 
 REQUIRED: Final = frozenset({"id", "source", "specversion", "type"})
-"""The attributes that every CloudEvent has, so that EXISTS is true of them whatever the event (§3.4.4)."""
+"""The attributes that every CloudEvent has: EXISTS of them is always true (§3.4.4)."""
 
 NOT_AN_ATTRIBUTE: Final = "data"
-"""The payload of a CloudEvent is none of its attributes; no expression sees it."""
+"""The payload of a CloudEvent, which is not an attribute and cannot be read by an expression."""
 
 
 def compile_expression(expression: Expression) -> CompiledExpression:

@@ -212,9 +212,9 @@ class Parser(ExpressionParser):
 
     def _brackets(self, _: Token) -> Expression:
         self.at += 1
-        found = self.expression()
+        inside = self.expression()
         self.close("the bracket")
-        return found
+        return inside
 
     def _function(self, token: Token) -> Call:
         _, key, start, end = token

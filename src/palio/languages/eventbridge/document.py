@@ -104,6 +104,7 @@ class _Parser:
             return Value(self.object(depth) if first == "{" else self.array(depth), start)
         if first == '"':
             return Value(self.string(), start)
+        # Read here and not by `json`, which would make a float of 0.10 and lose its digits.
         number = _NUMBER.match(self.text, start)
         if number is not None:
             self.at = number.end()
@@ -138,12 +139,12 @@ class _Parser:
     def closes(self, bracket: str, after_one: bool) -> bool:
         """Whether an object or array ends here; steps over the bracket, or over the comma before what follows."""
         self.skip_space()
-        found = self.text[self.at : self.at + 1]
-        if found == bracket:
+        character = self.text[self.at : self.at + 1]
+        if character == bracket:
             self.at += 1
             return True
         if after_one:
-            if found != ",":
+            if character != ",":
                 raise self.refuse(f"not JSON: expected a comma or {bracket}")
             self.at += 1
             self.skip_space()
@@ -156,6 +157,7 @@ class _Parser:
         except json.JSONDecodeError as error:
             self.at = error.pos
             raise self.refuse(f"not JSON: {error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')}") from None
+        # JSON escapes may write half of a surrogate pair, which no event holds.
         if not text.isascii():
             try:
                 check_text(text, None)

@@ -298,6 +298,7 @@ def _comparable_number(value: Value, location: Location, dialect: Dialect) -> De
     if literal.is_zero():
         return Decimal(0)
     in_range = _MIN_EXPONENT <= literal.adjusted() <= _MAX_EXPONENT
+    # The range first: float() of a number beyond it is infinite, or zero.
     if not in_range or not _is_exact_binary64(literal):
         raise location.refuse(
             value,
@@ -359,7 +360,7 @@ def _parse_network(operand: Value, location: Location) -> str:
         raise location.refuse(
             operand, "a network is an address, a slash and the number of its bits", "as in 10.0.0.0/8"
         )
-    if not (mask.isascii() and mask.isdigit() and len(mask) <= 4):
+    if not (mask.isascii() and mask.isdigit() and len(mask) <= 4):  # a long mask is never converted
         raise location.refuse(operand, f"the bits of a network are a whole number, not {mask[:80]!r}")
     try:
         parsed = ip_address(_decimal_octets(address))

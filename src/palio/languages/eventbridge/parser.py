@@ -97,6 +97,7 @@ class _Parser:
         inside = location.inside(name)
         if name == "$or" and self.or_is_choice:
             return (self.choice(value, inside, path),)
+        # Refused only inside `$or`: `parse_rule` then takes `$or` for a field whose list holds tests.
         if inside_or and name in RESERVED:
             raise inside.refuse(value, f"inside $or, {name!r} cannot be the name of a field")
         match value.content:
@@ -117,6 +118,7 @@ class _Parser:
     def field(self, path: tuple[str, ...], items: tuple[Value, ...], location: Location) -> Field:
         alternatives = tuple(parse_alternatives(items, location, self.dialect))
         limit = self.dialect.max_wildcard_states
+        # Counted up to one beyond the limit, which is enough to refuse.
         if limit is not None and max_active_states(wildcards_in(items), limit + 1) > limit:
             raise location.refuse(
                 items[0],
@@ -200,6 +202,7 @@ def choices_of(rule: Rule) -> list[dict[str, Field]] | None:
 def _extend(choices: list[dict[str, Field]], rule: Rule) -> list[dict[str, Field]] | None:
     for item in rule:
         if isinstance(item, Field):
+            # A field that is named again replaces the earlier one: the last counts.
             choices = [{**choice, item.dotted: item} for choice in choices]
             continue
         longer: list[dict[str, Field]] = []

@@ -201,11 +201,12 @@ def _value_split(expression: Expression) -> ValueSplit | None:
 
 @lru_cache(maxsize=16_384, typed=True)  # typed: 1, 1.0 and TRUE are equal to Python
 def values_compared(sign: str, constant: Scalar) -> ValueSet:
-    """The values that compare so with a constant: numbers with a number, texts with a text, truth with truth."""
+    """The values that satisfy a comparison with a constant: only numbers, only texts or only truth values."""
     if isinstance(constant, bool):
         return ValueSet.points([constant if sign == "=" else not constant])
-    found = compare(sign, constant).true
-    return found.intersect(STRINGS) if isinstance(constant, str) else found  # SQL's texts are equal to numbers too
+    satisfying = compare(sign, constant).true
+    # In SQL a string literal also equals numbers and times; in JMS only texts compare with a text.
+    return satisfying.intersect(STRINGS) if isinstance(constant, str) else satisfying
 
 
 def _in_list_split(name: str, constants: list[Scalar], inside: bool) -> ValueSplit | None:

@@ -34,7 +34,7 @@ ALL: Final = Literal(True)
 # Binding powers, as the specification's table has them.
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _UNARY = range(1, 9)
 _VALUE: Final = _SUM
-"""The loosest operator within a value; a comparison is none."""
+"""The loosest operator within a value; comparisons bind looser still."""
 _INFIX: Final[dict[str, Operator]] = {
     "or": Operator(_OR, "or", is_chained=True),
     "and": Operator(_AND, "and", is_chained=True),

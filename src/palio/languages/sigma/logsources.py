@@ -140,6 +140,7 @@ def _read_file(path: str) -> LogSources:
 def _read(mapping: Mapping[str, Any], source: str) -> LogSources:
     if "legit" in mapping:
         return _read_list(mapping, source)
+    # Without the key `logsources`, the mapping itself has the entries, unless it has field mappings alone.
     entries = mapping.get("logsources", {} if "fieldmappings" in mapping else mapping)
     if isinstance(entries, Mapping):
         listed = list(entries.items())

@@ -68,12 +68,12 @@ class _Group:
     timezone: str
 
     def holds(self) -> Node:
-        found = Or(tuple(And(tuple(self._lower_conditions(mapping, True))) for mapping in self.mappings))
-        return And((found, self._rule.lower(self.rule.formula, True)))
+        in_log_source = Or(tuple(And(tuple(self._lower_conditions(mapping, True))) for mapping in self.mappings))
+        return And((in_log_source, self._rule.lower(self.rule.formula, True)))
 
     def fails(self) -> Node:
-        found = And(tuple(Or(tuple(self._lower_conditions(mapping, False))) for mapping in self.mappings))
-        return Or((found, self._rule.lower(self.rule.formula, False)))
+        outside_log_source = And(tuple(Or(tuple(self._lower_conditions(mapping, False))) for mapping in self.mappings))
+        return Or((outside_log_source, self._rule.lower(self.rule.formula, False)))
 
     @property
     def _rule(self) -> _Lowering:
@@ -84,7 +84,7 @@ class _Group:
         return [lowering.lower(self._condition(each), wanted) for each in mapping.conditions]
 
     def _condition(self, definition: Mapping[str, object]) -> Formula:
-        """A condition of the mapping; what is wrong with it is said of the log source that led to it."""
+        """The formula of a condition of the mapping; an error in it is reported at the rule's log source."""
         try:
             return parse_detection(dict(definition), ("logsource",))
         except DetectionError as error:

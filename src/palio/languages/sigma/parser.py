@@ -164,6 +164,7 @@ class _ConditionParser:
 
     def _names(self, pattern: str) -> list[str]:
         """The detections a pattern means; a name that begins with _ only if the pattern does too."""
+        # A detection may itself be named `them`.
         wanted = "*" if pattern.lower() == "them" and pattern not in self._detections else pattern
         like = LikePattern.parse("%".join(part.replace("_", "\\_") for part in wanted.split("*")))
         return [
@@ -180,12 +181,12 @@ class _ConditionParser:
         return True
 
     def _next(self) -> None:
-        found = _TOKEN.match(self._text, self._end)
-        if found is None:
+        match = _TOKEN.match(self._text, self._end)
+        if match is None:
             self.word, self.position = None, len(self._text)
             return
-        self.word, self.position = found[1], found.start(1)
-        self._end = found.end()
+        self.word, self.position = match[1], match.start(1)
+        self._end = match.end()
 
     def refuse(self, reason: str, position: int | None = None, hint: str | None = None) -> NoReturn:
         if hint is None and self._detections:
@@ -327,14 +328,14 @@ class Source:
 
     def _position(self, path: Path) -> int:
         """The position of the last name of a path, searched for one name after the other: loaded YAML has none."""
-        at = found = 0
+        at = last = 0
         for name in path:
             if isinstance(name, str):
                 at = self.text.find(name, at)
                 if at < 0:
                     break
-                found = at
-        return found
+                last = at
+        return last
 
     def value_position(self, path: Path, value: str) -> int:
         """Where the value of a path stands, as an offset from the path; 0 where it is not found as it is."""
@@ -355,6 +356,7 @@ class Rule:
 def parse_rule(condition: Any) -> Rule:
     """A rule from its YAML text, or from what was read from it."""
     source, document = _document(condition)
+    # Documents of Sigma that are no single rule, each refused with its own reason.
     if "correlation" in document:
         raise source.refuse(
             ("correlation",), "a correlation counts events over time; a subscription sees one event at a time"
@@ -401,6 +403,7 @@ def _document(condition: Any) -> tuple[Source, Mapping[str, Any]]:
 
 
 def _as_json(condition: Mapping[str, Any]) -> str:
+    """A rule given as a dict as text, for errors to point into; only its keys where it is not JSON."""
     try:
         return json.dumps(condition, default=str, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

@@ -86,6 +86,8 @@ class ValuePredicate:
 
     @cached_property
     def fails(self) -> Node:
+        # Outside the enumerable set, a value fails if it fails all tests of its kind: one set for strings, one for
+        # other values with a text, one for values that are not tested.
         outside = self.plain.complement()
         sets = [
             outside.intersect(kinds).where(map(_negate, tests))
@@ -144,6 +146,7 @@ class ComputedPredicate:
 
     @cached_property
     def fails(self) -> Node:
+        # NULL, as for a missing attribute, fails too: IS TRUE makes it FALSE.
         return computed_condition(Call("istrue", (self.expression,)), wants=False, timezone=self.timezone)
 
 
@@ -348,5 +351,5 @@ def _comparison_predicate(attribute: str, comparison: SigmaCompareExpression, ti
 def _timestamp_part_predicate(attribute: str, operator: str, part: SigmaTimestampPart, timezone: str) -> Predicate:
     """A part of a timestamp, such as its hour, compared; a string is read as a timestamp where it is one."""
     moment = Call("cast", (Attribute(attribute), Literal("timestamp")))
-    found = Call(_TIMESTAMP_PARTS[part.timestamp_part.name], (moment,))
-    return ComputedPredicate(Call(operator, (found, Literal(part.number))), timezone)
+    value = Call(_TIMESTAMP_PARTS[part.timestamp_part.name], (moment,))
+    return ComputedPredicate(Call(operator, (value, Literal(part.number))), timezone)

@@ -115,6 +115,7 @@ def rules_in(file: RuleFile, logsources: LogSources, timezone: str = "UTC") -> I
         id = str(header["id"]) if header.get("id") else None
         title = str(header.get("title") or "")
         try:
+            # The text of a single rule, so that errors point into the file.
             filter = lower_rule(parse_rule(file.text if len(documents) == 1 else document), logsources, timezone)
         except ParseError as error:
             yield RefusedRule(file.path, id, title, str(error))

@@ -194,6 +194,7 @@ def flatten_windows_event(event: Mapping[str, Any]) -> dict[str, Any]:
     {'Image': 'C:\\\\cmd.exe', 'EventID': 1, 'Provider_Name': 'Sysmon'}
     """
     event = event.get("Event", event)
+    # `setdefault`: of a name that occurs twice, the first counts.
     fields: dict[str, Any] = {}
     for part in ("EventData", "UserData"):
         for name, value in _data(event.get(part), 0):
