@@ -1,10 +1,9 @@
 """CSV reader with inferred column types.
 
-pyarrow cuts the file into rows and fields, as text; the types are decided here, from the first 4 MiB, in
-the way a reader of the file would: a column whose values all look like integers is one of integers, and so
-on through numbers, booleans, dates and timestamps to text. Leaving this to pyarrow too would be faster by a
-third, but a single `n/a` in a later block would then end the whole file with an error. Here it costs that
-row, reported by its line and its value.
+pyarrow splits the file into rows and fields, as text. The types are inferred here, from the first 4 MiB: a column whose
+values all look like integers has integers, and so on through numbers, booleans, dates and timestamps to text. To leave
+types to pyarrow was rejected: it is faster by a third, but a single `n/a` in a later block ends the whole file with an
+error. Here it costs that row, reported by its line and its value.
 
 An empty field is a null in every column; a quoted empty field is an empty string in a column of text. `NA`,
 `N/A`, `null`, `NULL` and `\\N` are nulls in all columns but those of text, where they are text (a country's
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 SAMPLE_BYTES = 4 << 20
-# pyarrow reads a block at a time and cannot read a row that is longer.
+# pyarrow reads a block at a time, and cannot read a row that is longer than a block.
 _BLOCK_BYTES = 4 << 20
 # Stands for bytes that are not UTF-8; no text has it, because it is not a character.
 _NOT_UTF8 = "\ufdd0"
@@ -101,7 +100,7 @@ def _open(file: io.BufferedReader[Any], types: dict[str, pa.DataType], broken: l
 
 
 class _RowCounter:
-    """Tells rows by their number in the file, the broken ones among them counted and reported."""
+    """Numbers the rows of a file; rows of another length, which pyarrow skips, are counted and reported as well."""
 
     def __init__(self, broken: list[Any], report: Report) -> None:
         self._broken = broken
@@ -136,7 +135,7 @@ class _RowCounter:
 
 
 def line_of(number: int) -> int:
-    """The line of a row by its number, the header being line 1 and no row longer than a line."""
+    """The line of a row by its number: the header is line 1, and each row is taken to be one line long."""
     return number + 1
 
 
@@ -153,6 +152,7 @@ def _convert(
     for column, (name, kind) in zip(fields.columns, types.items(), strict=True):
         converted = _cast(column, kind, damaged)
         if converted is None:
+            # A cast fails as a whole and names no row, so the misfits are searched for and the others cast again.
             wrong = _misfits(column, kind, damaged)
             for row in wrong:
                 shown = column[row].as_py()[:100].replace(_NOT_UTF8, "\N{REPLACEMENT CHARACTER}")
@@ -178,7 +178,7 @@ def _cast(column: Any, kind: pa.DataType, damaged: bool) -> Any:
         return column.cast(kind)
     except pa.ArrowInvalid:
         pass
-    # Only now: most columns need no such care, and it takes as long again.
+    # Trimmed only after the plain cast failed: most columns do not need it, and it takes as long again.
     text = pc.utf8_trim_whitespace(column)
     text = pc.if_else(pc.is_in(text, pa.array(NULL_TEXTS)), None, text)
     try:
@@ -192,7 +192,7 @@ def _cast(column: Any, kind: pa.DataType, damaged: bool) -> Any:
 
 
 def _misfits(column: Any, kind: pa.DataType, damaged: bool, offset: int = 0) -> set[int]:
-    """The rows whose values do not fit a type, found by halving."""
+    """The rows whose values do not fit a type, found by halving: a few misfits cost a few casts each."""
     if _cast(column, kind, damaged) is not None:
         return set()
     if len(column) == 1:
@@ -209,10 +209,11 @@ def _infer_types(sample: bytes, name: str) -> dict[str, pa.DataType]:
     if len(sample) < SAMPLE_BYTES:
         whole = sample + b"\n"
     else:
-        whole = sample[: sample.rfind(b"\n") + 1]
+        whole = sample[: sample.rfind(b"\n") + 1]  # without the last line, which the sample cuts off
         if not whole:
             raise InputError(name, f"its first line is longer than {SAMPLE_BYTES:,} bytes; is it CSV?", 1)
     try:
+        # Twice: pyarrow's inference of types, and the texts it saw, by which codes and long integers are recognised.
         table = _parse(whole, {}, NULL_TEXTS)
         names = table.schema.names
         texts = _parse(whole, dict.fromkeys(names, pa.string()), [""])
@@ -272,9 +273,9 @@ def _open_text(stream: io.BufferedReader[Any], name: str) -> tuple[_Utf8, bytes]
 
 
 class _Utf8(io.RawIOBase):
-    """A stream of bytes that is UTF-8 throughout: what is not is marked, and `damaged` says so.
+    """A stream that is UTF-8 throughout: invalid bytes are replaced by a marker, and `damaged` is set.
 
-    pyarrow can tell in which row it is, but not go on after it if that row has the wrong length as well.
+    pyarrow itself reports the row of an invalid byte, but cannot go on if that row has the wrong length as well.
     """
 
     def __init__(self, stream: io.BufferedReader[Any]) -> None:
@@ -301,6 +302,7 @@ class _Utf8(io.RawIOBase):
         return count
 
     def _clean(self, chunk: bytes) -> bytes:
+        # Most chunks are ASCII and need no decoding, unless a character began in the chunk before.
         if chunk.isascii() and chunk and not self._decoder.getstate()[0]:
             return chunk
         text = self._decoder.decode(chunk, final=not chunk)

@@ -1,8 +1,8 @@
 """Event reader: batches of events from a file.
 
 Columnar files (CSV, Parquet) give record batches, which the matcher takes as they are; JSON gives lists of
-`Event`, because its objects need not be alike. An event's number is its place among all events of the file,
-from 1; those that cannot be read are counted too, reported and left out.
+`Event`, because its objects need not be alike. Events are numbered by their place in the file, from 1; an
+event that cannot be read is counted too, reported and left out.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def read_events(
     on_error: OnError | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> EventReader:
-    """Open a file of events (`-` is standard input, and needs a format); it is read as it is asked for.
+    """Open a file of events (`-` is standard input, and needs a format); it is read while it is iterated over.
 
-    An event that cannot be read goes to `on_error` and is left out, or is raised where there is no
-    `on_error`. A file that cannot be read any further is always raised.
+    The error of an event that cannot be read goes to `on_error`, and the event is left out; without `on_error`
+    it is raised. The error of a file that cannot be read any further is always raised.
     """
     return EventReader(path, kind_of(path, format), batch_size, on_error, limits)
 
@@ -102,18 +102,19 @@ class EventReader:
         self._on_error(error)
 
     def _json(self) -> Iterator[list[Event]]:
-        cut = read_lines if self.format == "jsonl" else read_values
+        split = read_lines if self.format == "jsonl" else read_values
         longest = self._limits.json_bytes
         events: list[Event] = []
         numbers: list[int] = []
         number = 0
 
+        # Faults of the splitter and of the parser are both events, and take a number.
         def report(line: int, reason: str) -> None:
             nonlocal number
             number += 1
             self._report(line, reason)
 
-        for texts in cut(self._source.stream, self.name, longest, report):
+        for texts in split(self._source.stream, self.name, longest, report):
             for line, text in texts:
                 try:
                     events.append(Event.from_json(text, limits=self._limits))
@@ -126,6 +127,7 @@ class EventReader:
                     self.numbers = numbers
                     yield events
                     events, numbers = [], []
+            # A pipe may pause for long: what has come is matched now, though the batch is not full.
             if events and self._source.live:
                 self.numbers = numbers
                 yield events

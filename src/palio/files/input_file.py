@@ -1,10 +1,9 @@
 """Input files: format and compression by name, opening, decompression and progress.
 
-The name decides: `flights.csv.xz` is CSV inside xz, `-` is standard input and has no name to go by.
-Whatever goes wrong on the way, a file that is not there or a compressed stream that breaks off in the
-middle, is an `InputError` that names the file and, where there is one, the remedy. Files are read as they
-come, never whole; `position` tells how many bytes of the file itself, compressed or not, have been taken so
-far.
+The name decides: `flights.csv.xz` is CSV inside xz; `-` is standard input, whose format must be given. Every failure,
+such as a missing file or a truncated compressed stream, is an `InputError` that names the file and, where there is one,
+the remedy. Files are read in pieces, never whole; `position` is the number of bytes read so far of the file as it is
+stored, compressed or not.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ def kind_of(path: str | Path, format: str | None = None) -> FileKind:
     name = format or ("" if str(path) == STANDARD_INPUT else Path(path).name)
     parts = name.lower().lstrip(".").split(".")
     compression = parts.pop() if parts[-1] in COMPRESSIONS else None
-    found = "jsonl" if parts and parts[-1] == "ndjson" else parts[-1] if parts else ""
-    if found in FORMATS and (format is None or len(parts) == 1):
-        return FileKind(found, compression)
+    file_format = "jsonl" if parts and parts[-1] == "ndjson" else parts[-1] if parts else ""
+    if file_format in FORMATS and (format is None or len(parts) == 1):
+        return FileKind(file_format, compression)
     known = f"{', '.join(FORMATS)}, each also with {', '.join('.' + each for each in COMPRESSIONS)}"
     if format is not None:
         raise InputError(_shown_name(path), f"there is no format {format!r}; known are {known}")
@@ -62,7 +61,7 @@ class InputFile:
         self.name = _shown_name(path)
         self._file = _open(path)
         self.size = _size_of(self._file) if str(path) != STANDARD_INPUT else None
-        # What comes from a pipe should be answered when it comes, not when a batch is full.
+        # Events from a pipe are matched when they come, not when a batch is full.
         self.live = self.size is None
         self._counted = _Counted(self._file)
         plain = io.BufferedReader(self._counted, _BUFFER_BYTES)
@@ -77,7 +76,7 @@ class InputFile:
         return self._counted.count
 
     def close(self) -> None:
-        """Let go of the file; standard input stays open."""
+        """Close the file; standard input stays open."""
         if self._file is not getattr(sys.stdin, "buffer", None):
             self._file.close()
 
@@ -89,7 +88,7 @@ class InputFile:
 
 
 def check_exists(path: str | Path) -> None:
-    """Refuse a file that is not there, before its name is asked what it holds."""
+    """Refuse a missing file, before an error about the format in its name would hide that."""
     if str(path) != STANDARD_INPUT and "://" not in str(path) and not Path(path).exists():
         raise InputError(str(path), _explain(path, FileNotFoundError()))
 
@@ -127,11 +126,11 @@ def _size_of(file: Any) -> int | None:
 
 
 class _Counted(io.RawIOBase):
-    """A file that counts what is taken from it."""
+    """A file that counts the bytes read from it."""
 
     def __init__(self, file: Any) -> None:
         self.count = 0
-        # From standard input, which is buffered: whatever is there, without waiting for more.
+        # Standard input is buffered: readinto1 returns the bytes that have come, without waiting for more.
         self._read: Callable[[Any], int | None] = getattr(file, "readinto1", file.readinto)
 
     def readable(self) -> bool:

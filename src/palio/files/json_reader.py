@@ -1,10 +1,9 @@
 """Splitter of JSON files into the texts of their values.
 
-Two ways of putting many values into a file are read, neither by loading it: one per line (`.jsonl`,
-`.ndjson`), cut at line breaks, and a JSON document (`.json`), an array of values or values one after the
-other, cut where brackets close. Only the ends are found here; whether a value is well-formed is asked where
-it is read, so a value that is not costs that value alone. Both give lists of (line number, text) in the
-order of the file.
+Two forms are read, neither by loading the file: one value per line (`.jsonl`, `.ndjson`), split at line breaks, and a
+JSON document (`.json`), an array of values or values one after the other, split where brackets close. Only the ends of
+values are found here; the caller parses them, so a malformed value costs that value alone. Both give lists of (line
+number, text) in the order of the file.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from palio.errors import InputError
 Texts: TypeAlias = list[tuple[int, bytes]]
 Report: TypeAlias = Callable[[int, str], None]
 _CHUNK_BYTES = 1 << 20
-# No event may be this deep; finding the end of a value that is would only cost time.
+# No event may nest this deep, so to find the end of such a value would only cost time.
 _MAX_NESTING_LEVELS = 1_000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_lines(stream: BufferedReader[Any], name: str, longest: int, report: Report) -> Iterator[Texts]:
-    """The lines of a stream that are not blank, as many at a time as come in one piece."""
+    """The lines of a stream that are not blank, in one list for each chunk that is read."""
     rest = b""
     line = 1
     skipping = False
@@ -54,7 +53,7 @@ def read_lines(stream: BufferedReader[Any], name: str, longest: int, report: Rep
 def read_values(stream: BufferedReader[Any], name: str, longest: int, report: Report) -> Iterator[Texts]:
     """The elements of a JSON array, or the values of a document that has several or one.
 
-    Where the text between values is wrong there is no telling where the next one begins, so that is raised.
+    An error between two values is raised: nothing tells where the next value begins.
     """
     return _Document(stream, name, longest).values()
 
@@ -82,7 +81,7 @@ class _Document:
         self._name = name
         self._longest = longest
         self._window = b""
-        self._at = 0  # the first byte of the window that is not dealt with
+        self._at = 0  # the first byte of the window that is not consumed
         self._line = 1  # the line of that byte
 
     def values(self) -> Iterator[Texts]:
@@ -139,6 +138,7 @@ class _Document:
             match = _TO_BRACKET.match(self._window, self._at + offset)
             assert match is not None  # it matches the empty string
             offset = match.end() - self._at
+            # The match also ends before a string that has no end in the window.
             if match.end() == len(self._window) or self._window[match.end()] == ord('"'):
                 if not self._more():
                     raise self._fault("the file ends inside a value that begins here")
@@ -173,12 +173,12 @@ class _Document:
                 return False
 
     def _more(self) -> bool:
-        """Take more of the file into the window; False where it has ended."""
+        """Read more of the file into the window; False at the end of the file."""
         kept = self._window[self._at :]
         if len(kept) > self._longest:
             raise self._fault(_too_long("a value", self._longest))
         pieces = [kept]
-        # A long value is looked at again with each step, so the steps grow with it.
+        # A long value is scanned again after each read. Reads that double the window keep the total linear.
         wanted = len(kept) if len(kept) >= _CHUNK_BYTES else 1
         for chunk in self._chunks:
             pieces.append(chunk)

@@ -1,8 +1,7 @@
 """Parquet reader.
 
-Parquet begins at its end, where the list of its parts is, so it needs a file that can be read in any order.
-What comes from a pipe or is compressed once more is therefore first written to a temporary file, not to
-memory.
+The index of a Parquet file is at its end, so the reader needs a file with random access. A pipe, or a file that is
+compressed once more, is therefore first copied to a temporary file, not to memory.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class ParquetRows:
                 shutil.copyfileobj(source.stream, self._spool, 1 << 20)
                 self._spool.seek(0)
             self._file = pyarrow.parquet.ParquetFile(self._spool or path)
-        except BaseException as error:
+        except BaseException as error:  # also an interrupt must not leave the temporary file open
             self._close_spool()
             if isinstance(error, pa.ArrowException | OSError):
                 raise self._fault(error) from None

@@ -63,18 +63,19 @@ def _read_conditions(
         text = _read_text(file, report)
         if text is None:
             continue
-        own = _LANGUAGES[file.suffix] or language
-        if own == "sigma":
+        file_language = _LANGUAGES[file.suffix] or language
+        if file_language == "sigma":
             yield from _read_rules(file, text, number, report)
         else:
             name = file.relative_to(root) if root.is_dir() else Path(file.name)
-            yield SubscriptionLine(name.with_suffix("").as_posix(), text.strip(), own, line=number, place=str(file))
+            id = name.with_suffix("").as_posix()
+            yield SubscriptionLine(id, text.strip(), file_language, line=number, place=str(file))
 
 
 def _condition_files(root: Path) -> list[Path]:
     """The files below a folder that may hold conditions; nothing hidden."""
-    found = (path for path in root.rglob("*") if path.suffix in _LANGUAGES and path.is_file())
-    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(root).parts))
+    candidates = (path for path in root.rglob("*") if path.suffix in _LANGUAGES and path.is_file())
+    return sorted(path for path in candidates if not any(part.startswith(".") for part in path.relative_to(root).parts))
 
 
 def _read_text(file: Path, report: OnError) -> str | None:
@@ -94,6 +95,7 @@ def _read_text(file: Path, report: OnError) -> str | None:
 
 def _read_rules(file: Path, text: str, number: int, report: OnError) -> Generator[SubscriptionLine, None, None]:
     """The Sigma rules of a file; each has an id, a title and a level of its own."""
+    from palio.languages.sigma.rule_files import describe_rule
     from palio.languages.sigma.yaml_loader import YamlError, load_documents
 
     try:
@@ -106,18 +108,13 @@ def _read_rules(file: Path, text: str, number: int, report: OnError) -> Generato
     if not documents:
         report(InputError(str(file), "there is no rule in it"))
     for place, document in enumerate(documents, start=1):
-        alone = len(documents) == 1
+        is_single = len(documents) == 1
         header = document if isinstance(document, dict) else {}
-        id = str(header.get("id") or (file.stem if alone else f"{file.stem}/{place}"))
-        # A rule of several is written anew: the others are not part of it.
-        rule = text if alone else _yaml(document)
-        yield SubscriptionLine(id, rule, "sigma", metadata=_metadata_of(header), line=number, place=str(file))
-
-
-def _metadata_of(rule: dict[str, Any]) -> dict[str, Any]:
-    about: dict[str, Any] = {name: str(rule[name]) for name in ("title", "level", "status") if rule.get(name)}
-    tags = rule.get("tags")
-    return {**about, "tags": [str(tag) for tag in tags]} if isinstance(tags, list) else about
+        id = str(header.get("id") or (file.stem if is_single else f"{file.stem}/{place}"))
+        # The text of a single rule is kept, so that errors point into the file. One of several is written anew, because
+        # a condition is the text of one rule.
+        rule = text if is_single else _yaml(document)
+        yield SubscriptionLine(id, rule, "sigma", metadata=describe_rule(header), line=number, place=str(file))
 
 
 def _yaml(document: Any) -> str:
@@ -136,11 +133,11 @@ def read_subscriptions(
     limits: Limits = DEFAULT_LIMITS,
     language: str | None = None,
 ) -> Generator[SubscriptionLine, None, None]:
-    """The subscriptions of a file, read as they are asked for; or of a folder, each a file of its own.
+    """The subscriptions of a file, read while they are iterated over; or of a folder, each a file of its own.
 
-    One that cannot be read goes to `on_error` and is left out, or is raised where there is no `on_error`. A
-    file that cannot be read at all is raised at once, one that cannot be read any further when that is
-    found.
+    The error of a subscription that cannot be read goes to `on_error`, and the subscription is left out; without
+    `on_error` it is raised. The error of a file that cannot be opened is raised at once, that of a file that cannot
+    be read any further when it is reached.
     """
     if format is None and str(path) != STANDARD_INPUT and is_condition_path(path):
         return _read_conditions(path, language, on_error or _raise)
@@ -187,8 +184,8 @@ def _read_objects(
         for number, row in enumerate(rows, start=1):
             yield number, _without_nulls(row)
     else:
-        cut = read_lines if kind.format == "jsonl" else read_values
-        for texts in cut(source.stream, source.name, limits.json_bytes, report):
+        split = read_lines if kind.format == "jsonl" else read_values
+        for texts in split(source.stream, source.name, limits.json_bytes, report):
             for line, text in texts:
                 try:
                     value = parse_value(text, limits)
@@ -229,7 +226,7 @@ def _subscription_of(members: dict[str, Any], line: int, place: str) -> Subscrip
 
 
 def _take_name(members: dict[str, Any], member: str) -> str:
-    """Take the member of an object that names something out of it: text, or an integer as its digits."""
+    """Remove a member that is a name from an object, and return it: text, or an integer as its digits."""
     value = members.pop(member)
     if type(value) is int:
         return str(value)

@@ -1,8 +1,11 @@
-"""Filter algebra on condition trees: SQL's NOT, set complement, and merging.
+"""Filter algebra on condition trees: SQL's NOT, set complement, LIKE patterns as value sets, and merging.
 
 **Negation.** A condition on one attribute is FALSE within the kinds it names, outside its set: `x > 5` names numbers,
 so its NOT is "x is a number and not above 5", and a missing `x` satisfies neither. Two-valued languages need the
 complement instead, which a missing `x` satisfies.
+
+**Patterns.** The strings that match an exact text or a prefix are an interval, which an index holds and every relation
+decides exactly. Any other pattern stays a test. `strings_like` makes that choice for all languages.
 
 **Merging** replaces two filters by one: perfect, where it matches exactly what either does, or imperfect, where it is
 wider. It keeps routing tables small (Jerzak §2.5.5). Value sets may have gaps, so two intervals on one attribute always
@@ -18,11 +21,12 @@ from palio.filters.comparisons import comparison_terms, values_satisfying
 from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Call, Expression
 from palio.filters.kinds import KINDS, NUMBERS, Kind, Position, float_at
+from palio.filters.like import LikePattern
 from palio.filters.normal_form import conjoin, covering_conjunction, merge_conjunctions, normal
 from palio.filters.relations import covers
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual, domain_of
-from palio.filters.value_sets import Intervals, ValueSet, union_of
-from palio.filters.value_tests import Computed, Test
+from palio.filters.value_sets import STRINGS, Intervals, ValueSet, union_of
+from palio.filters.value_tests import Computed, Like, Test
 
 
 def negation(node: Node) -> Node:
@@ -77,6 +81,32 @@ def opposite(test: Test) -> Test:
     if isinstance(test.pattern, Computed):
         return Test(replace(test.pattern, wants=not test.pattern.wants))
     return Test(test.pattern, not test.wanted)
+
+
+def strings_like(pattern: LikePattern, wanted: bool = True) -> ValueSet:
+    """The strings that match a LIKE pattern or, where `wanted` is false, the strings that do not.
+
+    An exact text and a prefix give an enumerable set, any other pattern a set with one test.
+    """
+    # Without regard to case, an interval is exact only where no other string has the same lower case.
+    is_one_case = not (pattern.ignore_case and _has_case(pattern.text))
+    if is_one_case and pattern.shape in ("exact", "prefix"):
+        inside = ValueSet.points([pattern.text]) if pattern.shape == "exact" else ValueSet.prefix(pattern.text)
+        return inside if wanted else STRINGS.intersect(inside.complement())
+    test = Test(Like(pattern), wanted)
+    return domain_of(test).where([test])
+
+
+def _has_case(lowered: str) -> bool:
+    """Whether a text in lower case may be the lower case of another text."""
+    return not lowered.isascii() or lowered != lowered.upper()
+
+
+def enumerable_union(*sets: ValueSet) -> ValueSet:
+    """The union of sets without tests, which always exists."""
+    union = union_of(sets)
+    assert union is not None  # only sets with tests may have no union
+    return union
 
 
 def _named(values: ValueSet) -> ValueSet:

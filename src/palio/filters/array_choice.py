@@ -41,6 +41,7 @@ _T = TypeVar("_T")
 
 def holds_for_some_choice(node: Node, event: Attributes) -> bool:
     """Whether a tree holds for some choice of one element of each array of an event."""
+    # Arrays that the tree does not read would only multiply the combinations.
     names = event if reads_all(node) else [name for name in attributes_in(node) if name in event]
     read = {name: event[name] for name in names}
     elements = ArrayChoice({name: value for name, value in read.items() if isinstance(value, tuple)})
@@ -60,6 +61,7 @@ def connected_components(items: Iterable[tuple[_T, Sequence[str]]]) -> Iterator[
     above: dict[str, str] = {}
 
     def root(key: str) -> str:
+        # Path halving: every second key on the way points further up from now on.
         while (next_ := above.setdefault(key, key)) != key:
             above[key] = key = above.setdefault(next_, next_)
         return key
@@ -89,6 +91,8 @@ class ArrayChoice:
 
     def __init__(self, whole: Arrays) -> None:
         self._whole = whole  # functions of whole arrays see all elements, whatever is chosen
+        # By the identity of nodes: an evaluation asks for the attributes of a node at every choice, and equality of
+        # trees costs a walk.
         self._names: dict[int, frozenset[str]] = {}
         self._elements: dict[tuple[int, str], tuple[tuple[Scalar, ...], Elements]] = {}
 
@@ -127,6 +131,7 @@ class ArrayChoice:
                 if not left[name]:
                     return False
         scalars, several = _settle(scalars, {**several, **left}) if left else (scalars, several)
+        # Groups share no array, so each chooses by itself: their combinations add up instead of multiplying.
         for group in self._groups(others, several):
             if not self._group(group, scalars, several, counted):
                 return False
@@ -188,10 +193,10 @@ class ArrayChoice:
             return frozenset((node.attribute,))
         if isinstance(node, Residual):
             return node.scalar_attributes
-        found = self._names.get(id(node))
-        if found is None:
-            found = self._names[id(node)] = frozenset().union(*map(self.read, node.children))
-        return found
+        names = self._names.get(id(node))
+        if names is None:
+            names = self._names[id(node)] = frozenset().union(*map(self.read, node.children))
+        return names
 
     def _groups(self, children: Iterable[Node], several: Arrays) -> Iterator[list[Node]]:
         """The children in groups such that no two groups share an array."""
@@ -216,29 +221,30 @@ class ArrayChoice:
                     sets.setdefault(condition.attribute, {})[condition] = None
                 else:
                     computed |= condition.scalar_attributes
-        found = dict(several)
+        kept = dict(several)
         for name, values in several.items():
             if name in computed:
-                found[name] = _distinct(values)
+                kept[name] = _distinct(values)
             elif name in sets:
-                by_answers = {tuple(leaf.values.contains(value) for leaf in sets[name]): value for value in values}
-                found[name] = tuple(by_answers.values())
-        return found
+                # Elements that are in the same sets satisfy the same conditions.
+                by_outcomes = {tuple(leaf.values.contains(value) for leaf in sets[name]): value for value in values}
+                kept[name] = tuple(by_outcomes.values())
+        return kept
 
     def _cost(self, children: Sequence[Node], several: Arrays) -> int:
         """The largest number of combinations tried for any condition of a group."""
         shared = self._shared(children, several) if len(children) > 1 else []
         open_ = {name: values for name, values in several.items() if name not in shared}
-        return prod(len(several[name]) for name in shared) * max(self._own_cost(child, open_) for child in children)
+        return prod(len(several[name]) for name in shared) * max(self._cost_of(child, open_) for child in children)
 
-    def _own_cost(self, node: Node, several: Arrays) -> int:
+    def _cost_of(self, node: Node, several: Arrays) -> int:
         match node:
             case Residual():
                 if node.compared is not None:
                     return 1
                 return prod(len(several[name]) for name in node.scalar_attributes if name in several)
             case Or(children):
-                return max((self._own_cost(child, several) for child in children), default=1)
+                return max((self._cost_of(child, several) for child in children), default=1)
             case And(children):
                 others = [child for child in children if not isinstance(child, Leaf)]
                 return max((self._cost(group, several) for group in self._groups(others, several)), default=1)
@@ -312,12 +318,13 @@ class _ObjectChoice:
     def _holds_together(self, children: Sequence[Node], part: _Part) -> bool:
         node = children[0] if len(children) == 1 else And(tuple(children))
         read = self._read(children)
-        asked = [choice for choice in part.choices if not read.isdisjoint(choice.names)]
-        if not asked:
+        relevant = [choice for choice in part.choices if not read.isdisjoint(choice.names)]
+        if not relevant:
             return self._elements.holds(node, *split_arrays(part.ungrouped))
-        if _size(_Part(part.ungrouped, tuple(asked)), self._tried(children)) > MAX_CHOICES:
+        # Counted before any object is chosen, as for elements: a large event costs no more than the count.
+        if _size(_Part(part.ungrouped, tuple(relevant)), self._tried(children)) > MAX_CHOICES:
             return False
-        first, *others = asked
+        first, *others = relevant
         for chosen in first.parts:
             ungrouped = {**part.ungrouped, **_beside(part.ungrouped, chosen.ungrouped)}
             if self.holds(node, _Part(ungrouped, (*chosen.choices, *others))):
@@ -340,6 +347,7 @@ def _read_of(element: Element, names: frozenset[str]) -> tuple[_Part, tuple[obje
     choices: list[_Choice] = []
     keys: list[object] = [(name, repr(value)) for name, value in sorted(ungrouped.items())]
     for group in element.groups:
+        # Objects that are equal in what is read count as one.
         parts = {key: part for part, key in (_read_of(each, names) for each in group.elements)}
         within = frozenset().union(*map(_names_in, parts.values()))
         if within:

@@ -1,7 +1,7 @@
 """Explanations: why an event matched or did not, with the outcome and the values of each condition.
 
 The explained tree is the one before normalisation, so that every condition appears once and in its place. Only the
-presence of the attributes of a computed condition, which nobody wrote, is left out.
+presence tests that were added to a computed condition, and are not in its text, are left out.
 
 **Type mismatch hints.** Values of different kinds do not compare, where Spark would cast one of them: events have no
 schema from which the intended type could be known. A condition that fails for this reason (`x > 5` where x is '10')
@@ -125,11 +125,13 @@ def _without_presence(node: And | Or) -> Iterator[Node]:
     """The children of a node without the presence tests that a computed condition implies."""
     residuals = [child for child in node.children if isinstance(child, Residual)]
     needed = residuals[0].attributes if isinstance(node, And) and len(residuals) == 1 else frozenset()
-    is_made = all(
+    # `computed_condition` makes an AND of one residual and presence tests, and nothing else. In any other AND a
+    # presence test was written by the user.
+    is_generated = all(
         isinstance(child, Residual) or (isinstance(child, Leaf) and child.values == PRESENT) for child in node.children
     )
     for child in node.children:
-        if not (is_made and isinstance(child, Leaf) and child.attribute in needed):
+        if not (is_generated and isinstance(child, Leaf) and child.attribute in needed):
             yield child
 
 
@@ -177,21 +179,22 @@ _MAX_HINT_LENGTH: Final = 80
 def mismatch_hint(condition: Leaf | Residual, values: Mapping[str, Any], timezone: str) -> str | None:
     """Why values of these kinds cannot satisfy a condition, and a rewrite; None if the kind is not the reason."""
     if isinstance(condition, Residual):
-        return _of_two(condition, values)
+        return _pair_hint(condition, values)
     value = _single(values[condition.attribute])
     if value is None or any(isinstance(test.pattern, Computed) for test in condition.values.tests):
         return None
     kind, wanted = kind_of(value), _kinds_in(condition.values)
     if kind in wanted or not wanted:
         return None
-    said = f"{condition.attribute} is {_KIND_NAMES[kind]}, and the condition asks about {_listed(wanted)}"
+    reason = f"{condition.attribute} is {_KIND_NAMES[kind]}, and the condition asks about {_listed(wanted)}"
     target = _cast(value, wanted)
     if target is None:
-        return said
+        return reason
     written = values_to_sql(f"CAST({name_to_sql(condition.attribute)} AS {target})", condition.values, timezone)[0]
+    # A rewrite with typeof() would test the kind of the cast, not that of the value.
     if "typeof(" in written or len(written) > _MAX_HINT_LENGTH or not _is_valid_sql(written, timezone):
-        return said
-    return f"{said}; write {written}"
+        return reason
+    return f"{reason}; write {written}"
 
 
 def excludes_text(values: ValueSet) -> str | None:
@@ -209,7 +212,7 @@ def _is_valid_sql(condition: str, timezone: str) -> bool:
     return True
 
 
-def _of_two(condition: Residual, values: Mapping[str, Any]) -> str | None:
+def _pair_hint(condition: Residual, values: Mapping[str, Any]) -> str | None:
     """The hint for a comparison of two attributes."""
     if condition.compared is None:
         return None

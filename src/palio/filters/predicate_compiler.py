@@ -1,8 +1,8 @@
 """Compiler from a condition tree to a function of an event's attributes.
 
-It pays off for a filter that is evaluated on many events. A predicate on one attribute becomes a table from the types
-of values to functions; integers, strings and bytes are compared directly, because Python's order is that of their
-kind. An event with several values for an attribute is left to `array_choice`.
+Compilation pays off for a filter that is evaluated on many events. A predicate on one attribute becomes a table from
+the types of values to functions; integers, strings and bytes are compared directly, because Python orders them as their
+kinds do. An event with several values for an attribute is left to `array_choice`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from palio.filters.value_sets import Intervals, ValueSet
 
 Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
 _Member: TypeAlias = Callable[[Any], bool]
-_SELF_POSITIONED: Final = frozenset(
-    (Kind.INTEGER, Kind.STRING, Kind.BYTES)
-)  # kinds whose values are their own positions
+# Kinds whose values are their own positions, so that a value is compared with a cut as it is.
+_SELF_POSITIONED: Final = frozenset((Kind.INTEGER, Kind.STRING, Kind.BYTES))
 
 
 class MultipleValues(PalioError):
@@ -112,16 +111,16 @@ def _choose(values: Any) -> bool:
 def _member(values: ValueSet, type_: type) -> _Member:
     """Whether a value of a type is in a set."""
     kind = KIND_OF_TYPE[type_]
-    own, tests = values.parts[kind], values.tests
-    if tests:
+    intervals = values.parts[kind]
+    if values.tests:
         return values.contains
-    if not own.cuts:
-        return _always if own.inside else _never
+    if not intervals.cuts:
+        return _always if intervals.inside else _never
     if kind in _SELF_POSITIONED:
-        return _points(kind, own) or _between(own)
+        return _points(kind, intervals) or _between(intervals)
     if kind is Kind.FLOAT:
-        return _floats(own)
-    return lambda value: own.contains(position_of(kind, value))
+        return _floats(intervals)
+    return lambda value: intervals.contains(position_of(kind, value))
 
 
 def _always(value: Any) -> bool:
@@ -132,27 +131,32 @@ def _never(value: Any) -> bool:
     return False
 
 
-def _points(kind: Kind, own: Intervals) -> _Member | None:
+def _points(kind: Kind, intervals: Intervals) -> _Member | None:
     """Membership in a set of points; None where the set has an interval."""
-    ends = own.cuts
-    if own.inside or len(ends) % 2 or any(cut_after(kind, ends[at]) != ends[at + 1] for at in range(0, len(ends), 2)):
+    ends = intervals.cuts
+    # A point is a pair of cuts with nothing but the value between them.
+    if (
+        intervals.inside
+        or len(ends) % 2
+        or any(cut_after(kind, ends[at]) != ends[at + 1] for at in range(0, len(ends), 2))
+    ):
         return None
     return frozenset(ends[::2]).__contains__
 
 
-def _between(own: Intervals) -> _Member:
-    cuts, inside = own.cuts, own.inside
-    if len(cuts) == 1:
+def _between(intervals: Intervals) -> _Member:
+    cuts, inside = intervals.cuts, intervals.inside
+    if len(cuts) == 1:  # the bound method is called without a frame of Python's
         return cuts[0].__gt__ if inside else cuts[0].__le__  # type: ignore[no-any-return]
     # Each cut below the value flips membership, starting from `inside`.
     return lambda value: bool(bisect_right(cuts, value) & 1) is not inside
 
 
-def _floats(own: Intervals) -> _Member:
+def _floats(intervals: Intervals) -> _Member:
     """Membership by Python's order of floats, except for NaN, which is the greatest."""
     # Cuts are positions of floats, so the float at a cut compares as the cut does. NaN compares false with all.
-    ordered = Intervals(own.inside, tuple(float_at(cut) for cut in own.cuts if cut < LAST_FLOAT))
-    is_nan_inside = own.contains(LAST_FLOAT)
+    ordered = Intervals(intervals.inside, tuple(float_at(cut) for cut in intervals.cuts if cut < LAST_FLOAT))
+    is_nan_inside = intervals.contains(LAST_FLOAT)
     within = _between(ordered) if ordered.cuts else (_always if ordered.inside else _never)
     if is_nan_inside == within(float("nan")):
         return within  # gives the right result for NaN by itself

@@ -104,11 +104,12 @@ def _required(node: Node) -> list[str]:
             pieces: list[str] = []
             run = ""
             for part in parts:
-                own = _required(part)
-                if isinstance(_bare(part), Characters) and own:
-                    run += own[0]
+                literals = _required(part)
+                if isinstance(_bare(part), Characters) and literals:
+                    run += literals[0]
                     continue
-                pieces += [run, *own]
+                # A repeat or choice ends the run: between its literals and the next any text may occur.
+                pieces += [run, *literals]
                 run = ""
             return [piece for piece in (*pieces, run) if piece]
     return []
@@ -157,6 +158,7 @@ class _Extent(NamedTuple):
     may_be_empty: bool
 
     def after(self, other: _Extent) -> _Extent:
+        """The extent of this part followed by another."""
         return _Extent(self.consumes or other.consumes, self.may_be_empty and other.may_be_empty)
 
 
@@ -185,6 +187,7 @@ def _check_ends(node: Node, follow: _Extent) -> None:
         case Anchor("$") if follow.consumes and not follow.may_be_empty:
             raise ValueError("in a regular expression, $ must be at the end of what it ends")
         case Sequence(parts):
+            # From the end, so that `follow` is always what comes after the part.
             for part in reversed(parts):
                 _check_ends(part, follow)
                 follow = _extent(part).after(follow)
@@ -192,6 +195,7 @@ def _check_ends(node: Node, follow: _Extent) -> None:
             for option in options:
                 _check_ends(option, follow)
         case Repeat(body, least, most) if most != 1:
+            # In a repetition the body may be followed by itself.
             inside = _extent(body)
             again = _Extent(inside.consumes, least <= 1 or inside.may_be_empty)
             _check_ends(body, again.after(follow))
@@ -253,7 +257,7 @@ def _write_code(code: int) -> str:
 
 
 class TooMuchWork(PalioError, ValueError):
-    """A text has so many matches that finding them all would take too long."""
+    """Finding all matches of a text would exceed the limit of work."""
 
 
 class Matches:
@@ -286,6 +290,7 @@ class Matches:
         """All matches from left to right as Java finds them, none within another."""
         plain = text.encode("utf-8", "replace")
         searched, cut = plain, len(plain)
+        # A text that has the mark itself is searched without marks: `$` then misses the place before its terminator.
         if self._ends and text and ord(text[-1]) in _ENDS and _MARK not in text:
             cut -= len(b"\r\n" if text.endswith("\r\n") else text[-1].encode())
             searched = plain[:cut] + _MARK_BYTES * self._ends + plain[cut:]
@@ -293,20 +298,20 @@ class Matches:
         added = len(searched) - len(plain)
         start = work = 0
         while start <= len(plain):
-            found = chosen.search(searched, start if start <= cut else start + added)
-            if found is None:
+            match = chosen.search(searched, start if start <= cut else start + added)
+            if match is None:
                 return
-            spans = [_unmarked(found.span(group), cut, added) for group in range(self.groups + 1)]
+            spans = [_unmarked(match.span(group), cut, added) for group in range(self.groups + 1)]
             first, last = spans[0]
             work += _WORK_PER_MATCH + (len(plain) if self._reads_ahead else last) - start
             if work > MAX_MATCH_WORK:
-                raise TooMuchWork("too much matches")
-            if (
-                first < len(plain) and plain[first] & 0xC0 == 0x80
-            ):  # inside a UTF-8 sequence, where Java has no position
+                raise TooMuchWork("finding all matches takes too much work")
+            # RE2 finds empty matches between the bytes of a UTF-8 sequence, where Java has no position.
+            if first < len(plain) and plain[first] & 0xC0 == 0x80:
                 start = first + 1
                 continue
             yield Match(plain, spans)
+            # After an empty match the search goes on one character further, or it would find the same match for ever.
             start = last + (last == first)
             while start < len(plain) and plain[start] & 0xC0 == 0x80:
                 start += 1

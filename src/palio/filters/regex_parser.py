@@ -328,7 +328,7 @@ class _Parser:
         self._ignore_case, self._dot_is_all = saved
         if number:
             return Group(body, number)
-        # A group of one place may be repeated where the place itself may not.
+        # `_quantified` refuses to repeat an anchor, but a group of one may be repeated: wrapped, it is no anchor.
         return Sequence((body,)) if isinstance(body, Anchor) else body
 
     def _group_start(self) -> bool:

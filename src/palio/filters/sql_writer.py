@@ -93,7 +93,8 @@ def leaf_to_sql(attribute: str, values: ValueSet, timezone: str = "UTC") -> tupl
 def values_to_sql(name: str, values: ValueSet, timezone: str = "UTC") -> tuple[str, int]:
     """The predicate that an SQL expression is in a set of values, with its binding."""
     parts = ValueSet(values.parts)
-    tests = sorted(_test_to_sql(name, test, timezone) for test in values.tests)
+    tests = sorted(_test_to_sql(name, test, timezone) for test in values.tests)  # equal sets have equal texts
+    # LIKE 'ab%c' alone already says that the string starts with 'ab'.
     if tests and parts == implied_by_tests(values.tests):
         return _join(" AND ", 1, [(text, 0) for text in tests], "")
     return _join(" AND ", 1, [_plain_to_sql(name, parts, timezone), *((text, 0) for text in tests)], "")
@@ -156,6 +157,7 @@ def _plain_to_sql(name: str, wanted: ValueSet, timezone: str) -> tuple[str, int]
         if all(have.parts[kind] == wanted.parts[kind] for kind in group):
             continue
         pieces.extend(_write_group(name, group, wanted, timezone))
+    # Checked against the meaning of the text: if the pieces accept too much or too little, each kind gets a guard.
     total = union_of(piece.values for piece in pieces) or NO_VALUE
     if not all(total.parts[kind] == wanted.parts[kind] for kind in TYPE_NAMES):
         pieces = list(absent)
@@ -255,9 +257,9 @@ def _write(
     if kind is Kind.STRING and (patterns := _patterns_left_out(part)):
         unlike = [(f"{name} NOT LIKE {literal_to_sql(pattern.sql)}", 0) for pattern in patterns]
         return _Written(*_join(" AND ", 1, unlike, ""), ValueSet.of({kind: part}))
-    found = [[(operator, as_literal(each)) for operator, each in term] for term in comparison_terms(kind, part)]
-    points = [term[0][1] for term in found if term[0][0] == "="]
-    others = [term for term in found if term[0][0] != "="]
+    terms = [[(operator, as_literal(each)) for operator, each in term] for term in comparison_terms(kind, part)]
+    points = [term[0][1] for term in terms if term[0][0] == "="]
+    others = [term for term in terms if term[0][0] != "="]
     pieces = [(_listed(name, "=", "IN", alike), 0) for alike in _in_lists(points)]
     meant = [equal_to_any(alike, timezone).true for alike in _in_lists(points)]
     for term in others:
@@ -338,7 +340,7 @@ def literal_to_sql(value: Scalar | Months | Micros) -> str:
             return "NULL"
         case bool():
             return "TRUE" if value else "FALSE"
-        case int():
+        case int():  # the smallest is read as a minus and 2^63, which is a decimal unless it says L
             return str(value) if value != -(2**63) else "-9223372036854775808L"
         case Decimal():
             text = f"{value:f}"
@@ -354,6 +356,7 @@ def literal_to_sql(value: Scalar | Months | Micros) -> str:
             return f"X'{value.hex().upper()}'"
         case datetime():
             fraction = f".{value.microsecond:06}" if value.microsecond else ""
+            # zfill: strftime writes years before 1000 without leading zeros.
             return f"TIMESTAMP'{value.strftime('%Y-%m-%d %H:%M:%S').zfill(19)}{fraction}Z'"
         case date():
             return f"DATE'{value.isoformat()}'"

@@ -31,8 +31,8 @@ __all__ = ["parse"]
 def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
     """The filter of one filter expression, a mapping, or of a list of them that must all hold; JSON text is either.
 
-    There are two truth values, so that `~f` is whatever `f` does not match. There are no literals of time, so that no
-    zone matters.
+    Filters are two-valued: `~f` matches every event that `f` does not. `timezone` has no effect: there are no literals
+    of time.
     """
     holds = And(tuple(map(_lower, _read_condition(condition))))
     return Filter(holds, lambda: complement(holds))
@@ -72,6 +72,7 @@ class CesqlCondition:
 
 Expression: TypeAlias = TextComparison | Group | CesqlCondition
 
+# The names of the Subscriptions API, and what people write instead of them.
 _DIALECTS: Final = ("exact", "prefix", "suffix", "all", "any", "not", "sql")
 _ALIASES: Final = {"cesql": "sql"}  # Knative's name for it
 _HABITS: Final = {"and": "all", "or": "any", "equals": "exact", "startsWith": "prefix", "endsWith": "suffix"}
@@ -92,6 +93,7 @@ def _from_json(condition: Any, text: str) -> Any:
     try:
         return parse_value(condition, DEFAULT_LIMITS)
     except EventError as error:
+        # The reader of events reports a line and column; ParseError takes an offset.
         place = _LINE_AND_COLUMN.search(error.reason)
         position = 0 if place is None else _position(text, int(place[1]), int(place[2]))
         reason = _LINE_AND_COLUMN.sub("", f"{error.path}: {error.reason}" if error.path else error.reason)

@@ -53,8 +53,8 @@ def parse(condition: Any, *, scope: Scope = "attributes", strict: bool = True, t
 
     With the scope `attributes` a policy asks for a message's attributes by name; `event_of_attributes` makes an
     event of them. With the scope `body` it asks for the members of the body, which is the event. What SNS refuses
-    is refused; without `strict`, its quotas are lifted, and a bare value may stand for a list of one. Policies know
-    no times, so that `timezone` changes nothing.
+    is refused; without `strict`, its quotas are lifted, and a bare value may stand for a list of one. `timezone` has
+    no effect: policies have no literals of time.
 
     >>> wanted = parse({"store": ["example_corp"], "price": [{"numeric": [">=", 100]}]})
     >>> wanted.matches({"store": "example_corp", "price": 120})
@@ -75,7 +75,7 @@ def _parse_text(text: str, scope: Scope, strict: bool) -> Filter:
 
 def _parse(document: Document, scope: Scope, strict: bool) -> Filter:
     if document.root.content == Object(()):
-        return Filter.everything  # to SNS, the empty policy is none
+        return Filter.everything  # SNS takes an empty policy for none: every message passes
     dialect = _DIALECTS[scope] if strict else _DIALECTS[scope].unlimited()
     rule = parse_rule(document, dialect)
     _check_policy(rule, document, scope, strict)
@@ -126,7 +126,7 @@ def event_of_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(attribute, Mapping):
             raise EventError(f"a message attribute has a type and a value, this is {type_name(attribute)}", str(name))
         kind = str(_member(attribute, ("DataType", "Type"), name))
-        if not _is(kind, "Binary"):
+        if not _has_base_type(kind, "Binary"):
             event[name] = _value(kind, _member(attribute, ("StringValue", "Value"), name), str(name))
     return event
 
@@ -138,17 +138,17 @@ def _member(attribute: Mapping[str, Any], names: tuple[str, str], attribute_name
     raise EventError(f"a message attribute without {' or '.join(names)}", str(attribute_name))
 
 
-def _is(kind: str, base: str) -> bool:
-    """Whether a type is one of the three, perhaps with a label of the publisher's: `Number.int`."""
+def _has_base_type(kind: str, base: str) -> bool:
+    """Whether a type is a base type, perhaps with a label that the publisher added: `Number.int`."""
     return kind == base or kind.startswith(f"{base}.")
 
 
 def _value(kind: str, value: Any, name: str) -> Any:
     if kind == "String.Array":
         return _elements(value, name)
-    if _is(kind, "Number"):
+    if _has_base_type(kind, "Number"):
         return _number(value, name)
-    if _is(kind, "String"):
+    if _has_base_type(kind, "String"):
         return value
     raise EventError(f"a message attribute is a String, a String.Array, a Number or Binary, not {kind!r}", name)
 

@@ -96,4 +96,5 @@ class Baldoni:
     @cached_property
     def _popularity(self) -> Floats:
         weights = 1.0 / np.arange(1, self.places + 1, dtype=np.float64) ** self.exponent
+        # Without the last entry, 1 up to rounding: `searchsorted` then never points beyond the last place.
         return np.asarray(np.cumsum(weights / weights.sum()))[:-1]

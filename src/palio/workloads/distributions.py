@@ -58,11 +58,13 @@ class Numbers:
         first = (purpose << _PURPOSE_SHIFT) + (attempt << (_PURPOSE_SHIFT // 2))
         places = np.arange(first, first + count, dtype=np.uint64) * _STEP
         words = mix_bits(self._bases[:, None] + places[None, :])
+        # The upper 53 bits, which are as many as a double holds exactly.
         return np.asarray((words >> np.uint64(11)) * 2.0**-53)
 
     def normal(self, purpose: int, count: int, attempt: int = 0) -> Floats:
         """Standard normal numbers, by Box and Muller."""
         pairs = self.uniform(purpose, 2 * count, attempt)
+        # log1p(-u) is log(1 - u), which is finite for u in [0, 1).
         radius = np.sqrt(-2.0 * np.log1p(-pairs[:, :count]))
         return np.asarray(radius * np.cos(2.0 * np.pi * pairs[:, count:]))
 
@@ -103,15 +105,15 @@ class Normal:
     deviation: float = 0.3
 
     def units(self, numbers: Numbers, purpose: int, count: int, attempt: int = 0) -> Floats:
-        found = np.full((len(numbers.rows), count), np.nan)
+        units = np.full((len(numbers.rows), count), np.nan)
         again = 0
-        while np.isnan(found).any():
+        while np.isnan(units).any():
             # Shifted, so that other attempts of the caller have other numbers.
             drawn = self.mean + self.deviation * numbers.normal(purpose, count, attempt + (again << 10))
-            keep = np.isnan(found) & (np.abs(drawn) < 1.0)
-            found[keep] = (drawn[keep] + 1.0) / 2.0
+            keep = np.isnan(units) & (np.abs(drawn) < 1.0)
+            units[keep] = (drawn[keep] + 1.0) / 2.0
             again += 1
-        return found
+        return units
 
     def below(self, place: float) -> float:
         low, here, high = (self._cumulated(2 * each - 1) for each in (0.0, place, 1.0))
@@ -163,22 +165,22 @@ def distinct(distribution: Distribution, size: int, counts: Ints, most: int, num
         with np.errstate(divide="ignore"):
             weights = np.log(np.diff(edges))
             noise = -np.log(-np.log(numbers.uniform(purpose, size)))
-        found = np.argsort(-(weights + noise), axis=1, kind="stable")[:, :most]
+        chosen = np.argsort(-(weights + noise), axis=1, kind="stable")[:, :most]
     else:
-        found = np.floor(distribution.units(numbers, purpose, most) * size).astype(np.int64)
+        chosen = np.floor(distribution.units(numbers, purpose, most) * size).astype(np.int64)
         attempt = 1
-        while (again := _repeated(found)).any():
+        while (again := _repeated(chosen)).any():
             others = np.floor(distribution.units(numbers, purpose, most, attempt) * size).astype(np.int64)
-            found = np.where(again, others, found)
+            chosen = np.where(again, others, chosen)
             attempt += 1
-    return np.where(np.arange(most) < counts[:, None], found, -1)
+    return np.where(np.arange(most) < counts[:, None], chosen, -1)
 
 
-def _repeated(found: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _repeated(numbers: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Which numbers repeat one further left in their row."""
-    order = np.argsort(found, axis=1, kind="stable")
-    ordered = np.take_along_axis(found, order, axis=1)
-    same = np.zeros(found.shape, np.bool_)
+    order = np.argsort(numbers, axis=1, kind="stable")
+    ordered = np.take_along_axis(numbers, order, axis=1)
+    same = np.zeros(numbers.shape, np.bool_)
     same[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
     again = np.empty_like(same)
     np.put_along_axis(again, order, same, axis=1)

@@ -131,6 +131,7 @@ def generated_subscriptions(count: int, seed: int = 2013) -> list[Subscription]:
     weights = [weight for _, (weight, _) in makers]
     subscriptions = []
     for number in range(count):
+        # A generator for each number: a subscription does not depend on how many are made.
         choice = Random(f"{seed}/{number}")
         subscriber, (_, make) = choice.choices(makers, weights)[0]
         wants, where = make(choice, choice.choice(flights))

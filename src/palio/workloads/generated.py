@@ -1,6 +1,6 @@
 """Generated workloads: the protocol, the registry by name, and conditions as arrays and text.
 
-Rows are identified by number and are the same for everyone; any range can be made alone.
+Rows are identified by number and do not depend on machine or process; any range can be made alone.
 
 The conditions of a million subscriptions are rectangular arrays, not a million objects: a row for each subscription, a
 column for each position. Every condition is an interval of integers `low <= value <= high`, where a word of the
@@ -70,6 +70,7 @@ def workload(name: str, **parameters: Any) -> Generated:
     """Make a workload by its name; `parameters` replace its defaults."""
     if name not in _FACTORIES:
         raise WorkloadError(f"there is no workload {name!r}; there are {', '.join(_FACTORIES)}")
+    # Imported by name, because the modules of the workloads import this one.
     module, _, function = _FACTORIES[name].partition(":")
     make: Callable[..., Generated] = getattr(import_module(module), function)
     known = list(signature(type(make())).parameters)

@@ -73,7 +73,7 @@ def flights_feed(subscriptions: int, events: int, seed: int = 0) -> Feed:
 def padres_feed(quotes: str | Path, wanted: str | Path, subscriptions: int, events: int, seed: int = 0) -> Feed:
     """PADRES's stock quotes by day, each symbol a publisher with its advertisement; subscriptions are drawn from those
     of its covering test."""
-    # Of the days on which most symbols were there: the last ones.
+    # The last days, on which most symbols were traded.
     dated = padres.quotes_in_time_order(quotes, events)
     published = [Published(day, str(quote["symbol"]), quote) for day, quote in dated]
     symbols = sorted({each.publisher for each in published})
@@ -136,6 +136,7 @@ def bursts(rate: float, seed: int = 0, size: float = _MEAN_BURST_EVENTS) -> Iter
     if not 1 <= size < inf:
         raise InvalidArgument(f"a burst has at least one event in the mean, not {size!r}")
     random = Random(seed)
+    # Another seed for the times, so that they do not depend on the sizes of bursts.
     for time in poisson(rate / size, seed + 1):
         yield time
         while random.random() < 1 - 1 / size:
@@ -193,6 +194,7 @@ def churn(population: int, stay: float, seed: int = 0) -> Iterator[Change]:
     for number in range(population):
         yield come(0.0, number)
     newcomers = poisson(population / stay, seed + 1) if population else iter(())
+    # Departures before the next arrival come first, so that changes are in the order of time.
     for number, time in enumerate(newcomers, population):
         while leaving and leaving[0][0] <= time:
             yield Change(*heappop(leaving), False)
@@ -215,7 +217,7 @@ def popular(brokers: int, seed: int = 0, skew: float = _ZIPF_EXPONENT) -> Placem
     _check_brokers(brokers)
     random = Random(seed)
     order = random.sample(range(brokers), brokers)
-    below = list(accumulate((rank + 1) ** -skew for rank in range(brokers)))
+    below = list(accumulate((rank + 1) ** -skew for rank in range(brokers)))  # cumulative weights, not normalised
 
     def place(wanted: str) -> int:
         return order[bisect(below, random.random() * below[-1], 0, brokers - 1)]
@@ -232,7 +234,9 @@ def alike(brokers: int, seed: int = 0, at_home: float = _SHARE_AT_HOME) -> Place
     key = seed.to_bytes(16, "little", signed=True)
 
     def place(wanted: str) -> int:
+        # Both are drawn for every subscriber, so that `at_home` changes no draw of the subscribers after it.
         elsewhere, anywhere = random.random() >= at_home, random.randrange(brokers)
+        # Not hash(): its seed differs from process to process.
         home = int.from_bytes(blake2b(wanted.encode(), digest_size=8, key=key).digest(), "little") % brokers
         return anywhere if elsewhere else home
 

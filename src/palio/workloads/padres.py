@@ -69,12 +69,12 @@ class Triple:
 def parse_subscription(text: str) -> list[Triple]:
     """The triples of one subscription (or advertisement), in their order."""
     triples = []
-    for position, found in _brackets(_TRIPLE, text):
-        name, operator = found["name"], found["operator"]
+    for position, match in _brackets(_TRIPLE, text):
+        name, operator = match["name"], match["operator"]
         if operator not in _OPERATORS:
             known = f"Known: {', '.join(_OPERATORS)}."
-            raise ParseError(text, found.start("operator"), f"no PADRES operator {operator!r}", known)
-        value = _text_of(found)
+            raise ParseError(text, match.start("operator"), f"no PADRES operator {operator!r}", known)
+        value = _text_of(match)
         if operator not in _NUMERIC:
             triples.append(Triple(name, operator, value))
             continue
@@ -100,12 +100,12 @@ def parse_publication(text: str) -> dict[str, Value]:
     {'class': 'STOCK', 'open': 2.6, 'volume': 458500}
     """
     event: dict[str, Value] = {}
-    for _, found in _brackets(_PAIR, text):
-        value = _text_of(found)
-        if found["bare"] is None or not _NUMBER.fullmatch(value):
-            event[found["name"]] = value
+    for _, match in _brackets(_PAIR, text):
+        value = _text_of(match)
+        if match["bare"] is None or not _NUMBER.fullmatch(value):
+            event[match["name"]] = value
         else:
-            event[found["name"]] = float(value) if "." in value else int(value)
+            event[match["name"]] = float(value) if "." in value else int(value)
     return event
 
 
@@ -126,7 +126,7 @@ def read_quotes(path: str | Path) -> Iterator[dict[str, Value]]:
 def quotes_in_time_order(path: str | Path, last: int | None = None) -> list[tuple[datetime, dict[str, Value]]]:
     """The last quotes of a file, or all, with their days: from the first day on, and within a day by symbol.
 
-    The file has them by symbol. Only those that are asked for are read in full.
+    The file is ordered by symbol. Only the quotes that are returned are parsed in full.
     """
     dated = []
     for number, text in _quotes(Path(path)):
@@ -141,7 +141,7 @@ def quotes_in_time_order(path: str | Path, last: int | None = None) -> list[tupl
 
 def _quotes(path: Path) -> Iterator[tuple[int, str]]:
     """Lines of quotes with their numbers."""
-    for number, line in enumerate(_lines(path, None), 1):
+    for number, line in enumerate(_lines(path, None), 1):  # a quote of a joined line has the number of the line
         # The published file was pasted together from one file per symbol without the line ends between them.
         for text in line.strip().replace("][class,", "]\n[class,").split("\n"):
             if text:
@@ -203,15 +203,15 @@ def _brackets(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, re.Mat
     start = _KIND_OF_LINE.match(text)
     position = start.end() if start else 0
     while position < len(text.rstrip()):
-        found = pattern.match(text, position)
-        if found is None:
+        match = pattern.match(text, position)
+        if match is None:
             raise ParseError(text, position, "expected a bracket such as [price,>,10] or [price,10]")
-        yield position, found
-        position = found.end()
+        yield position, match
+        position = match.end()
 
 
-def _text_of(found: re.Match[str]) -> str:
-    return str(found["quoted"]) if found["bare"] is None else str(found["bare"]).strip()
+def _text_of(match: re.Match[str]) -> str:
+    return str(match["quoted"]) if match["bare"] is None else str(match["bare"]).strip()
 
 
 def _quote(text: str) -> str:

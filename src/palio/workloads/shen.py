@@ -1,8 +1,8 @@
 """Workloads of Shen's studies of lookup reuse, covering and self-stabilisation (Shen chapters 3 to 5).
 
 Boxes in a space of numbers from 0 to 1. For lookup reuse the sides are as long as it takes for an event to match a
-given share of the subscriptions; for covering a side is two random numbers in order. Shen does not say what happens to
-parts outside of the domain; they are kept here unless cutting is asked for.
+given share of the subscriptions; for covering a side is two random numbers in order. Shen does not specify parts
+outside of the domain; they are kept here, unless `outside="clip"`.
 """
 
 from __future__ import annotations
@@ -74,8 +74,11 @@ class Shen:
     @cached_property
     def length(self) -> float:
         """The length of a side, or the least one, that gives the density."""
-        each = self.density ** (1.0 / self.attributes)
-        return each if self.profile == "uniform" else _least_length(each, _CENTRE_DEVIATION.get(self.profile, 0.125))
+        # Attributes are independent, so each side is hit with this probability.
+        probability: float = self.density ** (1.0 / self.attributes)
+        if self.profile == "uniform":
+            return probability
+        return _least_length(probability, _CENTRE_DEVIATION.get(self.profile, 0.125))
 
     def subscriptions(self, count: int, start: int = 0) -> pa.Table:
         """`id` and `where`; some microseconds each."""
@@ -122,6 +125,7 @@ class Shen:
         added = 0
         for _ in range(count):
             if alive and choice.random() < removals:
+                # Swapped with the last, so that a removal takes constant time.
                 place = choice.randrange(len(alive))
                 alive[place], alive[-1] = alive[-1], alive[place]
                 yield Operation("remove", alive.pop())
@@ -138,18 +142,20 @@ class Operation(NamedTuple):
     subscription: int
 
 
-def _least_length(each: float, deviation: float) -> float:
+def _least_length(probability: float, deviation: float) -> float:
     """The minimum of the Pareto law of lengths for which an event falls into a side with this probability."""
+    # The distance between an event and a centre is normal; lengths are averaged over a thousand quantiles of their law.
     spread = sqrt(_EVENT_DEVIATION**2 + deviation**2)
     quantiles = ((np.arange(1000) + 0.5) / 1000) ** (-1.0 / _PARETO_EXPONENT)
 
     def hits(least: float) -> float:
-        return float(np.mean([erf(least * each / 2 / (spread * sqrt(2.0))) for each in quantiles]))
+        return float(np.mean([erf(least * factor / 2 / (spread * sqrt(2.0))) for factor in quantiles]))
 
+    # Bisection: the probability grows with the length, and sixty halvings exceed the precision of a double.
     low, high = 0.0, 10.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if hits(middle) < each else (low, middle)
+        low, high = (middle, high) if hits(middle) < probability else (low, middle)
     return high
 
 

@@ -1,4 +1,4 @@
-"""Synthetic workloads `eq` and `mix`, of any size and the same for everyone.
+"""Synthetic workloads `eq` and `mix`, of any size and reproducible on every machine.
 
 Attributes and values follow Zipf laws, so that some conditions are shared by many subscriptions and most by few, as in
 the workloads of the literature. `eq` has string attributes and equality only; `mix` has as many integer attributes as
@@ -30,7 +30,7 @@ BLOCK = 1000
 # a string column stays far below the 2 GB that 32-bit offsets can address.
 _BLOCKS_AT_ONCE = 250
 _SUBSCRIPTIONS, _EVENTS = 0, 1
-_GUIDES = 4096
+_GUIDES = 4096  # entries of the guide table
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,8 @@ class Workload:
 
     def event_values(self, count: int, start: int = 0) -> NDArray[np.int32]:
         """The events as a matrix with a column for each attribute: the number, or that of the word; -1 where absent."""
-        values = np.full((count, self.attributes), -1, dtype=np.int32, order="F")  # whose columns are wanted
+        # Column by column in memory, because `events` makes an array of each column.
+        values = np.full((count, self.attributes), -1, dtype=np.int32, order="F")
         done = 0
         for block, rows in _blocks(start, count):
             draw = self._draw(_EVENTS, block, self.present, rows)
@@ -218,8 +219,8 @@ class Workload:
     @cached_property
     def _guide(self) -> NDArray[np.int64]:
         """Guide table: where the search of a word begins, by the leading digits of its number."""
-        found = np.searchsorted(self._cumulative_words, np.arange(_GUIDES) / _GUIDES)
-        return np.minimum(found, self.vocabulary - 1).astype(np.int64)
+        starts = np.searchsorted(self._cumulative_words, np.arange(_GUIDES) / _GUIDES)
+        return np.minimum(starts, self.vocabulary - 1).astype(np.int64)
 
 
 def eq(**parameters: Any) -> Workload:

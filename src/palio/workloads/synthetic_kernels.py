@@ -18,6 +18,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 @compiled
 def first_of(keys: Floats, counts: Ints, chosen: Ints) -> None:
     """For each row the positions of its `counts` smallest keys, ascending by key."""
+    # An insertion sort that holds `count` keys and drops the largest of them when a smaller one comes.
     least = np.empty(chosen.shape[1])
     for row in range(len(keys)):
         count = counts[row]
@@ -45,6 +46,7 @@ def find_words(uniform: Floats, cumulated: Floats, guide: Ints, words: Ints) -> 
     for row in range(uniform.shape[0]):
         for place in range(uniform.shape[1]):
             number = uniform[row, place]
+            # The guide gives a word at or before the right one, from where it is a few steps.
             word = guide[int(number * steps)]
             while word < last and cumulated[word] < number:
                 word += 1

@@ -32,8 +32,9 @@ from palio.workloads.generated import (
 MOST_COLUMNS: Final = 1_000
 OPERATORS: Final = (">", ">=", "<", "<=", "=")
 _SIZE, _NAME, _VALUE, _OPERATOR = range(4)
-_FIFTY: Final = Extent(-50, 50)
-_THOUSAND: Final = Extent(1_000, 1_000)
+# Defaults of Table 9.1.
+_DEFAULT_VALUES: Final = Extent(-50, 50)
+_DEFAULT_COUNT: Final = Extent(1_000, 1_000)
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,15 @@ class Side:
     size: Extent
     names: int = 2_000
     names_by: Distribution = UNIFORM
-    values: Extent = _FIFTY
+    values: Extent = _DEFAULT_VALUES
 
 
 @dataclass(frozen=True)
 class XSiena:
     """Filters and events of Table 9.1; values are whole numbers unless `integers` is false."""
 
-    filters: Side = field(default_factory=lambda: Side(_THOUSAND, Extent(2, 8)))
-    events_side: Side = field(default_factory=lambda: Side(_THOUSAND, Extent(2, 12)))
+    filters: Side = field(default_factory=lambda: Side(_DEFAULT_COUNT, Extent(2, 8)))
+    events_side: Side = field(default_factory=lambda: Side(_DEFAULT_COUNT, Extent(2, 12)))
     operators: tuple[str, ...] = OPERATORS
     operators_by: Distribution = UNIFORM
     integers: bool = True
@@ -128,13 +129,14 @@ class XSiena:
         return pc.binary_join_element_wise(*texts, " AND ", null_handling="skip")
 
     def comparisons(self, rows: Ints) -> tuple[Ints, Ints, npt.NDArray[Any]]:
-        """Names, operators (by place in `OPERATORS`) and values of filters' comparisons; a name of -1 is none."""
+        """Names, operators (by place in `OPERATORS`) and values of filters' comparisons; -1 marks an unused place."""
         most = int(self.filters.size.high)
         counts = self.filters.size.integers(Numbers(self.seed, STREAM_OF_SUBSCRIPTIONS, rows), _SIZE, 1)[:, 0]
         known = np.array([OPERATORS.index(each) for each in self.operators])
         shape = (len(rows), most)
         name, operator = np.empty(shape, np.int64), np.empty(shape, np.int64)
         value = np.empty(shape, np.int64 if self.integers else np.float64)
+        # Filters that could never match are drawn again, all of their comparisons, until none is left.
         again = np.arange(len(rows))
         attempt = 0
         while len(again):
@@ -172,8 +174,10 @@ class XSiena:
         name, value = self.pairs(rows)
         names = pa.array([f'"{each}":' for each in self.names[: self.events_side.names]])
         members = [
-            pc.binary_join_element_wise(names.take(pa.array(own, mask=own < 0)), pa.array(values).cast(pa.string()), "")
-            for own, values in zip(name.T, value.T, strict=True)
+            pc.binary_join_element_wise(
+                names.take(pa.array(which, mask=which < 0)), pa.array(values).cast(pa.string()), ""
+            )
+            for which, values in zip(name.T, value.T, strict=True)
         ]
         return pc.binary_join_element_wise(
             "{", pc.binary_join_element_wise(*members, ",", null_handling="skip"), "}", ""
@@ -182,11 +186,11 @@ class XSiena:
     def event_dicts(self, count: int, start: int = 0) -> Iterator[dict[str, Any]]:
         """The events one by one."""
         name, value = self.pairs(np.arange(start, start + count))
-        for own, values in zip(name.tolist(), value.tolist(), strict=True):
-            yield {self.names[each]: one for each, one in zip(own, values, strict=True) if each >= 0}
+        for places, values in zip(name.tolist(), value.tolist(), strict=True):
+            yield {self.names[place]: value for place, value in zip(places, values, strict=True) if place >= 0}
 
     def pairs(self, rows: Ints) -> tuple[Ints, npt.NDArray[Any]]:
-        """Names and values of events; a name of -1 is none."""
+        """Names and values of events; -1 marks an unused place."""
         side, most = self.events_side, int(self.events_side.size.high)
         numbers = Numbers(self.seed, STREAM_OF_EVENTS, rows)
         counts = side.size.integers(numbers, _SIZE, 1)[:, 0]
@@ -197,15 +201,15 @@ class XSiena:
 def _contradict(name: Ints, operator: Ints, value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which filters can never match. Intervals that intersect pairwise have a common point, so pairs suffice."""
     low, high, low_in, high_in = _bounds(operator, value)
-    found = np.zeros(len(name), np.bool_)
+    contradictory = np.zeros(len(name), np.bool_)
     for one in range(name.shape[1]):
         for other in range(name.shape[1]):
             same = (name[:, one] == name[:, other]) & (name[:, one] >= 0)
             apart = (low[:, one] > high[:, other]) | (
                 (low[:, one] == high[:, other]) & ~(low_in[:, one] & high_in[:, other])
             )
-            found |= same & apart
-    return found
+            contradictory |= same & apart
+    return contradictory
 
 
 def _bounds(operator: Ints, value: npt.NDArray[Any]) -> tuple[Any, Any, Any, Any]:

@@ -109,6 +109,7 @@ def divide(left: Any, right: Any, declared: Declared = UNDECLARED) -> Value:
     if (pair := _numbers(left, right)) is not None:
         if not pair[1]:
             return None
+        # The operands as they were: an integer has another precision than the decimal it was widened to.
         if type(pair[0]) is Decimal:
             return divide_decimals(left, right, declared)
         return float(pair[0]) / float(pair[1])
@@ -195,7 +196,7 @@ def negate(value: Any) -> Value:
 def bit_and(left: Any, right: Any) -> Value:
     """left & right, of integers."""
     pair = _integers(left, right)
-    return pair and pair[0] & pair[1]
+    return pair and pair[0] & pair[1]  # None, or the result: a pair is never false
 
 
 def bit_or(left: Any, right: Any) -> Value:
@@ -216,7 +217,7 @@ def bit_not(value: Any) -> Value:
 
 
 def add_months(day: date, months: int) -> date | None:
-    """The same day of a later month, or the last day of that month where it is shorter."""
+    """The day of this number in a later month, or the last day of that month where it is shorter."""
     count = day.year * 12 + day.month - 1 + months
     year, month = divmod(count, 12)
     if not 1 <= year <= 9999:
@@ -226,6 +227,8 @@ def add_months(day: date, months: int) -> date | None:
 
 def _numbers(left: Any, right: Any) -> tuple[Any, Any] | None:
     """Two numbers of one kind, a string beside a number read as one; None for operands of other kinds."""
+    # Exact types: a bool is an int to isinstance, and no number here. A string that is no number becomes None, whose
+    # type is in no set below.
     kind, other = type(left), type(right)
     if kind is str and other in NUMBERS:
         left = text_cast.to_integer(left) if other is int else text_cast.to_double(left)
@@ -266,7 +269,7 @@ def _shift(start: Any, by: Any, zone: str) -> Value:
             return _shift_months(start, months, zone)
         case datetime(), Micros(micros):
             return _shift_time(start, micros, zone)
-        case date(), int() if type(start) is date and type(by) is int:
+        case date(), int() if type(start) is date and type(by) is int:  # a datetime is a date, and a bool an int
             return day_at(start.toordinal() - FIRST_DAY + by)
         case date(), Months(months):
             return add_months(start, months)
@@ -343,6 +346,7 @@ def _scale_interval(interval: Any, number: Any, *, divide_by: bool) -> Value:
         product = size / number if divide_by else size * number
         if not math.isfinite(product):
             return None
+        # round() rounds halves to even; Spark rounds them away from zero.
         scaled = math.floor(abs(product) + 0.5) * (1 if product >= 0 else -1)
     else:
         exact = (WIDE.divide if divide_by else WIDE.multiply)(Decimal(size), Decimal(number))

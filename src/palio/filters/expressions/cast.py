@@ -123,6 +123,7 @@ def _nearest_single(exact: Decimal) -> float:
     single = as_single(float(exact))
     if math.isinf(single) or float(exact) == exact:
         return single
+    # The neighbours of a float are the floats of the next lower and higher bits.
     (bits,) = struct.unpack("i", struct.pack("f", single))
     near = [single, *(struct.unpack("f", struct.pack("i", bits + step))[0] for step in (-1, 1))]
     return float(min(near, key=lambda one: abs(Decimal(one) - exact)))

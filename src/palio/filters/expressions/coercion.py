@@ -63,7 +63,7 @@ def low_64_bits(value: int) -> int:
 
 
 def positive_zero(value: Decimal) -> Decimal:
-    """The same decimal without the sign of a zero, which Java's decimals do not have."""
+    """A decimal without the sign of a zero, which Java's decimals do not have."""
     return value if value else value.copy_abs()
 
 
@@ -110,6 +110,7 @@ def local(moment: datetime, zone: str) -> datetime:
 def moment_of(clock: datetime, zone: str) -> datetime:
     """The moment of a local time: over a gap of the clocks forward, in an overlap the first of the two."""
     place = zone_named(zone)
+    # fold=0 is Java's choice: the offset before the change of the clocks, in a gap and in an overlap.
     aware = clock.replace(tzinfo=place, fold=0)
     return aware if place is UTC else aware.astimezone(UTC)
 

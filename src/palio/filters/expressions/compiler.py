@@ -106,6 +106,7 @@ class Compiler:
 
         if not part.is_constant:
             return run
+        # A constant is converted once; one that cannot be converted is NULL for every event, as at run time.
         try:
             return constant(run(_EMPTY, _EMPTY)).run
         except NULL_EXCEPTIONS:
@@ -154,6 +155,7 @@ def strict_of_two(compute: Callable[..., Value], first: Compiled, second: Compil
     return run
 
 
+# For three and more arguments; the two functions above, for one and two, need no list.
 def _strict(compute: Callable[..., Value], runs: Sequence[Compiled]) -> Compiled:
     def run(event: Scalars, arrays: Arrays) -> Value:
         try:

@@ -164,6 +164,7 @@ def _whole_months(first: datetime, last: datetime) -> int:
     elif full < first.date() and last.time() > first.time():
         full += timedelta(days=1)
     months = (full.year - first.year) * 12 + full.month - first.month
+    # As Java packs them: a month of 32 days, longer than any, so that days decide only between equal months.
     return _towards_zero(months * 32 + full.day - first.day, 32)
 
 
@@ -258,7 +259,7 @@ def unix_millis(moment: datetime) -> int:
 
 
 def timestamp_seconds(seconds: int | Decimal | float) -> datetime | None:
-    if isinstance(seconds, Decimal) and seconds * 1_000_000 % 1:
+    if isinstance(seconds, Decimal) and seconds * 1_000_000 % 1:  # finer than a microsecond: Spark raises
         return None
     return cast.to_moment(seconds, "UTC")
 

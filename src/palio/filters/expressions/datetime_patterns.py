@@ -64,7 +64,10 @@ class _Text:
 
 @dataclass(slots=True)
 class _Number:
-    """A number of `least` to `most` digits; `reserved` digits after it belong to the adjacent numbers."""
+    """A number of `least` to `most` digits; `reserved` digits after it belong to the adjacent numbers.
+
+    Not frozen: `_share_digits` sets `reserved` once the whole pattern is known.
+    """
 
     name: str
     least: int
@@ -86,6 +89,7 @@ class _Number:
         end = at
         while end < len(text) and end - at < self.most + self.reserved and text[end] in "0123456789":
             end += 1
+        # Take what the adjacent numbers leave, but never less than `least`: they then fail for lack of digits.
         end = at + max(self.least, end - at - self.reserved) if self.reserved else end
         digits = text[at:end]
         if (
@@ -94,7 +98,7 @@ class _Number:
             or (self.pads and len(digits) > self.least)
         ):
             return -1
-        value = int(digits) + (2000 if self.century else 0)
+        value = int(digits) + (2000 if self.century else 0)  # as in Java, two digits are a year from 2000 to 2099
         return end if _keep(fields, self.name, value) else -1
 
 
@@ -218,11 +222,12 @@ class _Optional:
         return "".join(part.write(clock) for part in self.parts)
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        found = dict(fields)
-        end = _read(self.parts, text, at, found)
+        # On a copy: a section that fails half-way must leave no fields behind.
+        attempted = dict(fields)
+        end = _read(self.parts, text, at, attempted)
         if end < 0:
             return at
-        fields.update(found)
+        fields.update(attempted)
         return end
 
 
@@ -238,7 +243,7 @@ def _read(parts: Sequence[_Part], text: str, at: int, fields: Fields) -> int:
 
 
 def _keep(fields: Fields, name: str, value: int) -> bool:
-    """Store a parsed field; False where it is out of range or contradicts another."""
+    """Store a parsed field; False where it is out of range or contradicts an earlier value of the field."""
     low, high = _RANGES[name]
     if not low <= value <= high or fields.get(name, value) != value:
         return False
@@ -286,6 +291,7 @@ def _day(fields: Fields) -> date | None:
 
 
 def _hour(fields: Fields) -> int | None:
+    # A 12-hour field without AM or PM is in the morning; a 24-hour field must agree with the half.
     half = fields.get("half")
     if "half hour" in fields or "half clock hour" in fields:
         return fields.get("half hour", fields.get("half clock hour", 0) % 12) + 12 * (half or 0)
@@ -428,7 +434,7 @@ def _share_digits(parts: Sequence[_Part]) -> None:
             first = part
         elif part.is_fixed:
             first.reserved += part.most
-        else:  # one of any length behind it takes what it leaves, and nothing is reserved
+        else:  # of two adjacent numbers of variable length, the first takes all digits
             first.reserved = 0
             first = part
 

@@ -59,8 +59,8 @@ def _address(text: str) -> IPv4Address | IPv6Address | None:
 
 def ip_in_network(address: str, of: str) -> bool:
     """Whether a text is an IP address within a network; FALSE for any other text."""
-    found = _address(address)
-    return found is not None and found in network(of)
+    parsed = _address(address)
+    return parsed is not None and parsed in network(of)
 
 
 def texts_of(event: Scalars, arrays: Arrays, zone: str) -> Iterator[str]:
@@ -106,10 +106,10 @@ def cloudevents_text(value: Any) -> str | None:
 
 def cesql_integer(text: str) -> int | None:
     """The 32-bit integer that a text denotes: an optional sign, then decimal digits; else None."""
-    found = _INTEGER.fullmatch(text)
-    if found is None:  # more than ten digits after leading zeros exceed 32 bits
+    match = _INTEGER.fullmatch(text)
+    if match is None:  # more than ten digits after leading zeros exceed 32 bits
         return None
-    number = int(found[1] + found[2])
+    number = int(match[1] + match[2])
     return number if SMALLEST_CESQL_INTEGER <= number <= LARGEST_CESQL_INTEGER else None
 
 
@@ -128,6 +128,7 @@ def _number(value: Decimal | float) -> str:
         if not isfinite(value):
             return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
         value = Decimal(repr(value))
+    # One text for each position in the order of the kind: no needless zeros, no minus before zero (module docstring).
     text = f"{value:f}"
     text = text.rstrip("0") if "." in text else f"{text}."
     text = f"{text}0" if text.endswith(".") else text

@@ -131,6 +131,7 @@ def _typeof(value: Value) -> Value:
     return _TYPE_NAMES.get(type(value))
 
 
+# Filled by the calls below, then published read-only as FUNCTIONS.
 _catalogue: dict[str, Function] = {}
 
 

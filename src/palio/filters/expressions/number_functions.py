@@ -37,6 +37,7 @@ def _whole(number: int | Decimal | float, rounding: str, round_float: Callable[[
     if not math.isfinite(number):
         return 0 if math.isnan(number) else None  # as Java casts a NaN to an integer
     whole = round_float(number)
+    # 2.0**63 casts to the largest integer in Java, and Spark lets it pass (see `cast._whole_float`).
     return LARGEST if whole == LARGEST + 1 else bounded(whole)
 
 

@@ -24,6 +24,7 @@ from palio.filters.expressions.text_functions import TEXT_LIMIT
 from palio.filters.like import LikePattern
 from palio.filters.regex import Match, Matches, Regex
 
+# Cached for patterns that come with events, which are parsed for every event.
 _parse_like = lru_cache(maxsize=4096)(LikePattern.parse)
 
 
@@ -146,8 +147,8 @@ def _regexp_extract(pattern: Value, group: Value = 1) -> Computes:
         )
 
     def compute(zone: str, text: Value) -> Value:
-        found = next(matches.find(_text(text)), None)
-        return "" if found is None else found.group(group)
+        match = next(matches.find(_text(text)), None)
+        return "" if match is None else match.group(group)
 
     return compute
 
@@ -167,6 +168,7 @@ def _regexp_replace(pattern: Value, replacement: Value) -> Computes:
         for match in matches.find(text):
             first, last = match.span
             made += (encoded[at:first].decode(), written(match))
+            # Checked while it grows: many matches of a long group could fill the memory before the end.
             size += len(made[-1])
             if size > TEXT_LIMIT:
                 return None

@@ -71,37 +71,27 @@ def compile_expression(expression: Expression, timezone: str = "UTC") -> Compile
 # Logic, comparisons and NULL tests
 
 
-def _and(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
-    runs = [compiler.truth(part) for part in parts]
+def _connective(decisive: bool) -> Form:
+    """AND and OR in Kleene logic: `decisive` is the operand that settles the outcome, FALSE for AND, TRUE for OR."""
+    neutral = not decisive
 
-    def run(event: Scalars, arrays: Arrays) -> Value:
-        # Kleene logic: FALSE decides at once, NULL only if no FALSE follows.
-        answer: bool | None = True
-        for each in runs:
-            value = each(event, arrays)
-            if value is False:
-                return False
-            if value is not True:
-                answer = None
-        return answer
+    def form(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+        runs = [compiler.truth(part) for part in parts]
 
-    return run
+        def run(event: Scalars, arrays: Arrays) -> Value:
+            outcome: bool | None = neutral
+            for operand in runs:
+                value = operand(event, arrays)
+                if value is decisive:
+                    return decisive
+                # NULL is the outcome only if no decisive operand follows, so the rest is still evaluated.
+                if value is not neutral:
+                    outcome = None
+            return outcome
 
+        return run
 
-def _or(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
-    runs = [compiler.truth(part) for part in parts]
-
-    def run(event: Scalars, arrays: Arrays) -> Value:
-        answer: bool | None = False
-        for each in runs:
-            value = each(event, arrays)
-            if value is True:
-                return True
-            if value is not False:
-                answer = None
-        return answer
-
-    return run
+    return form
 
 
 def _not(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
@@ -185,7 +175,7 @@ def _in(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
         first, *values = (each(event, arrays) for each in runs)
         if first is None:
             return None
-        # A string literal is read as what it stands among; a string that comes with the event is not.
+        # A string literal is coerced to the kind of the values beside it; a string of the event is not.
         beside = (each for each, is_text in zip((first, *values), are_texts, strict=True) if not is_text)
         kinds = known | kinds_of(beside)
         kind = None if str in kinds else widest(kinds | literals)
@@ -198,8 +188,8 @@ def _in(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
 
 
 _LOGIC_FORMS: Final[dict[str, Form]] = {
-    "and": _and,
-    "or": _or,
+    "and": _connective(decisive=False),
+    "or": _connective(decisive=True),
     "not": _not,
     "istrue": _is(True),
     "isfalse": _is(False),
@@ -224,6 +214,7 @@ class _Chooser:
         self._known = frozenset(among) - {None, NoneType}
         self._constants = [part.value for part in parts if part.is_constant]
         self._varying = [(at, part.run) for at, part in enumerate(parts) if part.kind is None]
+        # Where all candidates are known to be of one kind, nothing is widened, and none but the chosen is evaluated.
         self._is_settled = not self._varying and len(self._known) == 1
 
     def __call__(
@@ -305,6 +296,7 @@ def _extreme(beyond: str) -> Form:
 
         def run(event: Scalars, arrays: Arrays) -> Value:
             values: list[Value] = []
+            # No comprehension: before Python 3.12 it takes a frame of its own, and calls nest up to 200 levels deep.
             for each in runs:
                 values.append(each(event, arrays))  # noqa: PERF401
             return _most_extreme(values, known, beyond, zone)
@@ -410,6 +402,7 @@ def _cast(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
 
 
 def _typeof(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+    """typeof() of an attribute, which tells a missing one from a null; to a plain function both are NULL."""
     name_of = FUNCTIONS["typeof"].implementation
     assert name_of is not None
     inner = lenient(name_of, [parts[0].run])

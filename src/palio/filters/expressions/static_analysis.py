@@ -131,11 +131,11 @@ class Kinds:
             return _bounded(needed_digits(name, left, right))
         if name in ("neg", "positive", "abs", "round", "bround", "nullif", "ceil", "floor"):
             return self.digits_of(arguments[0])
-        found = [digits for branch in branches(call) if (digits := self.digits_of(branch)) is not None]
-        if not any(digits.is_decimal for digits in found):
+        candidates = [digits for branch in branches(call) if (digits := self.digits_of(branch)) is not None]
+        if not any(digits.is_decimal for digits in candidates):
             return INTEGER
-        whole = max(digits.precision - digits.scale for digits in found)
-        scale = max(digits.scale for digits in found)
+        whole = max(digits.precision - digits.scale for digits in candidates)
+        scale = max(digits.scale for digits in candidates)
         return _bounded(Digits(whole + scale, scale, True))
 
 
@@ -196,7 +196,7 @@ def _sum_kind(left: Kind, right: Kind) -> Kind | None:
         return date
     if left in _TIMES and right is Months:
         return left
-    # A day and a day-time interval make a day or a moment, as the interval is; both compare alike.
+    # A day plus a day-time interval is a day where the interval is whole days, else a moment; the two compare alike.
     return datetime if left in _TIMES and right is Micros else None
 
 
@@ -292,6 +292,7 @@ class _Analysis:
             case Attribute(name) | Array(name):
                 return frozenset({name})
             case Literal(value):
+                # A string literal may be read as a boolean, so it is taken to have either outcome.
                 possible = value is not None if wants is None else value is wants or isinstance(value, str)
                 return _NOTHING if possible else None
         key = (id(expression), wants)
@@ -355,11 +356,13 @@ def _same(analysis: _Analysis, arguments: tuple[Expression, ...], wants: _Outcom
 
 
 def _in(analysis: _Analysis, arguments: tuple[Expression, ...], wants: _Outcome) -> _Required:
+    # TRUE needs one item that is not NULL, FALSE needs all of them.
     value, *items = (analysis.of(argument, None) for argument in arguments)
     return _all([value, _one(items) if wants else _all(items)])
 
 
 def _between(analysis: _Analysis, arguments: tuple[Expression, ...], wants: _Outcome) -> _Required:
+    # TRUE needs both ends, FALSE is settled by one.
     value, *ends = (analysis.of(argument, None) for argument in arguments)
     return _all([value, _all(ends) if wants else _one(ends)])
 

@@ -35,7 +35,7 @@ _SPECIAL = {
     "-infinity": float("-inf"),
     "nan": float("nan"),
 }
-_SIGNED_NANS = frozenset({"+NaN", "-NaN"})  # only so, in Java: "-nan" is none
+_SIGNED_NANS = frozenset({"+NaN", "-NaN"})  # in this case of letters only: Java does not read "-nan"
 
 WORDS = frozenset({*_TRUE, *_FALSE, *_SPECIAL})
 """The words that read as a boolean or a number."""
@@ -60,22 +60,22 @@ _MAX_DECIMAL_DIGITS = 38  # of Spark's widest decimal
 
 def to_integer(text: str) -> int | None:
     """A 64-bit integer; no fraction, no exponent."""
-    found = _INTEGER.match(text.strip(BLANKS))
+    match = _INTEGER.match(text.strip(BLANKS))
     # The length first: int() of very many digits is slow, and above 4,300 of them refuses.
-    if not found or len(found[2]) > _MAX_INTEGER_DIGITS:
+    if not match or len(match[2]) > _MAX_INTEGER_DIGITS:
         return None
-    value = int(f"{found[1]}0{found[2]}")
+    value = int(f"{match[1]}0{match[2]}")
     return value if _SMALLEST <= value <= _LARGEST else None
 
 
 def to_double(text: str) -> float | None:
     """A binary64, as Java reads it: also with a suffix d or f, in hexadecimal, infinity, nan."""
     text = text.strip(_JAVA_BLANKS)
-    if found := _DOUBLE.match(text):
-        return float(found[1])
-    if found := _HEXADECIMAL.match(text):
+    if match := _DOUBLE.match(text):
+        return float(match[1])
+    if match := _HEXADECIMAL.match(text):
         try:
-            return float.fromhex(found[1])
+            return float.fromhex(match[1])
         except OverflowError:
             return float("-inf") if text[0] == "-" else float("inf")
     return _SPECIAL.get(text.lower()) if text not in _SIGNED_NANS else float("nan")
@@ -107,10 +107,10 @@ def to_boolean(text: str) -> bool | None:
 
 def to_date(text: str) -> date | None:
     """A date: year, year-month or year-month-day; what follows a whole date and a blank or T is ignored."""
-    found = _DATE.match(text.strip(BLANKS))
-    if not found:
+    match = _DATE.match(text.strip(BLANKS))
+    if not match:
         return None
-    year, month, day = found.groups("1")
+    year, month, day = match.groups("1")
     try:
         return date(int(year), int(month), int(day))
     except ValueError:
@@ -118,16 +118,16 @@ def to_date(text: str) -> date | None:
 
 
 def to_timestamp(text: str, zone: str = "UTC") -> datetime | None:
-    """A moment in UTC; what is written without a zone of its own is read in `zone`."""
-    found = _TIMESTAMP.match(text.strip(BLANKS))
-    if not found:
+    """A moment in UTC; a text without a zone is read in `zone`."""
+    match = _TIMESTAMP.match(text.strip(BLANKS))
+    if not match:
         return None
-    own = found[8]
-    place = zone_of(own.strip(_JAVA_BLANKS) if own else zone)
+    written_zone = match[8]
+    place = zone_of(written_zone.strip(_JAVA_BLANKS) if written_zone else zone)
     if place is None:
         return None
     try:
-        local = _clock(found, place)
+        local = _clock(match, place)
         # In a gap of the clock this goes forward by the gap, in an overlap it takes the first: as Java does.
         return local if place is UTC else local.astimezone(UTC)
     except (ValueError, OverflowError):
@@ -136,17 +136,17 @@ def to_timestamp(text: str, zone: str = "UTC") -> datetime | None:
 
 def to_local_timestamp(text: str) -> datetime | None:
     """A local timestamp, without a zone; a zone in the text must exist and is ignored."""
-    found = _TIMESTAMP.match(text.strip(BLANKS))
-    if not found or (found[8] and zone_of(found[8].strip(_JAVA_BLANKS)) is None):
+    match = _TIMESTAMP.match(text.strip(BLANKS))
+    if not match or (match[8] and zone_of(match[8].strip(_JAVA_BLANKS)) is None):
         return None
     try:
-        return _clock(found, None)
+        return _clock(match, None)
     except ValueError:
         return None
 
 
-def _clock(found: re.Match[str], zone: tzinfo | None) -> datetime:
-    year, month, day, hour, minute, second, fraction, _ = found.groups()
+def _clock(match: re.Match[str], zone: tzinfo | None) -> datetime:
+    year, month, day, hour, minute, second, fraction, _ = match.groups()
     return datetime(
         int(year),
         int(month or 1),
@@ -258,10 +258,10 @@ def zone_of(name: str) -> tzinfo | None:
 
 
 def _offset(text: str) -> tzinfo | None:
-    found = _OFFSET.match(text)
-    if not found:
+    match = _OFFSET.match(text)
+    if not match:
         return None
-    sign, short, long, minute, second, minute_, second_ = found.groups("")
+    sign, short, long, minute, second, minute_, second_ = match.groups("")
     hours, minutes, seconds = int(short or long), int(minute or minute_ or 0), int(second or second_ or 0)
     whole = timedelta(hours=hours, minutes=minutes, seconds=seconds)
     if minutes > 59 or seconds > 59 or whole > timedelta(hours=18):

@@ -272,6 +272,7 @@ def conv(text: str, base: int, to: int) -> str | None:
         value = value * base + digit
         if value >= _WORD_RANGE:
             return None
+    # Without a sign, a negative number is its 64-bit two's complement, or the largest number where it does not fit.
     if is_negative and to > 0:
         value = _WORD_RANGE - 1 if value >= _WORD_RANGE // 2 else -value % _WORD_RANGE
     elif to < 0 and value >= _WORD_RANGE // 2:
@@ -281,10 +282,10 @@ def conv(text: str, base: int, to: int) -> str | None:
 
 
 def _written(value: int, base: int) -> str:
-    found = _DIGITS[value % base]
+    text = _DIGITS[value % base]
     while value := value // base:
-        found = _DIGITS[value % base] + found
-    return found
+        text = _DIGITS[value % base] + text
+    return text
 
 
 MAX_LEVENSHTEIN_CELLS: Final = 2**24  # length times length; a longer pair is NULL
@@ -309,7 +310,8 @@ def _distance(left: str, right: str) -> int:
     for place, character in enumerate(left):
         places[character] = places.get(character, 0) | 1 << place
     every, last = (1 << len(left)) - 1, 1 << len(left) - 1
-    # Bit i tells whether the distance grows, or shrinks, from row i to the next.
+    # Bit i: whether the distance grows, or shrinks, from row i to the next in the current column. Only the distance in
+    # the last row is counted along.
     grows, shrinks, distance = every, 0, len(left)
     for character in right:
         equal = places.get(character, 0)

@@ -53,6 +53,7 @@ def refusal(expression: Expression) -> tuple[Expression, str] | None:
         if depth > DEPTH_LIMIT:
             return call, f"this is nested more than {DEPTH_LIMIT} calls deep; break the condition up"
         calls.append(call)
+    # Inner calls first: an error is reported where it arises, and `Kinds` needs the arguments of a call before it.
     for call in reversed(calls):
         if (reason := _unsupported(call, kinds)) is not None:
             return call, reason
@@ -138,6 +139,7 @@ def _operands(call: Call, kinds: Kinds) -> str | None:
             operator_kind(call.function, *present)
         except IncompatibleKinds:
             return f"{call.function} does not take {_pair(present)}"
+    # An unknown kind (None) is left to run time: only operands whose kinds are known can be refused.
     compares = call.function in _COMPARISONS or call.function == "in"
     if compares and present and widest(frozenset(present)) is None:
         return f"{_pair(present)} do not compare"

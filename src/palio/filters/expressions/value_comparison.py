@@ -105,14 +105,14 @@ def among(value: Value, items: Sequence[Value], zone: str) -> bool | None:
     if kind is not None:
         value, items = widen(value, kind, zone), [widen(item, kind, zone) for item in items]
     compare = comparison("=", zone)
-    found: bool | None = False
+    outcome: bool | None = False
     for item in items:
         answer = None if item is None else compare(value, item)
         if answer:
             return True
         if answer is None:
-            found = None
-    return found
+            outcome = None
+    return outcome
 
 
 def _common_number(kinds: frozenset[Kind]) -> Kind | None:
@@ -161,6 +161,7 @@ def _table(kind: Kind, items: Sequence[Value], zone: str) -> Callable[[Any], boo
 
 def _target(kind: Kind, items: Sequence[Value]) -> Kind | None:
     """The kind in which values of this kind are compared with the list; None if part of it does not compare."""
+    # A string of an event is never converted, so it is looked up only among strings.
     kinds = kinds_of(items)
     if kind is str:
         return str if kinds <= {str} else None
@@ -184,11 +185,11 @@ class Elements:
 
     def widened(self, kind: Kind, common: Kind) -> _Ordered:
         """The values of one kind, widened to the kind in which they are compared."""
-        found = self._widened.get((kind, common))
-        if found is None:
+        ordered = self._widened.get((kind, common))
+        if ordered is None:
             values = (_widen(value, common, self._zone) for value in self.by_kind[kind])
-            found = self._widened[kind, common] = _Ordered([each for each in values if each is not None])
-        return found
+            ordered = self._widened[kind, common] = _Ordered([each for each in values if each is not None])
+        return ordered
 
 
 class _Ordered:
@@ -228,7 +229,7 @@ def _compares(name: str, left: _Ordered, right: _Ordered) -> bool:
     match name:
         case "=":
             return not left.all.isdisjoint(right.all)
-        case "<>":
+        case "<>":  # fails only where all elements of both are one value
             return bool(mine.least != theirs.greatest or mine.greatest != theirs.least)
         case "<":
             return bool(mine.least < theirs.greatest)

@@ -19,7 +19,7 @@ __all__ = ["Failure", "condition", "evaluate", "parse"]
 
 
 def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
-    """The filter of a CESQL expression; the language has no literals of time, so that no zone matters."""
+    """The filter of a CESQL expression. `timezone` has no effect: CESQL has no literals of time."""
     if not isinstance(condition, str):
         raise ParseError(str(condition), 0, f"a CESQL expression is text, not {type(condition).__name__}")
     return _parse(condition)
@@ -35,8 +35,8 @@ def _parse(text: str) -> Filter:
 def evaluate(text: str, event: Event | Mapping[str, Any] | str | bytes) -> tuple[Value, list[Failure]]:
     """The value of an expression for an event, a bool, an int or a str, and the errors that happened on the way.
 
-    A mapping is taken for the attributes as they are; an `Event` has its `time` in UTC. An expression that cannot be
-    read is false, with the one error `parse`: nothing is raised.
+    A mapping holds the attributes as they are; an `Event` has its `time` in UTC. A text that is no expression gives
+    false and the single error `parse`: nothing is raised.
 
     >>> evaluate("hop < ttl AND EXISTS subject", {"hop": "5", "ttl": 10, "subject": "x"})
     (True, [])
@@ -50,15 +50,16 @@ def evaluate(text: str, event: Event | Mapping[str, Any] | str | bytes) -> tuple
     else:
         attributes = event if isinstance(event, Mapping) else Event.from_json(event).attributes
     try:
-        # A file in YAML has an unquoted TRUE or 10 as a bool or an int.
-        value = _compiled(str(text))(attributes, failures)
+        # An expression may come from YAML, where an unquoted TRUE or 10 is a bool or an int.
+        value = _compile(str(text))(attributes, failures)
     except ParseError as error:
         return False, [Failure(PARSE, error.reason, error.position)]
+    # str(): a timestamp's text has a class of its own, `TimestampText`, which callers should not see.
     return str(value) if isinstance(value, str) else value, failures
 
 
 @lru_cache(maxsize=4096)
-def _compiled(text: str) -> CompiledExpression:
+def _compile(text: str) -> CompiledExpression:
     return compile_expression(parse_expression(text))
 
 
@@ -68,7 +69,7 @@ def condition(text: str) -> Condition:
 
 
 class Condition:
-    """A CESQL expression as a filter asks it: true, false, or None where it failed or is no Boolean."""
+    """A CESQL expression as part of a filter: true, false, or None where it failed or is not a Boolean."""
 
     def __init__(self, text: str) -> None:
         expression = parse_expression(text)

@@ -3,12 +3,12 @@
 Expressions are compiled to closures once, for many events, as Palio's own are (`filters/expressions/special_forms.py`);
 in place of NULL there is a list to which every part adds its errors. The rules (§3.2, §3.3, §3.6):
 
-- An operator or function of which an operand failed, gives the zero value of its own type: false, 0 or "".
-- A cast that fails gives the zero value of the type wanted, and the operator goes on with it.
+- An operator or function with a failed operand gives the zero value of its own type: false, 0 or "".
+- A failed cast gives the zero value of the target type, and the operator goes on with it.
 - AND and OR evaluate their operands from left to right, and no further once the outcome is certain; so does IN.
 
-The specification's own tests decide where its text leaves room: `1 != 1 / 0` is false, and `NOT 10` is a failed cast
-and true, although `BOOL(10)` is none.
+Where the text of the specification leaves room, its own tests decide: `1 != 1 / 0` is false, and `NOT 10` is a failed
+cast and true, although the cast `BOOL(10)` succeeds.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ Failures: TypeAlias = list[Failure]
 CompiledExpression: TypeAlias = Callable[[Event, Failures], Value]
 
 REQUIRED: Final = frozenset({"id", "source", "specversion", "type"})
-"""The attributes that every CloudEvent has, so that EXISTS is true of them whatever the event (§3.4.4)."""
+"""The attributes that every CloudEvent has: EXISTS of them is always true (§3.4.4)."""
 
 NOT_AN_ATTRIBUTE: Final = "data"
-"""The payload of a CloudEvent is none of its attributes; no expression sees it."""
+"""The payload of a CloudEvent, which is not an attribute and cannot be read by an expression."""
 
 
 def compile_expression(expression: Expression) -> CompiledExpression:
@@ -68,12 +68,15 @@ class _Compiler:
             case Attribute(name, span):
                 return _attribute(name, span[0])
             case Call():
+                # By identity: equality would walk the tree. `compile_expression` asks for inner calls first, so the
+                # recursion is one level deep however deep the text nests.
                 if id(expression) not in self._parts:
                     self._parts[id(expression)] = self._call(expression)
                 return self._parts[id(expression)]
         raise TypeError(expression)
 
     def _call(self, call: Call) -> CompiledExpression:
+        # EXISTS takes a name: to compile the attribute as a value would record an error where it is missing.
         if call.function == "exists":
             (attribute,) = call.arguments
             assert isinstance(attribute, Attribute)
@@ -92,12 +95,12 @@ def _attribute(name: str, position: int) -> CompiledExpression:
         if value is None or name == NOT_AN_ATTRIBUTE:
             failures.append(Failure(MISSING_ATTRIBUTE, f"the event has no attribute {name}", position))
             return False
-        found = attribute_value(value)
-        if found is None:
+        converted = attribute_value(value)
+        if converted is None:
             reason = f"the attribute {name} holds a value of no CloudEvents type ({type(value).__name__})"
             failures.append(Failure(GENERIC, reason, position))
             return False
-        return found
+        return converted
 
     return run
 
@@ -111,13 +114,13 @@ def _exists(name: str) -> CompiledExpression:
 
 
 def _cast_or_fail(value: Value, target: Type, failures: Failures, position: int) -> Value:
-    """A value as another type; where it cannot be, an error and the zero value of the type."""
-    found = cast(value, target)
-    if found is None:
+    """A value cast to a type; where the cast fails, the zero value of the type, and an error in the list."""
+    converted = cast(value, target)
+    if converted is None:
         shown = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}..."
         failures.append(Failure(CAST, f"{shown} is no {target.value}", position))
         return target.zero
-    return found
+    return converted
 
 
 def _and(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
@@ -127,6 +130,7 @@ def _and(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
         before = len(failures)
         for operand, position in parts:
             value = operand(event, failures)
+            # A failed operand makes AND false, whatever follows it.
             if len(failures) > before or not _cast_or_fail(value, Type.BOOLEAN, failures, position):
                 return False
         return True
@@ -141,7 +145,8 @@ def _or(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
         failed, start = False, len(failures)
         for place, (operand, position) in enumerate(parts):
             before = len(failures)
-            # `a OR b OR c` is `(a OR b) OR c`: whatever went wrong in the bracket, the whole bracket failed.
+            # `a OR b OR c` is `(a OR b) OR c`: an error of any kind in the bracket, a failed cast included, makes the
+            # bracket a failed operand of the second OR.
             failed = failed or (place > 1 and before > start)
             value = operand(event, failures)
             if len(failures) > before:
@@ -176,6 +181,7 @@ def _not(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
         value = operand(event, failures)
         if len(failures) > before:
             return False
+        # As the specification's tests have it, see the docstring of the module.
         if type_of(value) is Type.INTEGER:
             failures.append(Failure(CAST, f"NOT takes a Boolean, not the Integer {value}", position))
             return True
@@ -185,6 +191,8 @@ def _not(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
 
 
 def _equal(wanted: bool) -> _Compile:
+    """`=` and `<>`. With a failed operand both are false, so `<>` is not the NOT of `=`."""
+
     def compile_equal(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
         left, right = operands
         position = call.arguments[0].span[0]
@@ -214,8 +222,8 @@ def _comparison(call: Call, operands: list[CompiledExpression]) -> CompiledExpre
     integers = _integers(call, operands)
 
     def run(event: Event, failures: Failures) -> Value:
-        found = integers(event, failures)
-        return found is not None and compare(*found)
+        values = integers(event, failures)
+        return values is not None and compare(*values)
 
     return run
 
@@ -225,10 +233,10 @@ def _arithmetic(call: Call, operands: list[CompiledExpression]) -> CompiledExpre
     integers = _integers(call, operands)
 
     def run(event: Event, failures: Failures) -> Value:
-        found = integers(event, failures)
-        if found is None:
+        values = integers(event, failures)
+        if values is None:
             return 0
-        result = compute(*found)
+        result = compute(*values)
         if result is None or not SMALLEST_CESQL_INTEGER <= result <= LARGEST_CESQL_INTEGER:
             reason = "division by zero" if result is None else f"{result} is beyond 32 bits"
             failures.append(Failure(MATH, reason, position))
@@ -253,12 +261,12 @@ def _integers(call: Call, operands: list[CompiledExpression]) -> Callable[[Event
 
 
 def _quotient(x: int, y: int) -> int | None:
-    """Rounded towards zero; None for a division by zero."""
+    """The quotient rounded towards zero, where Python rounds down; None for a division by zero."""
     return None if y == 0 else (abs(x) // abs(y)) * (1 if (x < 0) == (y < 0) else -1)
 
 
 def _remainder(x: int, y: int) -> int | None:
-    """With the sign of the dividend; None for a division by zero."""
+    """The remainder with the sign of the dividend, where Python's has the divisor's; None for a division by zero."""
     return None if y == 0 else (abs(x) % abs(y)) * (1 if x >= 0 else -1)
 
 
@@ -292,7 +300,8 @@ def parse_pattern(text: str) -> LikePattern:
 
     A backslash before `%` or `_` makes it mean itself; before anything else it is a backslash, also at the end.
     """
-    return LikePattern.parse(_BACKSLASH.sub(lambda found: found[0] if len(found[0]) == 2 else "\\\\", text))
+    # `LikePattern` refuses a backslash before anything but %, _ and itself, so a literal one is doubled.
+    return LikePattern.parse(_BACKSLASH.sub(lambda match: match[0] if len(match[0]) == 2 else "\\\\", text))
 
 
 def pattern_of(call: Call) -> LikePattern:
@@ -315,6 +324,7 @@ def _in(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
         for item, position in parts:
             before = len(failures)
             other = item(event, failures)
+            # A failed item makes IN false, but later items are evaluated, for their errors, until one is equal.
             if len(failures) > before:
                 failed = True
             elif are_equal(value, _cast_or_fail(other, target, failures, position)):
@@ -328,6 +338,7 @@ def _function(call: Call, operands: list[CompiledExpression]) -> CompiledExpress
     position = call.span[0]
     function = find_function(call.function, len(operands))
     if function is None:
+        # A filter with such a call is refused by `lowering.check`; `evaluate` reports the error for every event.
         failure = Failure(MISSING_FUNCTION, refusal(call.function, len(operands)) or "", position)
 
         def run_missing(event: Event, failures: Failures) -> Value:

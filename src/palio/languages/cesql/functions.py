@@ -1,8 +1,8 @@
 """Functions of CESQL (§3.5).
 
-A function is found by its name, whatever the case of its letters, and the number of its arguments. Its arguments
-are cast to the types of its parameters before the call. A function that fails raises `FunctionFailed`, with the value
-that it gives nevertheless.
+A function is identified by its name, in any case of letters, and the number of its arguments. The arguments are cast to
+the types of the parameters before the call. A function that fails raises `FunctionFailed`, which carries the value that
+the call has nevertheless.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from palio.languages.cesql.types import FUNCTION_EVALUATION, MATH, Type, Value, 
 
 
 class FunctionFailed(PalioError):
-    """The error of a function, with the value that it gives all the same."""
+    """The error of a function, with the value that the call has nevertheless."""
 
     def __init__(self, value: Value, reason: str, kind: str = FUNCTION_EVALUATION) -> None:
         self.value = value
@@ -29,7 +29,7 @@ class FunctionFailed(PalioError):
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function: the types of its arguments, how many may be left out, of what type more may follow, its result."""
+    """A function. The last `optional` parameters may be left out; further arguments, if any, have the type `more`."""
 
     name: str
     parameters: tuple[Type, ...]
@@ -95,13 +95,14 @@ def _substring(text: str, position: int, length: int | None = None) -> str:
         raise FunctionFailed("", f"SUBSTRING of {length} characters")
     if not -len(text) <= position <= len(text):
         raise FunctionFailed("", f"SUBSTRING from {position} of a text of {len(text)}")
-    if position == 0:
+    if position == 0:  # positions count from 1, or from -1 at the end; 0 is neither, and no error
         return ""
     start = position - 1 if position > 0 else len(text) + position
     return text[start:] if length is None else text[start : start + length]
 
 
 def _absolute(number: int) -> int:
+    # The absolute value of the smallest Integer is one beyond the largest: the call fails, and gives the largest.
     if number == SMALLEST_CESQL_INTEGER:
         raise FunctionFailed(LARGEST_CESQL_INTEGER, f"ABS({number}) is beyond 32 bits", MATH)
     return abs(number)
@@ -162,7 +163,7 @@ def find_function(name: str, count: int) -> Function | None:
 
 
 def refusal(name: str, count: int) -> str | None:
-    """Why there is no such function, or not with this number of arguments; None where there is."""
+    """The reason why no function of this name takes this number of arguments; None where one does."""
     function = FUNCTIONS.get(name)
     if function is None:
         return f"there is no function {name}"

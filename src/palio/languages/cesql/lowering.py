@@ -1,14 +1,15 @@
 """Lowering of CESQL expressions to filters.
 
-A filter matches where the expression is true and nothing failed (§1.2), so a condition is not true, false or NULL but
-true, false or failed, and AND and OR are not symmetric: `a = 1 OR b = 2` fails where there is no `a`, whatever `b` is.
-With *defined* for "true or false", without an error,
+A filter matches where the expression is true and nothing failed (§1.2). A condition is therefore not true, false or
+NULL but true, false or failed, and AND and OR are not symmetric: `a = 1 OR b = 2` fails where `a` is missing, whatever
+`b` is. With *defined* for "true or false", without an error,
 
     a AND b   is true where both are     is false where a is, or where a is defined and b is false
     a OR b    is false where both are    is true where a is, or where a is defined and b is true
 
-Expanded like this a tree may grow faster than its text. Where it does, and where a condition computes something or
-compares two attributes, the condition is kept as text and evaluated, see `palio.filters.computed.foreign`.
+A tree expanded in this way may grow faster than its text. Where it does, and where a condition computes something or
+compares two attributes, the condition is a residual: its text is kept and evaluated, see
+`palio.filters.computed.foreign`.
 """
 
 from __future__ import annotations
@@ -40,17 +41,18 @@ from palio.languages.cesql.value_sets import (
 )
 
 LANGUAGE: Final = "cesql"
-_MAX_EXPANDED_CONDITIONS: Final = 1_000  # in a tree, beyond four for each condition in the text
+_MAX_EXPANDED_CONDITIONS: Final = 1_000  # of a tree, beyond four for each condition of the text
 _COMPARISONS: Final = frozenset({"=", "<>", "<", "<=", ">", ">="})
 _ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%", "neg"})
 
 
 def check(expression: Expression, text: str) -> None:
-    """Refuse what fails for every event: calls of functions that there are not, and the event's data."""
+    """Refuse an expression that fails for every event: it calls an unknown function, or names the event's data."""
     for node in walk(expression):
         if isinstance(node, Attribute) and node.name == NOT_AN_ATTRIBUTE:
             reason = "CESQL sees the attributes of an event, not its data"
             raise ParseError(text, node.span[0], reason, "a condition on data.… can be written in SQL")
+        # Functions have names in capital letters, operators do not (see `parser`).
         if isinstance(node, Call) and node.function.isupper():
             reason = refusal(node.function, len(node.arguments)) or ""
             if reason:
@@ -63,9 +65,9 @@ def lower_filter(expression: Expression) -> Filter:
         case Attribute(name):
             return Filter(where_boolean_true(name), truth_for_not(name).false)
         case Call() if _type_of(expression) is Type.BOOLEAN:
-            meant = lower(expression)
-            return Filter(meant.true, lambda: meant.false)
-    # A value that is no Boolean never passes; that NOT of it may, is the language's own rule.
+            lowered = lower(expression)
+            return Filter(lowered.true, lambda: lowered.false)
+    # A value that is not a Boolean never matches. NOT casts its operand, so the negated filter may match.
     is_true = not attributes_of(expression) and _constant(expression) is True
     return Filter(EVERYTHING if is_true else NOTHING, _operand_of_not(expression).false)
 
@@ -77,9 +79,10 @@ def lower(expression: Expression) -> Truth:
         return UNDEFINED if failures else ALWAYS if value is True else NEVER
     match expression:
         case Call("and" | "or" | "xor" as function, arguments):
-            # Given up as soon as the tree is too large: building the whole of it first would take too long.
-            meant = _join(function, [_operand(each) for each in arguments])
-            return meant if meant.size <= _MAX_EXPANDED_CONDITIONS + 4 * meant.conditions else _residual(expression)
+            # Tested at every level: to build the whole tree first would take too long.
+            joined = _join(function, [_operand(argument) for argument in arguments])
+            limit = _MAX_EXPANDED_CONDITIONS + 4 * joined.conditions
+            return joined if joined.size <= limit else _residual(expression)
         case Call("not", (argument,)):
             return _operand_of_not(argument).negated()
         case Call("exists", (Attribute(name),)):
@@ -121,13 +124,15 @@ def _operand_of_not(expression: Expression) -> Truth:
 
 
 def _join(function: str, parts: list[Truth]) -> Truth:
-    """Conditions joined by one operator; halves of halves, so that a long chain makes no deep tree."""
+    """Conditions joined by one operator, by halving, so that a long chain makes no deep tree."""
     if len(parts) == 1:
         return parts[0]
     if function != "xor" and parts[0].domain and all(part.domain == parts[0].domain for part in parts):
         return _join_same_domain(function, parts)
     middle = len(parts) // 2
     left, right = _join(function, parts[:middle]), _join(function, parts[middle:])
+    # The expansion names `left` twice (where it is decisive, and where it is defined) and `right` once; XOR names both
+    # twice. Nested to the left, the size doubles at each level, which is why it is counted before it is built.
     conditions, size = left.conditions + right.conditions, 2 * left.size + right.size
     match function:
         case "and":
@@ -185,9 +190,9 @@ def _type_of(expression: Expression) -> Type:
         case Literal():
             return Type.STRING
         case Call(function, arguments) if function.isupper():
-            found = find_function(function, len(arguments))
-            assert found is not None  # checked before
-            return found.result
+            called = find_function(function, len(arguments))
+            assert called is not None  # `check` refuses unknown functions
+            return called.result
         case Call(function) if function in _ARITHMETIC:
             return Type.INTEGER
     return Type.BOOLEAN

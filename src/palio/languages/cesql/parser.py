@@ -177,6 +177,7 @@ class Parser(ExpressionParser):
     def _string(self, token: Token) -> Literal:
         _, _, start, end = token
         self.at += 1
+        # SQL doubles a quote inside a text. Here that makes two texts side by side, and is a likely slip.
         if self.tokens[self.at][0] == TEXT and self.tokens[self.at][2] == end:
             self.fail(end, "a quote inside a text has a backslash before it", "write 'it\\'s' for 'it''s'")
         return Literal(unquote(self.text[start:end]), (start, end))
@@ -211,9 +212,9 @@ class Parser(ExpressionParser):
 
     def _brackets(self, _: Token) -> Expression:
         self.at += 1
-        found = self.expression()
+        inside = self.expression()
         self.close("the bracket")
-        return found
+        return inside
 
     def _function(self, token: Token) -> Call:
         _, key, start, end = token
@@ -234,8 +235,8 @@ class Parser(ExpressionParser):
     # --- LIKE and IN ------------------------------------------------------------------------------------------
 
     def read_postfix(self, stack: OperatorStack, lowest: int) -> Operator | None:
-        """LIKE and IN behind an operand; they bind tighter than all between two operands."""
-        while True:
+        """LIKE and IN behind an operand; they bind tighter than every infix operator."""
+        while True:  # they chain: `x LIKE 'a%' IN (TRUE)`
             key, following = self.tokens[self.at][1], self.tokens[min(self.at + 1, len(self.tokens) - 1)][1]
             negated = key == "not"
             word = following if negated else key
@@ -243,21 +244,22 @@ class Parser(ExpressionParser):
                 if negated:
                     self.fail_here("NOT stands before a condition, and in NOT LIKE and NOT IN", self._hint())
                 return _INFIX.get(key)
+            # NOT and minus bind tighter still, so those before the operand are applied to it first.
             stack.reduce(_UNARY, self.tokens[self.at - 1][3])
             self.at += 2 if negated else 1
             start = stack.starts[-1]
-            arguments = self._pattern() if word == "like" else self._set()
+            arguments = self._read_pattern() if word == "like" else self._read_list()
             span = (start, self.tokens[self.at - 1][3])
             call = Call(word, (stack.nodes[-1], *arguments), span)
             stack.nodes[-1] = Call("not", (call,), span) if negated else call
 
-    def _pattern(self) -> list[Expression]:
+    def _read_pattern(self) -> list[Expression]:
         kind, _, start, _ = token = self.tokens[self.at]
         if kind != TEXT:
             self.fail(start, "the pattern of LIKE is a text in quotes, and nothing else", "write x LIKE 'a%'")
         return [self._string(token)]
 
-    def _set(self) -> list[Expression]:
+    def _read_list(self) -> list[Expression]:
         if self.tokens[self.at][1] != "(":
             self.fail_here("behind IN stands a list in brackets", "write x IN ('a', 'b')")
         self.at += 1
@@ -303,7 +305,7 @@ class Parser(ExpressionParser):
 
 # --- printer -----------------------------------------------------------------------------------------------
 
-# Operators that are operands stand in brackets, so that no reader needs the table of precedences.
+# An operand that is an operator is written in brackets, so that the text can be read without the table of precedences.
 _WORDS = {"and": "AND", "or": "OR", "xor": "XOR"}
 
 
@@ -339,7 +341,7 @@ def _call(function: str, texts: list[str]) -> str:
             return f"NOT {texts[0]}"
         case "exists":
             return f"EXISTS {texts[0]}"
-        case "neg":
+        case "neg":  # in brackets, or a minus before digits would be read as part of the number
             return f"-({texts[0]})"
         case "like":
             return f"{texts[0]} LIKE {texts[1]}"

@@ -53,7 +53,7 @@ def type_of(value: Value) -> Type:
 
 
 def cast(value: Value, target: Type) -> Value | None:
-    """A value as another type (§3.7); None where it cannot be."""
+    """A value cast to a type (§3.7); None where the cast fails."""
     match target:
         case Type.STRING:
             return value if isinstance(value, str) else cloudevents_text(value)
@@ -75,7 +75,7 @@ class TimestampText(str):
 
 def attribute_value(value: Any) -> Value | None:
     """An attribute of an event as a CESQL value; None for a type that CloudEvents does not have."""
-    if isinstance(value, bool):
+    if isinstance(value, bool):  # before int, of which bool is a subclass
         return value
     if isinstance(value, int) and SMALLEST_CESQL_INTEGER <= value <= LARGEST_CESQL_INTEGER:
         return int(value)
@@ -86,6 +86,7 @@ def attribute_value(value: Any) -> Value | None:
 def are_equal(left: Value, right: Value) -> bool:
     """Whether two values of one type are equal."""
     if isinstance(left, TimestampText) or isinstance(right, TimestampText):
+        # A text beside a timestamp need not be one; then the two are compared as texts.
         first, second = instant_in(str(left)), instant_in(str(right))
         if first is not None and second is not None:
             return first == second

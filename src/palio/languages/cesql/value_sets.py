@@ -1,11 +1,11 @@
 """Value sets of CESQL conditions on one attribute.
 
-The `Truth` of a condition has the trees where it is true, where it is false, and where it is defined, that is, one of
-the two. Elsewhere it ends in an error, and a filter that has errors matches nothing.
+The `Truth` of a condition has three trees: where it is true, where it is false, and where it is defined, that is, one
+of the two. Elsewhere it ends in an error, and a filter with an error does not match.
 
-Sets of values say almost all of it. The Integer that a text stands for (`'+05'` is 5) is in no interval of texts, so
-that there the text is evaluated, by the SQL function `cesql_int`; and so are, by `cesql_string`, the texts of numbers
-and times where a pattern has wildcards.
+Almost every condition is a set of values. Two are evaluated instead. The strings of an Integer (`'+05'` is 5) form no
+interval of strings, so they are read by the SQL function `cesql_int`. Where a pattern has wildcards, the texts of
+numbers and times are made by `cesql_string`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from palio.events.values import DIGITS
+from palio.filters.algebra import enumerable_union, strings_like
 from palio.filters.comparisons import compare
 from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Attribute, Call, Literal
@@ -31,9 +32,9 @@ from palio.filters.expressions.value_comparison import MIRRORED
 from palio.filters.kinds import KINDS, Kind
 from palio.filters.kinds import Value as Scalar
 from palio.filters.like import LikePattern
-from palio.filters.tree import EVERYTHING, NOTHING, Leaf, Node, Or, domain_of
-from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, span, union_of
-from palio.filters.value_tests import Computed, Like, Test
+from palio.filters.tree import EVERYTHING, NOTHING, Leaf, Node, Or
+from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, span
+from palio.filters.value_tests import Computed, Test
 from palio.languages.cesql.types import Type, Value, cast, instant_in, type_of
 
 _LazyNode: TypeAlias = Node | Callable[[], Node]
@@ -42,8 +43,8 @@ _LazyNode: TypeAlias = Node | Callable[[], Node]
 class Truth:
     """Trees where a condition is true, false, and defined; each is made when it is needed, because most never are.
 
-    `conditions` counts the conditions it is made of, `size` those of the tree that it would be written as. Conditions
-    of the same `domain` are defined in the same places.
+    `conditions` counts the conditions of the text, `size` those of the expanded tree. Conditions of the same `domain`
+    are defined for the same events.
     """
 
     __slots__ = ("_defined", "_false", "_true", "conditions", "domain", "size")
@@ -104,17 +105,11 @@ INTEGERS: Final = ValueSet.of({Kind.INTEGER: span(Kind.INTEGER, SMALLEST_CESQL_I
 TYPED: Final = ValueSet.kinds(*(kind for kind in KINDS if kind > Kind.NULL and kind is not Kind.BYTES))
 
 
-def _union(*sets: ValueSet) -> ValueSet:
-    found = union_of(sets)
-    assert found is not None  # sets without tests always have a union
-    return found
-
-
 def _without(values: ValueSet, left_out: ValueSet) -> ValueSet:
     return values.intersect(left_out.complement())
 
 
-NUMERIC: Final = _union(BOOLEANS, INTEGERS)
+NUMERIC: Final = enumerable_union(BOOLEANS, INTEGERS)
 TEXTS: Final = _without(TYPED, NUMERIC)
 
 
@@ -125,8 +120,8 @@ def _spellings(word: str) -> ValueSet:
 
 _ZERO: Final = ValueSet.points([0])
 _TRUTHS: Final = {
-    True: _union(ValueSet.points([True]), _without(INTEGERS, _ZERO), _spellings("true")),
-    False: _union(ValueSet.points([False]), _ZERO, _spellings("false")),
+    True: enumerable_union(ValueSet.points([True]), _without(INTEGERS, _ZERO), _spellings("true")),
+    False: enumerable_union(ValueSet.points([False]), _ZERO, _spellings("false")),
 }
 
 
@@ -152,13 +147,13 @@ def where_boolean_true(name: str) -> Node:
 
 def truth(name: str) -> Truth:
     """An attribute as an operand of AND, OR and XOR."""
-    return _within(name, "truth", _union(*_TRUTHS.values()), _TRUTHS[True])
+    return _within(name, "truth", enumerable_union(*_TRUTHS.values()), _TRUTHS[True])
 
 
 def truth_for_not(name: str) -> Truth:
     """An attribute as the operand of NOT, which takes no Integer."""
     true, false = (_without(_TRUTHS[value], INTEGERS) for value in (True, False))
-    return _within(name, "not", _union(true, false), true)
+    return _within(name, "not", enumerable_union(true, false), true)
 
 
 # --- comparisons ------------------------------------------------------------------------------------------------
@@ -189,14 +184,17 @@ def compare_reversed(name: str, operator: str, constant: Value) -> Truth:
     if operator != "=":
         return compare_constant(name, MIRRORED[operator], constant)
     true, defined = [], []
+    # No `domain` below: the types to which the constant can be cast decide where the condition is defined.
     for type_, within in _TYPES:
         value = cast(constant, type_)
         if value is not None:
             true.append(_values_equal_to_any([value]).intersect(within))
             defined.append(within)
-    everywhere = _union(*defined)
+    everywhere = enumerable_union(*defined)
     return Truth(
-        Leaf(name, _union(*true)), lambda: Leaf(name, _without(everywhere, _union(*true))), Leaf(name, everywhere)
+        Leaf(name, enumerable_union(*true)),
+        lambda: Leaf(name, _without(everywhere, enumerable_union(*true))),
+        Leaf(name, everywhere),
     )
 
 
@@ -211,7 +209,11 @@ def in_list(name: str, constants: Sequence[Value | None]) -> Truth:
         true.append(equal)
         if not fails:
             false.append(_without(within, equal))
-    return Truth(Leaf(name, _union(*true)), Leaf(name, _union(*false)), Leaf(name, _union(*true, *false)))
+    return Truth(
+        Leaf(name, enumerable_union(*true)),
+        Leaf(name, enumerable_union(*false)),
+        Leaf(name, enumerable_union(*true, *false)),
+    )
 
 
 def _values_equal_to_any(values: Iterable[Value | None]) -> ValueSet:
@@ -228,15 +230,15 @@ def _values_equal_to_any(values: Iterable[Value | None]) -> ValueSet:
 def _compare_integers(name: str, operator: str, number: int) -> Truth:
     """A comparison of Integers: the attribute's own, those that Booleans are cast to, and those that texts are."""
     true = compare(operator, number).true
-    inside = _union(
+    inside = enumerable_union(
         INTEGERS.intersect(true), ValueSet.points(value for value in (False, True) if true.contains(int(value)))
     )
-    said = Call("cesql_int", (Attribute(name),))
-    condition = Call(operator, (said, Literal(number)))
+    number_of_text = Call("cesql_int", (Attribute(name),))
+    condition = Call(operator, (number_of_text, Literal(number)))
     return Truth(
         lambda: Or((Leaf(name, inside), _strings(name, condition, True))),
         lambda: Or((Leaf(name, _without(NUMERIC, inside)), _strings(name, condition, False))),
-        lambda: Or((Leaf(name, NUMERIC), _strings(name, Call("isnull", (said,)), False))),
+        lambda: Or((Leaf(name, NUMERIC), _strings(name, Call("isnull", (number_of_text,)), False))),
         domain=(name, "integer"),
         size=2,
     )
@@ -270,16 +272,18 @@ def _values_with_text(text: str) -> ValueSet:
     return ValueSet.points(each for each in _candidates(text) if cloudevents_text(each) == text)
 
 
+# What the texts of other kinds begin with: a sign or digit, NaN, Infinity, true, false. Most constants begin otherwise.
 _STARTS_OF_OTHER_KINDS: Final = frozenset("-0123456789NItf")
 
 
 def _candidates(text: str) -> Iterable[Scalar]:
-    """The text, and the values of other kinds that may have it too, to be asked for theirs."""
+    """A text, and the values of other kinds that may have this text; the caller compares their texts with it."""
     yield text
     if text[:1] not in _STARTS_OF_OTHER_KINDS:
         return
     if text in ("true", "false"):
         yield text == "true"
+    # The lengths bound the conversions: 64 bits have 19 digits and a sign, and no float has a text of 400 characters.
     if len(text) <= 20 and _DIGITS.fullmatch(text) and -(2**63) <= int(text) < 2**63:
         yield int(text)
     if len(text) <= 400 and _FRACTION.fullmatch(text):
@@ -302,16 +306,16 @@ def _date_in(text: str) -> date | None:
 
 def like(name: str, pattern: LikePattern) -> Truth:
     """name LIKE pattern."""
-    # Other kinds than strings: some are known by their text, the rest is evaluated where the pattern could fit at all.
-    plain, asked = _values_like(pattern), _values_to_evaluate(pattern)
-    strings, other_strings = _strings_like(pattern)
-    tested = () if asked.is_empty else (asked,)
+    # Of the other kinds, some values are known by their text; the rest is evaluated, if the pattern can match at all.
+    plain, evaluated = _values_like(pattern), _values_to_evaluate(pattern)
+    strings = strings_like(pattern)
+    tested = () if evaluated.is_empty else (evaluated,)
     return Truth(
         Or((Leaf(name, plain), Leaf(name, strings), *(_text_like(name, pattern, each, True) for each in tested))),
         lambda: Or(
             (
-                Leaf(name, _without(TYPED, _union(STRINGS, plain, asked))),
-                Leaf(name, other_strings),
+                Leaf(name, _without(TYPED, enumerable_union(STRINGS, plain, evaluated))),
+                Leaf(name, strings_like(pattern, wanted=False)),
                 *(_text_like(name, pattern, each, False) for each in tested),
             )
         ),
@@ -319,15 +323,6 @@ def like(name: str, pattern: LikePattern) -> Truth:
         domain=(name, "text"),
         size=1 + bool(strings.tests) + len(tested),
     )
-
-
-def _strings_like(pattern: LikePattern) -> tuple[ValueSet, ValueSet]:
-    """The strings that have the form of a pattern, and those that have not."""
-    if pattern.shape in ("exact", "prefix"):
-        inside = ValueSet.points([pattern.text]) if pattern.shape == "exact" else ValueSet.prefix(pattern.text)
-        return inside, _without(STRINGS, inside)
-    wanted, unwanted = Test(Like(pattern)), Test(Like(pattern), False)
-    return domain_of(wanted).where([wanted]), domain_of(unwanted).where([unwanted])
 
 
 def _values_like(pattern: LikePattern) -> ValueSet:
@@ -341,7 +336,7 @@ def _values_like(pattern: LikePattern) -> ValueSet:
     )
 
 
-# The characters of which the texts of a kind are made; what has others can be like none of them.
+# The characters of the texts of each kind; a pattern with any other character matches none of them.
 _CHARACTERS: Final = {
     Kind.INTEGER: frozenset("-0123456789"),
     Kind.DECIMAL: frozenset("-.0123456789"),
@@ -361,6 +356,7 @@ def _values_to_evaluate(pattern: LikePattern) -> ValueSet:
 
 
 def _text_like(name: str, pattern: LikePattern, asked: ValueSet, wants: bool) -> Node:
-    found = computed_condition(Call("like", (Call("cesql_string", (Attribute(name),)), Literal(pattern.sql))), wants)
-    assert isinstance(found, Leaf)  # it is about one attribute
-    return Leaf(name, found.values.intersect(asked))
+    text = Call("cesql_string", (Attribute(name),))
+    computed = computed_condition(Call("like", (text, Literal(pattern.sql))), wants)
+    assert isinstance(computed, Leaf)  # it reads one attribute
+    return Leaf(name, computed.values.intersect(asked))

@@ -18,7 +18,7 @@ def parse(condition: Any, *, strict: bool = True, timezone: str = "UTC") -> Filt
     """The filter of an event pattern, given as JSON text or as the dictionary it stands for.
 
     What EventBridge refuses is refused; without `strict`, its quotas are lifted, and a bare value may stand for a
-    list of one. Patterns know no times, so that `timezone` changes nothing.
+    list of one. `timezone` has no effect: patterns have no literals of time.
 
     >>> wanted = parse({"detail": {"state": [{"anything-but": "ok"}], "load": [{"numeric": [">", 0.9]}]}})
     >>> wanted.matches({"detail": {"state": "late", "load": 0.95}})

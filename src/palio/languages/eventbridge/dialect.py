@@ -24,7 +24,7 @@ class Dialect:
     """What one service accepts."""
 
     service: str
-    """Whose language it is, as messages name it."""
+    """The name of the service, for error messages."""
     operators: frozenset[str]
     """The names of the operators."""
     excludable: frozenset[str]
@@ -75,10 +75,10 @@ EVENTBRIDGE: Final = Dialect(
     bare_values=False,
 )
 
-_ANY: Final = -1  # in a wildcard, any bytes; as an input, a byte that no wildcard names
-_MAX_VISITED_STATES: Final = 5_000  # of the subset construction, before the wildcards are taken for simple
+_ANY: Final = -1  # in a wildcard, a gap of any bytes; as an input, a byte that no wildcard names
+_MAX_VISITED_STATES: Final = 5_000  # of the subset construction; beyond it the wildcards are accepted
 
-# For each wildcard, the lengths of its beginnings that the value read so far is a match of.
+# For each wildcard, the lengths of those of its prefixes that match the value read so far.
 _State = tuple[frozenset[int], ...]
 
 
@@ -87,22 +87,23 @@ def max_active_states(wildcards: Iterable[str], limit: int) -> int:
     patterns = [_tokens(text) for text in dict.fromkeys(wildcards)]
     if not patterns:
         return 0
+    # All bytes that no wildcard names act alike, so that one of them stands for all.
     alphabet = {token for tokens in patterns for token in tokens} | {_ANY}
-    most = 0
+    largest = 0
     start: _State = tuple(_with_empty_gaps(frozenset({0}), tokens) for tokens in patterns)
     seen = {start}
     waiting = [start]
     while waiting and len(seen) < _MAX_VISITED_STATES:
         state = waiting.pop()
         for byte in alphabet:
-            following = tuple(_step(each, byte, tokens) for each, tokens in zip(state, patterns, strict=True))
-            most = max(most, sum(map(len, following)))
-            if most >= limit:
+            following = tuple(_step(lengths, byte, tokens) for lengths, tokens in zip(state, patterns, strict=True))
+            largest = max(largest, sum(map(len, following)))
+            if largest >= limit:
                 return limit
             if following not in seen:
                 seen.add(following)
                 waiting.append(following)
-    return most
+    return largest
 
 
 def _tokens(text: str) -> list[int]:
@@ -119,12 +120,14 @@ def _tokens(text: str) -> list[int]:
 
 
 def _step(lengths: frozenset[int], byte: int, tokens: list[int]) -> frozenset[int]:
-    """The beginnings that match one byte more."""
-    longer = {each + 1 for each in lengths if each < len(tokens) and tokens[each] == byte != _ANY}
-    kept = {each for each in lengths if each and tokens[each - 1] == _ANY}
+    """The prefixes that match once a byte more is read."""
+    # A literal consumes its own byte, and a gap consumes any; what is after a gap is reached in `_with_empty_gaps`.
+    longer = {length + 1 for length in lengths if length < len(tokens) and tokens[length] == byte != _ANY}
+    kept = {length for length in lengths if length and tokens[length - 1] == _ANY}
     return _with_empty_gaps(frozenset(longer | kept), tokens)
 
 
 def _with_empty_gaps(lengths: frozenset[int], tokens: list[int]) -> frozenset[int]:
-    gaps = {each + 1 for each in lengths if each < len(tokens) and tokens[each] == _ANY}
+    """The prefixes, and those with the gap after them, which may be empty; no two gaps are adjacent."""
+    gaps = {length + 1 for length in lengths if length < len(tokens) and tokens[length] == _ANY}
     return lengths | gaps

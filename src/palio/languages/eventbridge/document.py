@@ -1,8 +1,8 @@
 """JSON documents with the position of every value, and the error locations within them.
 
-A parser of patterns needs three things that `json.loads` throws away: where a value stands, so that an error can
-point at it; a key that occurs twice, which has a meaning here; and the digits of a number. A pattern given as
-Python objects is written down as JSON on the way, so that its errors point too.
+A parser of patterns needs three things that `json.loads` drops: the position of a value, so that an error can point at
+it; a key that occurs twice, which has a meaning here; and the digits of a number. A pattern given as Python objects is
+written as JSON first, so that its errors have positions too.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class _Parser:
             return Value(self.object(depth) if first == "{" else self.array(depth), start)
         if first == '"':
             return Value(self.string(), start)
+        # Read here and not by `json`, which would make a float of 0.10 and lose its digits.
         number = _NUMBER.match(self.text, start)
         if number is not None:
             self.at = number.end()
@@ -138,12 +139,12 @@ class _Parser:
     def closes(self, bracket: str, after_one: bool) -> bool:
         """Whether an object or array ends here; steps over the bracket, or over the comma before what follows."""
         self.skip_space()
-        found = self.text[self.at : self.at + 1]
-        if found == bracket:
+        character = self.text[self.at : self.at + 1]
+        if character == bracket:
             self.at += 1
             return True
         if after_one:
-            if found != ",":
+            if character != ",":
                 raise self.refuse(f"not JSON: expected a comma or {bracket}")
             self.at += 1
             self.skip_space()
@@ -156,6 +157,7 @@ class _Parser:
         except json.JSONDecodeError as error:
             self.at = error.pos
             raise self.refuse(f"not JSON: {error.msg[:1].lower()}{error.msg[1:].removesuffix(' at')}") from None
+        # JSON escapes may write half of a surrogate pair, which no event holds.
         if not text.isascii():
             try:
                 check_text(text, None)
@@ -238,8 +240,9 @@ class _Writer:
                     check_text(value, None)
                 except EventError as error:
                     raise self.refuse(error.reason) from None
+                # Here and for floats, the plain text and digits, whatever a subclass makes of them.
                 return str.__str__(value)
-            case int() | Decimal() if Decimal(value).is_finite():
+            case int() | Decimal() if Decimal(value).is_finite():  # a bool, an int to Python, is caught above
                 return Decimal(value)
             case float() if isfinite(value):
                 return Decimal(float.__repr__(value))

@@ -1,7 +1,7 @@
 """Lowering of event patterns to filters.
 
-A field is an attribute by its path, and its list a set of values; a pattern is therefore conditions that the index
-holds as they are. A rule is two-valued, so where it is FALSE is where it is not TRUE.
+A field is an attribute by its path, and its list a set of values, so the index holds the conditions of a pattern as
+they are. A rule is two-valued: it is FALSE wherever it is not TRUE.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _MAX_DOTS: Final = 5  # in the names of one field; each doubles the ways to read
 
 
 def lower_rule(rule: Rule, document: Document, dialect: Dialect) -> Filter:
-    """The filter that a rule is."""
+    """The filter of a rule."""
+    # Of a field named twice the last one counts, and which one is last may depend on the branch of a `$or`. Only then
+    # are the combinations of branches written out; their number may grow exponentially.
     if has_repeated_field(rule):
         choices = choices_of(rule)
         if choices is None:
@@ -42,7 +44,7 @@ def lower_rule(rule: Rule, document: Document, dialect: Dialect) -> Filter:
 
 
 def _lower_true(rule: Rule, document: Document, dialect: Dialect) -> Node:
-    """Where a rule is TRUE: all of its fields match, and of each choice some branch."""
+    """The tree where a rule is TRUE: all of its fields match, and some branch of each choice."""
     parts = (
         _lower_field_true(item, _names_of(item, document, dialect))
         if isinstance(item, Field)
@@ -53,6 +55,7 @@ def _lower_true(rule: Rule, document: Document, dialect: Dialect) -> Node:
 
 
 def _lower_false(rule: Rule, document: Document, dialect: Dialect) -> Node:
+    """The tree where a rule is FALSE, by De Morgan's laws."""
     parts = (
         _lower_field_false(item, _names_of(item, document, dialect))
         if isinstance(item, Field)
@@ -63,12 +66,13 @@ def _lower_false(rule: Rule, document: Document, dialect: Dialect) -> Node:
 
 
 def _lower_field_true(field: Field, names: list[str]) -> Node:
-    found: list[Node] = [
-        Leaf(name, values) for name in names for each in _conditions(field, name) for values in each.inside
+    alternatives: list[Node] = [
+        Leaf(name, values) for name in names for test in _conditions(field, name) for values in test.inside
     ]
     if _wants_absence(field):
-        found.append(And(tuple(Leaf(name, ABSENT) for name in names)))
-    return Or(tuple(found))
+        # A field is absent only if it is absent under every reading of the dots in its name.
+        alternatives.append(And(tuple(Leaf(name, ABSENT) for name in names)))
+    return Or(tuple(alternatives))
 
 
 def _lower_field_false(field: Field, names: list[str]) -> Node:
@@ -83,11 +87,14 @@ def _lower_field_false(field: Field, names: list[str]) -> Node:
 
 
 def _outside(conditions: list[ValueTest]) -> Iterator[tuple[ValueSet, ...]]:
-    """Unions of sets, all of which a value is in for which no condition holds; few where conditions are many."""
-    single = [each for each in conditions if len(each.inside) == 1]
+    """Unions of sets: no condition holds for a value exactly if the value is in all of these unions.
+
+    Conditions that hold in one set share a union, so that a field with a long list has few.
+    """
+    single = [test for test in conditions if len(test.inside) == 1]
     if single:
         yield none_of(single).inside
-    yield from (each.outside for each in conditions if len(each.inside) > 1)
+    yield from (test.outside for test in conditions if len(test.inside) > 1)
 
 
 def _conditions(field: Field, name: str) -> list[ValueTest]:

@@ -41,7 +41,7 @@ from palio.languages.eventbridge.value_tests import (
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The field is not there."""
+    """The field is missing."""
 
 
 # A computed test is bound to the name of its attribute, so it is made when the name is known.
@@ -65,7 +65,7 @@ def parse_alternatives(items: tuple[Value, ...], location: Location, dialect: Di
     """The tests of a field's list, one of which is to hold."""
     plain: list[str | bool | None] = []
     numbers: list[ValueSet] = []
-    asked: list[Alternative] = []
+    alternatives: list[Alternative] = []
     for index, item in enumerate(items):
         match item.content:
             case None | bool() | str():
@@ -73,15 +73,16 @@ def parse_alternatives(items: tuple[Value, ...], location: Location, dialect: Di
             case Decimal():
                 numbers.append(_exact_number(item, location.item(index), dialect))
             case Object():
-                asked.append(_parse_test(item, location.item(index), dialect))
+                alternatives.append(_parse_test(item, location.item(index), dialect))
             case Array():
                 raise location.item(index).refuse(
                     item, "an array inside the list of a field", "the list holds values and tests side by side"
                 )
+    # Plain values are one set, however many there are; each number may be a set of its own, see `_equal_numbers`.
     if plain:
-        asked.append(exactly(plain))
-    asked.extend(within(each) for each in numbers)
-    return asked
+        alternatives.append(exactly(plain))
+    alternatives.extend(within(values) for values in numbers)
+    return alternatives
 
 
 def wildcards_in(items: tuple[Value, ...]) -> Iterator[str]:
@@ -237,7 +238,8 @@ def _equal_numbers(literal: Decimal, dialect: Dialect) -> ValueSet:
         return NO_VALUE
     if _is_exact_binary64(literal):
         return _compare_exactly("=", literal)
-    # A fraction of many digits is rounded in an event as it is here; a whole number is not.
+    # Where binary64 rounds the literal, an event's fraction with these digits is rounded to the same float when it is
+    # read; a whole number keeps its digits.
     is_rounded = literal != literal.to_integral_value() and float(literal) != 0
     exact = _compare_exactly("=", literal) if _is_decimal(literal) else NO_VALUE
     rounded = compare("=", float(literal)).true if is_rounded else NO_VALUE
@@ -251,8 +253,8 @@ def _equal_numbers(literal: Decimal, dialect: Dialect) -> ValueSet:
 
 
 def _compare_exactly(operator: str, literal: Decimal) -> ValueSet:
-    """The numbers that compare so with a literal: exactly, but for floats, which compare as binary64."""
-    # What has more digits than any decimal of an event is told from all of them by its nearest float as well.
+    """The numbers that satisfy a comparison with a literal: exactly, but for floats, which compare as binary64."""
+    # A literal with more digits than any decimal of an event compares with all of them as its nearest float does.
     return compare(operator, literal if _is_decimal(literal) else float(literal)).true
 
 
@@ -263,9 +265,10 @@ def _compare(operator: str, literal: Decimal, dialect: Dialect) -> ValueSet:
 
 
 def _compare_truncated(operator: str, literal: Decimal, digits: int) -> ValueSet:
-    """The numbers that compare so with a literal where both are cut to some digits behind the point."""
+    """The numbers that satisfy a comparison with a literal where both are cut to some digits behind the point."""
+    # All numbers of the interval [first, first + unit) are cut to the same number as the literal.
     unit = Decimal(1).scaleb(-digits)
-    first = literal.quantize(unit, ROUND_FLOOR, _EXACT)  # the least number that is cut to this one
+    first = literal.quantize(unit, ROUND_FLOOR, _EXACT)
     match operator:
         case "=":
             return _compare_exactly(">=", first).intersect(_compare_exactly("<", first + unit))
@@ -295,6 +298,7 @@ def _comparable_number(value: Value, location: Location, dialect: Dialect) -> De
     if literal.is_zero():
         return Decimal(0)
     in_range = _MIN_EXPONENT <= literal.adjusted() <= _MAX_EXPONENT
+    # The range first: float() of a number beyond it is infinite, or zero.
     if not in_range or not _is_exact_binary64(literal):
         raise location.refuse(
             value,
@@ -349,31 +353,32 @@ def _operand(items: tuple[Value, ...], index: int, operand: Value, location: Loc
 
 
 def _parse_network(operand: Value, location: Location) -> str:
-    """A network in CIDR notation, checked; the bits of a host in it are passed over."""
+    """A network in CIDR notation, checked; host bits are ignored."""
     text = _text(operand, location)
     address, slash, mask = text.partition("/")
     if not slash or not mask or "/" in mask:
         raise location.refuse(
             operand, "a network is an address, a slash and the number of its bits", "as in 10.0.0.0/8"
         )
-    if not (mask.isascii() and mask.isdigit() and len(mask) <= 4):
+    if not (mask.isascii() and mask.isdigit() and len(mask) <= 4):  # a long mask is never converted
         raise location.refuse(operand, f"the bits of a network are a whole number, not {mask[:80]!r}")
     try:
-        found = ip_address(_decimal_octets(address))
+        parsed = ip_address(_decimal_octets(address))
     except ValueError:
         raise location.refuse(operand, f"{address[:80]!r} is no IP address") from None
-    widest = found.max_prefixlen - 1
+    widest = parsed.max_prefixlen - 1  # EventBridge refuses /32 and /128, networks of one address
     if int(mask) > widest:
         raise location.refuse(
             operand,
-            f"a network of IPv{found.version} has at most {widest} bits",
+            f"a network of IPv{parsed.version} has at most {widest} bits",
             "a single address is written as a string by itself",
         )
-    return f"{found}/{int(mask)}"
+    return f"{parsed}/{int(mask)}"
 
 
 def _decimal_octets(address: str) -> str:
-    """The address with octets as Python wants them, without zeros before them; ValueError for a mixed notation."""
+    """An address without leading zeros in its octets, which Python refuses; ValueError for a mixed notation."""
+    # Python reads a zone (fe80::1%eth0) and IPv4 inside IPv6; both are refused here.
     if "%" in address or (":" in address and "." in address):
         raise ValueError(address)
     octets = address.split(".")

@@ -43,7 +43,7 @@ class Field:
 
     @property
     def dotted(self) -> str:
-        """The name by which fields are told apart: a dot in a name is like a step into an object."""
+        """The identity of a field: a dot in a name counts as a step into an object."""
         return ".".join(self.path)
 
 
@@ -58,7 +58,7 @@ Rule: TypeAlias = tuple[Field | Choice, ...]
 
 
 def parse_rule(document: Document, dialect: Dialect) -> Rule:
-    """The rule that a pattern is."""
+    """The rule of a pattern."""
     location = Location(document.text)
     if not isinstance(document.root.content, Object):
         raise location.refuse(document.root, f"a pattern is an object, not {kind_of(document.root)}")
@@ -67,6 +67,8 @@ def parse_rule(document: Document, dialect: Dialect) -> Rule:
     except ParseError:
         if not _has_member(document.root, "$or"):
             raise
+        # Where some `$or` is no choice, all of them are field names. If that fails too, the first error is raised. With
+        # no choices left, there are no combinations to count.
         try:
             rule = _Parser(dialect, or_is_choice=False).object(document.root, location, (), False)
         except ParseError:
@@ -95,6 +97,7 @@ class _Parser:
         inside = location.inside(name)
         if name == "$or" and self.or_is_choice:
             return (self.choice(value, inside, path),)
+        # Refused only inside `$or`: `parse_rule` then takes `$or` for a field whose list holds tests.
         if inside_or and name in RESERVED:
             raise inside.refuse(value, f"inside $or, {name!r} cannot be the name of a field")
         match value.content:
@@ -115,6 +118,7 @@ class _Parser:
     def field(self, path: tuple[str, ...], items: tuple[Value, ...], location: Location) -> Field:
         alternatives = tuple(parse_alternatives(items, location, self.dialect))
         limit = self.dialect.max_wildcard_states
+        # Counted up to one beyond the limit, which is enough to refuse.
         if limit is not None and max_active_states(wildcards_in(items), limit + 1) > limit:
             raise location.refuse(
                 items[0],
@@ -162,7 +166,7 @@ def _or_combinations(rule: Rule) -> int:
 
 
 def value_combinations(rule: Rule) -> int:
-    """How many ways there are to take one value of each list, each list counted once per level of its field."""
+    """The combinations of one value from each list, as SNS counts them: a list counts once per level of its field."""
     factors = (
         item.size * len(item.path) if isinstance(item, Field) else sum(map(value_combinations, item.branches))
         for item in rule
@@ -198,6 +202,7 @@ def choices_of(rule: Rule) -> list[dict[str, Field]] | None:
 def _extend(choices: list[dict[str, Field]], rule: Rule) -> list[dict[str, Field]] | None:
     for item in rule:
         if isinstance(item, Field):
+            # A field that is named again replaces the earlier one: the last counts.
             choices = [{**choice, item.dotted: item} for choice in choices]
             continue
         longer: list[dict[str, Field]] = []

@@ -1,8 +1,8 @@
 """Tests of single values: the sets of values for which a test holds, and for which it fails.
 
-Patterns are two-valued, so the two together are all values there are, null among them; a missing attribute has no
-value, and is asked for by `exists`. Most tests are enumerable sets. Those that must be evaluated (suffixes, wildcards,
-strings without regard to case) fail for whatever is no string.
+Patterns are two-valued, so the two sets together hold all values, null among them; a missing attribute has no value and
+is tested by `exists`. Most tests are enumerable sets. Those that must be evaluated (suffixes, wildcards, strings
+without regard to case) fail for every value that is not a string.
 
 Case is ignored as `ILIKE` ignores it where the text of the pattern is ASCII. Other letters have upper and lower
 forms that depend on their place (σ and ς) or have another length (ß and SS); EventBridge takes each letter of the
@@ -16,14 +16,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from palio.filters.algebra import strings_like
 from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Attribute, Call, Literal
 from palio.filters.kinds import Kind
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
-from palio.filters.tree import Leaf, domain_of
+from palio.filters.tree import Leaf
 from palio.filters.value_sets import NO_VALUE, STRINGS, ValueSet, intersection_of, union_of
-from palio.filters.value_tests import Like, Rlike, Test
+from palio.filters.value_tests import Rlike, Test
 
 ABSENT: Final = ValueSet.kinds(Kind.MISSING)
 EXISTING: Final = ABSENT.complement()
@@ -56,22 +57,17 @@ def exactly(values: Iterable[str | bool | None]) -> ValueTest:
 
 
 def like(pattern: LikePattern) -> ValueTest:
-    """A string has the form of a pattern."""
-    if not pattern.ignore_case and pattern.shape == "exact":
-        return exactly([pattern.text])
-    if not pattern.ignore_case and pattern.shape == "prefix":
-        return within(ValueSet.prefix(pattern.text))
-    return _tested(Test(Like(pattern)))
+    """A string matches a LIKE pattern."""
+    strings = strings_like(pattern)
+    if strings.is_enumerable:
+        return within(strings)
+    return ValueTest((strings,), (_NON_STRINGS, strings_like(pattern, wanted=False)))
 
 
 def matching(expression: str) -> ValueTest:
-    """A string has a part that matches a regular expression."""
-    return _tested(Test(Rlike(Regex.compile(expression))))
-
-
-def _tested(test: Test) -> ValueTest:
-    passed = domain_of(test).where([test])
-    return ValueTest((passed,), (_NON_STRINGS, STRINGS.where([Test(test.pattern, not test.wanted)])))
+    """A part of a string matches a regular expression."""
+    regex = Rlike(Regex.compile(expression))
+    return ValueTest((STRINGS.where([Test(regex)]),), (_NON_STRINGS, STRINGS.where([Test(regex, False)])))
 
 
 def in_network(name: str, network: str) -> ValueTest:
@@ -84,12 +80,13 @@ def in_network(name: str, network: str) -> ValueTest:
 
 
 def none_of(excluded: list[ValueTest]) -> ValueTest:
-    """A value is there, and none of these tests holds for it; each of them holds in one set, or in plain ones."""
+    """A value exists, and none of these tests holds for it; each of them holds in one set, or in enumerable ones."""
     inside = [values for each in excluded for values in each.inside]
     plain = union_of(values for values in inside if values.is_enumerable) or NO_VALUE
     tested = [values for values in inside if not values.is_enumerable]
     if not tested:
         return within(plain).negation
+    # Such a test comes from `like` or `matching`: outside[0] are the values of other kinds, outside[1] the strings.
     failed = [each.outside[1] for each in excluded if not each.inside[0].is_enumerable]
     strings = intersection_of([STRINGS.intersect(plain.complement()), *failed])
     others = _NON_STRINGS.intersect(plain.complement())
@@ -138,6 +135,7 @@ def suffix_ignoring_case(text: str) -> ValueTest:
 
 
 def _ignoring_case(text: str, before: str, after: str) -> ValueTest:
+    # A text without letters of two cases may be an enumerable set.
     if not any(letter.lower() != letter.upper() for letter in text):
         return like(LikePattern.parse(f"{before}{_literal(text)}{after}"))
     if text.isascii():
@@ -148,7 +146,7 @@ def _ignoring_case(text: str, before: str, after: str) -> ValueTest:
 
 def _either_case(letter: str) -> str:
     forms = dict.fromkeys((letter.lower(), letter.upper()))
-    # Beyond the basic plane EventBridge sees halves of letters, which have no case.
+    # Beyond the basic plane EventBridge sees surrogates, one at a time, which have no case.
     if len(forms) == 1 or ord(letter) > 0xFFFF:
         return _quoted(letter)
     return f"(?:{'|'.join(map(_quoted, forms))})"

@@ -15,7 +15,7 @@ __all__ = ["condition", "parse"]
 
 
 def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
-    """The filter of a selector. No literal of the language is a time, so that `timezone` changes nothing."""
+    """The filter of a selector. `timezone` has no effect: selectors have no literals of time."""
     if not isinstance(condition, str):
         hint = "'' is the selector that selects everything" if condition is None else None
         raise ParseError(str(condition), 0, f"a selector is text, not {type(condition).__name__}", hint)
@@ -23,7 +23,7 @@ def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
 
 
 def condition(text: str) -> Condition:
-    """A selector that can be asked of an event: what is left to compute of filters, and of `condition_in('jms', …)`."""
+    """The evaluator of a residual, and of `condition_in('jms', …)`: the entry point `palio.conditions`."""
     return Condition(parse_selector(text))
 
 

@@ -39,7 +39,7 @@ Value: TypeAlias = Callable[[Event], Scalar]
 
 
 class Condition:
-    """A selector that can be asked of an event, and the attributes it looks at."""
+    """A selector that is evaluated on an event, and the attributes that it reads."""
 
     __slots__ = ("_truth", "attributes")
 
@@ -61,9 +61,9 @@ def compile_condition(expression: Expression) -> Truth:
             return lambda event: _as_truth(event.get(name))
         case Call("not", (argument,)):
             inner = compile_condition(argument)
-            return lambda event: None if (found := inner(event)) is None else not found
+            return lambda event: None if (truth := inner(event)) is None else not truth
         case Call("and" | "or" as function, arguments):
-            return _connective([compile_condition(each) for each in arguments], decisive=function == "or")
+            return _connective([compile_condition(argument) for argument in arguments], decisive=function == "or")
         case Call(function, arguments):
             return _predicate(function, arguments)
     raise TypeError(expression)
@@ -95,16 +95,16 @@ def _as_truth(value: Scalar) -> bool | None:
 
 
 def _connective(parts: list[Truth], decisive: bool) -> Truth:
-    """AND and OR: one part that is decisive settles them, and one that is unknown leaves them so."""
+    """AND and OR: one decisive part settles the outcome; without one, an unknown part makes it unknown."""
 
     def truth(event: Event) -> bool | None:
-        found: bool | None = not decisive
+        outcome: bool | None = not decisive
         for part in parts:
-            each = part(event)
-            if each is decisive:
+            value = part(event)
+            if value is decisive:
                 return decisive
-            found = None if each is None else found
-        return found
+            outcome = None if value is None else outcome
+        return outcome
 
     return truth
 
@@ -140,10 +140,11 @@ def _like(value: Value, arguments: tuple[Expression, ...], wanted: bool) -> Trut
     pattern = pattern_of(arguments)
 
     def truth(event: Event) -> bool | None:
-        found = value(event)
-        if found is None:
+        text = value(event)
+        if text is None:
             return None
-        return isinstance(found, str) and pattern.matches(found) is wanted
+        # LIKE and NOT LIKE are both FALSE for a value that is no text.
+        return isinstance(text, str) and pattern.matches(text) is wanted
 
     return truth
 
@@ -154,7 +155,7 @@ Operation: TypeAlias = Callable[[Scalar, Scalar], Scalar]
 
 
 def _is_number(value: Scalar) -> bool:
-    """Whether a value is one of the three kinds of number; a truth value is none."""
+    """Whether a value is of one of the three kinds of number; a truth value, an int to Python, is not."""
     return type(value) in (int, float, Decimal)
 
 
@@ -184,6 +185,7 @@ def _of_numbers(
 
 
 def _quotient(left: float, right: float) -> float:
+    """Java's quotient of doubles, also by zero, where Python raises."""
     if right:
         return left / right
     if left != left or left == 0 or right != right:
@@ -192,11 +194,12 @@ def _quotient(left: float, right: float) -> float:
 
 
 def _remainder(left: float, right: float) -> float:
+    # For these two Java has NaN, and math.fmod raises.
     return nan if right == 0 or isinf(left) else fmod(left, right)
 
 
 def _exact_remainder(left: int, right: int) -> int | None:
-    """The remainder, with the sign of the dividend, as in Java."""
+    """The remainder with the sign of the dividend, as in Java; Python's % has the sign of the divisor."""
     if right == 0:
         return None
     rest = abs(left) % abs(right)
@@ -248,6 +251,7 @@ def _compare(sign: str, left: Scalar, right: Scalar) -> bool | None:
 
 def _are_comparable(left: Scalar, right: Scalar) -> bool:
     """Whether two values are of kinds that compare."""
+    # By exact type: to isinstance, True is an int and a datetime is a date.
     return type(left) is type(right) or (_is_number(left) and _is_number(right))
 
 
@@ -255,17 +259,17 @@ def _is_among(value: Scalar, items: Iterable[Scalar]) -> bool | None:
     """Whether a value is one of several; None where it may be, if a NULL is among them."""
     if value is None:
         return None
-    found: bool | None = False
+    outcome: bool | None = False
     for item in items:
         equal = _compare("=", value, item)
         if equal:
             return True
-        found = None if equal is None else found
-    return found
+        outcome = None if equal is None else outcome
+    return outcome
 
 
 def _is_none_of(value: Scalar, items: Iterable[Scalar]) -> bool | None:
-    """Whether a value is none of several; FALSE where it is like none of them, as for any unlike kinds."""
+    """Whether a value is none of several; FALSE where it compares with none of them, as any unlike kinds are."""
     several = list(items)
     inside = _is_among(value, several)
     if inside is not False:
@@ -274,7 +278,8 @@ def _is_none_of(value: Scalar, items: Iterable[Scalar]) -> bool | None:
 
 
 def _as_sortable(left: float, right: float) -> tuple[float, float]:
-    """Two numbers that compare as these do, NaN being the greatest."""
+    """Two numbers that Python compares as Java compares these: NaN equals itself and is the greatest."""
+    # With a NaN among them, whether each is NaN is all that matters, and False sorts before True.
     if left != left or right != right:
         return left != left, right != right
     return left, right
@@ -290,6 +295,7 @@ def pattern_of(arguments: tuple[Expression, ...]) -> LikePattern:
     stands for itself, be it a wildcard, as ActiveMQ and Artemis read it; at the end of a pattern, where it can only be
     a slip, it is a ValueError, unless it is a wildcard. Without ESCAPE no character escapes.
     """
+    # The None at the end is the escape where no ESCAPE is written, and dropped where one is.
     text, escape, *_ = (*(str(each.value) for each in arguments[1:] if isinstance(each, Literal)), None)
     assert text is not None  # the grammar has a text there
     if escape and escape not in "%_" and _ends_in_escape(text, escape):
@@ -313,4 +319,4 @@ def _with_backslashes(text: str, escape: str | None) -> Iterator[str]:
 def _ends_in_escape(text: str, escape: str) -> bool:
     """Whether the last escape character of a text has nothing behind it that it could escape."""
     run = len(text) - len(text.rstrip(escape))
-    return run % 2 == 1
+    return run % 2 == 1  # in a run, escape characters escape each other in pairs

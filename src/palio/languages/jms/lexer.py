@@ -1,6 +1,6 @@
 """Lexer of JMS selectors: tokens, Java identifiers and Java numerals.
 
-The key of a word is the word in small letters where it is reserved, and empty where it is a name.
+The key of a reserved word is the word in small letters; the key of a name is empty.
 
 A name is a Java identifier: `Character.isJavaIdentifierStart` and `isJavaIdentifierPart` say which characters it
 has, and both depend on the character's Unicode category alone. Eleven words, in any mixture of capital and small
@@ -97,7 +97,8 @@ def parse_number(numeral: str, negative: bool = False) -> int | float:
     digits = digits.removesuffix("l")
     if digits[0] == "0" and len(digits) > 1:
         return _octal(digits, negative)
-    # Turning long texts into integers takes quadratic time; no number of twenty digits is in range.
+    # To convert a long text takes quadratic time, and no number of twenty digits is in range. The stand-in is out of
+    # range behind a minus too, which allows one more.
     exact = int(digits) if len(digits) < 20 else _MAX_LONG + 2
     if exact > _MAX_LONG + negative:
         raise InvalidLiteral(f"{shorten(digits)} is more than a 64-bit integer holds", "write a number with a point")
@@ -115,9 +116,11 @@ def _octal(digits: str, negative: bool) -> int:
 
 def _bits(digits: str, base: int, negative: bool) -> int:
     body = digits.removesuffix("l")
+    # 64 bits have at most 64 digits, in base 2; a text this long is out of range unless it is padded with zeros.
     value = int(body, base) if len(body) < 100 else 1 << 64
     if value >= 1 << 64:
         raise InvalidLiteral(f"{shorten(digits)} has more than 64 bits", "write a number with a point")
+    # As in Java, the digits are the bits of a long: 0xFFFFFFFFFFFFFFFF is -1.
     value = value - (1 << 64) if value > _MAX_LONG else value
     return to_long(-value) if negative else value
 
@@ -125,7 +128,7 @@ def _bits(digits: str, base: int, negative: bool) -> int:
 def _approximate(digits: str, negative: bool) -> float:
     mantissa = digits.rstrip("fd").partition("e")[0]
     value = float(digits.rstrip("fd"))
-    return _ranged(value, digits, mantissa.strip("0.") == "", negative)
+    return _check_range(value, digits, mantissa.strip("0.") == "", negative)
 
 
 def _approximate_hex(digits: str, negative: bool) -> float:
@@ -136,11 +139,11 @@ def _approximate_hex(digits: str, negative: bool) -> float:
     except OverflowError:
         value = float("inf")
     is_float = exponent[-1] == "f"
-    return _ranged(value, f"{mantissa}p{power}{'f' if is_float else ''}", mantissa[2:].strip("0.") == "", negative)
+    return _check_range(value, f"{mantissa}p{power}{'f' if is_float else ''}", mantissa[2:].strip("0.") == "", negative)
 
 
-def _ranged(value: float, digits: str, is_zero: bool, negative: bool) -> float:
-    """The number, rounded to 32 bits where an F asks for it; what has no place in the range is refused."""
+def _check_range(value: float, digits: str, is_zero: bool, negative: bool) -> float:
+    """A number, rounded to 32 bits where its numeral ends in F; refused where it overflows, or underflows to 0."""
     if digits[-1] == "f":
         value = _to_float(value)
     if isinf(value) or (value == 0 and not is_zero):
@@ -161,12 +164,12 @@ def _to_float(value: float) -> float:
 
 
 def to_long(value: int) -> int:
-    """An integer as Java's 64 bits have it: what is too large comes round from the other end."""
+    """An integer wrapped to 64 bits, as Java's longs overflow."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 HYPHENATED: Final = "hyphenated_props:"
-"""What a selector for Artemis begins with where its names may have hyphens."""
+"""The prefix by which Artemis allows hyphens in the names of a selector."""
 
 _PREFIXES: Final = (HYPHENATED, "no_hyphenated_props:", "no_convert_string_expressions:")
 _CONVERTING: Final = "convert_string_expressions:"
@@ -174,8 +177,11 @@ _CONVERTING: Final = "convert_string_expressions:"
 _LINE_COMMENT: Final = 6
 _BLOCK_COMMENT: Final = 7
 _NO_NUMERAL: Final = 8
-# A quote that is not doubled ends a text; where a doubled one could be given back, a lookahead prevents it. Behind a
-# number a word may stand without a blank, but only where it goes on with the condition: `a = 1AND b = 2`.
+# The numbers of the groups are the kinds of tokens: WORD to QUOTED of `grammar`, then the three above, then any other
+# character, which is refused. Blanks, words and texts are possessive, so that none is tried a second time.
+# A quote that is not doubled ends a text; the lookahead keeps a doubled one from being taken for the end.
+# Behind a number a word may stand without a blank, but only one that continues the condition: `a = 1AND b = 2`.
+# A dot before a digit begins a number, never a path. `_word_key` checks letters beyond ASCII.
 _FORM: Final = r"""[ \t\n\r\f]*+(?:
       ( [A-Za-z_$\x80-\U0010ffff] [A-Za-z0-9_$\x80-\U0010ffff%s]*+ )
     | ( NUMERAL ) (?: (?![\w$.]) | (?=(?i:and|or|not|between|like|in|is|escape)(?![\w$])) )
@@ -196,22 +202,22 @@ _LINE_END: Final = re.compile(r"[\r\n]")
 def tokenize(text: str) -> list[Token]:
     """All tokens of a selector, an END last."""
     check_text(text)
-    at, hyphenated = _start(text)
+    at, hyphenated = _skip_prefixes(text)
     match_token = (_HYPHENATED_TOKEN if hyphenated else _TOKEN).match
     last_line_end = max(text.rfind("\n"), text.rfind("\r"))
     tokens: list[Token] = []
     while True:
-        found = match_token(text, at)
-        assert found is not None  # it may be empty
-        kind = found.lastindex
+        match = match_token(text, at)
+        assert match is not None  # it may be empty
+        kind = match.lastindex
         if kind is None:
             tokens.append((END, "", len(text), len(text)))
             return tokens
-        start, at = found.span(kind)
+        start, at = match.span(kind)
         if kind == WORD:
-            tokens.append((WORD, _word_key(text, start, found[1]), start, at))
+            tokens.append((WORD, _word_key(text, start, match[1]), start, at))
         elif kind == SIGN:
-            tokens.append((SIGN, found[3], start, at))
+            tokens.append((SIGN, match[3], start, at))
         elif kind <= QUOTED:
             tokens.append((kind, _KEYS[kind], start, at))
         elif kind == _LINE_COMMENT and _is_comment(text, at, start < last_line_end):
@@ -223,13 +229,13 @@ def tokenize(text: str) -> list[Token]:
         elif kind == _BLOCK_COMMENT:
             at = _end_of_comment(text, start)
         elif kind == _NO_NUMERAL:
-            _refuse_numeral(text, start, found[kind])
+            _refuse_numeral(text, start, match[kind])
         else:
             _refuse_character(text, start)
 
 
-def _start(text: str) -> tuple[int, bool]:
-    """Where the selector begins, behind what Artemis puts before it, and whether its names have hyphens."""
+def _skip_prefixes(text: str) -> tuple[int, bool]:
+    """The position behind the prefixes of Artemis, and whether they allow hyphens in names."""
     at = 0
     hyphenated = False
     while True:
@@ -247,14 +253,18 @@ def _word_key(text: str, start: int, word: str) -> str:
     if word.isascii():
         small = word.lower()
         return small if small in RESERVED else ""
-    strange = first_foreign_character(word)
-    if strange is not None:
-        _refuse_character(text, start + strange)
+    foreign = first_foreign_character(word)
+    if foreign is not None:
+        _refuse_character(text, start + foreign)
     return ""
 
 
 def _is_comment(text: str, at: int, line_ends: bool) -> bool:
-    """Whether what stands behind -- is a comment, and not a number with two signs."""
+    """Whether -- begins a comment, and not a number with two signs.
+
+    A comment needs a line end and no number behind --, two signs need a number and no line end. With both or neither,
+    brokers read the text differently or not at all, and it is refused.
+    """
     is_number = text[at : at + 1].isdigit() or text[at : at + 1] == "."
     if is_number is line_ends:
         reason = "-- may begin a comment here or be two minus signs" if is_number else "this comment never ends"

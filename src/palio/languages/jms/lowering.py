@@ -2,7 +2,7 @@
 
 A condition is lowered for a set of wanted outcomes: TRUE, FALSE, None for unknown, or two of them. NOT exchanges TRUE
 and FALSE, AND and OR lower their parts, and what compares one attribute with constants becomes sets of values. On a
-value that is there such a condition is always TRUE or FALSE, because unlike kinds are FALSE; it is unknown exactly
+value that is present such a condition is always TRUE or FALSE, because unlike kinds are FALSE; it is unknown exactly
 where the attribute is missing or null. So three sets are enough, and no NOT is left.
 
 A condition that computes with attributes, or compares two, is a residual in this language; `evaluation` evaluates it.
@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from palio.events.values import Scalar
+from palio.filters.algebra import enumerable_union, strings_like
 from palio.filters.comparisons import compare
 from palio.filters.computed import foreign
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, attributes_of, walk
@@ -22,9 +23,8 @@ from palio.filters.expressions.value_comparison import MIRRORED
 from palio.filters.filter import Filter
 from palio.filters.kinds import Kind
 from palio.filters.like import LikePattern
-from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, domain_of
-from palio.filters.value_sets import NULLS, PRESENT, STRINGS, ValueSet, union_of
-from palio.filters.value_tests import Like, Test
+from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or
+from palio.filters.value_sets import NULLS, PRESENT, STRINGS, ValueSet
 from palio.languages.jms.evaluation import as_comparisons, compile_condition, compile_value, pattern_of
 from palio.languages.jms.parser import print_selector
 from palio.languages.jms.type_check import COMPARISONS, is_condition
@@ -132,7 +132,7 @@ def _expand_in(value: Expression, items: list[Expression]) -> Call:
 def _lower_truth_comparison(
     whole: Call, condition: Expression, literal: Literal, equal: bool, wanted: Outcomes
 ) -> Node:
-    """A condition values_compared with TRUE is that condition, and with FALSE its NOT."""
+    """A condition compared with TRUE is that condition, and with FALSE its NOT."""
     if not isinstance(literal.value, bool):
         return _lower_predicate(whole, wanted)
     return lower(condition, wanted if literal.value is equal else _negate(wanted))
@@ -167,13 +167,16 @@ def _lower_computed(expression: Expression, outcome: bool | None) -> Node:
     if outcome is None:
         return _residual(Call("isnull", (expression,)), True)
     assert isinstance(expression, Call)
-    found = _residual(expression, outcome)
+    residual = _residual(expression, outcome)
+    # These may be TRUE or FALSE although an attribute is NULL.
     if expression.function in ("in", "notin") or any(map(is_condition, expression.arguments)):
-        return found
-    return And((*(Leaf(name, PRESENT) for name in attributes_of(expression)), found))  # a NULL makes it unknown
+        return residual
+    # Any other condition is unknown where an attribute is NULL. An index tests for presence before it evaluates.
+    return And((*(Leaf(name, PRESENT) for name in attributes_of(expression)), residual))
 
 
 def _residual(expression: Expression, wants: bool) -> Node:
+    """The condition that an expression is TRUE, or FALSE, as canonical text: equal conditions have equal texts."""
     return foreign("jms", print_selector(expression), wants)
 
 
@@ -198,31 +201,31 @@ def _value_split(expression: Expression) -> ValueSplit | None:
 
 @lru_cache(maxsize=16_384, typed=True)  # typed: 1, 1.0 and TRUE are equal to Python
 def values_compared(sign: str, constant: Scalar) -> ValueSet:
-    """The values that compare so with a constant: numbers with a number, texts with a text, truth with truth."""
+    """The values that satisfy a comparison with a constant: only numbers, only texts or only truth values."""
     if isinstance(constant, bool):
         return ValueSet.points([constant if sign == "=" else not constant])
-    found = compare(sign, constant).true
-    return found.intersect(STRINGS) if isinstance(constant, str) else found  # SQL's texts are equal to numbers too
+    satisfying = compare(sign, constant).true
+    # In SQL a string literal also equals numbers and times; in JMS only texts compare with a text.
+    return satisfying.intersect(STRINGS) if isinstance(constant, str) else satisfying
 
 
 def _in_list_split(name: str, constants: list[Scalar], inside: bool) -> ValueSplit | None:
     if None in constants:
         return None  # whether a value is outside the list is then unknown
-    numbers = [each for each in constants if not isinstance(each, bool | str)]
-    others = [each for each in constants if isinstance(each, bool | str)]
-    among = union_of([ValueSet.points(others), *(values_compared("=", each) for each in numbers)])
-    like = union_of(_COMPARABLE_WITH[kind] for kind in {type(each) for each in constants})
-    assert among is not None  # all sets are enumerable
-    assert like is not None
-    return ValueSplit(name, among if inside else like.intersect(among.complement()))
+    # A text or truth value equals itself alone; a number equals numbers of all three kinds.
+    numbers = [constant for constant in constants if not isinstance(constant, bool | str)]
+    others = [constant for constant in constants if isinstance(constant, bool | str)]
+    listed = enumerable_union(ValueSet.points(others), *(values_compared("=", number) for number in numbers))
+    if inside:
+        return ValueSplit(name, listed)
+    # NOT IN is FALSE for a value that compares with no constant of the list.
+    comparable = enumerable_union(*(_COMPARABLE_WITH[kind] for kind in {type(constant) for constant in constants}))
+    return ValueSplit(name, comparable.intersect(listed.complement()))
 
 
 def _like_split(name: str, pattern: LikePattern, positive: bool) -> ValueSplit:
-    if pattern.shape in ("exact", "prefix"):
-        inside = ValueSet.prefix(pattern.text) if pattern.shape == "prefix" else ValueSet.points([pattern.text])
-        return ValueSplit(name, inside if positive else STRINGS.intersect(inside.complement()))
-    unlike = PRESENT.intersect(STRINGS.complement())
-    hit, miss = (
-        domain_of(test).where([test]) for test in (Test(Like(pattern), positive), Test(Like(pattern), not positive))
-    )
-    return ValueSplit(name, hit, (miss, unlike))
+    strings = strings_like(pattern, positive)
+    if strings.is_enumerable:
+        return ValueSplit(name, strings)
+    # A set with a test has no complement, so the two parts of it are given: other strings, and values of other kinds.
+    return ValueSplit(name, strings, (strings_like(pattern, not positive), PRESENT.intersect(STRINGS.complement())))

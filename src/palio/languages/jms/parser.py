@@ -34,7 +34,7 @@ ALL: Final = Literal(True)
 # Binding powers, as the specification's table has them.
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _UNARY = range(1, 9)
 _VALUE: Final = _SUM
-"""The loosest operator within a value; a comparison is none."""
+"""The loosest operator within a value; comparisons bind looser still."""
 _INFIX: Final[dict[str, Operator]] = {
     "or": Operator(_OR, "or", is_chained=True),
     "and": Operator(_AND, "and", is_chained=True),
@@ -88,8 +88,9 @@ class Parser(ExpressionParser):
         return tree
 
     def is_prefix(self, key: str, stack: OperatorStack, lowest: int) -> bool:
-        if key != "not":
+        if key != "not":  # a sign before a number is part of the number, see `_signed_number`
             return self.tokens[self.at + 1][0] != NUMBER
+        # NOT binds looser than comparisons and arithmetic, so it cannot be one of their operands.
         if lowest or (stack.pending and stack.pending[-1].power > _NOT):
             self.fail_here("NOT cannot stand here without brackets", "write (NOT …)")
         return True
@@ -142,9 +143,9 @@ class Parser(ExpressionParser):
 
     def _brackets(self, _: Token) -> Expression:
         self.at += 1
-        found = self.expression()
+        inside = self.expression()
         self.close("the bracket")
-        return found
+        return inside
 
     # --- predicates ----------------------------------------------------------------------------------------
 
@@ -202,6 +203,7 @@ class Parser(ExpressionParser):
         if len(str(escape.value)) != 1:
             self.fail(escape.span[0], "behind ESCAPE stands a text of one character", "write ESCAPE '!'")
         try:
+            # Only the pattern is checked; it stands in for the value as well.
             pattern_of((pattern, pattern, escape))
         except ValueError as error:
             hint = f"write it twice where it means itself: {escape.value}{escape.value}"
@@ -276,7 +278,7 @@ def print_selector(expression: Expression) -> str:
     return _write(expression)[0]
 
 
-# Texts carry how tightly they bind.
+# Each text comes with its binding power, by which the surroundings decide about brackets.
 def _write(expression: Expression) -> tuple[str, int]:
     match expression:
         case Literal(value):
@@ -290,6 +292,7 @@ def _write(expression: Expression) -> tuple[str, int]:
             power = _PREFIX["not"].power
             return f"NOT {_within(argument, power)}", power
         case Call("neg" | "pos" as function, (argument,)):
+            # A number would take the sign in, and a second sign make `--`, which may begin a comment.
             bound = _ATOM if isinstance(argument, Attribute) else _ATOM + 1
             return _SIGNS[function] + _within(argument, bound), _UNARY
         case Call(function, (left, right)) if function in _INFIX:

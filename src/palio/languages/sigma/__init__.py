@@ -1,7 +1,7 @@
 """Sigma's detection rules as conditions; `docs/languages/sigma.md` is the specification.
 
 Needs the extra `sigma` (pySigma, which knows the rules' values and modifiers). `parse` makes a filter of one rule,
-`read_rules` reads a whole collection of them, and `flatten_windows_event` makes of a Windows event what rules speak of.
+`read_rules` reads a collection of rules, and `flatten_windows_event` gives a Windows event the field names of rules.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ A mapping is a dict, or a YAML or JSON file, in the form that the tools around S
     fieldmappings: {CommandLine: process.command_line}                  # for all rules
 
 Entries that ask for the same category, product and service are alternatives; entries that ask for different ones,
-and all apply to a rule, add up. A log source that no entry speaks of adds no condition.
+and all apply to a rule, add up. A log source without an entry adds no condition.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class LogSources:
 
     entries: tuple[_Entry, ...]
     names: Mapping[str, tuple[str, ...]]
-    known: frozenset[Key] | None = None  # where a list of all log sources there are was given
-    _found: dict[Key, list[LogSourceMapping]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    known: frozenset[Key] | None = None  # all log sources that exist, where a list of them was given
+    _resolved: dict[Key, list[LogSourceMapping]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def read(cls, mapping: LogSources | Mapping[str, Any] | str | PathLike[str] | None) -> LogSources:
@@ -83,11 +83,11 @@ class LogSources:
         key = _key_of(logsource)
         if self.known is not None and not self._is_known(key):
             raise ValueError(f"the log source {_describe(key)} is not in the list of log sources")
-        if key not in self._found:
-            self._found[key] = [
+        if key not in self._resolved:
+            self._resolved[key] = [
                 LogSourceMapping(names=self.names).join(mapping) for mapping in self._find_mappings(key, 0)
             ]
-        return self._found[key]
+        return self._resolved[key]
 
     def _find_mappings(self, key: Key, depth: int) -> list[LogSourceMapping]:
         if depth > _MAX_REWRITES:
@@ -96,11 +96,12 @@ class LogSources:
         for entry in self.entries:
             if all(mine in (None, theirs) for mine, theirs in zip(entry.key, key, strict=True)):
                 groups.setdefault(entry.key, []).append(entry)
-        found = [LogSourceMapping()]
+        # Entries of one key are alternatives, groups of different keys add up: the mappings are their product.
+        mappings = [LogSourceMapping()]
         for alternatives in groups.values():
             added = [mapping for entry in alternatives for mapping in self._follow_rewrite(entry, depth)]
-            found = [before.join(after) for before in found for after in added]
-        return found
+            mappings = [before.join(after) for before in mappings for after in added]
+        return mappings
 
     def _follow_rewrite(self, entry: _Entry, depth: int) -> list[LogSourceMapping]:
         if entry.rewritten is None:
@@ -110,15 +111,14 @@ class LogSources:
     def _is_known(self, key: Key) -> bool:
         assert self.known is not None
         category, product, service = key
-        return any(
-            each in self.known
-            for each in ((category, product, None), (None, product, service), (category, None, None), key)
-        )
+        # The list has categories and services apart, each with its product, or a category without one.
+        listed = ((category, product, None), (None, product, service), (category, None, None), key)
+        return any(each in self.known for each in listed)
 
 
 @cache
 def default_mapping() -> LogSources:
-    """Windows as it is; of other products nothing is assumed."""
+    """The channels and event ids of Windows; other products have no entries."""
     return _read(windows_log.default_mapping(), "the default mapping")
 
 
@@ -140,6 +140,7 @@ def _read_file(path: str) -> LogSources:
 def _read(mapping: Mapping[str, Any], source: str) -> LogSources:
     if "legit" in mapping:
         return _read_list(mapping, source)
+    # Without the key `logsources`, the mapping itself has the entries, unless it has field mappings alone.
     entries = mapping.get("logsources", {} if "fieldmappings" in mapping else mapping)
     if isinstance(entries, Mapping):
         listed = list(entries.items())
@@ -154,9 +155,9 @@ def _read(mapping: Mapping[str, Any], source: str) -> LogSources:
 
 
 def _read_list(mapping: Mapping[str, Any], source: str) -> LogSources:
-    """A list of the log sources there are, with their fields, as SigmaHQ keeps one to check rules by.
+    """The mapping of a list of existing log sources with their fields, such as SigmaHQ's, which rules are checked by.
 
-    It says nothing of channels and event ids: those stay Windows' own. A rule of another log source is refused.
+    A rule of another log source is refused. The list has no channels and event ids; they are those of the default.
     """
     known: set[Key] = set()
     for part in (mapping.get("legit"), mapping.get("addon")):
@@ -165,11 +166,12 @@ def _read_list(mapping: Mapping[str, Any], source: str) -> LogSources:
         for product, kinds in part.items():
             if not isinstance(kinds, Mapping):
                 raise InputError(source, f"the list of log sources of {product!r} is no mapping")
-            own = None if product == "empty" else str(product)
-            if own is not None:
-                known.add((None, own, None))
-            known.update((category, own, None) for category in kinds.get("category") or ())
-            known.update((None, own, service) for service in kinds.get("service") or ())
+            # Log sources without a product are under the name "empty".
+            name = None if product == "empty" else str(product)
+            if name is not None:
+                known.add((None, name, None))
+            known.update((category, name, None) for category in kinds.get("category") or ())
+            known.update((None, name, service) for service in kinds.get("service") or ())
     standard = default_mapping()
     return LogSources(standard.entries, standard.names, frozenset(known))
 
@@ -187,16 +189,16 @@ def _entry(name: Any, entry: Any, source: str) -> _Entry:
     rewritten = entry.get("rewrite")
     if not isinstance(conditions, Mapping) or not isinstance(rewritten, Mapping | None):
         raise InputError(source, f"the `conditions` and the `rewrite` of the entry {name!r} are mappings")
-    asked = [dict(each) for each in (conditions, _channels(entry.get("sources"))) if each]
+    definitions = [dict(each) for each in (conditions, _channels(entry.get("sources"))) if each]
     return _Entry(
         key,
-        LogSourceMapping(tuple(asked), _names(entry.get("fieldmappings"), source)),
+        LogSourceMapping(tuple(definitions), _names(entry.get("fieldmappings"), source)),
         None if rewritten is None else _key_of(rewritten),
     )
 
 
 def _channels(sources: Any) -> dict[str, Any]:
-    """The condition that sources mean; of files nothing can be said, because an event does not name its file."""
+    """The condition on the channel that sources express; files are ignored, because an event does not name its file."""
     names = [each for each in _as_list(sources) if isinstance(each, str) and each.startswith(_WINDOWS_LOG)]
     return {"Channel": [each.removeprefix(_WINDOWS_LOG) for each in names]} if names else {}
 

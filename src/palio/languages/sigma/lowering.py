@@ -49,7 +49,7 @@ def lower_rule(rule: Rule, logsources: LogSources, timezone: str) -> Filter:
     except ValueError as error:
         raise rule.source.refuse(("logsource",), str(error)) from None
     used = set(fields_in(rule.formula))
-    # Mappings that give the fields of the rule the same names share its detections.
+    # Mappings that give the rule's fields the same names share one copy of its detections.
     by_names: dict[tuple[tuple[str, tuple[str, ...]], ...], list[LogSourceMapping]] = {}
     for mapping in mappings:
         named = tuple(sorted((field, names) for field, names in mapping.names.items() if field in used))
@@ -68,12 +68,12 @@ class _Group:
     timezone: str
 
     def holds(self) -> Node:
-        found = Or(tuple(And(tuple(self._lower_conditions(mapping, True))) for mapping in self.mappings))
-        return And((found, self._rule.lower(self.rule.formula, True)))
+        in_log_source = Or(tuple(And(tuple(self._lower_conditions(mapping, True))) for mapping in self.mappings))
+        return And((in_log_source, self._rule.lower(self.rule.formula, True)))
 
     def fails(self) -> Node:
-        found = And(tuple(Or(tuple(self._lower_conditions(mapping, False))) for mapping in self.mappings))
-        return Or((found, self._rule.lower(self.rule.formula, False)))
+        outside_log_source = And(tuple(Or(tuple(self._lower_conditions(mapping, False))) for mapping in self.mappings))
+        return Or((outside_log_source, self._rule.lower(self.rule.formula, False)))
 
     @property
     def _rule(self) -> _Lowering:
@@ -84,7 +84,7 @@ class _Group:
         return [lowering.lower(self._condition(each), wanted) for each in mapping.conditions]
 
     def _condition(self, definition: Mapping[str, object]) -> Formula:
-        """A condition of the mapping; what is wrong with it is said of the log source that led to it."""
+        """The formula of a condition of the mapping; an error in it is reported at the rule's log source."""
         try:
             return parse_detection(dict(definition), ("logsource",))
         except DetectionError as error:
@@ -104,6 +104,7 @@ class _Lowering:
             case Not(part):
                 return self.lower(part, not wanted)
             case AllOf(parts) | AnyOf(parts):
+                # Formulas compare by identity: a condition may name one detection several times.
                 nodes = tuple(self.lower(part, wanted) for part in dict.fromkeys(parts))
                 return And(nodes) if isinstance(formula, AllOf) == wanted else Or(nodes)
             case FieldTest():
@@ -112,7 +113,7 @@ class _Lowering:
 
     def _predicates(self, test: FieldTest) -> list[Predicate]:
         """The predicates of a test, for each attribute its field may be; sets of one attribute's values are united."""
-        found: list[Predicate] = []
+        others: list[Predicate] = []
         united: dict[str, ValuePredicate] = {}
         for value in test.values or (None,):
             try:
@@ -121,10 +122,10 @@ class _Lowering:
                         known = united.get(predicate.attribute)
                         united[predicate.attribute] = predicate if known is None else known.union(predicate)
                     else:
-                        found.append(predicate)
+                        others.append(predicate)
             except ValueError as error:
                 raise self.source.refuse(test.path, str(error)) from None
-        return [*united.values(), *found]
+        return [*united.values(), *others]
 
     def _value_predicates(self, test: FieldTest, value: SigmaType | None) -> list[Predicate]:
         from sigma.types import SigmaExists, SigmaExpansion, SigmaFieldReference, SigmaNull
@@ -141,11 +142,9 @@ class _Lowering:
             return [field_reference(mine, value, other, test.cased) for mine in attributes for other in others]
         wanted = SigmaNull() if value is None else value
         predicates = [predicate_of(attribute, wanted, self.timezone) for attribute in attributes]
-        if isinstance(wanted, SigmaNull) or (isinstance(wanted, SigmaExists) and not wanted.exists):
-            return (
-                [AllPredicates(tuple(predicates))] if len(predicates) > 1 else predicates
-            )  # absent under all its names
-        return predicates
+        wants_absence = isinstance(wanted, SigmaNull) or (isinstance(wanted, SigmaExists) and not wanted.exists)
+        # Predicates are alternatives, but a field is absent only if it is absent under all its names.
+        return [AllPredicates(tuple(predicates))] if wants_absence and len(predicates) > 1 else predicates
 
     def _attributes(self, field: str) -> list[str]:
         """The attributes a field may be; a dot in its name leads into an object, or is part of a name in the event."""
@@ -160,7 +159,8 @@ def _readings(field: str) -> list[list[str]]:
     first, *rest = field.split(".")
     if len(rest) > _MAX_DOTS:
         return [[first, *rest], [field]]
-    found = [[first]]
+    readings = [[first]]
     for step in rest:
-        found = [*([*names, step] for names in found), *([*names[:-1], f"{names[-1]}.{step}"] for names in found)]
-    return found
+        as_step = [[*names, step] for names in readings]
+        readings = as_step + [[*names[:-1], f"{names[-1]}.{step}"] for names in readings]
+    return readings

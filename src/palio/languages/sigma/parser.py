@@ -1,12 +1,11 @@
 """Parser of Sigma rules: detections and condition become one formula, in the names of the rule's fields.
 
-Detections are named groups of tests on fields. A mapping asks all of its fields; a list asks for one of its parts; a
-plain value, or a list of them, is looked for in the whole event. The modifiers behind a field's name are left to
-pySigma.
+Detections are named groups of tests on fields. A mapping requires all of its fields, a list one of its parts; a plain
+value, or a list of values, is searched for in the whole event. The modifiers behind a field's name are left to pySigma.
 
-The condition combines them: `selection and not 1 of filter_*`. pySigma has a parser of this too; it is built of
-backtracking parts that take exponential time for nested brackets and says of a mistake only that there is one. This one
-is a recursive-descent parser with the position of every mistake:
+The condition combines them: `selection and not 1 of filter_*`. pySigma's own parser of conditions was rejected: it
+backtracks, takes exponential time for nested brackets, and reports an error without a position. This one is a
+recursive-descent parser with the position of every error:
 
     condition   = conjunction { "or" conjunction }
     conjunction = negation { "and" negation }
@@ -45,7 +44,7 @@ class FieldTest:
     field: str | None
     values: tuple[SigmaType, ...]
     path: tuple[str | int, ...]  # where in the rule it is written
-    cased: bool = False  # whether case matters where values are other fields; of others they say so themselves
+    cased: bool = False  # whether case matters where the values are other fields; other values know it themselves
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +164,7 @@ class _ConditionParser:
 
     def _names(self, pattern: str) -> list[str]:
         """The detections a pattern means; a name that begins with _ only if the pattern does too."""
+        # A detection may itself be named `them`.
         wanted = "*" if pattern.lower() == "them" and pattern not in self._detections else pattern
         like = LikePattern.parse("%".join(part.replace("_", "\\_") for part in wanted.split("*")))
         return [
@@ -181,12 +181,12 @@ class _ConditionParser:
         return True
 
     def _next(self) -> None:
-        found = _TOKEN.match(self._text, self._end)
-        if found is None:
+        match = _TOKEN.match(self._text, self._end)
+        if match is None:
             self.word, self.position = None, len(self._text)
             return
-        self.word, self.position = found[1], found.start(1)
-        self._end = found.end()
+        self.word, self.position = match[1], match.start(1)
+        self._end = match.end()
 
     def refuse(self, reason: str, position: int | None = None, hint: str | None = None) -> NoReturn:
         if hint is None and self._detections:
@@ -244,7 +244,8 @@ def _parse_item(key: Any, value: Any, path: Path) -> Formula:
     if not isinstance(key, str):
         raise DetectionError(path, f"a field's name is text, not {type(key).__name__}")
     field, *modifiers = key.split("|")
-    cased = {"cased", "fieldref"} <= set(modifiers)  # which pySigma cannot say of a field
+    # pySigma has no field references with regard to case, so the modifier is taken out and kept in the test.
+    cased = {"cased", "fieldref"} <= set(modifiers)
     modifiers = [_MODIFIER_ALIASES.get(each, each) for each in modifiers if each != "cased" or not cased]
     key = "|".join((field, *modifiers))
     for modifier in key.split("|")[1:]:
@@ -261,7 +262,7 @@ def _parse_item(key: Any, value: Any, path: Path) -> Formula:
     except SigmaError as error:
         raise DetectionError(path, _reason(error)) from None
     except (TypeError, ValueError, AttributeError, KeyError, IndexError, RecursionError) as error:
-        # Values that pySigma does not expect make it stumble rather than complain.
+        # pySigma checks some combinations and fails with any of these on others.
         raise DetectionError(path, f"the values and modifiers do not go together: {error}") from None
     values = tuple(item.value)
     formula: Formula
@@ -273,7 +274,7 @@ def _parse_item(key: Any, value: Any, path: Path) -> Formula:
 
 
 def _check_expression(text: Any, path: Path) -> None:
-    """Refuse an expression before pySigma tries it, whose reason is that of an engine, and goes to the terminal."""
+    """Refuse an expression before pySigma compiles it: its error would be another engine's, and printed as well."""
     if not isinstance(text, str):
         raise DetectionError(path, f"a regular expression is text, not {text!r}")
     try:
@@ -288,13 +289,13 @@ _INCOMPATIBLE_VALUE: Final = re.compile(r"Modifier Sigma(\w+)Modifier incompatib
 
 def _reason(error: Exception) -> str:
     """The reason of an error of pySigma, in the words of a rule."""
-    said = str(error.args[0]) if error.args else type(error).__name__
-    incompatible = _INCOMPATIBLE_VALUE.match(said)
-    return f"a modifier does not take the value {incompatible[2]!r}" if incompatible else said
+    message = str(error.args[0]) if error.args else type(error).__name__
+    incompatible = _INCOMPATIBLE_VALUE.match(message)
+    return f"a modifier does not take the value {incompatible[2]!r}" if incompatible else message
 
 
 def fields_in(formula: Formula) -> Iterator[str]:
-    """The names of all fields a formula asks of."""
+    """The names of all fields of a formula, those that are compared with included."""
     stack = [formula]
     while stack:
         match stack.pop():
@@ -326,15 +327,15 @@ class Source:
         return ParseError(self.text, self._position(path) + offset, named, hint)
 
     def _position(self, path: Path) -> int:
-        """Where the last name of a path stands, looked for one name after the other."""
-        at = found = 0
+        """The position of the last name of a path, searched for one name after the other: loaded YAML has none."""
+        at = last = 0
         for name in path:
             if isinstance(name, str):
                 at = self.text.find(name, at)
                 if at < 0:
                     break
-                found = at
-        return found
+                last = at
+        return last
 
     def value_position(self, path: Path, value: str) -> int:
         """Where the value of a path stands, as an offset from the path; 0 where it is not found as it is."""
@@ -355,6 +356,7 @@ class Rule:
 def parse_rule(condition: Any) -> Rule:
     """A rule from its YAML text, or from what was read from it."""
     source, document = _document(condition)
+    # Documents of Sigma that are no single rule, each refused with its own reason.
     if "correlation" in document:
         raise source.refuse(
             ("correlation",), "a correlation counts events over time; a subscription sees one event at a time"
@@ -401,6 +403,7 @@ def _document(condition: Any) -> tuple[Source, Mapping[str, Any]]:
 
 
 def _as_json(condition: Mapping[str, Any]) -> str:
+    """A rule given as a dict as text, for errors to point into; only its keys where it is not JSON."""
     try:
         return json.dumps(condition, default=str, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):
@@ -451,5 +454,6 @@ def _parse_condition_text(text: Any, detections: Mapping[str, Formula], source: 
     try:
         return parse_condition(text, detections)
     except ConditionError as error:
+        # 0 where the text is not found as it is (quoted, or folded over lines): then the error points at the path.
         start = source.value_position(path, text)
         raise source.refuse(path, error.reason, error.hint, start + error.position if start else 0) from None

@@ -1,14 +1,13 @@
 r"""Translation of PCRE regular expressions to the Java notation of Palio's engine.
 
-Sigma says no more of them than that they are regular expressions; the tools that run rules read PCRE's notation or
-Python's, which agree on all that is accepted here. Palio's engine reads Java's, which has
-traps: Java's dot leaves out five line terminators and not one, its `$` comes before any of the five, `[` in a class
-opens another class, `{` that repeats nothing is an error. So every expression is written anew, with the same meaning:
-`.` as `[^\n]`, `$` as an optional newline and the end.
+Sigma does not specify their notation; the tools that run rules read PCRE's or Python's, which agree on all that is
+accepted here. Palio's engine reads Java's, which differs: Java's dot excludes five line terminators instead of one, its
+`$` matches before any of the five, `[` in a class opens another class, and `{` that repeats nothing is an error. So
+every expression is rewritten with the same meaning: `.` as `[^\n]`, `$` as an optional newline and the end.
 
-With the flag `m`, `^` and `$` stand at the lines' ends, and are written as the newline there. Only whether some part
-of a text matches is ever asked, so it makes no difference that the newline is then a part of the match, as long as
-nothing comes before `^` or after `$`; an expression where something does is refused.
+With the flag `m`, `^` and `$` match at the ends of lines, and are written as the newline there. The newline is then
+part of the match, which makes no difference: a rule only asks whether some part of a text matches. Where something
+comes before `^` or after `$` it would, and the expression is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _TEXT_END: Final = r"(?:\n?\z)"
 
 def to_java(text: str, flags: frozenset[str] = frozenset()) -> str:
     """The expression in Java's notation; ValueError says what in it cannot be meant here, and where."""
-    # Read with a `$` that Palio knows as one, so that what may not follow it is refused.
+    # First with a plain `$`, for the check of `Regex` on what follows a `$`; to that check, _TEXT_END is no anchor.
     Regex.compile(_Writer(text, flags, end_of_text="$", end_of_line="$").write())
     return Regex.compile(_Writer(text, flags, end_of_text=_TEXT_END, end_of_line=_LINE_END).write()).text
 
@@ -60,16 +59,21 @@ class _Group:
 
 
 class _Writer:
+    """Rewrites one expression from left to right.
+
+    `is_place` marks pieces that match a position and no character: what follows them may still be at the start.
+    """
+
     def __init__(self, text: str, flags: frozenset[str], end_of_text: str, end_of_line: str) -> None:
         self._text = text
         self._at = 0
         self._written: list[str] = ["(?i)"] if "i" in flags else []
         self._dot_is_all = "s" in flags
         self._by_lines = "m" in flags
-        self._starts = True  # whether nothing stands before this place
+        self._starts = True  # whether no character can be matched before this place
         self._open: list[_Group] = []
         self._first = _Group(self._dot_is_all, self._by_lines, True)
-        self._ends = (end_of_text, end_of_line)
+        self._ends = (end_of_text, end_of_line)  # indexed by `_by_lines`
 
     def write(self) -> str:
         while self._at < len(self._text):
@@ -96,6 +100,7 @@ class _Writer:
                     self._dot_is_all, self._by_lines = group.dot_is_all, group.by_lines
             case "|":
                 self._put("|", is_place=True)
+                # Each alternative begins where its group began.
                 self._starts = (self._open[-1] if self._open else self._first).starts
             case ".":
                 self._put("(?s:.)" if self._dot_is_all else r"[^\n]")
@@ -190,7 +195,7 @@ class _Writer:
 
 
 def _written_flags(flags: re.Match[str], end: str) -> str:
-    """Of the flags, only whether case matters is left to the engine."""
+    """Flags in Java's notation: only `i` is left to the engine, `m` and `s` are resolved here."""
     on, off = "i" in flags[1], "i" in (flags[2] or "")
     sign = "i" if on else "-i" if off else ""
     return f"(?{sign}{end}" if sign or end == ":" else ""

@@ -3,8 +3,8 @@
 The rules that decide are in docs/languages/sigma.md; in short: texts are compared without regard to case, a number and
 its text are equal, and null is what is null or missing.
 
-Sigma is two-valued: what does not hold, fails, and a missing attribute fails every predicate but those for absence. So
-each predicate has two trees that are each other's complement over all kinds of value, missing and null among them.
+Sigma is two-valued: a predicate that does not hold fails, and a missing attribute fails every predicate but those for
+absence. So each predicate has two trees, complements of each other over all kinds of value, missing and null included.
 
 A `ValuePredicate` is a union of an enumerable set, of tests of strings, and of tests of values that are no strings but
 have a text (numbers, dates, timestamps). A union of tests is no ValueSet, so it becomes an OR of leaves; its complement
@@ -24,7 +24,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
-from palio.filters.algebra import opposite
+from palio.filters.algebra import enumerable_union, opposite, strings_like
 from palio.filters.comparisons import OPERATORS, compare
 from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal
@@ -33,8 +33,8 @@ from palio.filters.kinds import Kind
 from palio.filters.like import Gap, LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, domain_of
-from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, union_of
-from palio.filters.value_tests import Computed, Like, Rlike, Test
+from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet
+from palio.filters.value_tests import Computed, Rlike, Test
 from palio.languages.sigma.pcre import to_java
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
 
 
-# The kinds whose values are no strings and have a text, many texts: truth values are two, and listed.
+# The kinds other than strings whose values have a text. Truth values are not among them: they are two, and listed.
 _NON_STRINGS_WITH_TEXT = ValueSet.kinds(Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP)
 _WITHOUT_TEXT = ValueSet.kinds(Kind.MISSING, Kind.NULL, Kind.BOOLEAN, Kind.BYTES)
 
@@ -74,8 +74,7 @@ class ValuePredicate:
 
     def union(self, other: ValuePredicate) -> ValuePredicate:
         """Either of two, of one attribute."""
-        plain = union_of([self.plain, other.plain])
-        assert plain is not None  # both are enumerable
+        plain = enumerable_union(self.plain, other.plain)
         return ValuePredicate(self.attribute, plain, self.strings + other.strings, self.text_tests + other.text_tests)
 
     @cached_property
@@ -87,6 +86,8 @@ class ValuePredicate:
 
     @cached_property
     def fails(self) -> Node:
+        # Outside the enumerable set, a value fails if it fails all tests of its kind: one set for strings, one for
+        # other values with a text, one for values that are not tested.
         outside = self.plain.complement()
         sets = [
             outside.intersect(kinds).where(map(_negate, tests))
@@ -110,7 +111,7 @@ def _negate(test: Test) -> Test:
 
 
 def _is_comparison(test: Test) -> bool:
-    """Whether a text is read as a number, and that compared; a number itself is compared without that."""
+    """Whether a test reads a string as a number and compares it; numbers themselves are in the enumerable set."""
     match test.pattern:
         case Computed(Call(function)):
             return function in OPERATORS
@@ -145,6 +146,7 @@ class ComputedPredicate:
 
     @cached_property
     def fails(self) -> Node:
+        # NULL, as for a missing attribute, fails too: IS TRUE makes it FALSE.
         return computed_condition(Call("istrue", (self.expression,)), wants=False, timezone=self.timezone)
 
 
@@ -164,14 +166,13 @@ class EventSearch:
 
 
 def words_accepted(accepts: Callable[[str], bool]) -> ValueSet:
-    """The values whose text is a word, where the word is accepted: truth values, and what is no number."""
+    """The values whose text is an accepted word: truth values, NaN and the infinities."""
     return ValueSet.points(value for word, value in WORD_VALUES.items() if accepts(word))
 
 
 def text_test(attribute: str, function: str, pattern: str) -> Test:
     """The test of a value's text with LIKE, ILIKE or RLIKE."""
-    text = Call("cast", (Attribute(attribute), Literal("string")))
-    return Test(Computed(Call(function, (text, Literal(pattern)))))
+    return Test(Computed(Call(function, (_text_of(attribute), Literal(pattern)))))
 
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
@@ -281,30 +282,25 @@ def regex_of(value: SigmaRegularExpression) -> Regex:
 
 
 def _text_predicate(attribute: str, pattern: LikePattern) -> ValuePredicate:
-    """Strings of a form, and values that are no strings whose text has it."""
-    if pattern.tokens == (Gap(0, True),):
+    """The strings that match a pattern, and the values of other kinds whose text matches it."""
+    if pattern.tokens == (Gap(0, True),):  # *: anything, bytes included, which have no text
         return ValuePredicate(attribute, PRESENT)
     plain, tests = _strings_like(pattern)
     is_number = pattern.shape == "exact" and _is_number(pattern.text)
     numbers = _equal_numbers(pattern.text) if is_number else NO_VALUE
     text_tests: tuple[Test, ...] = ()
+    # A pattern with a letter or backslash, as most have, matches no number and no time, and needs no such test.
     if not is_number and pattern.tokens and all(map(may_occur_in_number, pattern.literals)):
         text_tests = (text_test(attribute, "ilike" if pattern.ignore_case else "like", pattern.sql),)
-    return ValuePredicate(attribute, _union(plain, numbers, words_accepted(pattern.matches)), tests, text_tests)
+    values = enumerable_union(plain, numbers, words_accepted(pattern.matches))
+    return ValuePredicate(attribute, values, tests, text_tests)
 
 
 @lru_cache(maxsize=16_384)
 def _strings_like(pattern: LikePattern) -> tuple[ValueSet, tuple[Test, ...]]:
-    """The strings of a form, as a set where it can be said, else as a test."""
-    if pattern.shape in ("exact", "prefix") and not (pattern.ignore_case and _has_case(pattern.text)):
-        made = ValueSet.points([pattern.text]) if pattern.shape == "exact" else ValueSet.prefix(pattern.text)
-        return made, ()
-    return NO_VALUE, (Test(Like(pattern)),)
-
-
-def _has_case(lowered: str) -> bool:
-    """Whether a lowered text may be the lower case of another one."""
-    return not lowered.isascii() or lowered != lowered.upper()
+    """The strings that match a pattern: an enumerable set, or a test, which `ValuePredicate` keeps apart."""
+    strings = strings_like(pattern)
+    return (strings, ()) if strings.is_enumerable else (NO_VALUE, tuple(strings.tests))
 
 
 def _is_number(text: str) -> bool:
@@ -317,10 +313,14 @@ def _equal_numbers(text: str) -> ValueSet:
 
 
 def _number_predicate(attribute: str, number: int | float) -> ValuePredicate:
-    """AllPredicates number equal to it, and its text."""
+    """Every number equal to a number, and the strings that are its text."""
     written = _text_predicate(attribute, LikePattern.parse(str(number), ignore_case=True))
-    equal = compare("=", Decimal(str(number)) if len(str(number)) <= _MAX_DECIMAL_DIGITS else float(number)).true
-    return written.union(ValuePredicate(attribute, equal))
+    return written.union(ValuePredicate(attribute, compare("=", _number_literal(number)).true))
+
+
+def _number_literal(number: int | float) -> Decimal | float:
+    """A number of a rule, exact where a decimal can hold it."""
+    return Decimal(str(number)) if len(str(number)) <= _MAX_DECIMAL_DIGITS else float(number)
 
 
 def _regex_predicate(attribute: str, regex: Regex) -> ValuePredicate:
@@ -336,27 +336,20 @@ def _network_predicate(attribute: str, network: str) -> ValuePredicate:
 
 
 def _comparison_predicate(attribute: str, comparison: SigmaCompareExpression, timezone: str) -> Predicate:
-    """A number in an order; a text is read as a number where it is one."""
+    """An attribute compared with a number; a string is read as a number where it is one."""
     from sigma.types import SigmaTimestampPart
 
     operator = _OPERATORS[comparison.op.name]
     number = comparison.number
     if isinstance(number, SigmaTimestampPart):
         return _timestamp_part_predicate(attribute, operator, number, timezone)
-    literal = Decimal(str(number.number)) if len(str(number.number)) <= _MAX_DECIMAL_DIGITS else float(number.number)
     read = Call("cast", (Attribute(attribute), Literal("double")))
     test = Test(Computed(Call(operator, (read, Literal(float(number.number))))))
-    return ValuePredicate(attribute, compare(operator, literal).true, strings=(test,))
+    return ValuePredicate(attribute, compare(operator, _number_literal(number.number)).true, strings=(test,))
 
 
 def _timestamp_part_predicate(attribute: str, operator: str, part: SigmaTimestampPart, timezone: str) -> Predicate:
-    """A part of a moment, such as its hour; a text is read as a moment where it is one."""
+    """A part of a timestamp, such as its hour, compared; a string is read as a timestamp where it is one."""
     moment = Call("cast", (Attribute(attribute), Literal("timestamp")))
-    found = Call(_TIMESTAMP_PARTS[part.timestamp_part.name], (moment,))
-    return ComputedPredicate(Call(operator, (found, Literal(part.number))), timezone)
-
-
-def _union(*sets: ValueSet) -> ValueSet:
-    made = union_of(sets)
-    assert made is not None  # none of them has tests
-    return made
+    value = Call(_TIMESTAMP_PARTS[part.timestamp_part.name], (moment,))
+    return ComputedPredicate(Call(operator, (value, Literal(part.number))), timezone)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from palio.languages.sigma.logsources import LogSources
 
 _ENDINGS: Final = (".yml", ".yaml")
-_MAX_FILE_BYTES: Final = 4_000_000  # bytes of one file
+_MAX_FILE_BYTES: Final = 4_000_000
 
 
 @dataclass(frozen=True)
 class SigmaRule:
-    """A rule that became a filter: what a subscription is made of."""
+    """A rule as a filter, with what a subscription needs beside it."""
 
     id: str
     filter: Filter = field(repr=False)
@@ -42,7 +42,7 @@ class SigmaRule:
 
 @dataclass(frozen=True)
 class RefusedRule:
-    """A rule that is no filter, and why."""
+    """A rule that cannot be a filter, and the reason."""
 
     path: str
     id: str | None
@@ -115,6 +115,7 @@ def rules_in(file: RuleFile, logsources: LogSources, timezone: str = "UTC") -> I
         id = str(header["id"]) if header.get("id") else None
         title = str(header.get("title") or "")
         try:
+            # The text of a single rule, so that errors point into the file.
             filter = lower_rule(parse_rule(file.text if len(documents) == 1 else document), logsources, timezone)
         except ParseError as error:
             yield RefusedRule(file.path, id, title, str(error))
@@ -123,16 +124,22 @@ def rules_in(file: RuleFile, logsources: LogSources, timezone: str = "UTC") -> I
         yield SigmaRule(named, filter, _metadata(header), file.path)
 
 
-def _metadata(header: Mapping[str, Any]) -> dict[str, Any]:
-    """The title, level, status, tags and log source of a rule, as JSON values."""
-    metadata = {name: str(header[name]) for name in ("title", "level", "status") if header.get(name)}
+def describe_rule(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The title, level, status and tags of a rule, as JSON values."""
+    metadata: dict[str, Any] = {name: str(header[name]) for name in ("title", "level", "status") if header.get(name)}
     tags = header.get("tags")
     if isinstance(tags, list):
-        metadata["tags"] = [str(tag) for tag in tags]  # type: ignore[assignment]
+        metadata["tags"] = [str(tag) for tag in tags]
+    return metadata
+
+
+def _metadata(header: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of a rule, and its log source."""
+    metadata = describe_rule(header)
     logsource = header.get("logsource")
     if isinstance(logsource, Mapping):
         parts = ("category", "product", "service")
-        metadata["logsource"] = {part: str(logsource[part]) for part in parts if logsource.get(part)}  # type: ignore[assignment]
+        metadata["logsource"] = {part: str(logsource[part]) for part in parts if logsource.get(part)}
     return metadata
 
 
@@ -157,7 +164,7 @@ def _contents(place: Path, folders: Sequence[str] | None) -> Iterator[tuple[str,
             with zipfile.ZipFile(place) as archive:
                 for name in sorted(archive.namelist()):
                     if _is_wanted(name, folders):
-                        yield name, _bounded(archive.open(name))
+                        yield name, _read_bounded(archive.open(name))
         elif place.suffix in _ENDINGS:
             yield place.name, place.read_bytes()
         else:
@@ -167,19 +174,20 @@ def _contents(place: Path, folders: Sequence[str] | None) -> Iterator[tuple[str,
 
 
 def _from_tar(place: Path, folders: Sequence[str] | None) -> Iterator[tuple[str, bytes]]:
-    found: list[tuple[str, bytes]] = []
+    # A tar can only be read in the order it was written in, so the files are collected, then sorted.
+    contents: list[tuple[str, bytes]] = []
     with tarfile.open(place) as archive:
         for member in archive:
             name = member.name.removeprefix("./")
             if member.isfile() and _is_wanted(name, folders):
                 stream = archive.extractfile(member)
                 assert stream is not None  # it is a file
-                found.append((name, _bounded(stream)))
-    yield from sorted(found)
+                contents.append((name, _read_bounded(stream)))
+    yield from sorted(contents)
 
 
-def _bounded(stream: Any) -> bytes:
-    """The content of a stream, cut one byte beyond the limit."""
+def _read_bounded(stream: Any) -> bytes:
+    """The content of a stream, cut one byte beyond the limit: the caller sees that it is too long."""
     with stream:
         raw: bytes = stream.read(_MAX_FILE_BYTES + 1)
     return raw

@@ -91,7 +91,7 @@ CHANNELS: Final[dict[str, tuple[str, ...]]] = {
     "wmi": ("Microsoft-Windows-WMI-Activity/Operational",),
 }
 
-# What Sysmon calls by a number.
+# Sysmon's event ids by category.
 SYSMON_EVENTS: Final[dict[str, tuple[int, ...]]] = {
     "process_creation": (1,),
     "file_change": (2,),
@@ -122,10 +122,10 @@ SYSMON_EVENTS: Final[dict[str, tuple[int, ...]]] = {
     "file_executable_detected": (29,),
     "sysmon_error": (255,),
 }
-# Sysmon's event 12 is of keys and values, made and deleted.
+# Sysmon's event 12 is for keys and values, created and deleted; its field EventType tells which.
 _REGISTRY_CHANGES: Final = {"registry_add": ["CreateKey"], "registry_delete": ["DeleteKey", "DeleteValue"]}
 
-# What PowerShell calls by a number, in its new log and in its old one.
+# PowerShell's event ids by category, and the service of its new log or of its old one.
 _POWERSHELL_EVENTS: Final = {
     "ps_module": (4103, "powershell"),
     "ps_script": (4104, "powershell"),
@@ -135,7 +135,7 @@ _POWERSHELL_EVENTS: Final = {
 }
 
 
-# Defender names its fields with blanks, rules name them without, and so do many shippers.
+# Defender names its fields with blanks; rules and many shippers name them without.
 _DEFENDER_FIELDS: Final = (
     "Action ID", "Action Name", "Additional Actions String", "Category ID", "Category Name", "Detection ID",
     "Detection Time", "Detection User", "Engine Version", "Error Code", "Error Description", "Execution ID",
@@ -147,7 +147,7 @@ _DEFENDER_FIELDS: Final = (
 
 
 def default_mapping() -> dict[str, Any]:
-    """All of it, as a mapping of log sources."""
+    """The tables above as a mapping of log sources."""
     sources: dict[str, Any] = {}
     for service, channels in CHANNELS.items():
         sources[f"windows {service}"] = {
@@ -164,7 +164,7 @@ def default_mapping() -> dict[str, Any]:
         sources[f"sysmon {category}"] = _category(category, conditions, "sysmon")
     for category, (number, service) in _POWERSHELL_EVENTS.items():
         sources[f"powershell {category}"] = _category(category, {"EventID": number}, service)
-    # Windows itself also writes down new processes, with names of its own for some of the fields.
+    # Windows records new processes too, with other names for some of the fields.
     sources["security process_creation"] = {
         **_category("process_creation", {"EventID": 4688}, "security"),
         "fieldmappings": {"Image": "NewProcessName", "ParentImage": "ParentProcessName"},
@@ -187,13 +187,14 @@ _MAX_LEVELS: Final = 20
 
 
 def flatten_windows_event(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of an event by their own names; where one occurs twice, the event's own data come first.
+    """The fields of an event by their names, without paths; of a name that occurs twice, the event's data count.
 
     >>> flatten_windows_event({"System": {"EventID": 1, "Provider": {"#attributes": {"Name": "Sysmon"}}},
     ...                        "EventData": {"Image": "C:\\\\cmd.exe"}})
     {'Image': 'C:\\\\cmd.exe', 'EventID': 1, 'Provider_Name': 'Sysmon'}
     """
     event = event.get("Event", event)
+    # `setdefault`: of a name that occurs twice, the first counts.
     fields: dict[str, Any] = {}
     for part in ("EventData", "UserData"):
         for name, value in _data(event.get(part), 0):
@@ -251,7 +252,7 @@ def _system(system: Any) -> Iterator[tuple[str, Any]]:
         for group in _ATTRIBUTES:
             attributes = value.get(group)
             if isinstance(attributes, Mapping):
-                yield from ((f"{name}_{own}", inner) for own, inner in attributes.items())
+                yield from ((f"{name}_{attribute}", inner) for attribute, inner in attributes.items())
 
 
 def _attribute(element: Any, name: str) -> Any:

@@ -1,8 +1,8 @@
-"""YAML loader with bounds: nothing in a text is executed, and nothing may nest or multiply without bound.
+"""YAML loader with limits on nesting and on the expansion of aliases; nothing in a text is executed.
 
-PyYAML's fast parser recurses in C, and ends the process where a text nests some ten thousand levels deep; so the
-nesting is measured first, exactly where a rough look at the text does not rule it out. Aliases that stand for each
-other many times over are refused before they are followed.
+PyYAML's fast parser recurses in C, and a text that nests some ten thousand levels deep ends the process. So the depth
+is bounded first: by a cheap estimate, and exactly where the estimate is too large. Aliases that multiply each other are
+refused before they are expanded.
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ def load_documents(text: str) -> list[Any]:
     except (yaml.YAMLError, SigmaError) as error:
         raise YamlError(0, f"this is no YAML: {error}") from None
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        # A date that is none, a key that cannot be one, a number of a million digits.
+        # An impossible date, an unhashable key, a number of a million digits.
         raise YamlError(0, f"this is no YAML that a rule can have: {error}") from None
     return documents
 
 
 def _may_be_deep(text: str) -> bool:
+    """Whether an upper estimate of the depth calls for an exact count, which costs a second parse."""
+    # Each bracket may open a level, each column of indentation, and each of the `- - -` before the text of a line.
     levels = len(_BRACKETS.findall(text))
     levels += max((len(found[0]) for found in _INDENT.finditer(text)), default=0)
     levels += max((len(found[0]) for found in _SAME_LINE.finditer(text)), default=0)
@@ -64,6 +66,7 @@ def _may_be_deep(text: str) -> bool:
 
 
 def _check_levels(text: str) -> None:
+    """Refuse a text that nests too deep, by its events, which are parsed without recursion."""
     import yaml
 
     levels = 0
