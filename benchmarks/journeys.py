@@ -3,8 +3,8 @@
     python benchmarks/journeys.py                 all three journeys
     python benchmarks/journeys.py --only event --json
 
-A journey is measured when everything on its way is warm, so that it shows what each event or condition costs a reader of
-the code. *Files* are those of Palio in which a function was called; *switches* counts how often the next call is in
+A journey is measured when everything on its way is warm, so that it shows what each event or condition costs a reader
+of the code. *Files* are those of Palio in which a function was called; *switches* counts how often the next call is in
 another file than the last one of its thread. `docs/design.md` draws the three journeys.
 """
 
