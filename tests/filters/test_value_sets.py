@@ -16,6 +16,7 @@ from palio.filters.kinds import HIGHEST_CUT, LOWEST_CUT, MISSING, Kind, Value, c
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import domain_of
+from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.filters.value_sets import (
     ANY_VALUE,
     EMPTY,
@@ -31,7 +32,6 @@ from palio.filters.value_sets import (
     union_all,
     union_of,
 )
-from palio.filters.value_tests import Computed, Like, Rlike, Test
 from tests.filters.set_strategies import intervals, plain_sets, some_member
 from tests.strategies import EVERY_VALUE, LIKE_PATTERNS, OF_KIND, POOLS, REGEXES, values
 from tests.strategies import STRINGS as SOME_STRINGS

@@ -15,8 +15,8 @@ from palio.filters.kinds import KINDS, MISSING, Kind, kind_of
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import Leaf, leaves
+from palio.filters.value_predicates import Computed, Like, Rlike, Test, are_contradictory, drop_implied
 from palio.filters.value_sets import STRINGS, ValueSet
-from palio.filters.value_tests import Computed, Like, Rlike, Test, are_contradictory, drop_implied
 from tests.strategies import EVERY_VALUE, LIKE_PATTERNS, REGEXES, values
 from tests.strategies import STRINGS as POOL
 

@@ -28,7 +28,6 @@ from palio.routing.effects import (
 from palio.routing.link_sessions import (
     CREDIT_WINDOW_EVENTS,
     BrokerIdentity,
-    DatagramSession,
     NetworkConstants,
     SessionOutput,
     StreamSession,
@@ -54,6 +53,7 @@ from palio.routing.messages import (
     Unsubscribe,
 )
 from palio.routing.node import Arrived, Connected, Node
+from palio.routing.retransmission import DatagramSession
 
 CONSTANTS = NetworkConstants.of(Combination())
 

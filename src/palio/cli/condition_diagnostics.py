@@ -20,8 +20,8 @@ from palio.filters.kinds import Kind
 from palio.filters.normal_form import normal
 from palio.filters.sql_writer import to_sql
 from palio.filters.tree import NOTHING, And, Leaf, Node, Or, Residual, domain_of, leaves
+from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.filters.value_sets import PRESENT
-from palio.filters.value_tests import Computed, Like, Rlike, Test
 
 _MAX_CONDITION_WIDTH: Final = 60
 _MAX_QUOTED_CONDITIONS: Final = 3

@@ -25,8 +25,8 @@ from palio.filters.kinds import (
 )
 from palio.filters.normal_form import expand
 from palio.filters.tree import And, Leaf, Or, Residual
+from palio.filters.value_predicates import Like
 from palio.filters.value_sets import Intervals, ValueSet, decimal_of
-from palio.filters.value_tests import Like
 
 CornerEvent: TypeAlias = dict[str, Scalar]
 

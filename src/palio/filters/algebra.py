@@ -25,8 +25,8 @@ from palio.filters.like import LikePattern
 from palio.filters.normal_form import conjoin, covering_conjunction, merge_conjunctions, normal
 from palio.filters.relations import covers
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual, domain_of
+from palio.filters.value_predicates import Computed, Like, Test
 from palio.filters.value_sets import STRINGS, Intervals, ValueSet, union_of
-from palio.filters.value_tests import Computed, Like, Test
 
 
 def negation(node: Node) -> Node:

@@ -7,8 +7,8 @@ from palio.filters.expressions.extension_functions import reads_whole_event
 from palio.filters.expressions.static_analysis import required_attributes
 from palio.filters.registry import condition_in
 from palio.filters.tree import And, Leaf, Node, Residual, domain_of
+from palio.filters.value_predicates import Computed, Test
 from palio.filters.value_sets import PRESENT
-from palio.filters.value_tests import Computed, Test
 
 
 def computed_condition(expression: Call, wants: bool = True, timezone: str = "UTC") -> Node:

@@ -23,8 +23,8 @@ from palio.filters.normal_form import conjoin, disjoin, simplify
 from palio.filters.registry import parser_for
 from palio.filters.sql_writer import name_to_sql, to_sql, values_to_sql
 from palio.filters.tree import And, Attributes, Leaf, Node, Or, Residual, holds, names_of
+from palio.filters.value_predicates import Computed
 from palio.filters.value_sets import PRESENT, ValueSet
-from palio.filters.value_tests import Computed
 
 
 @dataclass(frozen=True)

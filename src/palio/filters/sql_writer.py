@@ -31,6 +31,7 @@ from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Li
 from palio.filters.kinds import NUMBERS, Kind
 from palio.filters.like import LikePattern
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
+from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.filters.value_sets import (
     ANY_VALUE,
     NO_VALUE,
@@ -42,7 +43,6 @@ from palio.filters.value_sets import (
     after_prefix,
     union_of,
 )
-from palio.filters.value_tests import Computed, Like, Rlike, Test
 
 # The results of typeof().
 TYPE_NAMES: Final[dict[Kind, str]] = {

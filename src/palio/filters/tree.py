@@ -23,8 +23,8 @@ from palio.filters.expressions.extension_functions import reads_whole_event, use
 from palio.filters.expressions.static_analysis import required_attributes
 from palio.filters.expressions.value_comparison import OPPOSITES
 from palio.filters.kinds import MISSING, Kind
+from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.filters.value_sets import ANY_VALUE, PRESENT, STRINGS, ValueSet
-from palio.filters.value_tests import Computed, Like, Rlike, Test
 
 Attributes: TypeAlias = Mapping[str, Scalar | tuple[Scalar, ...]]
 _NO_ARRAYS: Arrays = {}

@@ -40,7 +40,7 @@ from palio.filters.kinds import (
     position_of,
     timestamp_at,
 )
-from palio.filters.value_tests import Computed, Test, are_contradictory, drop_implied
+from palio.filters.value_predicates import Computed, Test, are_contradictory, drop_implied
 
 
 @dataclass(frozen=True, slots=True)

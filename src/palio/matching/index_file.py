@@ -29,7 +29,7 @@ from palio.filters.filter import Filter
 from palio.filters.like import LikePattern
 from palio.filters.sql_writer import leaf_to_sql
 from palio.filters.tree import Leaf, domain_of
-from palio.filters.value_tests import Computed, Like, Test
+from palio.filters.value_predicates import Computed, Like, Test
 from palio.matching.catalogue import Block, Catalogue, IdHashRun
 from palio.matching.columnar import layout
 from palio.matching.columnar.axes import Axes

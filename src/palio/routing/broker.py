@@ -18,7 +18,7 @@ from palio.routing.client_requests import ClientRequests, RequestQueue
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
 from palio.routing.delivery.durable_delivery import RETRY_TIMER, DurableDelivery
-from palio.routing.delivery.durable_subscriptions import DurableQueues
+from palio.routing.delivery.durable_queues import DurableQueues
 from palio.routing.durable_claims import DurableClaims
 from palio.routing.echo import Settlement
 from palio.routing.effects import (
@@ -42,8 +42,8 @@ from palio.routing.effects import (
     WorkDone,
 )
 from palio.routing.event_router import EventRouter, LinkCredit
-from palio.routing.forwarding.annotated_headers import SnapshotSource, TableSnapshot
 from palio.routing.forwarding.content import FloodForwarding
+from palio.routing.forwarding.precomputed_headers import SnapshotSource, TableSnapshot
 from palio.routing.forwarding.strategy import Forwarding, ForwardingConfig, make_forwarding
 from palio.routing.log_replay import LogReplay
 from palio.routing.messages import Offer, Publish, PublishClient, Request, Settle

@@ -32,7 +32,6 @@ from palio.routing.effects import (
 )
 from palio.routing.link_sessions import (
     BrokerIdentity,
-    DatagramSession,
     LinkSession,
     NetworkConstants,
     NodeEffect,
@@ -41,6 +40,7 @@ from palio.routing.link_sessions import (
     Transmit,
 )
 from palio.routing.messages import Publish
+from palio.routing.retransmission import DatagramSession
 from palio.routing.spanning_tree import fixed_random
 
 

@@ -19,7 +19,7 @@ from palio.filters.filter import Filter
 from palio.routing.codec import decode_event
 from palio.routing.combinations import Combination
 from palio.routing.effects import Deliver, Reply, Requested
-from palio.routing.forwarding.annotated_headers import TableSnapshot
+from palio.routing.forwarding.precomputed_headers import TableSnapshot
 from palio.routing.forwarding.prefix.optimiser import OptimiserClient
 from palio.routing.messages import (
     AdvertiseClient,

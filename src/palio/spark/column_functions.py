@@ -23,7 +23,7 @@ from palio.events.arrow import read_column
 from palio.events.names import split_path
 from palio.filters.expressions.coercion import moment_of
 from palio.matching.matcher import Matcher
-from palio.routing.forwarding.annotated_headers import TableSnapshot
+from palio.routing.forwarding.precomputed_headers import TableSnapshot
 from palio.spark.attributes import PLACEHOLDER_ATTRIBUTE, AttributeResolver, Path, is_case_sensitive
 from palio.spark.match_job import project_for
 from palio.spark.projection import column_zones, leaf_paths, matcher_zones, session_zone

@@ -8,7 +8,7 @@ import pytest
 
 from palio import Event, Filter, ParseError, UnknownLanguage
 from palio.filters.tree import Leaf, Residual, leaves
-from palio.filters.value_tests import Computed
+from palio.filters.value_predicates import Computed
 from palio.languages import cesql
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from palio import Filter, Matcher
 from palio.filters.kinds import Kind
 from palio.filters.tree import Leaf, leaves
-from palio.filters.value_tests import Test
+from palio.filters.value_predicates import Test
 from palio.matching.columnar.conditions import ConditionsBuilder, SetMembership
 from palio.matching.columnar.patterns import AttributeTests
 

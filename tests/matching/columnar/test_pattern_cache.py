@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from palio import Filter, Matcher
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
-from palio.filters.value_tests import Like, Rlike, Test
+from palio.filters.value_predicates import Like, Rlike, Test
 from palio.matching.columnar import pattern_cache as answers_module
 from palio.matching.columnar.arrow_columns import bind_columns
 from palio.matching.columnar.axes import Axes

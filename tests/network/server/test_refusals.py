@@ -10,7 +10,7 @@ import pytest
 import palio
 from palio import AuthenticationFailed, Filter, NotPermitted
 from palio.network.gateway.metrics import write_metrics
-from palio.network.logging_setup import RefusalLog
+from palio.network.log_throttle import RefusalLog
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import Principal
 from tests.network.gateway.serving import client_of, serving

@@ -16,10 +16,10 @@ from palio.errors import WireError
 from palio.events import Event
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
-from palio.routing.forwarding import annotated_headers
-from palio.routing.forwarding.annotated_headers import AnnotatedHeader, TableSnapshot
+from palio.routing.forwarding import precomputed_headers
 from palio.routing.forwarding.bloom.bloom_forwarding import BloomForwarding
 from palio.routing.forwarding.headers import decode, encode
+from palio.routing.forwarding.precomputed_headers import AnnotatedHeader, TableSnapshot
 from palio.routing.forwarding.reuse.reuse_forwarding import ReuseForwarding
 from tests.routing.forwarding.little_network import LittleNetwork, random_tree
 
@@ -127,7 +127,7 @@ def test_where_too_much_is_newer_the_event_is_matched_anew(
     header = nothing_matches(table_of(network, 0))
     module = make.__module__
     monkeypatch.setattr(f"{module}.MAX_NEWER_FILTERS", 2)
-    assert annotated_headers.MAX_NEWER_FILTERS > 2
+    assert precomputed_headers.MAX_NEWER_FILTERS > 2
     for number in range(3):
         network.subscribe(f"new {number}", 1, Filter.parse(f"x = {number + 50}"))
     assert network.publish(0, Event.from_dict({"x": 1}), header).delivered == {"old": 1}

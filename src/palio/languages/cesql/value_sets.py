@@ -33,8 +33,8 @@ from palio.filters.kinds import KINDS, Kind
 from palio.filters.kinds import Value as Scalar
 from palio.filters.like import LikePattern
 from palio.filters.tree import EVERYTHING, NOTHING, Leaf, Node, Or
+from palio.filters.value_predicates import Computed, Test
 from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet, span
-from palio.filters.value_tests import Computed, Test
 from palio.languages.cesql.types import Type, Value, cast, instant_in, type_of
 
 _LazyNode: TypeAlias = Node | Callable[[], Node]

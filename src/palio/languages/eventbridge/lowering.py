@@ -18,7 +18,7 @@ from palio.languages.eventbridge.dialect import Dialect
 from palio.languages.eventbridge.document import Document, Location
 from palio.languages.eventbridge.operators import Absent
 from palio.languages.eventbridge.parser import MAX_CHOICES, Field, Rule, choices_of, has_repeated_field
-from palio.languages.eventbridge.value_tests import ABSENT, EXISTING, ValueTest, none_of
+from palio.languages.eventbridge.value_predicates import ABSENT, EXISTING, ValueTest, none_of
 
 _MAX_DOTS: Final = 5  # in the names of one field; each doubles the ways to read them
 

@@ -23,7 +23,7 @@ from palio.filters.kinds import Kind
 from palio.filters.value_sets import NO_VALUE, ValueSet
 from palio.languages.eventbridge.dialect import Dialect
 from palio.languages.eventbridge.document import Array, Location, Object, Value, kind_of
-from palio.languages.eventbridge.value_tests import (
+from palio.languages.eventbridge.value_predicates import (
     ANYTHING,
     ValueTest,
     equals_ignoring_case,

@@ -33,8 +33,8 @@ from palio.filters.kinds import Kind
 from palio.filters.like import Gap, LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, domain_of
+from palio.filters.value_predicates import Computed, Rlike, Test
 from palio.filters.value_sets import NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet
-from palio.filters.value_tests import Computed, Rlike, Test
 from palio.languages.sigma.pcre import to_java
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.sql_writer import NULL_NAMES, TYPE_NAMES
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, domain_of
+from palio.filters.value_predicates import Like, Pattern, Rlike, Test
 from palio.filters.value_sets import ANY_VALUE, NO_VALUE, NULLS, PRESENT, STRINGS, ValueSet
-from palio.filters.value_tests import Like, Pattern, Rlike, Test
 
 
 class TruthTest(Enum):

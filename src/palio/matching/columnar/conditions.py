@@ -27,8 +27,8 @@ from palio.filters.like import LikePattern
 from palio.filters.normal_form import expand
 from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
+from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.filters.value_sets import EMPTY, PRESENT, ValueSet
-from palio.filters.value_tests import Computed, Like, Rlike, Test
 from palio.matching.columnar.axes import Axes, Region
 from palio.matching.columnar.axes_builder import FIRST_VIRTUAL_AXIS, AxesBuilder
 from palio.matching.columnar.layout import FAIL, MATCH, Floats, Int64s

@@ -32,7 +32,7 @@ from palio.filters.kinds import MISSING, Kind, Value
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import Attributes
-from palio.filters.value_tests import Computed, Like, Rlike, Test
+from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.matching.columnar.conditions import EventSearch, SetMembership, ValueTest
 from palio.matching.columnar.layout import (
     GRAM,

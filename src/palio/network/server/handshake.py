@@ -22,7 +22,7 @@ from palio.errors import LimitReached, NotPermitted, PalioError, Refused, WireEr
 from palio.network import protocol
 from palio.network.channel import Channel
 from palio.network.error_codes import code_of
-from palio.network.logging_setup import LogThrottle
+from palio.network.log_throttle import LogThrottle
 from palio.network.protocol import AskKey, ClientHello
 from palio.network.security.authorization import Principal
 from palio.network.server.client_connection import ClientConnection

@@ -3,10 +3,6 @@
 All inputs that arrive while the loop is busy are handled as one batch. An idle broker handles an input in the next turn
 of the loop; a busy one finds larger batches each time, and matches many events at once without ever waiting for them.
 Effects are carried out in their order; what goes to one connection leaves in one write.
-
-`Persist` effects go to the store; the outcome comes back to the broker as an input, in the thread of the loop. Records
-of sessions are confirmed without being written: a subscription that ends with its connection must not be recovered
-after a crash, because no client would take its events.
 """
 
 from __future__ import annotations
@@ -15,21 +11,18 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from threading import get_ident
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 
-from palio import errors
-from palio.errors import PalioError, StoreError
+from palio.errors import PalioError
 from palio.filters.filter import Filter
 from palio.network.channel import Channel
-from palio.network.error_codes import refusal_of
-from palio.network.logging_setup import LogThrottle
 from palio.network.security.authorization import LinkFilters
 from palio.network.server.delivery_queues import DeliveryPlan
 from palio.network.server.log_queries import read_log_page
-from palio.network.store.interface import Acknowledged, Store, Writable
+from palio.network.server.persistence import Persistence
+from palio.network.store.interface import Acknowledged, Store
 from palio.routing import codec
 from palio.routing.effects import (
     CancelTimer,
@@ -38,15 +31,9 @@ from palio.routing.effects import (
     Deliver,
     Drop,
     Lane,
-    NotPersisted,
     Persist,
-    Persisted,
-    Queued,
-    QueueFree,
-    QueueFull,
     Read,
     ReadDone,
-    Record,
     Reply,
     Requested,
     SetTimer,
@@ -70,8 +57,6 @@ from palio.routing.node import Arrived, Node, NodeInput
 
 T = TypeVar("T")
 log = logging.getLogger("palio.host")
-disk_log = logging.getLogger("palio.disk")
-SESSION_CLIENT_PREFIX: Final = "session "  # of the names of clients that exist as long as their connection
 _IDLE_SECONDS: Final = 0.0005  # without a batch; then an input is handled at once instead of waiting for others
 # A batch ends here although more inputs wait: its effects leave, and other brokers work on them meanwhile.
 _MAX_BATCH_INPUTS: Final = 64
@@ -133,10 +118,8 @@ class Host:
         # Not `loop.time`: that of uvloop stands still during a turn of the loop.
         self.now = time.monotonic
         self._store = store
-        self._full_queues: set[tuple[Client, str]] = set()  # durable queues that take no more
-        self._write_failures = LogThrottle[type](time.monotonic)
+        self._persistence = Persistence(store, self.enqueue, self._on_queue_written, self.drops)
         self._loop = asyncio.get_running_loop()
-        self._loop_thread = get_ident()
         self._inputs: list[NodeInput] = []
         self._after_inputs: list[tuple[int, Callable[[], None]]] = []  # inputs still before it, and the call
         self._is_scheduled = False  # a batch begins in a coming turn of the loop
@@ -378,58 +361,9 @@ class Host:
             end.answer(effect.answer)
             self._touched[end] = None
 
-    # Persistence
-
-    def _persist(self, effect: Persist) -> None:
-        """Write records; the broker gets `Persisted`, or `NotPersisted` with the reason."""
-
-        def on_written(error: PalioError | None) -> None:
-            if error is not None:
-                self._on_not_written(effect.token, error)
-                return
-            self.enqueue(Persisted(effect.token))
-            for record in effect.records:
-                if type(record) is Queued:
-                    self._on_queue_written(record.client)
-
-        durable = [each for each in effect.records if not _is_of_session(each)]
-        if durable:
-            self._submit(durable, on_written)
-        else:
-            on_written(None)
-
     def acknowledge(self, done: Acknowledged) -> None:
         """Remove acknowledged events from a durable queue; one that was full takes more then."""
-
-        def on_written(error: PalioError | None) -> None:
-            key = (done.client, done.name)
-            if error is None and key in self._full_queues:
-                self._full_queues.discard(key)
-                self.enqueue(QueueFree(*key))
-
-        self._submit([done], on_written)
-
-    def _submit(self, entries: Sequence[Writable], on_written: Callable[[PalioError | None], None]) -> None:
-        def answer(error: PalioError | None) -> None:
-            # A store on disk answers in its writer thread, one in memory before `submit` returns.
-            if get_ident() == self._loop_thread:
-                on_written(error)
-            else:
-                self._loop.call_soon_threadsafe(on_written, error)
-
-        self._store.submit(entries, answer)
-
-    def _on_not_written(self, token: int, error: PalioError) -> None:
-        count = self._write_failures.note(type(error))
-        if count:
-            disk_log.error("not written", extra={"reason": str(error), "count": count})
-        self.drops["not written"] += 1
-        if isinstance(error, errors.QueueFull):
-            self._full_queues.add((error.client, error.name))
-            self.enqueue(QueueFull(error.client, error.name))
-        # The message of a store error names the directory of the store, which clients need not know.
-        reason = error.reason if isinstance(error, StoreError) else str(error)
-        self.enqueue(NotPersisted(token, reason, refusal_of(error)))
+        self._persistence.acknowledge(done)
 
     def _on_queue_written(self, client: Client) -> None:
         end = self.clients.get(client)  # none while no session reads the durable subscription
@@ -493,10 +427,6 @@ class Host:
         self.drops[effect.reason] += 1
 
 
-def _is_of_session(entry: Writable) -> bool:
-    return type(entry) is Record and entry.client.startswith(SESSION_CLIENT_PREFIX)
-
-
 def _count_events(input: NodeInput) -> int:
     if type(input) is Arrived:
         return codec.kind_of(input.data) == codec.PUBLISH
@@ -510,7 +440,7 @@ _CARRY_OUT: Final[dict[type, Callable[[Host, Any], None]]] = {
     Transmit: Host._transmit,
     Deliver: Host._deliver,
     Reply: Host._reply,
-    Persist: Host._persist,
+    Persist: lambda host, effect: host._persistence.persist(effect),
     SetTimer: Host._set_timer,
     CancelTimer: Host._cancel_timer,
     Read: Host._read,

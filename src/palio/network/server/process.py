@@ -31,7 +31,7 @@ from palio.network.channel import Channel
 from palio.network.event_loop import run_event_loop
 from palio.network.gateway.settings import HttpSettings
 from palio.network.links.neighbours import Neighbours, StartupBarrier
-from palio.network.logging_setup import RefusalLog
+from palio.network.log_throttle import RefusalLog
 from palio.network.security.authentication import Authenticator
 from palio.network.security.authorization import Principal, effective_filter
 from palio.network.security.quotas import OFF_LOOP_BYTES, Limits, Quotas
@@ -45,7 +45,8 @@ from palio.network.server.handshake import (
     TlsListener,
     listening_sockets,
 )
-from palio.network.server.host import SESSION_CLIENT_PREFIX, Host
+from palio.network.server.host import Host
+from palio.network.server.persistence import SESSION_CLIENT_PREFIX
 from palio.network.server.session import Session
 from palio.network.server.settings import Settings
 from palio.network.store.interface import Store

@@ -18,7 +18,7 @@ import msgspec
 from palio.events import Event
 from palio.routing.codec import Arrival
 from palio.routing.combinations import Combination
-from palio.routing.delivery.durable_subscriptions import (
+from palio.routing.delivery.durable_queues import (
     ALL_BITS,
     HAS_LOG,
     IS_HOME,

@@ -25,16 +25,16 @@ from palio.filters.tree import holds
 from palio.routing.codec import Arrival
 from palio.routing.conjunctions import CONJUNCTION_LIMIT, Conjunction, to_conjunctions
 from palio.routing.effects import Job
-from palio.routing.forwarding.annotated_headers import (
+from palio.routing.forwarding.bloom.digest import Bits, BloomHeader, BloomShape, index_type, predicate_text, union
+from palio.routing.forwarding.bloom.digest_table import DigestTable
+from palio.routing.forwarding.bloom.predicate_index import BloomWriter, PredicateIndex, predicate_filter
+from palio.routing.forwarding.headers import Header
+from palio.routing.forwarding.precomputed_headers import (
     MAX_NEWER_FILTERS,
     TableSnapshot,
     TableVersion,
     trusted_annotation,
 )
-from palio.routing.forwarding.bloom.digest import Bits, BloomHeader, BloomShape, index_type, predicate_text, union
-from palio.routing.forwarding.bloom.digest_table import DigestTable
-from palio.routing.forwarding.bloom.predicate_index import BloomWriter, PredicateIndex, predicate_filter
-from palio.routing.forwarding.headers import Header
 from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.messages import LOCAL, Key
 

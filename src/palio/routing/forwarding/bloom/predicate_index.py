@@ -20,10 +20,10 @@ from palio.filters.filter import Filter
 from palio.filters.tree import Leaf
 from palio.matching.columnar.native import address_of
 from palio.routing.effects import Job
-from palio.routing.forwarding.annotated_headers import TableVersion, annotation_prefix, concatenate_headers
 from palio.routing.forwarding.bloom import digest_kernels
 from palio.routing.forwarding.bloom.digest import Bits, BloomHeader, BloomShape, index_type, predicate_text
 from palio.routing.forwarding.filter_index import FilterIndex
+from palio.routing.forwarding.precomputed_headers import TableVersion, annotation_prefix, concatenate_headers
 
 Digests = tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]
 """Where the bits of each event start, with one start more at the end; and the bits, ascending within an event."""

@@ -32,7 +32,9 @@ from palio.filters.filter import Filter
 from palio.matching.columnar.native import address_of
 from palio.routing.codec import Arrival
 from palio.routing.effects import Job
-from palio.routing.forwarding.annotated_headers import (
+from palio.routing.forwarding.filter_index import FilterIndex
+from palio.routing.forwarding.headers import register
+from palio.routing.forwarding.precomputed_headers import (
     MAX_NEWER_FILTERS,
     TableSnapshot,
     TableVersion,
@@ -40,8 +42,6 @@ from palio.routing.forwarding.annotated_headers import (
     concatenate_headers,
     trusted_annotation,
 )
-from palio.routing.forwarding.filter_index import FilterIndex
-from palio.routing.forwarding.headers import register
 from palio.routing.forwarding.reuse import reuse_kernels
 from palio.routing.forwarding.strategy import ForwardingConfig, Route
 from palio.routing.messages import LOCAL, Key

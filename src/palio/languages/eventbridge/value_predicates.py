@@ -23,8 +23,8 @@ from palio.filters.kinds import Kind
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import Leaf
+from palio.filters.value_predicates import Rlike, Test
 from palio.filters.value_sets import NO_VALUE, STRINGS, ValueSet, intersection_of, union_of
-from palio.filters.value_tests import Rlike, Test
 
 ABSENT: Final = ValueSet.kinds(Kind.MISSING)
 EXISTING: Final = ABSENT.complement()
