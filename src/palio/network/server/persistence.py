@@ -1,5 +1,4 @@
-"""Persistence of a broker: its `Persist` effects and acknowledgements go to the store, the outcome comes back as an
-input.
+"""Persistence of a broker: what it wants written goes to the store, and the outcome comes back as an input.
 
 A full disk or a broken store ends no connection: the broker gets `NotPersisted` with the reason, and refuses the
 publishers that wait for a confirmation. A durable queue without room is reported as `QueueFull`, and as `QueueFree`
