@@ -155,6 +155,11 @@ class LikePattern:
                 return "substring"
         return "general"
 
+    @property
+    def matches_every_string(self) -> bool:
+        """Whether the pattern is `%`."""
+        return self.tokens == (Gap(0, True),)
+
     @cached_property
     def text(self) -> str:
         """The literal text; of a general pattern, all its runs concatenated."""

@@ -43,6 +43,10 @@ class Like:
         if not isinstance(other, Like):
             return False
         mine, theirs = self.pattern, other.pattern
+        # Every string satisfies '%', whatever its case; without this, 'ß' implied LIKE '%', LIKE '%' implied ILIKE '%',
+        # and 'ß' did not imply ILIKE '%'.
+        if theirs.matches_every_string:
+            return True
         if mine.ignore_case and not theirs.ignore_case:
             return False
         # ILIKE lowers both sides; a case-sensitive match implies the folded one, and never the other way round.
