@@ -145,4 +145,5 @@ def test_figures_have_the_digits_a_benchmark_deserves(number: float | None, text
 def test_sizes_are_written_short_and_read_back() -> None:
     for size, text in ((500, "500"), (1_000, "1k"), (250_000, "250k"), (3_000_000, "3M")):
         assert short(size) == text
+        # The reader of `--sizes`, without running the benchmark.
         assert matching._count(text) == size

@@ -299,6 +299,7 @@ def compiled_by_both(
 ) -> Iterator[tuple[random.Random, str, T, Any]]:
     """So many random patterns that are accepted, each as it is here and in Java, and where chance comes from."""
     source = random.Random(seed)
+    # PySpark has no public way to Java's regular expressions.
     pattern_class = spark._jvm.java.util.regex.Pattern
     found = 0
     while found < count:

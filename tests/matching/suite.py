@@ -154,6 +154,7 @@ def ids_by_row(matches: pa.Table, count: int) -> list[set[str]]:
 
 def wait_for_merges(matcher: Matcher) -> None:
     """Wait until nothing is merged in the background. Not public: only tests need a moment without merges."""
+    # Merges run in the background; only the merger itself can be waited for.
     matcher._segments.join_merger()
 
 

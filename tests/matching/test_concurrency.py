@@ -105,6 +105,7 @@ def test_many_threads_may_match_with_one_index() -> None:
 def test_a_merge_that_another_one_overtakes_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_MERGE_FACTOR", 2)
     begun, may_end = threading.Event(), threading.Event()
+    # A merge is held up halfway, which nothing public can do.
     merged = segments._merge_segments
 
     def slowly(*given: Any) -> Segment:

@@ -98,6 +98,7 @@ def test_a_class_of_its_own_becomes_its_plain_kind(value: Any, plain: Any) -> No
     matcher = Matcher()
     matcher.add("a", "x = 1", metadata={"k": value})
     assert repr(matcher["a"].metadata) == repr({"k": plain})
+    # Packed at once; a catalogue packs by itself only when a block is full.
     matcher._catalogue.pack()
     assert repr(matcher["a"].metadata) == repr({"k": plain})
 

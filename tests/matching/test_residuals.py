@@ -69,6 +69,7 @@ def test_the_oldest_are_forgotten_when_there_are_too_many(read: list[Any], monke
     matcher = computed(60)
     events = [{"k": n % 5, "a": 3 * n, "b": n} for n in range(30)]
     assert ids_by_row(matcher.match_batch(pa.Table.from_pylist(events)), 30) == expected(60, events)
+    # The bound of the filter cache has no public figure.
     kept = matcher._catalogue._filters
     assert 0 < len(kept._filters) <= 400 // 32
     assert kept._text == sum(length for _, length in kept._filters.values()) <= 400
@@ -79,6 +80,7 @@ def test_one_that_is_too_long_to_be_remembered_is_asked_all_the_same(monkeypatch
     one = Catalogue()
     one.append(Subscription("a", "x > y + 1"))
     assert one.filter(0).matches({"x": 3, "y": 1})
+    # What was forgotten shows only in the cache itself.
     assert not one._filters._filters
 
 
@@ -109,4 +111,5 @@ def test_a_filter_that_is_asked_again_and_again_takes_at_most_two_hundred_times_
     finally:
         tracemalloc.stop()
     assert len(filters) == 500
+    # The size of the cache has no public figure.
     assert taken < 200 * kept._text

@@ -126,6 +126,7 @@ class SparkTable:
         )
 
     def _wrapped(self, conditions: Iterable[str]) -> list[Column]:
+        # PySpark has no public way to Spark's own SQL parser.
         jvm: Any = self._spark._jvm
         parser = self._spark._jsparkSession.sessionState().sqlParser()
         catalyst = jvm.org.apache.spark.sql.catalyst.expressions

@@ -88,6 +88,7 @@ def test_a_link_that_breaks_meanwhile_makes_it_partial() -> None:
     net.run(0.012)
     net.cut((1, 2))
     net.run()
+    # What a client was replayed is recorded with the simulated clients.
     past = net._clients.pasts[1]
     assert (numbers(past), past.missing) == ([0, 1], (2,))
 

@@ -67,6 +67,7 @@ class SparkOracle:
         self.table = f"rows_{abs(hash(str(folder)))}"
         spark.read.parquet(str(folder)).createOrReplaceTempView(self.table)
         frame = spark.sql(f"SELECT * FROM {self.table} ORDER BY id")
+        # PySpark has no public way to Catalyst's expressions and plans.
         self._rows = list(frame._jdf.queryExecution().executedPlan().executeCollect())
         package = spark._jvm.org.apache.spark.sql.catalyst.expressions
         self._sequence = getattr(package, "package$AttributeSeq")
@@ -82,6 +83,7 @@ class SparkOracle:
         try:
             frame = self._spark.sql(f"SELECT *, {expression} AS value FROM {self.table}")
             kind = frame.schema["value"].dataType.simpleString()
+            # As above.
             plan = frame._jdf.queryExecution().optimizedPlan()
         except AnalysisException:
             return REFUSED

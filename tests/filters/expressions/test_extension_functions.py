@@ -118,6 +118,7 @@ def odd() -> Iterator[None]:
         Odd,
     )
     yield
+    # Functions cannot be unregistered; other tests must not see this one.
     del registry._registered["odd"], registry._compilers["odd"]
     registry.parser_for.cache_clear()
     registry.condition_in.cache_clear()

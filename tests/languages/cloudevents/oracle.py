@@ -37,5 +37,6 @@ def _compare(dialect: str, value: Any, text: str) -> bool:
         case "suffix":
             return mine[max(0, len(mine) - len(text)) :] == text
     if isinstance(value, datetime):
+        # Instants compare as in CESQL, whose oracle has the rule.
         return oracle._equal(oracle.Instant(mine), text)
     return mine == text

@@ -162,6 +162,7 @@ def simple_selectors(draw: Any) -> str:
     def condition(depth: int) -> str:
         if depth == 0:
             name = writer.name()
+            # Literals as the writer of whole selectors makes them.
             number, text = writer._number(), writer._text()
             return str(
                 draw(

@@ -295,6 +295,7 @@ def spark_tree(spark: SparkSession, condition: str) -> str | None:
     """The condition as Spark's own parser reads it; None where it refuses."""
     from pyspark.errors import PySparkException
 
+    # PySpark has no public way to Spark's own SQL parser.
     parser = spark._jsparkSession.sessionState().sqlParser()
     try:
         # In brackets, because a bare expression may have an alias.

@@ -259,6 +259,7 @@ def test_conjunctions_of_new_skeletons_need_no_parser(text: str, monkeypatch: py
         for _ in range(2):
             BoundTemplate.read(each)
     monkeypatch.setattr(template_cache, "make_template", None)
+    # Templates of whole conjunctions are taken away, so that only those of conjuncts are left.
     monkeypatch.setattr(
         template_cache.TEMPLATES,
         "_templates",

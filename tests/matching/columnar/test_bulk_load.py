@@ -118,6 +118,7 @@ def test_comparisons_with_arbitrary_strings(wheres: list[str], some: list[dict[s
 
 @given(st.lists(st.lists(st.sampled_from(FRAGMENTS), max_size=12).map("".join), max_size=6))
 def test_the_compiled_reader_cuts_as_the_other_does(lines: list[str]) -> None:
+    # The kernel's output arrays are compared with the plain split; nothing public returns them.
     cut = bulk_load._SplitTexts(lines, "UTC")
     for at, line in enumerate(lines):
         number = int(cut._shape_of[at])
@@ -132,6 +133,7 @@ def test_the_compiled_reader_cuts_as_the_other_does(lines: list[str]) -> None:
 
 def test_usual_conditions_are_read_by_the_compiled_reader() -> None:
     lines = ["a = 1", "a='it''s' AND b <= 2.5", "é = 1", "a = 'é'", "a = 1 -- 2", "", "a = '\\n'", "`a 1` = 5e3 OR c"]
+    # As above: the numbers of the shapes are in no public result.
     shapes_of_lines = bulk_load._SplitTexts(lines, "UTC")._shape_of.tolist()
     assert [number >= 0 for number in shapes_of_lines] == [True, True, False, True, False, False, False, True]
 

@@ -56,6 +56,7 @@ def words_of(
     bound = bind_columns(NO_AXES, [(0, array)], len(values))
     text = TextColumn("x", bound.address_of(0), lambda row: array[row].as_py())
     found = memory.answers({"x": column}, [text], len(values))
+    # The arrays are what the kernel reads; they have no other reader.
     (known,) = memory._known.values()
     rows = []
     for number in found._ids[0].tolist():

@@ -38,6 +38,7 @@ def test_what_waits_is_bounded_and_the_oldest_goes_first() -> None:
     assert pieces.put(first) is None
     for number in range(1, 500):
         assert pieces.put(next(fragments(bytes(150), number, 132))) is None
+        # The bounds on memory have no public figure.
         assert pieces._bytes <= 1_000
     assert pieces.put(last) is None  # the first piece of it is not there any more
     for number in range(1_000, 2_000):

@@ -161,6 +161,7 @@ def test_pieces_that_are_lost_on_the_way_come_again() -> None:
                 subscriber.subscribe("n >= 0", confirm="network") as events,
                 palio.connect(url(edge)) as publisher,
             ):
+                # Losses are put below the link: no setting makes loopback lose datagrams.
                 [link] = edge.neighbours._links.values()
                 link.transport = Lossy(link.transport)  # type: ignore[union-attr]
                 for n in range(8):

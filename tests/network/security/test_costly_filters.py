@@ -94,6 +94,7 @@ def test_others_are_served_while_a_long_condition_is_read_and_its_own_requests_w
         async with broker(data=tmp_path) as server:
             await round_trip(server, owner)
             frame = protocol.encode(protocol.Subscribe(1, "a", Filter.nothing)).replace(b"FALSE", b"_____")
+            # The bytes of a message are made by hand, to hold what no honest broker writes.
             short = codec._encoder.encode(text)
             asked = frame.replace(b"\xa5_____", short)
             assert len(asked) > 9_000
@@ -132,6 +133,7 @@ def test_others_are_served_while_a_neighbours_long_condition_is_read() -> None:
             await until(lambda: bool(server.neighbours.describe()))
             handled = server.host.drops  # of a neighbour that is in no tree yet, each message is counted there
             long, late = (Subscribe(bytes([n]) * 16, Filter.parse(f"late = {n}")) for n in (1, 2))
+            # As above.
             written = codec._encoder.encode(costly(30_000))
             with slow_reading(server):
                 link.say(codec.encode(long).replace(codec._encoder.encode("late = 1"), written), codec.encode(late))

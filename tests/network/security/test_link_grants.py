@@ -89,6 +89,7 @@ def test_a_confirmed_event_that_may_not_pass_is_dealt_with_and_not_sent_for_ever
             for n in (1, 2):
                 await at_leaf.publish({"n": n, "public": n == 2}, confirm=True)
             assert await heard(events, 1) == [2]
+            # An attempt that never ended would show nowhere else.
             await until(lambda: not leaf.host.node.broker.delivery._attempts._under_way)
             assert hub.host.drops["not admitted by its link"] == 1
 

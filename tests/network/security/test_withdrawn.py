@@ -64,6 +64,7 @@ def test_a_stream_over_http_ends_with_the_reason(tmp_path: Path) -> None:
             listening(client, "g < 5") as events,
         ):
             Tokens(tmp_path).change(LESS)
+            # All that is left of the stream; its last event says why it ended.
             told = [line async for line in events._lines if line.startswith("data: ")]
             assert json.loads(told[-1].removeprefix("data: "))["title"] == "not permitted"
 

@@ -97,6 +97,7 @@ def test_a_place_is_free_where_somebody_gives_up_in_the_turn_in_which_the_answer
         async with broker(flow=Flow(window=1)) as server, palio.connect(url(server)) as client:
             with monkeypatch.context() as patch:
                 publishing = asyncio.ensure_future(client.publish({"x": 1}, confirm=True))
+                # The cancellation must fall into the very turn of the loop in which the answer arrives.
                 answer = client.connection._answer
 
                 def answer_and_cancel(*said: Any) -> None:

@@ -176,6 +176,7 @@ def test_a_name_is_of_a_principal_and_says_nothing_to_others(tmp_path: Path) -> 
 def test_a_client_with_tls_is_not_led_away_from_it() -> None:
     async def test() -> None:
         async with broker() as server:
+            # The referral is followed by hand; no broker with TLS listens there.
             client = palio.connect("palio+tls://localhost:1")._broker
             with pytest.raises(palio.LivesElsewhere, match="without TLS"):
                 await client.at_home("desk", ((server.node, url(server)),))

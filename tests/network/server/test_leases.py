@@ -59,6 +59,7 @@ def test_an_advertisement_that_is_not_said_again_ends() -> None:
             await client.advertise(palio.Filter.parse("x > 0").valid_for(0.2))
             await client.publish({"x": 1}, confirm=True)
             [session] = server.sessions
+            # Advertisements are not listed publicly.
             await until(lambda: not session._advertised)
             with pytest.raises(NotAdvertised):
                 await client.publish({"x": 2}, confirm=True)
@@ -90,6 +91,7 @@ def test_what_is_durable_has_no_validity() -> None:
 
 def test_a_client_says_something_as_often_as_its_broker_wants_to_hear_it(monkeypatch: pytest.MonkeyPatch) -> None:
     beats = 0
+    # Heartbeats are counted where they are sent.
     beat = Channel._beat
 
     def counted(channel: Channel) -> None:

@@ -68,6 +68,7 @@ def test_a_directory_that_others_may_read_is_closed_to_them(tmp_path: Path) -> N
 def test_a_durable_store_syncs_before_it_answers(tmp_path: Path, safety: Any, level: int) -> None:
     store = SqliteStore(tmp_path, safety=safety)
     store.open()
+    # The pragmas of the writing connection are what the test is about.
     connection = store._open.connection
     assert connection.execute("PRAGMA synchronous").fetchall() == [(level,)]
     assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]

@@ -290,6 +290,7 @@ def test_several_events_are_let_in_together_or_not_at_all() -> None:
 
 def test_a_confirmed_event_is_decoded_once_by_the_broker_that_accepts_it(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[bytes] = []
+    # Decodings are counted where they happen.
     decode = codec._decode_body
 
     def counted(body: bytes) -> Any:
