@@ -1,4 +1,4 @@
-"""How fast is matching on Spark, beside what SQL can do, on the same rows in the same run? One table.
+"""Throughput of matching on Spark, beside SQL joins, on the same rows in the same run.
 
     python benchmarks/spark.py                     100 to 1 million subscriptions; some minutes
     python benchmarks/spark.py --sizes 100 10k     some of them

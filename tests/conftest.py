@@ -1,4 +1,4 @@
-"""What every test may ask for: how hard Hypothesis searches, the real data, a Spark session."""
+"""Fixtures and Hypothesis profiles of all tests: real data, a Spark session."""
 
 from __future__ import annotations
 

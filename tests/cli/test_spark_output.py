@@ -1,4 +1,4 @@
-"""What `palio spark … --out` may overwrite: what it wrote itself, and nothing else."""
+"""Overwriting by `palio spark … --out`: only output that it wrote itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a terminal shows of a job on Spark while it runs: rows, rows a second, matches, tasks."""
+"""Progress of a Spark job on a terminal: rows, rows a second, matches, tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of files share."""
+"""Fixtures of the tests of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said about files that cannot be opened, or not read to their end."""
+"""Errors of files that cannot be opened, or not read to their end."""
 
 from __future__ import annotations
 

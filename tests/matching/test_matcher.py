@@ -1,4 +1,4 @@
-"""What Palio's own matcher offers beside matching: results, looking, replacing, keeping."""
+"""Palio's own matcher beside matching: results, look-up, replacement, saving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is given with a condition comes back as it was, or is refused at once by name."""
+"""Metadata of subscriptions: returned unchanged, or refused at once by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What should come out at subscribers, whoever runs the brokers? A scenario is a list of steps for a tree of brokers.
+"""Scenarios for a tree of brokers: steps, and the deliveries expected of any implementation.
 
 It runs in a simulation, in virtual time, and against brokers on real sockets; both answer what each subscription got.
 """

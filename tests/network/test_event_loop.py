@@ -1,4 +1,4 @@
-"""Does everything work in either loop? Other tests run in uvloop where it is installed; some of them here without."""
+"""Both event loops: other tests run in uvloop where it is installed, some of them here without."""
 
 from __future__ import annotations
 

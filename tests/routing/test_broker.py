@@ -287,19 +287,19 @@ def test_confirmation_at_the_edge_and_by_all() -> None:
     broker = Alone(links=2)
     assert Reply("desk", Confirmed("a")) in broker.asks(SubscribeClient("a", wanted("x > 1"), "edge"))
     effects = broker.asks(SubscribeClient("b", wanted("x > 2"), "network"))
-    wave = EventId(7, 1, 1)
-    assert sends(effects) == [((1, 2), subscription("x > 2")), ((1, 2), Settle(wave))]
-    assert broker.says(1, Settled(wave)) == []
-    assert broker.says(2, Settled(wave)) == [Reply("desk", Confirmed("b"))]
+    query_id = EventId(7, 1, 1)
+    assert sends(effects) == [((1, 2), subscription("x > 2")), ((1, 2), Settle(query_id))]
+    assert broker.says(1, Settled(query_id)) == []
+    assert broker.says(2, Settled(query_id)) == [Reply("desk", Confirmed("b"))]
 
 
 def test_a_question_is_passed_on_behind_what_was_said_before_it() -> None:
     broker = Alone(links=3)
-    wave = EventId(1, 1, 1)
-    effects = sends(broker.says(1, subscription("x > 1"), Settle(wave)))
-    assert effects == [((2, 3), subscription("x > 1")), ((2, 3), Settle(wave))]
-    assert sends(broker.says(2, Settled(wave))) == []
-    assert sends(broker.says(3, Settled(wave))) == [((1,), Settled(wave))]
+    query_id = EventId(1, 1, 1)
+    effects = sends(broker.says(1, subscription("x > 1"), Settle(query_id)))
+    assert effects == [((2, 3), subscription("x > 1")), ((2, 3), Settle(query_id))]
+    assert sends(broker.says(2, Settled(query_id))) == []
+    assert sends(broker.says(3, Settled(query_id))) == [((1,), Settled(query_id))]
 
 
 def test_a_question_is_asked_again_where_a_link_broke() -> None:

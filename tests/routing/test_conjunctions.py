@@ -1,3 +1,5 @@
+"""Conjunctions of filters, exact and wider."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is marked `connect` gives the same through Spark Connect, against a real server."""
+"""Tests marked `connect`, through Spark Connect against a real server."""
 
 from __future__ import annotations
 

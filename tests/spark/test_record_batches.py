@@ -1,4 +1,4 @@
-"""What no event could hold is put right where it stands, and nothing else is touched."""
+"""Sanitizing of batches: values that no event could hold are replaced, all others stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Are real events in time order, of publishers whose advertisements cover them?"""
+"""Feeds of real events: in time order, covered by their publishers' advertisements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do things arrive, come, go and live as their names say, and the same way for one seed?"""
+"""Arrivals, churn and placement: their distributions, and equal results for equal seeds."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def print_answers(
     )  # fmt: skip
     console.print()
     most = max(1, int(counts[:written].max()))
-    layout = _side_by_side if console.width >= terminal.WIDE else _stacked
+    layout = _side_by_side if console.width >= terminal.WIDE_COLUMNS else _stacked
     table = layout(wants[:written], counts, most, lambda number: _examples(flights, answers, number))
     table.width = min(console.width, _MAX_WIDTH)
     console.print(table)
@@ -248,7 +248,7 @@ def _generated(console: Console, wants: list[Subscription], written: int, counts
         many[each.subscriber] += 1
         heard[each.subscriber] += count
         silent[each.subscriber] += count == 0
-    room = 12 if console.width >= terminal.WIDE else 8
+    room = 12 if console.width >= terminal.WIDE_COLUMNS else 8
     table = terminal.table(
         "generated", "wants to hear of", terminal.numbers("count"),
         terminal.numbers("silent"), terminal.numbers("heard"), Column("", width=room),

@@ -166,7 +166,7 @@ def _fired(console: Console, rules: dict[str, SigmaRule], result: _Result) -> Ta
     from rich.table import Column
     from rich.text import Text
 
-    room = 16 if console.width >= terminal.WIDE else 8
+    room = 16 if console.width >= terminal.WIDE_COLUMNS else 8
     table = terminal.table("level", Column("rule", ratio=1), terminal.numbers("fired"), Column("", width=room))
     most = max(result.fired.values(), default=1)
     for id, count in result.fired.most_common(_MAX_ROWS):

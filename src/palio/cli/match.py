@@ -366,7 +366,7 @@ def _print_summary(statistics: MatchStatistics, events: str, out: str | None, to
     console = terminal.results()
     most = statistics.most_matched(top)
     if most:
-        room = 24 if console.width >= terminal.WIDE else 12
+        room = 24 if console.width >= terminal.WIDE_COLUMNS else 12
         table = terminal.table(
             "most matched", Column("subscriber"), terminal.numbers("matches"), Column("", width=room)
         )

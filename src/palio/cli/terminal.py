@@ -43,7 +43,7 @@ _THEME: Final = Theme(
         "progress.elapsed": "dim",
     }
 )
-WIDE: Final = 120  # columns; from here on a layout has columns side by side instead of stacked
+WIDE_COLUMNS: Final = 120  # columns; from here on a layout has columns side by side instead of stacked
 _TRAILING_BLANKS: Final = re.compile(r"[ ]+$", re.MULTILINE)
 _NOT_PRINTABLE_ASCII: Final = re.compile(r"[^ -~]")
 _EIGHTH_BLOCKS: Final = " ▏▎▍▌▋▊▉"

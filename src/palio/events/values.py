@@ -1,4 +1,4 @@
-"""What an event may hold: the nine kinds of scalar values, and the limits on its size.
+"""Values of events: nine kinds of scalars, and the limits on an event's size.
 
 A scalar has one exact Python type: None, bool, int of 64 bits, Decimal of at most 38 digits, float, str, date,
 datetime in UTC, bytes. Any other value is converted to one of these where its meaning is clear (an IntEnum, a NumPy

@@ -1,1 +1,1 @@
-"""What someone wants: sets of values, filters over events, and the relations between filters."""
+"""Filters: sets of values, conditions over events, and the relations between filters."""

@@ -1,1 +1,1 @@
-"""Where an event goes next: a broker is propagation × forwarding × upkeep, over a link session, without I/O."""
+"""Routing: a broker as propagation × forwarding × upkeep over link sessions, without I/O."""

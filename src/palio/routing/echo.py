@@ -117,10 +117,10 @@ class Settlement:
         self.echo.send(id, LOCAL, on_settled, Settle(id))
 
     def forward(self, link: int, query: Settle) -> None:
-        self.echo.send(query.wave, link, None, query)
+        self.echo.send(query.query_id, link, None, query)
 
     def receive(self, link: int, answer: Settled) -> None:
-        self.echo.receive(link, answer.wave, answer.whole)
+        self.echo.receive(link, answer.query_id, answer.whole)
 
     def _complete(self, query: Query[Callable[[], None] | None]) -> None:
         if query.state is None:

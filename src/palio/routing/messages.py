@@ -71,13 +71,13 @@ class Unadvertise(Struct, frozen=True, array_like=True, tag=5):
 class Settle(Struct, frozen=True, array_like=True, tag=6):
     """Query of an echo: answer `Settled` when every broker behind you has handled what was sent before this."""
 
-    wave: EventId
+    query_id: EventId
 
 
 class Settled(Struct, frozen=True, array_like=True, tag=7):
     """The answer to `Settle`; not `whole` where a link broke meanwhile, and the query must be repeated."""
 
-    wave: EventId
+    query_id: EventId
     whole: bool = True
 
 

@@ -29,7 +29,7 @@ from palio.workloads.generated import (
     table_of,
 )
 
-MOST_COLUMNS: Final = 1_000
+MAX_COLUMNS: Final = 1_000
 OPERATORS: Final = (">", ">=", "<", "<=", "=")
 _SIZE, _NAME, _VALUE, _OPERATOR = range(4)
 # Defaults of Table 9.1.
@@ -84,7 +84,7 @@ class XSiena:
 
     @property
     def is_json(self) -> bool:
-        return self.form == "json" if self.form else len(self.names) > MOST_COLUMNS
+        return self.form == "json" if self.form else len(self.names) > MAX_COLUMNS
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""Do the evaluator and the filters agree with the specification, written down a second time?"""
+"""CESQL evaluator and filters against a second implementation of the specification."""
 
 from __future__ import annotations
 

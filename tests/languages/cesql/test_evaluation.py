@@ -1,4 +1,4 @@
-"""What `evaluate` gives: values, errors with their reasons and places, and what it sees of an event."""
+"""Results of `evaluate`: values, and errors with their reasons and positions."""
 
 from __future__ import annotations
 

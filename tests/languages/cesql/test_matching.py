@@ -1,4 +1,4 @@
-"""Do the matchers find what the filters say, event by event, in batches, and after a matcher was saved?"""
+"""CESQL filters in the matchers: event by event, in batches, and after saving."""
 
 from __future__ import annotations
 

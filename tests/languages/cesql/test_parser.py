@@ -1,4 +1,4 @@
-"""What texts are expressions, what tree each is, and what is said of those that are none."""
+"""CESQL parser: texts, their trees, and the errors of texts that are no expressions."""
 
 from __future__ import annotations
 

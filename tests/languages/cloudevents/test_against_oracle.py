@@ -1,4 +1,4 @@
-"""Do filters of random filter expressions match what the dialects say?"""
+"""Filters of random CloudEvents filter expressions against the dialects' rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What EventBridge means by a pattern, evaluated on the JSON itself, by brute force.
+"""Brute-force evaluation of EventBridge patterns on the JSON itself.
 
 Written from EventBridge's documentation and the observable behaviour of its engine; it shares nothing with
 `palio.languages`. A pattern is expanded into all choices its `$or` leave, each a mapping from a dotted path to the

@@ -1,4 +1,4 @@
-"""Whatever comes as a pattern, a filter or an error of Palio's comes back."""
+"""Fuzzing of EventBridge patterns: any text gives a filter or an error of Palio."""
 
 from __future__ import annotations
 

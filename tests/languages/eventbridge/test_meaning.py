@@ -1,4 +1,4 @@
-"""Do patterns mean what EventBridge means by them? Random patterns and events, against brute force."""
+"""Random EventBridge patterns and events against brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What EventBridge refuses is refused, and the error says what is wrong, where, and what would be right."""
+"""Refused EventBridge patterns: the error names the fault, its position and the correction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a selector say of a message? Read and judged at once, rule by rule of the specification.
+"""Second implementation of JMS selectors: parsed and evaluated at once, rule by rule of the specification.
 
 Nothing here is shared with what it is compared to, and nothing is fast: the text is read anew for every message, by
 one function per line of the grammar, and each function gives the value of what it has read. None is NULL and unknown.

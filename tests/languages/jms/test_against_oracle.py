@@ -1,4 +1,4 @@
-"""Does a selector say of a message what the specification says it says?"""
+"""JMS selectors against a second implementation of the specification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What selectors say, where they go wrong and what is then said, and how much they may ask for."""
+"""JMS parser: trees, errors with positions, and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rule says of an event, worked out the slow way: one field, one value, one event at a time.
+"""Slow evaluation of Sigma rules: one field, one value, one event at a time.
 
 Written from Sigma's specification and from docs/languages/sigma.md, with nothing of Palio's and nothing of pySigma's in
 it: rules are plain dicts, modifiers are applied here once more, conditions are read by Python's own parser. It knows

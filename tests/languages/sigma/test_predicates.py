@@ -1,4 +1,4 @@
-"""What each kind of value means, and each modifier: the sentences of docs/languages/sigma.md, one by one."""
+"""Values and modifiers of Sigma: the sentences of docs/languages/sigma.md, one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rules find in real events is what SQLite and DuckDB find with the SQL that pySigma writes of them.
+"""Sigma rules on real events against SQLite and DuckDB with the SQL of pySigma.
 
 Differences that are none of these tests' business, because the events do not show them: SQLite ignores the case of
 ASCII letters only; a keyword with a wildcard is found by SQL across two values of an event.

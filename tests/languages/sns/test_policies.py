@@ -1,4 +1,4 @@
-"""What filter policies of SNS mean: as patterns of EventBridge do, on fewer tests, in two scopes."""
+"""SNS filter policies: EventBridge patterns with fewer operators, in two scopes."""
 
 from __future__ import annotations
 

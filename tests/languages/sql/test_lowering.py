@@ -1,4 +1,4 @@
-"""Does a filter mean what its condition says? The expression, evaluated as it was written, is the judge.
+"""Lowering of SQL conditions against the evaluation of the expression as it was written.
 
 Evaluation knows nothing of value sets, normal forms or the four questions that lowering asks; so whatever a
 condition is made of, the filter must match where its value is TRUE, and the filter's NOT where it is FALSE.

@@ -1,4 +1,4 @@
-"""What conditions say: `grammar.txt` line by line, errors, bounds, and agreement with Spark's own parser."""
+"""SQL parser: `grammar.txt` line by line, errors, limits, and agreement with Spark's own parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does every filter print as SQL that reads back as the same filter?"""
+"""Round trip of filters through SQL text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client is given of the log of its broker: what it asks for and may hear, and never a gap."""
+"""Queries of a broker's event log: requested and granted events, without gaps."""
 
 from __future__ import annotations
 

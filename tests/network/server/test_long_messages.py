@@ -1,4 +1,4 @@
-"""Does what is too long fail at once, and alone? Nothing that one client says may keep anybody busy for ever."""
+"""Messages beyond the limits: they fail at once, and affect no other client."""
 
 from __future__ import annotations
 

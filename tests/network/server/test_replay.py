@@ -1,4 +1,4 @@
-"""What was confirmed anywhere is told again at any broker; a broker that is away for ever can be given up."""
+"""Replay of confirmed events at any broker, and brokers that are given up."""
 
 from __future__ import annotations
 

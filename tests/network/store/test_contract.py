@@ -1,4 +1,4 @@
-"""What a store means, whichever it is."""
+"""Contract of a store, for every implementation."""
 
 from __future__ import annotations
 

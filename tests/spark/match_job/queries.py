@@ -1,4 +1,4 @@
-"""What tests of matching share: how subscriptions are asked for, and what was found."""
+"""Queries that the tests of matching share, and their results."""
 
 from __future__ import annotations
 

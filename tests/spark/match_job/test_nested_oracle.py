@@ -1,4 +1,4 @@
-"""Whoever else asks, and however it is asked, every subscription gets what Spark's own WHERE gives it.
+"""Matches of many subscriptions together against Spark's own WHERE for each.
 
 Random rows of what WHERE and events have different words for: structures and maps that are not there, arrays of
 structures, times without a zone, times beyond the years that Python knows; in a session whose zone is not UTC.

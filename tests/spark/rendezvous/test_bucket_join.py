@@ -1,4 +1,4 @@
-"""What the buckets say together is who wants what, each match once: all of the plan but the shuffle, without Spark."""
+"""Join within buckets: all matches, each once; the plan without the shuffle, without Spark."""
 
 from __future__ import annotations
 

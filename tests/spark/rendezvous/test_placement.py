@@ -1,4 +1,4 @@
-"""However keys are placed, an event and a subscription with a common key have a common bucket."""
+"""Placement of keys: an event and a subscription with a common key share a bucket."""
 
 from __future__ import annotations
 

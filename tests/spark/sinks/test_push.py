@@ -1,4 +1,4 @@
-"""What is pushed arrives, at least once, under a name that stays; and what nobody takes is not lost either."""
+"""Push sinks: at-least-once delivery under stable keys, and dead letters."""
 
 from __future__ import annotations
 

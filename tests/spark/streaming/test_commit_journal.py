@@ -1,4 +1,4 @@
-"""What a checkpoint remembers: which stream it is of, how far that is, and no more than is needed."""
+"""Commit journal of a stream: its identity, its progress, its size."""
 
 from __future__ import annotations
 

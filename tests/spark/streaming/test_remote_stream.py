@@ -1,4 +1,4 @@
-"""What a stream does in one process it does on a cluster, and through Spark Connect."""
+"""Streams on a cluster and through Spark Connect."""
 
 from __future__ import annotations
 

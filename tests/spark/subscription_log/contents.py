@@ -1,4 +1,4 @@
-"""What a log holds."""
+"""Contents of a subscription log."""
 
 from __future__ import annotations
 

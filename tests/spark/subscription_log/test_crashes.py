@@ -1,4 +1,4 @@
-"""Whoever else writes, compacts or dies meanwhile, a subscription log is whole."""
+"""Subscription log under concurrent writers, compaction and crashes."""
 
 from __future__ import annotations
 

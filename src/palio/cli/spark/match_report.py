@@ -172,7 +172,7 @@ def print_most_matched(console: Console, ranking: Ranking, top: int) -> None:
     most = ranking.most(top)
     if not most:
         return
-    room = 24 if console.width >= terminal.WIDE else 12
+    room = 24 if console.width >= terminal.WIDE_COLUMNS else 12
     table = terminal.table("most matched", terminal.numbers("matches"), Column("", width=room))
     for id, count in most:
         table.add_row(Text(id, style="name"), f"{count:,}", terminal.bar(count / most[0][1], room))

@@ -117,7 +117,7 @@ def _print_estimate(console: Console, found: Estimate, facts: list[tuple[str, st
     from rich.text import Text
 
     if found.overlaps:
-        room = 24 if console.width >= terminal.WIDE else 12
+        room = 24 if console.width >= terminal.WIDE_COLUMNS else 12
         table = terminal.table(
             "fires with", terminal.numbers("matches"), terminal.numbers("both"), terminal.numbers("alike"),
             Column("", width=room),
@@ -217,7 +217,7 @@ def _print_covering(by: Counter[str], facts: list[tuple[str, str]]) -> None:
 
     console = terminal.results()
     if by:
-        room = 24 if console.width >= terminal.WIDE else 12
+        room = 24 if console.width >= terminal.WIDE_COLUMNS else 12
         table = terminal.table("covers most", terminal.numbers("others"), Column("", width=room))
         most = by.most_common(_MAX_SHOWN)
         for id, others in most:

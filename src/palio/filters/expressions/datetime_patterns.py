@@ -381,7 +381,6 @@ def _letters() -> dict[str, Callable[[int], _Part | None]]:
 
 
 _LETTERS: Final = _letters()
-_ONLY_WRITTEN: Final = frozenset("QqE")
 _NAMES: Final = ", ".join(_LETTERS)
 
 

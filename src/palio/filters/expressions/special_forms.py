@@ -1,5 +1,4 @@
-"""Compilation of expressions to closures, and the special forms: calls that are not functions of their arguments'
-values.
+"""Special forms of expressions, such as AND, CASE, IN and CAST, and the entry `compile_expression`.
 
 `compile_expression` is the entry: an expression is compiled once and evaluated for many events. AND stops early, IN
 builds a table, CASE evaluates one branch, CAST knows its target: each such form has its own compilation here, and

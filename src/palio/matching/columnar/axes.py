@@ -54,7 +54,7 @@ from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, float_order
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = _EPOCH.toordinal()
-_SHORT: Final = 2**52  # below, there is a float between any two integers
+_MAX_SHORT_INTEGER: Final = 2**52  # below, there is a float between any two integers
 _MAX_CACHED_VALUES: Final = 4096  # per axis, for single events
 
 
@@ -180,7 +180,7 @@ class Axes:
 
     def _float_between_integers(self, axis: int, value: Decimal) -> int:
         """All constants are short integers, and so any float between the same two integers stands for a decimal."""
-        if not -_SHORT < value < _SHORT:
+        if not -_MAX_SHORT_INTEGER < value < _MAX_SHORT_INTEGER:
             return self._float(axis, nearest_float(value))
         return self._float(axis, value.to_integral_value(ROUND_FLOOR).__float__() + 0.5)
 

@@ -58,7 +58,7 @@ from palio.matching.columnar.layout import (
 )
 from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, Cut, Number, TextConstants, TextSlots, concatenate
 
-__all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "Intervals", "Region"]
+__all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "Region", "SlotIntervals"]
 
 
 _NAN: Final = float("nan")
@@ -66,7 +66,7 @@ FIRST_VIRTUAL_AXIS: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Intervals:
+class SlotIntervals:
     """Intervals of slots, by handle. Where `lo` is above `hi`, nothing is in it."""
 
     axis: Int32s
@@ -236,11 +236,11 @@ class AxesBuilder:
         self.virtual_axes.update(range(in_front, in_front + self.behind))
         return [np.where(axis >= FIRST_VIRTUAL_AXIS, axis - FIRST_VIRTUAL_AXIS + in_front, axis), *others]
 
-    def finish(self) -> tuple[Axes, Intervals]:
+    def finish(self) -> tuple[Axes, SlotIntervals]:
         """The axes, and the interval of slots of every handle."""
         numbering = SlotAssignment(self)
         axes = numbering.run()
-        return axes, Intervals(*(each.astype(np.int32) for each in (numbering.axis, numbering.lo, numbering.hi)))
+        return axes, SlotIntervals(*(each.astype(np.int32) for each in (numbering.axis, numbering.lo, numbering.hi)))
 
 
 # What a row of the builder may say in place of a region or of a cut.

@@ -100,10 +100,10 @@ from palio.matching.columnar.native import (
 )
 
 _SPREAD = -7046029254386353131  # 2^64 / golden ratio, odd: spreads keys over the high bits
-_STIR = -4417276706812531889
+_HASH_MULTIPLIER = -4417276706812531889
 _NAN = 0x7FF8000000000000
 _MAGNITUDE = 0x7FFFFFFFFFFFFFFF
-_LIMIT = 9223372036854775808.0  # one more than the largest integer of 64 bits
+_INT64_LIMIT_FLOAT = 9223372036854775808.0  # one more than the largest integer of 64 bits
 _HASH_MARK = -0x8000000000000000  # in the key of a text longer than seven bytes, which is only its hash
 
 
@@ -188,9 +188,9 @@ def order_rank(axes: int, row: int, order: int) -> int:
 def between_integers(axes: int, row: int, value: float) -> int:
     """The rank of a float where all constants are integers that floats hold exactly."""
     count = i64_at(row, AXIS_NUMBER_COUNT)
-    if value != value or value >= _LIMIT:
+    if value != value or value >= _INT64_LIMIT_FLOAT:
         return count
-    if value < -_LIMIT:
+    if value < -_INT64_LIMIT_FLOAT:
         return 0
     # Now within 64 bits: the conversion cannot overflow.
     whole = int(math.floor(value))
@@ -235,7 +235,7 @@ def key_of(text: int, length: int, end: int) -> int:
                 word |= u8_at(text, index) << (8 * index)
         # The length distinguishes texts that end in zero bytes; plus 1, so that no key is 0, the mark of a free place.
         return word | (length + 1) << 56
-    key = length * _STIR
+    key = length * _HASH_MULTIPLIER
     for place in range(text, text + length - 8, 8):
         key = (key ^ i64_at(place, 0)) * _SPREAD
         key ^= shifted(key, 32)

@@ -372,7 +372,7 @@ within_each: Callable[[int, int, int, int, int], int] = _within_each
 """(axes, lows, highs, table, mask): bit i says lows[i] <= table[axes[i] & mask] <= highs[i]; sixteen, all 16-bit."""
 
 within_few: Callable[[int, int, int, int], int] = _within_few
-"""(axes, lows, highs, table): as `within_each`, thirty-two at once, in a table of `FEW`; fast where `CAN_LOOK_UP`."""
+"""(axes, lows, highs, table): `within_each` for thirty-two, in a table of 64 values; fast where `HAS_TABLE_LOOKUP`."""
 
 nonzero_each: Callable[[int, int, int], int] = _nonzero_each
 """(axes, table, mask): bit i says that table[axes[i] & mask] is not zero; sixteen, all 16-bit."""

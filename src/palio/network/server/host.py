@@ -108,6 +108,7 @@ class Host:
 
     def __init__(self, node: Node, store: Store) -> None:
         self.node = node
+        self._broker = node.broker
         self.broker_id = node.broker.node
         self.links: dict[int, LinkEnd] = {}
         self.clients: dict[Client, ClientEnd] = {}
@@ -275,27 +276,27 @@ class Host:
     @property
     def durable_count(self) -> int:
         """Number of durable subscriptions that this broker holds."""
-        return len(self.node.broker.durable_queues)
+        return len(self._broker.durable_queues)
 
     def durable_keys(self) -> Iterator[tuple[Client, str]]:
         """Owner and name of all durable subscriptions that this broker holds."""
-        return iter(self.node.broker.durable_queues)
+        return iter(self._broker.durable_queues)
 
     def is_durable(self, client: Client, name: str) -> bool:
         """Whether this broker holds a durable subscription."""
-        return self.node.broker.durable_queues.is_durable(client, name)
+        return self._broker.durable_queues.is_durable(client, name)
 
     def rival_homes(self, client: Client, name: str) -> tuple[HomeBroker, ...]:
         """Other brokers that claim the durable subscription too."""
-        return self.node.broker.claims.rivals(client, name)
+        return self._broker.claims.rivals(client, name)
 
     def set_public_address(self, address: str) -> None:
         """Where other brokers send the clients of durable subscriptions that this one holds."""
-        self.node.broker.claims.address = address
+        self._broker.claims.address = address
 
     def set_link_filters(self, link: int, filters: LinkFilters) -> None:
         """Let only matching events pass a link."""
-        link_filters = self.node.broker.link_filters
+        link_filters = self._broker.link_filters
         if filters.are_open:
             link_filters.pop(link, None)
         else:
@@ -303,11 +304,11 @@ class Host:
 
     def has_routing_tables(self, from_neighbour: bool) -> bool:
         """Whether all neighbours sent their routing tables; with `from_neighbour` there must be at least one."""
-        return self.node.broker.has_neighbour_tables(from_neighbour)
+        return self._broker.has_neighbour_tables(from_neighbour)
 
     def subscriptions_of_clients(self, prefix: str) -> Iterator[DurableEntry]:
         """The subscriptions of clients whose name has a prefix, in the order of the names."""
-        wants = self.node.broker.tables.subscriptions
+        wants = self._broker.tables.subscriptions
         for client in sorted(each for each in wants.clients() if each.startswith(prefix)):
             for name in wants.names(client):
                 owned = wants.get(client, name)
@@ -316,7 +317,7 @@ class Host:
 
     def delivery_status(self) -> dict[str, Any]:
         """Durable delivery in numbers: events not yet delivered everywhere, and brokers that are waited for."""
-        delivery = self.node.broker.delivery
+        delivery = self._broker.delivery
         return {
             "unfinished": delivery.unfinished,
             "away": delivery.missing,

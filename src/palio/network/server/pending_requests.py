@@ -82,7 +82,7 @@ class _PendingClaim(NamedTuple):
     on_answer: OnAnswer
 
 
-class DurableClaims:
+class PendingClaims:
     """Claims of one client on durable subscriptions that this broker does not hold yet."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Persistence of a broker: what it wants written goes to the store, and the outcome comes back as an input.
+"""Persistence of a broker: records go to the store, outcomes come back as inputs.
 
 A full disk or a broken store ends no connection: the broker gets `NotPersisted` with the reason, and refuses the
 publishers that wait for a confirmation. A durable queue without room is reported as `QueueFull`, and as `QueueFree`

@@ -36,7 +36,7 @@ from palio.network.security.quotas import Limits, Quotas, restrict_filter
 from palio.network.server.delivery_queues import ClientDelivery, Delivered, DeliveryQueue, DurableQueue
 from palio.network.server.durable_subscriptions import check_subscription_quota
 from palio.network.server.leases import Leases
-from palio.network.server.pending_requests import DurableClaims, OnAnswer, PendingQueries, addresses, answer_future
+from palio.network.server.pending_requests import OnAnswer, PendingClaims, PendingQueries, addresses, answer_future
 from palio.routing import codec, messages
 from palio.routing.effects import ClientGone
 from palio.routing.messages import (
@@ -145,7 +145,7 @@ class Session:
         self._busy: list[Publication] = []  # to be repeated on `Proceed`
         self.queries = PendingQueries(self._request)
         self._startup_barrier = startup_barrier
-        self.durable_claims = DurableClaims(
+        self.durable_claims = PendingClaims(
             host, self._request, flow.patience, startup_barrier, limits.subscriptions_per_principal
         )
         self._advertised: set[str] = set()

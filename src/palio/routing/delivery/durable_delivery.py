@@ -43,7 +43,7 @@ from palio.routing.effects import (
 )
 from palio.routing.messages import LOCAL, Acknowledge, DeliveryTag, EventId, Publish, PublishClient, Reach
 
-RETRY_TIMER: Final = "keeping"
+RETRY_TIMER: Final = "retry"
 _RETRY_SECONDS: Final = 0.5  # until events whose attempt was not whole are tried again, where all are in reach
 _MAX_UNFINISHED: Final = 10_000  # confirmed events of one broker; the option `spill`
 _MAX_UNDER_WAY: Final = 1_000  # those of them that are being sent; the option `window`
