@@ -295,8 +295,8 @@ class ExpiredOffset(PalioError):
         self.broker = broker
         self.expired = dict(expired or {})
         whose = "the log" if broker is None else f"the log of broker {broker}"
-        others = f"; so have those of {', '.join(str(each) for each in self.expired if each != broker)}"
-        message = f"{whose} has let go of offset {offset:,}; the oldest that it keeps is {oldest:,}"
+        others = f"; nor have those of {', '.join(str(each) for each in self.expired if each != broker)}"
+        message = f"{whose} no longer has offset {offset:,}, retention removed it; the oldest is {oldest:,}"
         super().__init__(message + (others if len(self.expired) > 1 else ""))
 
 

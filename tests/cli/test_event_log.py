@@ -117,5 +117,5 @@ def test_what_cannot_be_read_is_said(oldest: int) -> None:
     Path("events.parquet").write_text("before")
     wrong = log("export", "events.parquet", "--data", "short", "--from", "1")
     assert wrong.exit_code == 2
-    assert f"let go of offset 1; the oldest that it keeps is {oldest}" in wrong.output
+    assert f"no longer has offset 1, retention removed it; the oldest is {oldest}" in wrong.output
     assert Path("events.parquet").read_text() == "before"

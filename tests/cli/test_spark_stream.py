@@ -138,7 +138,7 @@ def test_a_stream_goes_on_where_it_was_and_backfill_tells_what_was_before(out: s
         assert shown in page
     # The one without a price is in the archive, which is not screened.
     assert (told["until_batch"], told["events"], told["matches"]) == (1, 11, 5)
-    assert "nothing was told again" in invoke("backfill", "acme", *flow).stdout
+    assert "no match was repeated" in invoke("backfill", "acme", *flow).stdout
     quotes(2)
     ended = invoke("stream", *flow, *DEAD, "--once", "--report", "report.html")
     assert ended.exit_code == 0, ended.output

@@ -220,7 +220,7 @@ class ClientRequests:
     def _give_up(self, client: Client, request: ForgetClient) -> None:
         standing = self.delivery.standing_of(request.broker)
         if standing is None:
-            reason = f"nobody waits for a broker {request.broker} that is away"
+            reason = f"no event waits for broker {request.broker}, which is away"
             self.effects.append(Reply(client, Refused(reason, number=request.number)))
         else:
             self.on_announce(LOCAL, Announce(f"{_GIVEN_UP_TOPIC}{request.broker}", standing, b""))

@@ -107,7 +107,7 @@ def test_a_link_follows_its_principal(tmp_path: Path, caplog: pytest.LogCaptureF
             kept = (tmp_path / PRINCIPALS_FILE).read_bytes()
             (tmp_path / PRINCIPALS_FILE).write_text("not what it should be")
             # A file that cannot be read changes nothing, and is looked at again.
-            await until(lambda: "cannot see who is let in" in caplog.messages)
+            await until(lambda: "cannot read the principals file" in caplog.messages)
             (tmp_path / PRINCIPALS_FILE).write_bytes(kept)
             Tokens(tmp_path).change(replace(LEAF, may_subscribe=Filter.parse("region = 'us'")))
             gates = hub.host.node.broker.link_filters

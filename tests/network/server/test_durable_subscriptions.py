@@ -56,7 +56,7 @@ def test_whoever_comes_later_takes_a_durable_subscription() -> None:
             async with second.subscribe("x > 0", durable="desk") as events:
                 await publisher.publish({"x": 1}, confirm=True)
                 assert await take(events, 1) == [1]
-                with pytest.raises(palio.Refused, match="somebody else took the durable subscription 'desk'"):
+                with pytest.raises(palio.Refused, match="another session took over the durable subscription 'desk'"):
                     await anext(before)
 
     run(test)

@@ -191,7 +191,7 @@ def test_the_log_lets_go_by_age(make: Make, clock: Clock) -> None:
     clock.now += 8
     store.retain()
     assert store.log.bounds() == (2, 3)
-    with pytest.raises(ExpiredOffset, match="let go of offset 1; the oldest that it keeps is 2"):
+    with pytest.raises(ExpiredOffset, match="no longer has offset 1, retention removed it; the oldest is 2"):
         store.log.read(1, 1)
     clock.now += 8
     store.retain()

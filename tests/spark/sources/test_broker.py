@@ -117,9 +117,9 @@ def test_what_a_log_let_go_of_is_told(tmp_path: Path) -> None:
         place = BrokerLogs(Brokers((broker.url,)), "true", SCHEMA)
         oldest, after = place.bounds()[str(node)]
         assert 1 < oldest < after == 31
-        with pytest.raises(PipelineError, match=f"let go of its events 1 to {oldest - 1}"):
+        with pytest.raises(PipelineError, match=f"removed its events 1 to {oldest - 1}"):
             ReadOptions().plan_ranges(place, {str(node): 1}, {str(node): after})
-        with pytest.raises(PipelineError, match="let go of offset 1"):
+        with pytest.raises(PipelineError, match="no longer has offset 1"):
             list(place.read(str(node), 1, after))
         [batch] = place.read(str(node), oldest, after)
         assert batch.column("price").to_pylist() == list(range(oldest, after))

@@ -115,7 +115,7 @@ def test_reading_begins_where_it_is_told(start: str, first: dict[str, int]) -> N
 
 def test_what_is_gone_before_it_was_read_is_told() -> None:
     shelf = Shelf(a=(5, 9))
-    with pytest.raises(PipelineError, match="a has let go of its events 2 to 4 before they were read"):
+    with pytest.raises(PipelineError, match="a has removed its events 2 to 4 before they were read"):
         ReadOptions().plan_ranges(shelf, {"a": 2}, {"a": 9})
     assert ReadOptions(on_loss="skip").plan_ranges(shelf, {"a": 2}, {"a": 9}) == [OffsetRange("a", 5, 9)]
     assert ReadOptions().plan_ranges(shelf, {"a": 2}, {"a": 2}) == []
@@ -226,7 +226,7 @@ def test_what_a_stream_let_go_of_is_told(nats: NatsServer) -> None:
     nats.publish("short", range(12))
     place = JetStream({"servers": [nats.url]}, "SHORT")
     assert place.bounds() == {"SHORT": (8, 13)}
-    with pytest.raises(PipelineError, match="SHORT has let go of its events 3 to 7"):
+    with pytest.raises(PipelineError, match="SHORT has removed its events 3 to 7"):
         ReadOptions().plan_ranges(place, {"SHORT": 3}, {"SHORT": 13})
     [batch] = place.read("SHORT", 8, 13)
     assert batch.column("sequence").to_pylist() == [8, 9, 10, 11, 12]

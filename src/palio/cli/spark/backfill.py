@@ -71,7 +71,7 @@ def backfill(ids: tuple[str, ...], options: StreamOptions, report: str | None, a
         return
     console = terminal.results()
     if done.matches is None:
-        console.print("This was done before; nothing was told again.")
+        console.print("This was done before; no match was repeated.")
         return
     if ranking is not None:
         print_most_matched(console, ranking, top)

@@ -256,7 +256,7 @@ class Gateway:
         return JSONResponse(await self._dead_letters.list(after))
 
     async def _delete_letter(self, request: Request, principal: Principal) -> Response:
-        check_operator(principal, "let go of dead letters")
+        check_operator(principal, "delete dead letters")
         await self._dead_letters.delete(request.path_params["number"])
         return Response(status_code=204)
 

@@ -165,7 +165,7 @@ class WebSocketSession:
         async with asyncio.timeout(self._limits.handshake_seconds):
             message = self._parse(await self._receive_text())
         if not isinstance(message, Hello):
-            raise HttpProblem(401, 'say who you are first: {"type": "hello", "token": …}')
+            raise HttpProblem(401, 'authenticate first: {"type": "hello", "token": …}')
         return self._server.authenticator.authenticate(message.token)
 
     async def _receive_text(self) -> str:

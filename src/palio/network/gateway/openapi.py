@@ -45,7 +45,7 @@ def describe_api() -> _Json:
             "/dead-letters": {"get": _dead_letters()},
             "/dead-letters/{number}": {
                 "parameters": [_in_path("number")],
-                "delete": _operation("Let go of what could not be delivered; for admins", "204"),
+                "delete": _operation("Delete dead letters; for admins", "204"),
             },
             "/dead-letters/{number}/send": {
                 "parameters": [_in_path("number")],

@@ -185,7 +185,7 @@ class PushSubscriptions:
     def _find_own(self, id: str, principal: Principal) -> PushSubscription:
         found = self._find(id, principal)
         if found.owner != principal.name and principal.role != "admin":
-            raise NotPermitted(principal.name, f"change the subscription {id!r:.80}", "it is somebody else's")
+            raise NotPermitted(principal.name, f"change the subscription {id!r:.80}", "it belongs to another principal")
         return found
 
     def _serve(self, subscription: PushSubscription) -> asyncio.Event:

@@ -102,7 +102,7 @@ def effective_filter(wanted: Filter, principal: Principal, limits: Limits | None
     grant = principal.may_subscribe
     granted = wanted & grant if limits is None else restrict_filter(wanted, grant, limits)
     if granted == Filter.nothing and wanted != Filter.nothing:
-        raise NotPermitted(principal.name, "subscribe to that", "nothing that may be heard can match")
+        raise NotPermitted(principal.name, "subscribe to that", "nothing that the grant admits can match")
     return granted
 
 

@@ -228,7 +228,7 @@ class Quotas:
             return
         if events > self._limits.burst_events:
             most = self._limits.burst_events
-            raise LimitReached("burst_events", most, f"{events:,} events at once are never let in")
+            raise LimitReached("burst_events", most, f"{events:,} events at once are never accepted")
         now = self._now()
         rate = self._rate_limiters.get(principal)
         if rate is None:

@@ -160,7 +160,7 @@ class DurableQueue:
         before = host.clients.get(self.client)
         if isinstance(before, DurableQueue):
             before.close()
-            before._session.end(f"somebody else took the durable subscription {name!r}")
+            before._session.end(f"another session took over the durable subscription {name!r}")
         host.clients[self.client] = self
         if self._rivals:
             self._check_home_soon()

@@ -208,7 +208,7 @@ class Handshake:
             if type(hello) is ClientHello:
                 self._become_client(channel, hello, principal, rest)
             elif self._peer is not None:
-                raise WireError("a broker says once who it is")
+                raise WireError("a second greeting of a broker")
             else:
                 # The greeting of its link session, or a key request, is the next frame; it may have come with this one.
                 self._peer = principal

@@ -222,7 +222,7 @@ class Server:
         try:
             return self.authenticator.changes()
         except (PalioError, OSError) as error:  # the known principals stand until the file can be read again
-            log.error("cannot see who is let in", extra={"reason": str(error)})
+            log.error("cannot read the principals file", extra={"reason": str(error)})
             return {}
 
     def admit_connection(self, channel: Channel) -> None:

@@ -349,7 +349,7 @@ class Session:
         """Apply changed grants, also to events that wait already; None ends the session: the principal was removed."""
         revision = revise_grants(self.principal, principal, self._wanted)
         if revision.principal is None:
-            self.end("you are not let in any more")
+            self.end("access was revoked")
             return
         self._apply_grants(revision.principal)
         for name in revision.remove:

@@ -101,7 +101,7 @@ class ReadOptions:
     def _check_loss(self, part: str, first: int, kept: int) -> None:
         if self.on_loss == "fail":
             raise PipelineError(
-                f"{part} has let go of its events {first:,} to {kept - 1:,} before they were read; keep them longer, "
+                f"{part} has removed its events {first:,} to {kept - 1:,} before they were read; keep them longer, "
                 "or go on without them: option onLoss=skip"
             )
 
