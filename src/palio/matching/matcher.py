@@ -83,7 +83,8 @@ class Matcher:
     ) -> None:
         """Add a subscription: text, JSON for JSON languages, or a Filter.
 
-        Costs the parsing, some microseconds for a shape that was seen before, and a share of the merging to come.
+        Costs the parsing, some microseconds where an earlier condition differs in its literals alone, and a share of
+        the merging to come.
         """
         subscription = Subscription(id, where, language, subscriber, {} if metadata is None else metadata, timezone)
         condition = _condition(subscription)
@@ -97,7 +98,8 @@ class Matcher:
     ) -> None:
         """Add many subscriptions at once: several times as fast as one by one. All are added, or none.
 
-        Costs some microseconds each for conditions of shapes that several of them share, the parsing for others.
+        Costs some microseconds each for conditions that differ from others in their literals alone, the parsing for the
+        rest.
         """
         names, conditions = list(ids), list(wheres)
         if len(names) != len(conditions):

@@ -264,7 +264,7 @@ def _merge_segments(segments: Sequence[Segment], snapshot: Snapshot) -> Segment:
     """One segment in place of several, built anew from the texts, without the dead.
 
     Rejected: merging the arrays. Slots are numbered by the constants of a segment, so that all intervals would have to
-    be translated; reading texts of known shapes costs a few microseconds each, about as much as laying them out.
+    be translated; reading texts of known skeletons costs a few microseconds each, about as much as laying them out.
     """
     numbers = snapshot.alive(np.sort(np.concatenate([segment.numbers for segment in segments]))).tolist()
     return _build(numbers, snapshot.catalogue.many(numbers))
