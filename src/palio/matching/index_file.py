@@ -85,7 +85,8 @@ def load(path: Path) -> tuple[list[Segment], Catalogue, Bytes, int]:
 
 def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
     return {
-        "attributes": [name for name, question in segment.keys if question is None],
+        "attributes": [name for name, test in segment.keys if test is None],
+        # What the code calls tests. The key is a part of the format: another one would refuse every saved index.
         "questions": [_write_key(key) for key in segment.keys if key[1] is not None],
         "axes": writer.arrays(segment.axes.arrays),
         "postings": writer.arrays(segment.postings.arrays),
@@ -107,17 +108,17 @@ def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
 
 
 def _write_key(key: AxisKey) -> list[str | None]:
-    name, question = key
-    if isinstance(question, EventSearch):
-        return [name, "search", question.pattern, question.function]
-    if isinstance(question, Test) and isinstance(question.pattern, Like):
+    name, test = key
+    if isinstance(test, EventSearch):
+        return [name, "search", test.pattern, test.function]
+    if isinstance(test, Test) and isinstance(test.pattern, Like):
         # The common ones need no parser.
-        return [name, "ilike" if question.pattern.pattern.ignore_case else "like", question.pattern.pattern.sql]
-    if isinstance(question, SetMembership):
-        return [name, "member", leaf_to_sql(name, question.values)[0], "UTC"]
-    assert question is not None  # plain axes are kept by their names alone
-    zone = question.pattern.timezone if isinstance(question.pattern, Computed) else "UTC"
-    return [name, "test", leaf_to_sql(name, domain_of(question).where([question]))[0], zone]
+        return [name, "ilike" if test.pattern.pattern.ignore_case else "like", test.pattern.pattern.sql]
+    if isinstance(test, SetMembership):
+        return [name, "member", leaf_to_sql(name, test.values)[0], "UTC"]
+    assert test is not None  # plain axes are kept by their names alone
+    zone = test.pattern.timezone if isinstance(test.pattern, Computed) else "UTC"
+    return [name, "test", leaf_to_sql(name, domain_of(test).where([test]))[0], zone]
 
 
 def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
@@ -128,7 +129,7 @@ def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
         return name, Test(Like(LikePattern.parse(text, ignore_case=form == "ilike")))
     tree = Filter.parse(text, timezone=zone).tree
     if not isinstance(tree, Leaf) or tree.attribute != name:
-        raise ValueError(f"{text} is no question about {name}")
+        raise ValueError(f"{text} is no test of {name}")
     if form == "member":
         return name, SetMembership(tree.values)
     (test,) = tree.values.tests

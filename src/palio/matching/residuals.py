@@ -1,7 +1,7 @@
 """Residual evaluation: conditions that the index cannot hold, evaluated on the candidates it found.
 
-The index answers for certain about most subscriptions. The others (`Segment.residual_numbers`) have conditions such as
-`a + b > 10` that no interval of slots says; for them a segment gives candidates, and their filters decide.
+The index decides most subscriptions. The others (`Segment.residual_numbers`) have conditions such as `a + b > 10` that
+no interval of slots says; for them a segment gives candidates, and their filters decide.
 
 A batch of Arrow columns has no events to evaluate filters on. `RowReader` makes them, of the rows and columns that the
 filters at hand read.

@@ -69,11 +69,11 @@ class _AttributeIndex:
 
     def __init__(self) -> None:
         self.by_kind: dict[Kind, IntervalIndex] = {}
-        self.asked: dict[int, ValueSet] = {}  # conditions with tests, and what to ask
+        self.tested: dict[int, ValueSet] = {}  # by number: the conditions with tests, which are evaluated
 
     def add(self, predicate: _Predicate) -> None:
         if predicate.values.tests:
-            self.asked[predicate.number] = predicate.values
+            self.tested[predicate.number] = predicate.values
             return
         for kind in Kind:
             part = predicate.values.part(kind)
@@ -82,7 +82,7 @@ class _AttributeIndex:
 
     def remove(self, predicate: _Predicate) -> None:
         if predicate.values.tests:
-            del self.asked[predicate.number]
+            del self.tested[predicate.number]
             return
         for kind in Kind:
             part = predicate.values.part(kind)
@@ -95,7 +95,7 @@ class _AttributeIndex:
         found = self.by_kind.get(kind)
         if found is not None:
             yield from found.find(position_of(kind, value))
-        for number, values in self.asked.items():
+        for number, values in self.tested.items():
             if values.contains(value):
                 yield number
 

@@ -238,14 +238,14 @@ _STRING_KINDS: Final = {pa.string().id: KIND_TEXT32, pa.large_string().id: KIND_
 class ColumnPlan:
     """Which columns of a schema are read, and how."""
 
-    __slots__ = ("_children", "_table", "asked", "columns", "schema", "texts")
+    __slots__ = ("_children", "_table", "columns", "schema", "tested", "texts")
 
     def __init__(
         self,
         schema: pa.Schema,
         table: list[int],
         children: list[int],
-        asked: dict[str, int],
+        tested: dict[str, int],
         texts: list[tuple[str, int]],
     ) -> None:
         self.schema = schema
@@ -255,7 +255,7 @@ class ColumnPlan:
         for _, place in texts:
             table += (_STRING_KINDS[schema.field(place).type.id], *[0] * (COLUMN_FIELDS - 2), 0)
         self._table = array("q", table)
-        self.asked = asked
+        self.tested = tested
         """The places of the columns whose values are tested, by attribute."""
         self.texts = texts
         """Those of them, and of all that are searched, that hold strings: their names and places."""
@@ -265,7 +265,7 @@ class ColumnPlan:
         cls,
         schema: pa.Schema,
         axis_of: Mapping[str, int],
-        asked: Collection[str],
+        tested: Collection[str],
         searched: bool = False,
         paths: bool = False,
     ) -> ColumnPlan | None:
@@ -284,15 +284,15 @@ class ColumnPlan:
                 if searched:
                     return None
                 within = name + "."
-                if any(each == name or each.startswith(within) for each in (*axis_of, *asked)):
+                if any(each == name or each.startswith(within) for each in (*axis_of, *tested)):
                     return None
                 continue
-            if name not in axis_of and name not in asked and not searched:
+            if name not in axis_of and name not in tested and not searched:
                 continue
             if name in read:
                 return None
             read.add(name)
-            if name in asked or searched:
+            if name in tested or searched:
                 if direct_kind(column.type) is None:
                     return None
                 if column.type.id in _STRING_KINDS:

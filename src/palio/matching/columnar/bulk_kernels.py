@@ -74,7 +74,7 @@ def _hash_byte(key: int, c: int) -> int:
 
 
 @inlined
-def _home_of(key: int, mask: int) -> int:
+def _first_probe(key: int, mask: int) -> int:
     return (key ^ (key >> 29)) & mask
 
 
@@ -175,18 +175,18 @@ def split_literals(
             at += 1
             continue
         at += 1
-        place = _home_of(key, mask)
+        place = _first_probe(key, mask)
         # Open addressing; the bytes decide, because two skeletons may have one hash.
         while table[place] >= 0:
             known = table[place]
             begin = skeleton_spans[known, 0]
-            same = skeleton_spans[known, 1] - begin == end_of_skeleton - kept
-            if same:
+            is_equal = skeleton_spans[known, 1] - begin == end_of_skeleton - kept
+            if is_equal:
                 for i in range(end_of_skeleton - kept):
                     if skeleton_text[begin + i] != skeleton_text[kept + i]:
-                        same = False
+                        is_equal = False
                         break
-            if same:
+            if is_equal:
                 break
             place = (place + 1) & mask
         if table[place] < 0:
@@ -213,17 +213,17 @@ def number_texts(text: Bytes, starts: Int32s, ends: Int32s, table: Int32s, numbe
         key = _FNV_OFFSET
         for i in range(length):
             key = _hash_byte(key, text[start + i])
-        place = _home_of(key, mask)
+        place = _first_probe(key, mask)
         while table[place] >= 0:
             other = firsts[table[place]]
             begin = starts[other]
-            same = ends[other] - begin == length
-            if same:
+            is_equal = ends[other] - begin == length
+            if is_equal:
                 for i in range(length):
                     if text[begin + i] != text[start + i]:
-                        same = False
+                        is_equal = False
                         break
-            if same:
+            if is_equal:
                 break
             place = (place + 1) & mask
         if table[place] < 0:

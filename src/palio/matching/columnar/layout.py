@@ -42,6 +42,11 @@ TRUE: Final = 3
 FIRST_REGION_SLOT: Final = 4
 VIRTUAL_SIZE: Final = 2  # slots of a virtual axis
 
+# Multipliers of Fibonacci hashing: odd numbers near 2^64 and 2^32 over the golden ratio, which spread keys over the
+# high bits of the product. The first is negative because the kernels' integers are signed.
+FIBONACCI_64: Final = -7046029254386353131
+FIBONACCI_32: Final = 0x9E3779B1
+
 # Targets of a program's jumps that end it.
 MATCH: Final = -1
 FAIL: Final = -2

@@ -292,7 +292,7 @@ def queue_groups(block: int, narrow: int, mask_of_axes: int, queue: int, queued:
 
 
 @inlined
-def look_up(index: int, codes: int, count: int, todo: int) -> int:
+def find_postings(index: int, codes: int, count: int, todo: int) -> int:
     """List the blocks an event must visit, and ask for them from memory."""
     level_starts = i64_at(index, INDEX_LEVEL_STARTS)
     levels = i64_at(index, INDEX_LEVELS)
@@ -343,7 +343,7 @@ def clear_slots(work: int, codes: int, count: int) -> None:
 
 
 @inlined
-def visit_always(index: int, work: int, out: int, room: int, found: int) -> int:
+def check_unfiled(index: int, work: int, out: int, room: int, found: int) -> int:
     """Check those that are checked for every event."""
     pending = i64_at(work, WORK_PENDING)
     always = i64_at(index, INDEX_ALWAYS)
@@ -361,7 +361,7 @@ def visit_always(index: int, work: int, out: int, room: int, found: int) -> int:
 
 
 @inlined
-def visit(index: int, work: int, todo: int, many: int, out: int, room: int, found: int) -> int:
+def scan_postings(index: int, work: int, todo: int, many: int, out: int, room: int, found: int) -> int:
     """Match the event whose slots are set; how many numbers there are then, or -1 where there is no room for them."""
     narrow = i64_at(work, WORK_NARROW)
     mask_of_axes = i64_at(work, WORK_NARROW_MASK)
@@ -410,11 +410,11 @@ def visit(index: int, work: int, todo: int, many: int, out: int, room: int, foun
             else:
                 waiting = scan_ranges(group, words >> 2, slot, pending, waiting)
         found = report_or_check(index, work, pending, waiting, out, found)
-    return visit_always(index, work, out, room, found)
+    return check_unfiled(index, work, out, room, found)
 
 
 @inlined
-def drop_dead(work: int, out: int, first: int, found: int) -> int:
+def drop_tombstoned(work: int, out: int, first: int, found: int) -> int:
     """Drop the numbers with tombstones from `first` on, keeping the order of the others."""
     dead = i64_at(work, WORK_TOMBSTONES)
     if dead == 0:
@@ -461,15 +461,15 @@ def match_rows(index: int, work: int, codes: int, starts: int, stride: int, leng
                 next_length = i32_at(lengths, ahead)
             next_mine = codes + 8 * begin
             # The two halves of `todo` take turns: one is filled while the other is matched.
-            next_many = look_up(index, next_mine, next_length, todo + (ahead & 1) * todo_room)
+            next_many = find_postings(index, next_mine, next_length, todo + (ahead & 1) * todo_room)
         if ahead > row:
             set_slots(index, work, mine, length)
-            result = visit(index, work, todo + ((ahead - 1) & 1) * todo_room, many, out, room, found)
+            result = scan_postings(index, work, todo + ((ahead - 1) & 1) * todo_room, many, out, room, found)
             clear_slots(work, mine, length)
             if result < 0:
                 put_i64(work, WORK_FOUND, found)
                 return ahead - 1
-            found = drop_dead(work, out, found, result)
+            found = drop_tombstoned(work, out, found, result)
             put_i64(ends, ahead - 1, found)
         many = next_many
         mine = next_mine

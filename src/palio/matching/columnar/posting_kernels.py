@@ -104,8 +104,8 @@ class Entries(NamedTuple):
     first: Int32s  # by posting: its first entry
 
 
-class Seconds(NamedTuple):
-    """What is written into blocks: by row its second condition, its plan, and the number to report."""
+class BlockRows(NamedTuple):
+    """What blocks are written from, by row: its second condition, its plan, and the number to report."""
 
     inlines: Uint16s  # axis, low, high
     plan: Int32s
@@ -123,13 +123,13 @@ class RecordRows(NamedTuple):
 
 
 @compiled
-def unite(rows: IntervalRows, united: IntervalRows, never: Flags) -> int:
+def merge_intervals(rows: IntervalRows, merged: IntervalRows, never: Flags) -> int:
     """Sort and merge the intervals of each row on each axis, and leave out empty ones; returns how many are left.
 
     `never` gets the rows that ask for what no value is.
     """
     start, axis, low, high = rows
-    new_start, new_axis, new_low, new_high = united
+    new_start, new_axis, new_low, new_high = merged
     total = 0
     for row in range(len(start) - 1):
         new_start[row] = total
@@ -179,7 +179,7 @@ def count_uses(rows: IntervalRows, counted: AxisUses) -> None:
 
 
 @inlined
-def weight(axis: int, low: int, high: int, rows: int, counted: AxisUses) -> float:
+def expected_events(axis: int, low: int, high: int, rows: int, counted: AxisUses) -> float:
     """How many events are expected to meet an interval, in units of how many subscriptions ask."""
     size = counted.sizes[axis]
     if low != high:
@@ -193,7 +193,7 @@ def weight(axis: int, low: int, high: int, rows: int, counted: AxisUses) -> floa
 
 
 @inlined
-def touched(low: Int32s, high: Int32s, first: int, last: int, shift: int) -> int:
+def count_buckets(low: Int32s, high: Int32s, first: int, last: int, shift: int) -> int:
     """How many buckets a union of intervals touches."""
     count = 0
     previous = -1
@@ -206,18 +206,18 @@ def touched(low: Int32s, high: Int32s, first: int, last: int, shift: int) -> int
 
 
 @inlined
-def fitting_level(low: Int32s, high: Int32s, first: int, last: int, axis: int, levels: AxisLevels) -> int:
+def finest_level(low: Int32s, high: Int32s, first: int, last: int, axis: int, levels: AxisLevels) -> int:
     """The finest level at which a union touches few buckets."""
     most = max(_MAX_COPIES, 2 * (last - first))
     coarsest = int(levels.counts[axis]) - 1
     for level in range(coarsest):
-        if touched(low, high, first, last, levels.shifts[axis, level]) <= most:
+        if count_buckets(low, high, first, last, levels.shifts[axis, level]) <= most:
             return level
     return coarsest
 
 
 @inlined
-def file_under(low: Int32s, first: int, last: int, shift: int, base: int, filed: Int32s) -> None:
+def count_filed(low: Int32s, first: int, last: int, shift: int, base: int, filed: Int32s) -> None:
     """Count the intervals of a union where they begin."""
     for index in range(first, last):
         filed[base + (low[index] >> shift)] += 1
@@ -249,7 +249,7 @@ def plan_rows(
         by_access = np.inf if access_start[row] == access_start[row + 1] else 0.0
         for index in range(access_start[row], access_start[row + 1]):
             this_axis = access_axis[index]
-            by_access += weight(this_axis, access_low[index], access_high[index], rows, counted)
+            by_access += expected_events(this_axis, access_low[index], access_high[index], rows, counted)
             # Slot 0 is a missing attribute. An event has no code for what it lacks, so nothing is found under it.
             if access_low[index] == 0:
                 by_access = np.inf
@@ -266,7 +266,7 @@ def plan_rows(
             this_axis = axis[first]
             expected = 0.0
             while last < start[row + 1] and axis[last] == this_axis:
-                expected += weight(this_axis, low[last], high[last], rows, counted)
+                expected += expected_events(this_axis, low[last], high[last], rows, counted)
                 last += 1
             # As above: a condition that a missing attribute meets cannot be a pivot.
             if low[first] == 0:
@@ -293,10 +293,10 @@ def plan_rows(
                 # With nothing else to ask, the place beside the payload checks the pivot itself.
                 plan[row, PLAN_SECOND] = first
                 plan[row, PLAN_SECOND_LAST] = last
-            level = fitting_level(low, high, first, last, this_axis, levels)
+            level = finest_level(low, high, first, last, this_axis, levels)
             plan[row, PLAN_LEVEL] = level
-            file_under(low, first, last, levels.shifts[this_axis, level], levels.bases[this_axis, level], filed)
-            copies += touched(low, high, first, last, levels.shifts[this_axis, level])
+            count_filed(low, first, last, levels.shifts[this_axis, level], levels.bases[this_axis, level], filed)
+            copies += count_buckets(low, high, first, last, levels.shifts[this_axis, level])
         elif plan[row, PLAN_FILED] == BY_ACCESS:
             first = access_start[row]
             while first < access_start[row + 1]:
@@ -304,17 +304,17 @@ def plan_rows(
                 last = first
                 while last < access_start[row + 1] and access_axis[last] == this_axis:
                     last += 1
-                level = fitting_level(access_low, access_high, first, last, this_axis, levels)
-                file_under(
+                level = finest_level(access_low, access_high, first, last, this_axis, levels)
+                count_filed(
                     access_low, first, last, levels.shifts[this_axis, level], levels.bases[this_axis, level], filed
                 )
-                copies += touched(access_low, access_high, first, last, levels.shifts[this_axis, level])
+                copies += count_buckets(access_low, access_high, first, last, levels.shifts[this_axis, level])
                 first = last
     return copies
 
 
 @compiled
-def inline_seconds(rows: IntervalRows, shifts: Int8s, plan: Int32s, inlines: Uint16s, keys: Int32s) -> None:
+def inline_second_conditions(rows: IntervalRows, shifts: Int8s, plan: Int32s, inlines: Uint16s, keys: Int32s) -> None:
     """Second conditions as they are written in blocks, and the keys that sort rows into groups.
 
     A key is twice the axis, plus 1 where the condition is a point.
@@ -335,7 +335,7 @@ def inline_seconds(rows: IntervalRows, shifts: Int8s, plan: Int32s, inlines: Uin
 
 
 @compiled
-def sort_by(keys: Int32s, order: Int32s, result: Int32s, starts: Int32s) -> None:
+def counting_sort(keys: Int32s, order: Int32s, result: Int32s, starts: Int32s) -> None:
     """Put numbers in the order of their keys, equal ones as they come; `starts` (zeros) gets where each key begins."""
     for index in range(len(order)):
         starts[keys[order[index]] + 1] += 1
@@ -416,7 +416,7 @@ def copy_rows(
                 end = first
                 while end < last and access_axis[end] == this_axis:
                     end += 1
-                level = fitting_level(access_low, access_high, first, end, this_axis, levels)
+                level = finest_level(access_low, access_high, first, end, this_axis, levels)
                 level = takers[this_axis, level]
                 shift = levels.shifts[this_axis, level]
                 count, _ = copy_union(
@@ -591,24 +591,24 @@ def put_entries(
     begin: int,
     count: int,
     entries: Entries,
-    seconds: Seconds,
+    source: BlockRows,
 ) -> int:
     """Write entries: runs of their second conditions (0: axis, 1: low, 2: high), then their payloads."""
-    plan = seconds.plan
+    plan = source.plan
     for index in range(count):
         ref = entries.refs[entries.copies[begin + index]]
         row = ref >> 1
         at = place + index
         for run in range(first_run, last_run):
-            blocks[at] = seconds.inlines[row, run]
+            blocks[at] = source.inlines[row, run]
             at += count
         record = plan[row, PLAN_RECORD if ref & 1 and plan[row, PLAN_FILED] == BY_CONDITION else PLAN_INNER]
-        put_long(blocks, at + index, seconds.numbers[row] if record < 0 else ~record)
+        put_long(blocks, at + index, source.numbers[row] if record < 0 else ~record)
     return place + (last_run - first_run + 2) * count
 
 
 @compiled
-def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, seconds: Seconds, blocks: Uint16s) -> None:
+def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, source: BlockRows, blocks: Uint16s) -> None:
     """Write every posting's block."""
     copies, refs, keys, first = entries
     for posting in range(len(first) - 1):
@@ -621,7 +621,7 @@ def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, seconds: Seco
         if many == 0:
             blocks[block] = end - begin
             blocks[block + 1] = 0
-            put_entries(blocks, block + 2, 0, 3, begin, end - begin, entries, seconds)
+            put_entries(blocks, block + 2, 0, 3, begin, end - begin, entries, source)
             continue
         blocks[block] = GROUPED
         blocks[block + 1] = many
@@ -639,6 +639,6 @@ def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, seconds: Seco
             place += place & 1
             put_long(blocks, places + 2 * group, (place - block) | (key & 1))
             runs = 2 if key & 1 else 3
-            place = put_entries(blocks, place, 1, runs, begin, last - begin, entries, seconds)
+            place = put_entries(blocks, place, 1, runs, begin, last - begin, entries, source)
             begin = last
         put_long(blocks, places + 2 * many, place + (place & 1) - block)

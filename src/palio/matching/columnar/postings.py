@@ -159,14 +159,14 @@ class _Build:
         )
         by_posting = np.empty(count, np.int32)
         first = np.zeros(self.buckets.count + 1, np.int32)
-        kernels.sort_by(copies.postings, np.arange(count, dtype=np.int32), by_posting, first)
+        kernels.counting_sort(copies.postings, np.arange(count, dtype=np.int32), by_posting, first)
         records, runs, stamps = self._records(copies.refs[by_posting] >> 1, copies.edged)
         entries = kernels.Entries(by_posting, copies.refs, self.keys, first)
         starts, groups = np.zeros(self.buckets.count + 1, np.int32), np.zeros(self.buckets.count, np.int32)
         largest = kernels.measure_blocks(entries, starts, groups)
         blocks = np.zeros(2 * int(starts[-1]) + _PADDING_WORDS, np.uint16)
-        seconds = kernels.Seconds(self.inlines, self.plan, self.numbers)
-        kernels.write_blocks(entries, starts, groups, seconds, blocks)
+        block_rows = kernels.BlockRows(self.inlines, self.plan, self.numbers)
+        kernels.write_blocks(entries, starts, groups, block_rows, blocks)
         always = np.flatnonzero(self.is_always)
         records_of = self.plan[always, kernels.PLAN_RECORD]
         level_starts = np.zeros(len(self.sizes) + 1, np.int32)
@@ -206,11 +206,11 @@ class _Build:
     def _order(self) -> Int32s:
         """Rows by the axis of their second condition, points apart, then by its low slot."""
         self.inlines, self.keys = np.empty((self.count, 3), np.uint16), np.empty(self.count, np.int32)
-        kernels.inline_seconds(self.conditions, self.shifts, self.plan, self.inlines, self.keys)
+        kernels.inline_second_conditions(self.conditions, self.shifts, self.plan, self.inlines, self.keys)
         low = self.inlines[:, 1].astype(np.int32)
         order, by_low = np.arange(self.count, dtype=np.int32), np.empty(self.count, np.int32)
-        kernels.sort_by(low, order, by_low, np.zeros(int(low.max(initial=0)) + 2, np.int32))
-        kernels.sort_by(self.keys, by_low, order, np.zeros(int(self.keys.max(initial=0)) + 2, np.int32))
+        kernels.counting_sort(low, order, by_low, np.zeros(int(low.max(initial=0)) + 2, np.int32))
+        kernels.counting_sort(self.keys, by_low, order, np.zeros(int(self.keys.max(initial=0)) + 2, np.int32))
         return order
 
     def _records(self, rows: Int32s, edged: Flags) -> tuple[Uint16s, Int32s, int]:
@@ -259,12 +259,12 @@ def merge_intervals(
 
 def _merge_rows(start: Int64s, axis: Int32s, low: Int32s, high: Int32s) -> tuple[kernels.IntervalRows, Flags]:
     rows = kernels.IntervalRows(_own(start, np.int64), *(_own(each, np.int32) for each in (axis, low, high)))
-    united = kernels.IntervalRows(
+    merged = kernels.IntervalRows(
         np.empty_like(rows.start), np.empty_like(rows.axis), np.empty_like(rows.low), np.empty_like(rows.high)
     )
     never = np.zeros(len(start) - 1, np.bool_)
-    total = kernels.unite(rows, united, never)
-    return kernels.IntervalRows(united.start, united.axis[:total], united.low[:total], united.high[:total]), never
+    total = kernels.merge_intervals(rows, merged, never)
+    return kernels.IntervalRows(merged.start, merged.axis[:total], merged.low[:total], merged.high[:total]), never
 
 
 def _first_met(rows: Int32s, count: int) -> Int32s:
