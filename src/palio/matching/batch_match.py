@@ -18,8 +18,8 @@ from palio.errors import EventError
 from palio.events import Event
 from palio.filters.tree import Attributes
 from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import FlatColumns, flatten_columns
-from palio.matching.columnar.layout import Int32s, Int64s
 from palio.matching.columnar.segment import CannotEncode, Segment
 from palio.matching.columnar.transposition import TransposedEvents, choices_of
 from palio.matching.live_segment import LiveSegment

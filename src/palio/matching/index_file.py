@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from palio.errors import IndexFileError, PalioError
@@ -32,9 +31,9 @@ from palio.filters.tree import Leaf, domain_of
 from palio.filters.value_predicates import Computed, Like, Test
 from palio.matching.catalogue import Block, Catalogue, IdHashRun
 from palio.matching.columnar import layout
+from palio.matching.columnar.array_types import AnyArray, Bytes
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.conditions import AxisKey, EventSearch, SetMembership
-from palio.matching.columnar.layout import Bytes
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
 
@@ -174,10 +173,10 @@ class _Writer:
         self._file = file
         self._file.write(_MAGIC)
 
-    def arrays(self, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    def arrays(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
         return {name: self.array(array) for name, array in arrays.items()}
 
-    def array(self, array: npt.NDArray[Any]) -> list[Any]:
+    def array(self, array: AnyArray) -> list[Any]:
         array = np.ascontiguousarray(array)
         # Aligned, because arrays are used in place in the mapped file.
         self._file.write(b"\0" * (-self._file.tell() % _ALIGNMENT))
@@ -224,10 +223,10 @@ class _Reader:
     def _refusal(self, reason: str) -> IndexFileError:
         return IndexFileError(str(self._path), reason)
 
-    def arrays(self, entries: dict[str, list[Any]]) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, entries: dict[str, list[Any]]) -> dict[str, AnyArray]:
         return {name: self.array(entry) for name, entry in entries.items()}
 
-    def array(self, entry: list[Any]) -> npt.NDArray[Any]:
+    def array(self, entry: list[Any]) -> AnyArray:
         start, kind, shape, checksum = entry
         dtype = np.dtype(kind)
         count = int(np.prod(shape, dtype=np.int64))

@@ -22,8 +22,8 @@ from palio.events.names import join_path, split_path
 from palio.events.nested_content import Element, Group, GroupedAttributes
 from palio.filters.filter import Filter
 from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import is_within
-from palio.matching.columnar.layout import Int32s, Int64s
 from palio.matching.columnar.segment import Segment
 
 _CANDIDATES_AT_A_TIME: Final = 4_096  # so that few filters and events are in memory together

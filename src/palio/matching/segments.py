@@ -18,15 +18,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.array_types import AnyArray, Bytes
 from palio.matching.columnar.bulk_load import Condition, load_conditions, load_texts
 from palio.matching.columnar.conditions import ConditionsBuilder
-from palio.matching.columnar.layout import Bytes
 from palio.matching.columnar.segment import Segment
 from palio.matching.live_segment import LiveSegment
 from palio.matching.subscription import Subscription, Subscriptions
@@ -57,9 +56,9 @@ class Snapshot:
             return None
         return next((number for number in self.catalogue.numbers_of(id) if not self.is_dead(number)), None)
 
-    def alive(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def alive(self, numbers: AnyArray) -> AnyArray:
         """The numbers without those that are removed."""
-        found: npt.NDArray[Any] = numbers[self.tombstones[numbers >> 3] >> (numbers & 7) & 1 == 0]
+        found: AnyArray = numbers[self.tombstones[numbers >> 3] >> (numbers & 7) & 1 == 0]
         return found
 
 

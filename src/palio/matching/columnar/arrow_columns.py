@@ -29,6 +29,7 @@ from palio.errors import EventError
 from palio.events.names import join_path
 from palio.filters.array_choice import MAX_CHOICES
 from palio.matching.columnar import encoding_kernels as kernels
+from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.layout import (
     ARRAY_FIELDS,
@@ -57,8 +58,6 @@ from palio.matching.columnar.layout import (
     KIND_U16,
     KIND_U32,
     KIND_U64,
-    Int32s,
-    Int64s,
 )
 from palio.matching.columnar.native import address_of
 from palio.matching.columnar.slot_order import MAX_INT64
@@ -360,7 +359,7 @@ class FlatColumns:
 
         None where a row has too many.
         """
-        lengths = [_lengths(column) for column in self.lists.values()]
+        lengths = [list_lengths(column) for column in self.lists.values()]
         # A row without elements is one choice, in which the attribute is missing.
         several = [np.maximum(each, 1) for each in lengths]
         # Floats, because the product of several lengths may not fit into 64 bits.
@@ -399,8 +398,8 @@ def _takeable(column: pa.Array) -> pa.Array:
     return column if plain is None else column.cast(plain)
 
 
-def _lengths(column: pa.Array) -> Int64s:
-    """How many elements each row has; none where it is null."""
+def list_lengths(column: pa.Array) -> Int64s:
+    """The length of each list of a column; 0 where it is null."""
     lengths: Int64s = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return lengths
 

@@ -15,9 +15,9 @@ from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.columnar import encoding_kernels as kernels
+from palio.matching.columnar.array_types import AnyArray, Int64s
 from palio.matching.columnar.layout import (
     AXES_CUT_KINDS,
     AXES_FIELDS,
@@ -46,7 +46,6 @@ from palio.matching.columnar.layout import (
     NULL,
     TRUE,
     VIRTUAL_SIZE,
-    Int64s,
 )
 from palio.matching.columnar.native import address_of
 from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, float_order, nearest_float, text_bytes
@@ -84,7 +83,7 @@ _ADDRESSES: Final = {
 class Axes:
     """Finds the slots of values. Never changed once made; its arrays may be memory-mapped."""
 
-    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def __init__(self, arrays: Mapping[str, AnyArray]) -> None:
         self.arrays = dict(arrays)
         self._rows: Int64s = self.arrays["rows"]
         self._table = np.zeros(AXES_FIELDS, np.int64)

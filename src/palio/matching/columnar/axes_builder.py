@@ -18,9 +18,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.columnar import slot_order
+from palio.matching.columnar.array_types import AnyArray, Bytes, Flags, Int8s, Int32s, Int64s
 from palio.matching.columnar.axes import Axes, Region, days, micros
 from palio.matching.columnar.layout import (
     AXIS_AMBIGUOUS,
@@ -50,11 +50,6 @@ from palio.matching.columnar.layout import (
     NULL,
     PADDING,
     TRUE,
-    Bytes,
-    Flags,
-    Int8s,
-    Int32s,
-    Int64s,
 )
 from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, Cut, Number, TextConstants, TextSlots, concatenate
 
@@ -265,7 +260,7 @@ class SlotAssignment:
         self.lo = self.lower.copy()
         self.hi = self.upper.copy()
         self.texts = TextSlots(builder.texts)
-        self.arrays: dict[str, npt.NDArray[Any]] = {}
+        self.arrays: dict[str, AnyArray] = {}
 
     def run(self) -> Axes:
         """The axes; `axis`, `lo` and `hi` are then the intervals of slots, by handle."""

@@ -48,9 +48,9 @@ from palio.languages.sql.templates import (
     Template,
 )
 from palio.matching.columnar import bulk_kernels as kernels
+from palio.matching.columnar.array_types import Bytes, Flags, Int8s, Int32s, Int64s
 from palio.matching.columnar.axes import Region
 from palio.matching.columnar.conditions import MAX_CONJUNCTIONS, ConditionsBuilder
-from palio.matching.columnar.layout import Bytes, Flags, Int8s, Int32s, Int64s
 
 _UNREADABLE: Final = object()  # in place of the value of a literal that has none, such as DATE '2024-02-31'
 _ALL_VALUES: Final = [-1]  # in place of the intervals of a group that every value satisfies

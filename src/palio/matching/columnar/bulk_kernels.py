@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from palio.matching.columnar.layout import Bytes, Int32s, Int64s
+from palio.matching.columnar.array_types import Bytes, Int32s, Int64s
 from palio.matching.columnar.native import compiled, inlined
 
 # The kinds of literal: the bytes that stand for them in skeletons.

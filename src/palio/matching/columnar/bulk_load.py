@@ -46,6 +46,7 @@ from palio.languages.sql.template_cache import (
 )
 from palio.languages.sql.templates import Template
 from palio.matching.columnar import bulk_kernels as kernels
+from palio.matching.columnar.array_types import Flags, Int64s
 from palio.matching.columnar.bulk_intervals import (
     FoundLiterals,
     IntervalHandles,
@@ -62,7 +63,6 @@ from palio.matching.columnar.bulk_intervals import (
     within_runs,
 )
 from palio.matching.columnar.conditions import ConditionsBuilder
-from palio.matching.columnar.layout import Flags, Int64s
 from palio.matching.subscription import Subscriptions, Want
 
 Condition: TypeAlias = Filter | BoundTemplate | BoundConjunction

@@ -20,18 +20,7 @@ that 0 means that the event lacks the axis.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
-Int32s: TypeAlias = npt.NDArray[np.int32]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Int8s: TypeAlias = npt.NDArray[np.int8]
-Uint16s: TypeAlias = npt.NDArray[np.uint16]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Floats: TypeAlias = npt.NDArray[np.float64]
+from typing import Final
 
 FORMAT: Final = 2  # goes up with every change: a saved index of another format is refused
 

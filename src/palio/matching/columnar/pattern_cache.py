@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.columnar import pattern_kernels as kernels
+from palio.matching.columnar.array_types import AnyArray, Bytes, Int64s
 from palio.matching.columnar.layout import (
     CACHE_BITS,
     CACHE_COUNT,
@@ -47,8 +47,6 @@ from palio.matching.columnar.layout import (
     TESTED_PATTERNS,
     WORD_SHARED,
     WORD_UNDECIDED,
-    Bytes,
-    Int64s,
 )
 from palio.matching.columnar.native import address_of
 from palio.matching.columnar.patterns import AttributeTests, EventSearches, PatternTable, predicate_of
@@ -291,7 +289,7 @@ class PatternCache:
         return np.array(found_rows, np.int64), np.array(found_words, np.int64)
 
 
-def _grown(values: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
+def _grown(values: AnyArray, room: int) -> AnyArray:
     larger = np.empty((room, *values.shape[1:]), values.dtype)
     larger[: len(values)] = values
     return larger

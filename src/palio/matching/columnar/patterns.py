@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.events.values import Scalar
 from palio.filters.expressions.extension_functions import cast_text
@@ -33,6 +32,7 @@ from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import Attributes
 from palio.filters.value_predicates import Computed, Like, Rlike, Test
+from palio.matching.columnar.array_types import AnyArray, Int32s, Int64s
 from palio.matching.columnar.conditions import EventSearch, SetMembership, ValueTest
 from palio.matching.columnar.layout import (
     FIBONACCI_32,
@@ -57,8 +57,6 @@ from palio.matching.columnar.layout import (
     PATTERNS_WORDS,
     WORD_SHARED,
     WORD_UNDECIDED,
-    Int32s,
-    Int64s,
 )
 from palio.matching.columnar.native import address_of
 from palio.matching.columnar.slot_order import text_bytes
@@ -308,7 +306,7 @@ class PatternTable:
         """The code and the test of an undecided word."""
         return self._python_tests[word & ~WORD_UNDECIDED]
 
-    def _arrays(self, by_text: dict[tuple[bytes, int], list[int]], every: list[int]) -> dict[str, npt.NDArray[Any]]:
+    def _arrays(self, by_text: dict[tuple[bytes, int], list[int]], every: list[int]) -> dict[str, AnyArray]:
         special = np.zeros(256, np.uint8)
         special[128:] = not all(text.isascii() for text, _ in by_text)
         special[list(_FOREIGN_CAPITALS)] = 1

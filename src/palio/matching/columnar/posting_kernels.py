@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from palio.matching.columnar.array_types import Flags, Floats, Int8s, Int32s, Int64s, Uint16s
 from palio.matching.columnar.layout import (
     ESCAPE_PROGRAM,
     ESCAPE_RUN,
@@ -27,12 +28,6 @@ from palio.matching.columnar.layout import (
     MAX_INLINE_AXIS,
     NO_AXIS,
     TRUE,
-    Flags,
-    Floats,
-    Int8s,
-    Int32s,
-    Int64s,
-    Uint16s,
 )
 from palio.matching.columnar.native import compiled, inlined
 

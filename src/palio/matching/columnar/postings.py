@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.columnar import posting_kernels as kernels
+from palio.matching.columnar.array_types import AnyArray, Flags, Floats, Int8s, Int32s, Int64s, Uint16s
 from palio.matching.columnar.layout import (
     INDEX_ALWAYS,
     INDEX_ALWAYS_COUNT,
@@ -36,12 +36,6 @@ from palio.matching.columnar.layout import (
     INDEX_STARTS,
     MAX_NARROW_SLOT,
     PADDING,
-    Flags,
-    Floats,
-    Int8s,
-    Int32s,
-    Int64s,
-    Uint16s,
 )
 
 _PADDING_WORDS: Final = PADDING // 2
@@ -92,7 +86,7 @@ _ADDRESSES: Final = {
 class Postings:
     """Immutable arrays, shown to the kernels as a table of addresses. They may be memory-mapped."""
 
-    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def __init__(self, arrays: Mapping[str, AnyArray]) -> None:
         self.arrays = dict(arrays)
         self._table = np.zeros(INDEX_FIELDS, np.int64)
         for at, name in _ADDRESSES.items():
@@ -107,7 +101,7 @@ class Postings:
         self.is_always: Flags | None = None  # per row, where it was built rather than opened
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Postings:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Postings:
         return cls(arrays)
 
     @property
@@ -149,7 +143,7 @@ class _Build:
         order = np.lexsort((rows.access_lo, rows.access_axis, row))
         return _merge_rows(start, rows.access_axis[order], rows.access_lo[order], rows.access_hi[order])[0]
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         room = self._plan()
         order = self._order()
         copies = kernels.Copies(np.empty(room, np.int32), np.empty(room, np.int32), np.zeros(self.count, np.bool_))
@@ -240,7 +234,7 @@ class _Build:
         return visits, stamp[inverse].astype(np.int32), len(by_access) + len(several)
 
 
-def _own(values: npt.NDArray[Any], kind: type) -> npt.NDArray[Any]:
+def _own(values: AnyArray, kind: type) -> AnyArray:
     """An array of one layout, whatever was given: another one would be compiled for again."""
     return np.require(values, kind, ["C", "W"])
 

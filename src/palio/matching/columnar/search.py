@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from palio.matching.columnar import encoding_kernels, match_kernels, pattern_kernels
+from palio.matching.columnar.array_types import Bytes, Int32s, Int64s
 from palio.matching.columnar.arrow_columns import BoundColumns
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.layout import (
@@ -32,9 +33,6 @@ from palio.matching.columnar.layout import (
     WORK_TODO_ROOM,
     WORK_TOMBSTONE_BITS,
     WORK_TOMBSTONES,
-    Bytes,
-    Int32s,
-    Int64s,
 )
 from palio.matching.columnar.native import SMALL_TABLE_SLOTS, address_of
 from palio.matching.columnar.pattern_cache import BatchEntries

@@ -22,10 +22,10 @@ from palio.events.arrow import read_column
 from palio.events.nested_content import Group, GroupedAttributes, values_within
 from palio.filters.array_choice import MAX_CHOICES
 from palio.filters.tree import Attributes
+from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import BoundColumns, ColumnPlan, bind_columns
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, EventSearch
-from palio.matching.columnar.layout import Int32s, Int64s
 from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextAt, TextColumn
 from palio.matching.columnar.patterns import AttributeTests, EventSearches
 from palio.matching.columnar.postings import Postings
@@ -372,7 +372,7 @@ def _by_row(found: Sequence[tuple[Int64s, Int64s]], count: int) -> tuple[Int64s,
 
 def _search_column(column: pa.Array, searching: SearchEvaluator) -> tuple[Int64s, Int64s]:
     """What searches find in a column whose values are no strings."""
-    return _spread(column, searching.words_of, ())
+    return _evaluate_distinct(column, searching.words_of, ())
 
 
 def _search_arrays(events: TransposedEvents, searching: SearchEvaluator) -> tuple[Int64s, Int64s]:
@@ -407,10 +407,10 @@ def _test_column(column: pa.Array, tests: AttributeTests) -> tuple[Int64s, Int64
     """The codes of the tests that hold, of a column whose values are no strings."""
     if not tests.of_others:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return _spread(column, tests.codes, tests.when_null)
+    return _evaluate_distinct(column, tests.codes, tests.when_null)
 
 
-def _spread(
+def _evaluate_distinct(
     column: pa.Array, evaluate: Callable[[Any], Sequence[int]], when_null: Sequence[int]
 ) -> tuple[Int64s, Int64s]:
     """Words by row: each distinct value of a column is tested once."""

@@ -23,9 +23,9 @@ from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.columnar import encoding_kernels as kernels
+from palio.matching.columnar.array_types import AnyArray, Bytes, Flags, Int64s
 from palio.matching.columnar.layout import (
     CUT_AFTER_DECIMAL,
     CUT_AFTER_INTEGER,
@@ -33,9 +33,6 @@ from palio.matching.columnar.layout import (
     CUT_BEFORE_INTEGER,
     CUT_BY_FLOAT,
     PADDING,
-    Bytes,
-    Flags,
-    Int64s,
 )
 from palio.matching.columnar.native import address_of
 
@@ -195,7 +192,7 @@ class TextSlots:
         self._kept += items
         return len(items)
 
-    def arrays(self, first_slots: Int64s) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, first_slots: Int64s) -> dict[str, AnyArray]:
         """Texts and hash tables, given the first slot of each axis and region."""
         text, starts = concatenate(self._kept)
         tables = np.zeros(2 * self._places, np.int64)
