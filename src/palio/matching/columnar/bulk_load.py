@@ -52,17 +52,14 @@ from palio.matching.columnar.bulk_intervals import (
     IntervalHandles,
     IntervalMaker,
     LiteralColumns,
-    PredicateGroup,
     ReadLiterals,
-    SharedForm,
     TextLiterals,
-    conjunctions,
     fill_template,
     number_values,
-    shared_form_of,
     within_runs,
 )
 from palio.matching.columnar.conditions import ConditionsBuilder
+from palio.matching.columnar.predicate_groups import PredicateGroup, SharedForm, conjunctions, shared_form_of
 from palio.matching.subscription import Subscriptions, Want
 
 Condition: TypeAlias = Filter | BoundTemplate | BoundConjunction
@@ -228,7 +225,7 @@ class _Conjuncts:
                 lines = np.concatenate([which for *_, which in members])
                 names = [(name, len(which)) for _, name, _, which in members]
                 axis = np.repeat([builder.axis((name, None)) for name, _ in names], [count for _, count in names])
-                # Slots of one form have equal places, so that the first template reads the literals of all.
+                # Parameters of one form have equal places, so that the first template reads the literals of all.
                 maker = IntervalMaker(builder, literals(lines, members[0][0]), timezone, len(lines))
                 handles = maker.across(axis, form)
                 if handles is not None:
