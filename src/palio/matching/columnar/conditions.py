@@ -30,10 +30,11 @@ from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
 from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.filters.value_sets import EMPTY, PRESENT, ValueSet
 from palio.matching.columnar.array_types import Floats, Int64s
-from palio.matching.columnar.axes import Axes, Region
+from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.axes_builder import FIRST_VIRTUAL_AXIS, AxesBuilder
 from palio.matching.columnar.layout import FAIL, MATCH
 from palio.matching.columnar.postings import Conjunctions
+from palio.matching.columnar.slot_order import Region
 
 MAX_CONJUNCTIONS: Final = 16
 
