@@ -33,7 +33,7 @@ from palio.matching.catalogue import Block, Catalogue, IdHashRun
 from palio.matching.columnar import layout
 from palio.matching.columnar.array_types import AnyArray, Bytes
 from palio.matching.columnar.axes import Axes
-from palio.matching.columnar.conditions import AxisKey, EventSearch, SetMembership
+from palio.matching.columnar.conditions import AxisKey, SetMembership, WholeEventSearch
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
 
@@ -48,7 +48,7 @@ def save(path: Path, segments: Sequence[Segment], catalogue: Catalogue, dead: By
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with beside.open("wb") as file:
-            writer = _Writer(file)
+            writer = _IndexWriter(file)
             directory = {
                 "segments": [_write_segment(writer, segment) for segment in segments],
                 "catalogue": _write_catalogue(writer, catalogue),
@@ -69,7 +69,7 @@ def save(path: Path, segments: Sequence[Segment], catalogue: Catalogue, dead: By
 
 def load(path: Path) -> tuple[list[Segment], Catalogue, Bytes, int]:
     """Map a saved matcher into memory."""
-    reader = _Reader(path)
+    reader = _IndexReader(path)
     try:
         directory = reader.directory
         segments = [_read_segment(reader, each) for each in directory["segments"]]
@@ -82,7 +82,7 @@ def load(path: Path) -> tuple[list[Segment], Catalogue, Bytes, int]:
         raise IndexFileError(str(path), f"is damaged: {error!r}") from error
 
 
-def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
+def _write_segment(writer: _IndexWriter, segment: Segment) -> dict[str, Any]:
     return {
         "attributes": [name for name, test in segment.keys if test is None],
         # What the code calls tests. The key is a part of the format: another one would refuse every saved index.
@@ -94,7 +94,7 @@ def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
     }
 
 
-def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
+def _read_segment(reader: _IndexReader, entry: dict[str, Any]) -> Segment:
     return Segment(
         entry["attributes"],
         # Parsed at first use, so that opening takes milliseconds whatever the size.
@@ -108,7 +108,7 @@ def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
 
 def _write_key(key: AxisKey) -> list[str | None]:
     name, test = key
-    if isinstance(test, EventSearch):
+    if isinstance(test, WholeEventSearch):
         return [name, "search", test.pattern, test.function]
     if isinstance(test, Test) and isinstance(test.pattern, Like):
         # The common ones need no parser.
@@ -123,7 +123,7 @@ def _write_key(key: AxisKey) -> list[str | None]:
 def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
     if form == "search":
         # In this form the fourth field is the function, not a time zone.
-        return name, EventSearch(zone, text)
+        return name, WholeEventSearch(zone, text)
     if form in ("like", "ilike"):
         return name, Test(Like(LikePattern.parse(text, ignore_case=form == "ilike")))
     tree = Filter.parse(text, timezone=zone).tree
@@ -135,7 +135,7 @@ def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
     return name, test
 
 
-def _write_catalogue(writer: _Writer, catalogue: Catalogue) -> dict[str, Any]:
+def _write_catalogue(writer: _IndexWriter, catalogue: Catalogue) -> dict[str, Any]:
     ids = catalogue.names().cast(pa.large_string())
     _, offsets, text = ids.buffers()
     packed = b"".join([bytes(block.packed) for block in catalogue.blocks])
@@ -151,7 +151,7 @@ def _write_catalogue(writer: _Writer, catalogue: Catalogue) -> dict[str, Any]:
     }
 
 
-def _read_catalogue(reader: _Reader, entry: dict[str, Any]) -> Catalogue:
+def _read_catalogue(reader: _IndexReader, entry: dict[str, Any]) -> Catalogue:
     """All blocks from three arrays: nothing is copied, and blocks are unpacked when they are read."""
     starts, sizes = entry["starts"], entry["sizes"]
     offsets, text = reader.array(entry["offsets"]), reader.array(entry["text"])
@@ -168,7 +168,7 @@ def _read_catalogue(reader: _Reader, entry: dict[str, Any]) -> Catalogue:
     return Catalogue(blocks, runs)
 
 
-class _Writer:
+class _IndexWriter:
     def __init__(self, file: Any) -> None:
         self._file = file
         self._file.write(_MAGIC)
@@ -192,7 +192,7 @@ class _Writer:
         self._file.write(_FOOTER.pack(start, len(raw), zlib.crc32(raw), b"", _MAGIC))
 
 
-class _Reader:
+class _IndexReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:

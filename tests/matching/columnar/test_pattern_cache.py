@@ -19,7 +19,7 @@ from palio.matching.columnar import pattern_cache
 from palio.matching.columnar.arrow_columns import bind_columns
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.axes_builder import AxesBuilder
-from palio.matching.columnar.conditions import EventSearch
+from palio.matching.columnar.conditions import WholeEventSearch
 from palio.matching.columnar.layout import MAX_CACHED_VALUE_BYTES, MAX_FOLDED_BYTES, WORD_SHARED
 from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextColumn
 from palio.matching.columnar.patterns import AttributeTests, EventSearches
@@ -39,9 +39,9 @@ def value_tests(draw: st.DrawFn) -> list[Any]:
 
 
 @st.composite
-def searches(draw: st.DrawFn) -> list[tuple[int, EventSearch]]:
+def searches(draw: st.DrawFn) -> list[tuple[int, WholeEventSearch]]:
     wanted = draw(st.lists(st.tuples(st.sampled_from(["any_value_like", "any_value_ilike"]), patterns), max_size=4))
-    made = dict.fromkeys(EventSearch(function, text) for function, text in wanted)
+    made = dict.fromkeys(WholeEventSearch(function, text) for function, text in wanted)
     return [((1000 + number) << 32 | 1, search) for number, search in enumerate(made)]
 
 
@@ -70,7 +70,7 @@ def words_of(
 @given(value_tests(), searches(), st.lists(st.lists(st.one_of(st.none(), texts), max_size=40), max_size=4))
 @example([(1, Test(Like(LikePattern.parse("%k%", ignore_case=True))))], [], [["\u212aelvin", "K", "x" * 300 + "k"]])
 def test_kernels_find_what_python_finds(
-    tests: list[Any], searched: list[tuple[int, EventSearch]], batches: list[list[str | None]]
+    tests: list[Any], searched: list[tuple[int, WholeEventSearch]], batches: list[list[str | None]]
 ) -> None:
     own_tests = AttributeTests(tests)
     through = EventSearches(searched)
@@ -87,7 +87,7 @@ def test_kernels_find_what_python_finds(
 
 @given(searches().filter(bool), st.lists(st.one_of(st.none(), texts), max_size=60))
 def test_columns_that_are_only_searched_are_searched(
-    searched: list[tuple[int, EventSearch]], values: list[str | None]
+    searched: list[tuple[int, WholeEventSearch]], values: list[str | None]
 ) -> None:
     through = EventSearches(searched)
     array = pa.array(values, pa.string())

@@ -64,7 +64,7 @@ class _Node:
     children: tuple[_Node, ...]
 
 
-class _Tree:
+class _KdTree:
     """Points in a k-d tree over the attributes that most of them constrain; never changed once made."""
 
     def __init__(self, points: Sequence[_Point]) -> None:
@@ -113,7 +113,7 @@ class KdTreeMatcher(LazyMatcher):
 
     def __init__(self) -> None:
         self._points: dict[str, list[_Point]] = {}
-        self._trees: list[_Tree] = []
+        self._trees: list[_KdTree] = []
         self._new: list[_Point] = []
         self._removed = 0
 
@@ -148,7 +148,7 @@ class KdTreeMatcher(LazyMatcher):
         while self._trees and len(self._trees[-1]) <= len(points):
             points = [*points, *(point for point in self._trees.pop().points if not self._is_gone(point))]
         if points:
-            self._trees.append(_Tree(points))
+            self._trees.append(_KdTree(points))
 
     def _is_gone(self, point: _Point) -> bool:
         self._removed -= point.is_removed
@@ -158,7 +158,7 @@ class KdTreeMatcher(LazyMatcher):
         self._new, self._trees, self._removed = [], [], 0
         points = [point for points in self._points.values() for point in points]
         if points:
-            self._trees.append(_Tree(points))
+            self._trees.append(_KdTree(points))
 
     def _find(self, attributes: Attributes) -> Iterator[str]:
         """The ids of those that match, none twice, as they are found."""

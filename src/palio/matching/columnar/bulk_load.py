@@ -62,7 +62,7 @@ from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.predicate_groups import PredicateGroup, SharedForm, conjunctions, shared_form_of
 from palio.matching.subscription import Subscriptions, Want
 
-Condition: TypeAlias = Filter | BoundTemplate | BoundConjunction
+ReadCondition: TypeAlias = Filter | BoundTemplate | BoundConjunction
 """A condition as it was read: a filter, or templates with the values of their literals."""
 
 _CHUNK_ROWS: Final = 100_000
@@ -128,12 +128,12 @@ def _load_conjunct_texts(builder: ConditionsBuilder, numbers: Int64s, texts: lis
         for skeleton, which in split.skeletons(0)
         if (template := TEMPLATES.template(skeleton, parts[which[0]])) is not None
     ]
-    conjuncts = _Conjuncts(np.repeat(np.arange(len(texts)), counts), len(texts))
+    conjuncts = _ConjunctTable(np.repeat(np.arange(len(texts)), counts), len(texts))
     conjuncts.fill_templates(builder, templates, split.literals, timezone)
     return conjuncts.add_to(builder, numbers)
 
 
-def load_conditions(builder: ConditionsBuilder, conditions: Mapping[int, Condition]) -> None:
+def load_conditions(builder: ConditionsBuilder, conditions: Mapping[int, ReadCondition]) -> None:
     """Add subscriptions by number from what was read when they were added; no text is read again."""
     conjoined = {number: each for number, each in conditions.items() if isinstance(each, BoundConjunction)}
     # A dict keeps the order, so that equal subscriptions make equal files; that of a set differs between processes.
@@ -177,7 +177,7 @@ def _fill_conjoined(builder: ConditionsBuilder, conjoined: Mapping[int, BoundCon
     def literals_of(which: Int64s, template: Template) -> FoundLiterals:
         return FoundLiterals(literals, starts[which], timezone)
 
-    conjuncts = _Conjuncts(np.repeat(np.arange(len(conditions)), counts), len(conditions))
+    conjuncts = _ConjunctTable(np.repeat(np.arange(len(conditions)), counts), len(conditions))
     runs = zip(templates, np.split(order, ends[:-1]), strict=True)
     conjuncts.fill_templates(builder, runs, literals_of, timezone)
     return conjuncts.add_to(builder, np.array(list(conjoined), np.int64))
@@ -192,7 +192,7 @@ def _add_left(
                 builder.add(number, condition.tree())
 
 
-class _Conjuncts:
+class _ConjunctTable:
     """The conjuncts of many conjunctions: the line each belongs to, its attribute and its intervals once filled."""
 
     def __init__(self, lines: Int64s, count: int) -> None:

@@ -47,7 +47,7 @@ class SetMembership:
 
 
 @dataclass(frozen=True, slots=True)
-class EventSearch:
+class WholeEventSearch:
     """Whether some value of the event, of whatever attribute, has a form: a function of the whole event, and its
     pattern."""
 
@@ -55,7 +55,7 @@ class EventSearch:
     pattern: str
 
 
-ValueTest: TypeAlias = Test | SetMembership | EventSearch
+ValueTest: TypeAlias = Test | SetMembership | WholeEventSearch
 AxisKey: TypeAlias = tuple[str, ValueTest | None]  # an attribute, or a test of its value; a search has no attribute
 _REGIONS: Final = {
     Kind.STRING: Region.STRING,
@@ -420,13 +420,13 @@ def _flags(values: ValueSet, kind: Kind) -> bool:
     return values.parts[kind].is_full
 
 
-def _search_in(residual: Residual) -> EventSearch | None:
+def _search_in(residual: Residual) -> WholeEventSearch | None:
     """The search through all values of an event that a residual is, if it is one."""
     match residual.expression:
         case Call(function, (Literal(str(pattern)),)) if (
             function in WHOLE_EVENT_FUNCTIONS and residual.timezone == "UTC"
         ):
-            return EventSearch(function, pattern)
+            return WholeEventSearch(function, pattern)
     return None
 
 
@@ -455,9 +455,9 @@ def selectivity_of(test: ValueTest) -> float:
             return _share_of_pattern(pattern)
         case Test(Rlike(regex)):
             return _share_of_text(regex.required)
-        case EventSearch("any_value_rlike", pattern):
+        case WholeEventSearch("any_value_rlike", pattern):
             return _share_of_text(Regex.compile(pattern).required)
-        case EventSearch(_, pattern):
+        case WholeEventSearch(_, pattern):
             return _share_of_text(max(LikePattern.parse(pattern).literals, key=len, default=""))
     return _UNKNOWN_SHARE
 

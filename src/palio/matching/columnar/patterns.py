@@ -33,7 +33,7 @@ from palio.filters.regex import Regex
 from palio.filters.tree import Attributes
 from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.matching.columnar.array_types import AnyArray, Int32s, Int64s
-from palio.matching.columnar.conditions import EventSearch, SetMembership, ValueTest
+from palio.matching.columnar.conditions import SetMembership, ValueTest, WholeEventSearch
 from palio.matching.columnar.layout import (
     FIBONACCI_32,
     FIBONACCI_64,
@@ -67,7 +67,7 @@ _MAX_WITHOUT_AUTOMATON: Final = 3  # pieces that are faster looked for one by on
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class CodedPattern:
     """A test of strings: its code, and the LIKE pattern or regular expression it evaluates."""
 
     code: int
@@ -93,15 +93,15 @@ class AttributeTests:
     """All tests on one attribute; evaluating them on a value gives the codes of those that hold."""
 
     def __init__(self, tests: Sequence[tuple[int, ValueTest]]) -> None:
-        self.patterns: list[Pattern] = []
+        self.patterns: list[CodedPattern] = []
         self.of_strings: list[tuple[int, ValueTest]] = []  # beside patterns
         self.of_others: list[tuple[int, ValueTest]] = []
         for code, test in tests:
             match test:
                 case Test(Like(pattern), True):
-                    self.patterns.append(Pattern(code, pattern))
+                    self.patterns.append(CodedPattern(code, pattern))
                 case Test(Rlike(regex), True):
-                    self.patterns.append(Pattern(code, regex))
+                    self.patterns.append(CodedPattern(code, regex))
                 case SetMembership(values):
                     self.of_others.append((code, test))
                     if not values.parts[Kind.STRING].is_empty:
@@ -144,8 +144,8 @@ class AttributeTests:
 class EventSearches:
     """All searches through the values of an event; `codes` gives those of the searches that find something."""
 
-    def __init__(self, searches: Iterable[tuple[int, EventSearch]]) -> None:
-        self.patterns = [Pattern(code, _pattern_of(search)) for code, search in searches]
+    def __init__(self, searches: Iterable[tuple[int, WholeEventSearch]]) -> None:
+        self.patterns = [CodedPattern(code, _pattern_of(search)) for code, search in searches]
         self._find = _Finder(self.patterns)
         self._known: dict[str, tuple[int, ...]] = {}
         of_others = [pattern for pattern in self.patterns if may_occur_in_non_string(pattern.piece)]
@@ -175,7 +175,7 @@ class EventSearches:
         return known
 
 
-def _pattern_of(search: EventSearch) -> LikePattern | Regex:
+def _pattern_of(search: WholeEventSearch) -> LikePattern | Regex:
     if search.function == "any_value_rlike":
         return Regex.compile(search.pattern)
     return LikePattern.parse(search.pattern, ignore_case=search.function == "any_value_ilike")
@@ -192,7 +192,7 @@ def predicate_of(test: ValueTest) -> Callable[[Value], bool]:
 class _Finder:
     """Finds the patterns that a text satisfies."""
 
-    def __init__(self, patterns: Sequence[Pattern]) -> None:
+    def __init__(self, patterns: Sequence[CodedPattern]) -> None:
         self._plain = _Automaton([each for each in patterns if not each.ignores_case])
         self._folded = _Automaton([each for each in patterns if each.ignores_case])
 
@@ -210,10 +210,10 @@ def _is_of_strings_only(test: ValueTest) -> bool:
 class _Automaton:
     """Patterns that are looked for in one form of a text, as it is or in lower case."""
 
-    def __init__(self, patterns: Sequence[Pattern]) -> None:
+    def __init__(self, patterns: Sequence[CodedPattern]) -> None:
         self.patterns = patterns
         self._whole: dict[str, list[int]] = {}
-        by_piece: dict[str, list[Pattern]] = {}
+        by_piece: dict[str, list[CodedPattern]] = {}
         for pattern in patterns:
             if isinstance(pattern.expression, LikePattern) and pattern.expression.shape == "exact":
                 self._whole.setdefault(pattern.expression.text, []).append(pattern.code)
@@ -245,7 +245,7 @@ class _Automaton:
         return found
 
 
-def _is_its_piece(pattern: Pattern) -> bool:
+def _is_its_piece(pattern: CodedPattern) -> bool:
     return isinstance(pattern.expression, LikePattern) and pattern.expression.shape == "substring"
 
 
@@ -265,8 +265,8 @@ class PatternTable:
 
     def __init__(
         self,
-        patterns: Sequence[Pattern],
-        searches: Sequence[Pattern] = (),
+        patterns: Sequence[CodedPattern],
+        searches: Sequence[CodedPattern] = (),
         always: Sequence[tuple[int, Accepts]] = (),
     ) -> None:
         """Of the patterns of an attribute, of searches, and of further tests, which are evaluated on every value."""
@@ -370,7 +370,7 @@ _FACTS: Final = (
 )
 
 
-def _ends_of(pattern: Pattern) -> int | None:
+def _ends_of(pattern: CodedPattern) -> int | None:
     """At which ends of a value the text of a pattern must stand; None where it needs more than that text."""
     if not isinstance(pattern.expression, LikePattern) or pattern.expression.shape == "general":
         return None

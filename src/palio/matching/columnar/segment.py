@@ -25,7 +25,7 @@ from palio.filters.tree import Attributes
 from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import BoundColumns, ColumnPlan, bind_columns
 from palio.matching.columnar.axes import Axes
-from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, EventSearch
+from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, WholeEventSearch
 from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextAt, TextColumn
 from palio.matching.columnar.patterns import AttributeTests, EventSearches
 from palio.matching.columnar.postings import Postings
@@ -78,14 +78,16 @@ class Segment:
     def _tests(self) -> Mapping[str, AttributeTests]:
         by_attribute: dict[str, list[tuple[int, Any]]] = {}
         for axis, (name, test) in enumerate(self.keys):
-            if test is not None and not isinstance(test, EventSearch):
+            if test is not None and not isinstance(test, WholeEventSearch):
                 by_attribute.setdefault(name, []).append((axis << 32 | _HIT_SLOT, test))
         return {name: AttributeTests(tests) for name, tests in by_attribute.items()}
 
     @cached_property
     def _searches(self) -> EventSearches | None:
         found = [
-            (axis << 32 | _HIT_SLOT, each) for axis, (_, each) in enumerate(self.keys) if isinstance(each, EventSearch)
+            (axis << 32 | _HIT_SLOT, each)
+            for axis, (_, each) in enumerate(self.keys)
+            if isinstance(each, WholeEventSearch)
         ]
         return EventSearches(found) if found else None
 
