@@ -110,7 +110,7 @@ class AttributeTests:
                     if not _is_of_strings_only(test):
                         self.of_others.append((code, test))
                     self.of_strings.append((code, test))
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._cache: dict[str, tuple[int, ...]] = {}
         self.when_missing = self._evaluate_other(MISSING)
         self.when_null = self._evaluate_other(None)
 
@@ -120,13 +120,13 @@ class AttributeTests:
             return self.when_null
         if type(value) is not str:
             return self._evaluate_other(value) if self.of_others else ()
-        known = self._known.get(value)
+        known = self._cache.get(value)
         if known is None:
             known = self._evaluate(value)
             if len(value) <= _MAX_CACHED_CHARS:
-                if len(self._known) >= _MAX_CACHED_VALUES:
-                    self._known = {}
-                self._known[value] = known
+                if len(self._cache) >= _MAX_CACHED_VALUES:
+                    self._cache = {}
+                self._cache[value] = known
         return known
 
     @cached_property
@@ -147,7 +147,7 @@ class EventSearches:
     def __init__(self, searches: Iterable[tuple[int, WholeEventSearch]]) -> None:
         self.patterns = [CodedPattern(code, _pattern_of(search)) for code, search in searches]
         self._find = _Finder(self.patterns)
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._cache: dict[str, tuple[int, ...]] = {}
         of_others = [pattern for pattern in self.patterns if may_occur_in_non_string(pattern.piece)]
         self._find_in_others = _Finder(of_others)
         self.reads_others = bool(of_others)  # whether something may be found in a value that is no string
@@ -165,13 +165,13 @@ class EventSearches:
         if type(value) is not str:
             text = cast_text(value, "UTC") if self.reads_others else None
             return () if text is None else tuple(self._find_in_others(text))
-        known = self._known.get(value)
+        known = self._cache.get(value)
         if known is None:
             known = tuple(self._find(value))
             if len(value) <= _MAX_CACHED_CHARS:
-                if len(self._known) >= _MAX_CACHED_VALUES:
-                    self._known = {}
-                self._known[value] = known
+                if len(self._cache) >= _MAX_CACHED_VALUES:
+                    self._cache = {}
+                self._cache[value] = known
         return known
 
 

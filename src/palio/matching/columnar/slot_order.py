@@ -163,9 +163,8 @@ class CutConstants:
         self.integers: list[int] = []
         self.integer_numbers: list[int] = []
         self.others: list[tuple[int, Number]] = []
-        self.arrays: list[
-            tuple[Int64s, Int64s, Int64s, Flags]
-        ] = []  # those of integers in bulk: numbers, axes, values, after
+        # Those at integers that came in bulk: numbers, axes, values, after.
+        self.arrays: list[tuple[Int64s, Int64s, Int64s, Flags]] = []
 
     def add(self, axis: int, region: Region, value: Any, after: bool) -> int:
         """The number of a cut, a new one where it is not known."""
