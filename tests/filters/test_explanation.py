@@ -126,7 +126,7 @@ def test_it_shows_what_was_written_each_condition_once_and_in_its_place() -> Non
     ],
 )
 def test_a_condition_is_what_was_written_as_one(condition: str, conditions: list[str]) -> None:
-    for _ in range(3):  # at first sight, and once its shape is known
+    for _ in range(3):  # at first sight, and once its skeleton is known
         assert [part.condition for part in parse(condition).explain({}).parts] == conditions
 
 

@@ -18,8 +18,8 @@ from palio.errors import EventError
 from palio.events import Event
 from palio.filters.tree import Attributes
 from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import FlatColumns, flatten_columns
-from palio.matching.columnar.layout import Int32s, Int64s
 from palio.matching.columnar.segment import CannotEncode, Segment
 from palio.matching.columnar.transposition import TransposedEvents, choices_of
 from palio.matching.live_segment import LiveSegment
@@ -170,9 +170,9 @@ class EventColumns:
 
     def __init__(self, events: Sequence[Attributes], segments: Sequence[Segment]) -> None:
         self._events = events
-        self._asked = {name for segment in segments for name in segment.attributes}
+        self._wanted = {name for segment in segments for name in segment.attributes}
         self._searched = any(segment.reads_whole_event for segment in segments)
-        self._flat = TransposedEvents(events, self._asked, self._searched)
+        self._flat = TransposedEvents(events, self._wanted, self._searched)
         self._arrays = sorted(set(self._flat.rows_of_arrays))
 
     def match(self, segment: Segment, catalogue: Catalogue) -> tuple[Int64s, Int32s] | None:
@@ -199,13 +199,13 @@ class EventColumns:
         rows: list[int] = []
         left: list[int] = []
         for row in self._arrays:
-            choices = choices_of(self._events[row], self._asked)
+            choices = choices_of(self._events[row], self._wanted)
             if choices is None:
                 left.append(row)
             else:
                 events += choices
                 rows += [row] * len(choices)
-        made = TransposedEvents(events, self._asked, self._searched)
+        made = TransposedEvents(events, self._wanted, self._searched)
         if self._searched:
             for place, row in enumerate(rows):
                 several = (value for value in self._events[row].values() if isinstance(value, tuple))

@@ -22,10 +22,10 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from palio.filters.filter import Filter
+from palio.matching.columnar.array_types import Int32s, Uint64s
 from palio.matching.metadata import from_json, to_json
 from palio.matching.subscription import Subscription, Subscriptions
 
@@ -297,8 +297,8 @@ class Catalogue:
 class IdHashRun:
     """A sorted table from the hash of an id to its number."""
 
-    hashes: npt.NDArray[np.uint64]
-    numbers: npt.NDArray[np.int32]
+    hashes: Uint64s
+    numbers: Int32s
 
     @classmethod
     def of(cls, ids: Sequence[str], first: int) -> IdHashRun:
@@ -307,7 +307,7 @@ class IdHashRun:
         return cls(hashes[order], (order + first).astype(np.int32))
 
     @staticmethod
-    def hash_all(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+    def hash_all(ids: Sequence[str]) -> Uint64s:
         digests = b"".join([blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest() for id in ids])
         return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from palio.errors import IndexFileError, PalioError
@@ -32,9 +31,9 @@ from palio.filters.tree import Leaf, domain_of
 from palio.filters.value_predicates import Computed, Like, Test
 from palio.matching.catalogue import Block, Catalogue, IdHashRun
 from palio.matching.columnar import layout
+from palio.matching.columnar.array_types import AnyArray, Bytes
 from palio.matching.columnar.axes import Axes
-from palio.matching.columnar.conditions import AxisKey, EventSearch, SetMembership
-from palio.matching.columnar.layout import Bytes
+from palio.matching.columnar.conditions import AxisKey, SetMembership, WholeEventSearch
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
 
@@ -49,7 +48,7 @@ def save(path: Path, segments: Sequence[Segment], catalogue: Catalogue, dead: By
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with beside.open("wb") as file:
-            writer = _Writer(file)
+            writer = _IndexWriter(file)
             directory = {
                 "segments": [_write_segment(writer, segment) for segment in segments],
                 "catalogue": _write_catalogue(writer, catalogue),
@@ -70,7 +69,7 @@ def save(path: Path, segments: Sequence[Segment], catalogue: Catalogue, dead: By
 
 def load(path: Path) -> tuple[list[Segment], Catalogue, Bytes, int]:
     """Map a saved matcher into memory."""
-    reader = _Reader(path)
+    reader = _IndexReader(path)
     try:
         directory = reader.directory
         segments = [_read_segment(reader, each) for each in directory["segments"]]
@@ -83,9 +82,10 @@ def load(path: Path) -> tuple[list[Segment], Catalogue, Bytes, int]:
         raise IndexFileError(str(path), f"is damaged: {error!r}") from error
 
 
-def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
+def _write_segment(writer: _IndexWriter, segment: Segment) -> dict[str, Any]:
     return {
-        "attributes": [name for name, question in segment.keys if question is None],
+        "attributes": [name for name, test in segment.keys if test is None],
+        # What the code calls tests. The key is a part of the format: another one would refuse every saved index.
         "questions": [_write_key(key) for key in segment.keys if key[1] is not None],
         "axes": writer.arrays(segment.axes.arrays),
         "postings": writer.arrays(segment.postings.arrays),
@@ -94,7 +94,7 @@ def _write_segment(writer: _Writer, segment: Segment) -> dict[str, Any]:
     }
 
 
-def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
+def _read_segment(reader: _IndexReader, entry: dict[str, Any]) -> Segment:
     return Segment(
         entry["attributes"],
         # Parsed at first use, so that opening takes milliseconds whatever the size.
@@ -107,35 +107,35 @@ def _read_segment(reader: _Reader, entry: dict[str, Any]) -> Segment:
 
 
 def _write_key(key: AxisKey) -> list[str | None]:
-    name, question = key
-    if isinstance(question, EventSearch):
-        return [name, "search", question.pattern, question.function]
-    if isinstance(question, Test) and isinstance(question.pattern, Like):
+    name, test = key
+    if isinstance(test, WholeEventSearch):
+        return [name, "search", test.pattern, test.function]
+    if isinstance(test, Test) and isinstance(test.pattern, Like):
         # The common ones need no parser.
-        return [name, "ilike" if question.pattern.pattern.ignore_case else "like", question.pattern.pattern.sql]
-    if isinstance(question, SetMembership):
-        return [name, "member", leaf_to_sql(name, question.values)[0], "UTC"]
-    assert question is not None  # plain axes are kept by their names alone
-    zone = question.pattern.timezone if isinstance(question.pattern, Computed) else "UTC"
-    return [name, "test", leaf_to_sql(name, domain_of(question).where([question]))[0], zone]
+        return [name, "ilike" if test.pattern.pattern.ignore_case else "like", test.pattern.pattern.sql]
+    if isinstance(test, SetMembership):
+        return [name, "member", leaf_to_sql(name, test.values)[0], "UTC"]
+    assert test is not None  # plain axes are kept by their names alone
+    zone = test.pattern.timezone if isinstance(test.pattern, Computed) else "UTC"
+    return [name, "test", leaf_to_sql(name, domain_of(test).where([test]))[0], zone]
 
 
 def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
     if form == "search":
         # In this form the fourth field is the function, not a time zone.
-        return name, EventSearch(zone, text)
+        return name, WholeEventSearch(zone, text)
     if form in ("like", "ilike"):
         return name, Test(Like(LikePattern.parse(text, ignore_case=form == "ilike")))
     tree = Filter.parse(text, timezone=zone).tree
     if not isinstance(tree, Leaf) or tree.attribute != name:
-        raise ValueError(f"{text} is no question about {name}")
+        raise ValueError(f"{text} is no test of {name}")
     if form == "member":
         return name, SetMembership(tree.values)
     (test,) = tree.values.tests
     return name, test
 
 
-def _write_catalogue(writer: _Writer, catalogue: Catalogue) -> dict[str, Any]:
+def _write_catalogue(writer: _IndexWriter, catalogue: Catalogue) -> dict[str, Any]:
     ids = catalogue.names().cast(pa.large_string())
     _, offsets, text = ids.buffers()
     packed = b"".join([bytes(block.packed) for block in catalogue.blocks])
@@ -151,7 +151,7 @@ def _write_catalogue(writer: _Writer, catalogue: Catalogue) -> dict[str, Any]:
     }
 
 
-def _read_catalogue(reader: _Reader, entry: dict[str, Any]) -> Catalogue:
+def _read_catalogue(reader: _IndexReader, entry: dict[str, Any]) -> Catalogue:
     """All blocks from three arrays: nothing is copied, and blocks are unpacked when they are read."""
     starts, sizes = entry["starts"], entry["sizes"]
     offsets, text = reader.array(entry["offsets"]), reader.array(entry["text"])
@@ -168,15 +168,15 @@ def _read_catalogue(reader: _Reader, entry: dict[str, Any]) -> Catalogue:
     return Catalogue(blocks, runs)
 
 
-class _Writer:
+class _IndexWriter:
     def __init__(self, file: Any) -> None:
         self._file = file
         self._file.write(_MAGIC)
 
-    def arrays(self, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    def arrays(self, arrays: dict[str, AnyArray]) -> dict[str, Any]:
         return {name: self.array(array) for name, array in arrays.items()}
 
-    def array(self, array: npt.NDArray[Any]) -> list[Any]:
+    def array(self, array: AnyArray) -> list[Any]:
         array = np.ascontiguousarray(array)
         # Aligned, because arrays are used in place in the mapped file.
         self._file.write(b"\0" * (-self._file.tell() % _ALIGNMENT))
@@ -192,7 +192,7 @@ class _Writer:
         self._file.write(_FOOTER.pack(start, len(raw), zlib.crc32(raw), b"", _MAGIC))
 
 
-class _Reader:
+class _IndexReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
@@ -223,10 +223,10 @@ class _Reader:
     def _refusal(self, reason: str) -> IndexFileError:
         return IndexFileError(str(self._path), reason)
 
-    def arrays(self, entries: dict[str, list[Any]]) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, entries: dict[str, list[Any]]) -> dict[str, AnyArray]:
         return {name: self.array(entry) for name, entry in entries.items()}
 
-    def array(self, entry: list[Any]) -> npt.NDArray[Any]:
+    def array(self, entry: list[Any]) -> AnyArray:
         start, kind, shape, checksum = entry
         dtype = np.dtype(kind)
         count = int(np.prod(shape, dtype=np.int64))

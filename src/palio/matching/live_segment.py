@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING
 from palio.filters.tree import And, Attributes, Leaf, Node, holds
-from palio.matching.columnar.bulk_load import Condition
+from palio.matching.columnar.bulk_load import ReadCondition
 
 _MAX_SUBSCRIPTIONS: Final = 2_048
 _MAX_CROWDED: Final = 512  # subscriptions whose pivot many others share
@@ -29,7 +29,7 @@ class LiveSegment:
     """Subscriptions by number, filed by pivot. One writer at a time; readers hold no lock."""
 
     def __init__(self) -> None:
-        self._conditions: dict[int, Condition] = {}
+        self._conditions: dict[int, ReadCondition] = {}
         self._by_string: dict[Pivot, list[int]] = {}
         self._by_name: dict[str, list[int]] = {}
         self._without_pivot: list[int] = []
@@ -40,7 +40,7 @@ class LiveSegment:
     def __len__(self) -> int:
         return len(self._conditions)
 
-    def add(self, number: int, condition: Condition) -> None:
+    def add(self, number: int, condition: ReadCondition) -> None:
         # Readers hold no lock: a number is filed only after its condition is there.
         self._conditions[number] = condition
         self._crowded += self._file(number, condition) >= _CROWD
@@ -50,7 +50,7 @@ class LiveSegment:
         """Whether it is time to seal: there are many subscriptions, or many at crowded pivots."""
         return len(self._conditions) >= _MAX_SUBSCRIPTIONS or self._crowded >= _MAX_CROWDED
 
-    def _file(self, number: int, condition: Condition) -> int:
+    def _file(self, number: int, condition: ReadCondition) -> int:
         """File a number under the pivot with the fewest others; returns how many those are."""
         pivots, others = self._rarest(condition)
         if pivots:
@@ -66,7 +66,7 @@ class LiveSegment:
         place.append(number)
         return len(place) - 1
 
-    def _rarest(self, condition: Condition) -> tuple[list[Pivot], int]:
+    def _rarest(self, condition: ReadCondition) -> tuple[list[Pivot], int]:
         """Of the lists of strings a condition may be filed under, the one with the fewest others, and their number."""
         rarest: list[Pivot] = []
         fewest = 0
@@ -83,7 +83,7 @@ class LiveSegment:
         if number in self._conditions:
             self._removed |= {number}
 
-    def conditions(self) -> Mapping[int, Condition]:
+    def conditions(self) -> Mapping[int, ReadCondition]:
         """The conditions of all subscriptions that are not removed, as they were read."""
         removed = self._removed
         # Not copied: the caller holds the lock of writers until all of them are sealed.
@@ -126,7 +126,7 @@ class LiveSegment:
         return holds(tree, attributes)
 
 
-def _pivots(condition: Condition) -> Iterator[list[Pivot]]:
+def _pivots(condition: ReadCondition) -> Iterator[list[Pivot]]:
     """All short lists of strings of which a matching event must carry one."""
     if not isinstance(condition, Filter):
         for name, strings in condition.strings(_MAX_PIVOT_STRINGS):
@@ -138,7 +138,7 @@ def _pivots(condition: Condition) -> Iterator[list[Pivot]]:
             yield [(leaf.attribute, value) for value in values]  # type: ignore[misc]
 
 
-def _needed(condition: Condition) -> Sequence[str]:
+def _needed(condition: ReadCondition) -> Sequence[str]:
     """Attributes that a matching event must have."""
     if not isinstance(condition, Filter):
         return condition.needed

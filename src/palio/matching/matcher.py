@@ -21,11 +21,11 @@ from palio.events import Event
 from palio.languages.sql.template_cache import BoundTemplate
 from palio.matching.batch_match import segment_candidates
 from palio.matching.catalogue import Catalogue
-from palio.matching.columnar.bulk_load import Condition
+from palio.matching.columnar.bulk_load import ReadCondition
 from palio.matching.columnar.segment import Segment
 from palio.matching.live_segment import LiveSegment
 from palio.matching.residuals import check_residuals
-from palio.matching.segments import SegmentSet, Snapshot
+from palio.matching.segments import IndexSnapshot, SegmentSet
 from palio.matching.subscription import Subscription, Subscriptions
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ class Matcher:
     ) -> None:
         """Add a subscription: text, JSON for JSON languages, or a Filter.
 
-        Costs the parsing, some microseconds for a shape that was seen before, and a share of the merging to come.
+        Costs the parsing, some microseconds where an earlier condition differs in its literals alone, and a share of
+        the merging to come.
         """
         subscription = Subscription(id, where, language, subscriber, {} if metadata is None else metadata, timezone)
         condition = _condition(subscription)
@@ -97,7 +98,8 @@ class Matcher:
     ) -> None:
         """Add many subscriptions at once: several times as fast as one by one. All are added, or none.
 
-        Costs some microseconds each for conditions of shapes that several of them share, the parsing for others.
+        Costs some microseconds each for conditions that differ from others in their literals alone, the parsing for the
+        rest.
         """
         names, conditions = list(ids), list(wheres)
         if len(names) != len(conditions):
@@ -200,7 +202,7 @@ class Matcher:
         self._segments.seal_when_quiet()
         return self._match(self._segments.snapshot, event.attributes)
 
-    def _match(self, snapshot: Snapshot, attributes: Mapping[str, Any]) -> list[int]:
+    def _match(self, snapshot: IndexSnapshot, attributes: Mapping[str, Any]) -> list[int]:
         found: list[int] = []
         for segment in snapshot.segments:
             candidates = segment_candidates(segment, attributes, snapshot.catalogue)
@@ -371,7 +373,7 @@ class Matcher:
         return self._segments.work()
 
 
-def _condition(subscription: Subscription) -> Condition:
+def _condition(subscription: Subscription) -> ReadCondition:
     """The condition of a subscription, in the form that is cheapest to read."""
     if subscription.language == "sql" and isinstance(subscription.where, str):
         # No filter is made: the live segment and sealing work on templates. With it, a condition that is seen for the

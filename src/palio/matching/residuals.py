@@ -1,7 +1,7 @@
 """Residual evaluation: conditions that the index cannot hold, evaluated on the candidates it found.
 
-The index answers for certain about most subscriptions. The others (`Segment.residual_numbers`) have conditions such as
-`a + b > 10` that no interval of slots says; for them a segment gives candidates, and their filters decide.
+The index decides most subscriptions. The others (`Segment.residual_numbers`) have conditions such as `a + b > 10` that
+no interval of slots says; for them a segment gives candidates, and their filters decide.
 
 A batch of Arrow columns has no events to evaluate filters on. `RowReader` makes them, of the rows and columns that the
 filters at hand read.
@@ -22,8 +22,8 @@ from palio.events.names import join_path, split_path
 from palio.events.nested_content import Element, Group, GroupedAttributes
 from palio.filters.filter import Filter
 from palio.matching.catalogue import Catalogue
+from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import is_within
-from palio.matching.columnar.layout import Int32s, Int64s
 from palio.matching.columnar.segment import Segment
 
 _CANDIDATES_AT_A_TIME: Final = 4_096  # so that few filters and events are in memory together

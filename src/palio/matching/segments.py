@@ -5,9 +5,9 @@ or matching goes on while nothing is added, it is *sealed*: an immutable columna
 one size class are *merged* into one of the next, in the background. Removing sets a *tombstone*, one bit per number;
 merging leaves the removed out.
 
-Readers take the present `Snapshot` and hold no lock. Writers hold `SegmentSet.lock`, build what is new beside what is
-there, and publish it by replacing the snapshot. A number is filed before it is published, and a tombstone is set after
-its replacement is filed, so that a reader sees the old form of a replaced subscription or the new one.
+Readers take the present `IndexSnapshot` and hold no lock. Writers hold `SegmentSet.lock`, build what is new beside what
+is there, and publish it by replacing the snapshot. A number is filed before it is published, and a tombstone is set
+after its replacement is filed, so that a reader sees the old form of a replaced subscription or the new one.
 
 Costs: a subscription is merged log8(n) times in its life. Numbers are never reused; where most are dead, catalogue and
 segments are made anew with new numbers (`_renumber`).
@@ -18,15 +18,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.catalogue import Catalogue
-from palio.matching.columnar.bulk_load import Condition, load_conditions, load_texts
+from palio.matching.columnar.array_types import AnyArray, Bytes
+from palio.matching.columnar.bulk_load import ReadCondition, load_conditions, load_texts
 from palio.matching.columnar.conditions import ConditionsBuilder
-from palio.matching.columnar.layout import Bytes
 from palio.matching.columnar.segment import Segment
 from palio.matching.live_segment import LiveSegment
 from palio.matching.subscription import Subscription, Subscriptions
@@ -39,7 +38,7 @@ _MIN_DEAD_TO_RENUMBER: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class IndexSnapshot:
     """What a reader sees. Replaced whole, never changed, except that the live segment grows and tombstones are set."""
 
     segments: tuple[Segment, ...]
@@ -57,9 +56,9 @@ class Snapshot:
             return None
         return next((number for number in self.catalogue.numbers_of(id) if not self.is_dead(number)), None)
 
-    def alive(self, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def alive(self, numbers: AnyArray) -> AnyArray:
         """The numbers without those that are removed."""
-        found: npt.NDArray[Any] = numbers[self.tombstones[numbers >> 3] >> (numbers & 7) & 1 == 0]
+        found: AnyArray = numbers[self.tombstones[numbers >> 3] >> (numbers & 7) & 1 == 0]
         return found
 
 
@@ -67,7 +66,7 @@ class SegmentSet:
     """The present snapshot, and all operations that replace it. Writers hold `lock`; readers take `snapshot` once."""
 
     def __init__(self, background: bool) -> None:
-        self.snapshot = Snapshot((), LiveSegment(), Catalogue(), np.zeros(64, np.uint8))
+        self.snapshot = IndexSnapshot((), LiveSegment(), Catalogue(), np.zeros(64, np.uint8))
         self.removed = 0  # tombstones among the numbers of the catalogue
         self.lock = threading.RLock()
         self._quiet_matches = 0  # since the last addition
@@ -77,7 +76,7 @@ class SegmentSet:
 
     # Additions and removals
 
-    def add(self, subscription: Subscription, condition: Condition) -> None:
+    def add(self, subscription: Subscription, condition: ReadCondition) -> None:
         """Add a subscription with a new id to the live segment."""
         self._fit_tombstones(1)
         number = self.snapshot.catalogue.append(subscription)
@@ -135,7 +134,7 @@ class SegmentSet:
         tombstones = self.snapshot.tombstones if tombstones is None else tombstones
         for segment in segments:
             segment.searcher.tombstones = tombstones
-        self.snapshot = Snapshot(tuple(segments), live, catalogue, tombstones)
+        self.snapshot = IndexSnapshot(tuple(segments), live, catalogue, tombstones)
 
     def seal_when_quiet(self, matches: int = 1) -> None:
         """Count matches, and seal the live segment when there were many without an addition."""
@@ -164,7 +163,7 @@ class SegmentSet:
             load_conditions(builder, live.conditions())
             self.publish((*self.snapshot.segments, Segment.build(builder)), LiveSegment())
 
-    def seal_for_saving(self) -> Snapshot:
+    def seal_for_saving(self) -> IndexSnapshot:
         """A snapshot of segments alone, and without the dead where they are the most."""
         if self._is_mostly_dead(1):
             self.merge()
@@ -260,11 +259,11 @@ class SegmentSet:
             merger.join()
 
 
-def _merge_segments(segments: Sequence[Segment], snapshot: Snapshot) -> Segment:
+def _merge_segments(segments: Sequence[Segment], snapshot: IndexSnapshot) -> Segment:
     """One segment in place of several, built anew from the texts, without the dead.
 
     Rejected: merging the arrays. Slots are numbered by the constants of a segment, so that all intervals would have to
-    be translated; reading texts of known shapes costs a few microseconds each, about as much as laying them out.
+    be translated; reading texts of known skeletons costs a few microseconds each, about as much as laying them out.
     """
     numbers = snapshot.alive(np.sort(np.concatenate([segment.numbers for segment in segments]))).tolist()
     return _build(numbers, snapshot.catalogue.many(numbers))

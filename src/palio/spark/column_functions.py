@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +21,8 @@ from palio.errors import PipelineError
 from palio.events.arrow import read_column
 from palio.events.names import split_path
 from palio.filters.expressions.coercion import moment_of
+from palio.matching.columnar.array_types import Int64s
+from palio.matching.columnar.arrow_columns import list_lengths
 from palio.matching.matcher import Matcher
 from palio.routing.forwarding.precomputed_headers import TableSnapshot
 from palio.spark.attributes import PLACEHOLDER_ATTRIBUTE, AttributeResolver, Path, is_case_sensitive
@@ -34,8 +35,6 @@ from palio.spark.subscriptions import OnError, Wants
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
-
-_Ints = npt.NDArray[np.int64]
 
 
 def matches(
@@ -214,12 +213,12 @@ class ArrowValues:
 
     def map_elements(self, change: Callable[[ArrowValues], ArrowValues]) -> ArrowValues:
         changed = change(ArrowValues(self.array.flatten(), self.kind.elementType))  # type: ignore[attr-defined]
-        return self._of_elements(changed.array, _lengths(self.array), changed.kind)
+        return self._of_elements(changed.array, list_lengths(self.array), changed.kind)
 
     def flatten_arrays(self) -> ArrowValues:
         inner = self.array.flatten()
         is_null = inner.is_null().to_numpy(zero_copy_only=False)
-        lengths = _lengths(inner)
+        lengths = list_lengths(inner)
         filled = np.where(is_null, 1, lengths)
         # Position of each element among those of all inner arrays; a NULL inner array counts as one NULL element.
         starts = np.cumsum(lengths) - lengths
@@ -255,26 +254,20 @@ class ArrowValues:
         found = pa.array(moments, pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
         return ArrowValues(found.take(encoded.indices), self.kind)
 
-    def _summed(self, of_elements: _Ints) -> _Ints:
+    def _summed(self, of_elements: Int64s) -> Int64s:
         """Sum a number of each element over its array."""
-        lengths = _lengths(self.array)
+        lengths = list_lengths(self.array)
         ends = np.cumsum(lengths)
         sums = np.concatenate([[0], np.cumsum(of_elements)])
-        found: _Ints = sums[ends] - sums[ends - lengths]
+        found: Int64s = sums[ends] - sums[ends - lengths]
         return found
 
-    def _of_elements(self, elements: Any, lengths: _Ints, kind: DataType) -> ArrowValues:
+    def _of_elements(self, elements: Any, lengths: Int64s, kind: DataType) -> ArrowValues:
         """Arrays of these lengths over the elements, NULL where these values are."""
         from pyspark.sql.types import ArrayType
 
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
         return ArrowValues(pa.ListArray.from_arrays(offsets, elements, mask=self.array.is_null()), ArrayType(kind))
-
-
-def _lengths(array: Any) -> _Ints:
-    """Length of each array; 0 where it is NULL."""
-    lengths: _Ints = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return lengths
 
 
 def _moment(clock: datetime | None, zone: str) -> datetime | None:

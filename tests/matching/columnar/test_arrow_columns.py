@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from palio import EventError
 from palio.matching.columnar import encoding_kernels as kernels
 from palio.matching.columnar.arrow_columns import bind_columns
-from palio.matching.columnar.axes import Axes, Region
+from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.axes_builder import AxesBuilder
 from palio.matching.columnar.layout import NULL
 from palio.matching.columnar.native import address_of
 from palio.matching.columnar.postings import Conjunctions, Postings
 from palio.matching.columnar.search import Searcher
+from palio.matching.columnar.slot_order import Region
 
 WORDS = [
     "",

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from palio.matching.columnar.axes import Axes, Region
+from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.axes_builder import AxesBuilder
 from palio.matching.columnar.layout import FALSE, MISSING, NULL, TRUE
-from palio.matching.columnar.slot_order import Cut
+from palio.matching.columnar.slot_order import Cut, Region
 
 # Numbers around the places where integers, floats and decimals part ways.
 EDGES = [0, 1, 5, 2**53, 2**62, 2**63, 2**64, 10**30]

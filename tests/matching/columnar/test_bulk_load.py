@@ -1,4 +1,4 @@
-"""Reading conditions by their shapes, in bulk or one by one, gives what their filters mean."""
+"""Reading conditions by their skeletons, in bulk or one by one, gives what their filters mean."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ events = st.dictionaries(st.sampled_from(["a", "day", "_x1", "Z"]), values).flat
 
 
 @pytest.fixture(autouse=True)
-def _every_shape_in_bulk() -> Iterator[None]:
+def _every_skeleton_in_bulk() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bulk_load, "_MAX_SINGLE_ROWS", 0)
         yield
@@ -63,7 +63,7 @@ def _every_shape_in_bulk() -> Iterator[None]:
 
 @st.composite
 def alike(draw: Any) -> list[str]:
-    """Conditions of a few shapes, with several literals each."""
+    """Conditions of a few skeletons, with several literals each."""
     found: list[str] = []
     for text in draw(st.lists(usual_conditions(), min_size=1, max_size=4)):
         cut = cut_text(text)
@@ -98,10 +98,10 @@ def test_so_does_what_is_added_one_by_one(wheres: list[str], some: list[dict[str
 
 @given(usual_conditions().filter(is_readable), st.lists(scalar_attributes(), max_size=5), st.sampled_from(ZONES))
 def test_a_template_asked_without_a_tree_says_the_same(where: str, some: list[dict[str, Any]], zone: str) -> None:
-    shaped = next((found for _ in range(2) if (found := BoundTemplate.read(where, zone)) is not None), None)
-    if shaped is not None:
+    bound = next((found for _ in range(2) if (found := BoundTemplate.read(where, zone)) is not None), None)
+    if bound is not None:
         meant = Filter.parse(where, timezone=zone)
-        assert [shaped.holds(event) for event in some] == [meant.matches(Event(event)) for event in some]
+        assert [bound.holds(event) for event in some] == [meant.matches(Event(event)) for event in some]
 
 
 @given(st.lists(texts.filter(is_readable), min_size=1, max_size=12), st.lists(events, max_size=5))
@@ -121,21 +121,21 @@ def test_the_compiled_reader_cuts_as_the_other_does(lines: list[str]) -> None:
     # The kernel's output arrays are compared with the plain split; nothing public returns them.
     cut = bulk_load._SplitTexts(lines, "UTC")
     for at, line in enumerate(lines):
-        number = int(cut._shape_of[at])
+        number = int(cut._skeleton_of[at])
         expected = cut_text(line)
         if number < 0:
             continue  # what it leaves to the other
         begin, end = cut._spans[number].tolist()
-        shape = cut._shape_text[begin:end].tobytes().decode()
+        skeleton = cut._skeleton_text[begin:end].tobytes().decode()
         spans = cut._literals[cut._starts[at] : cut._starts[at + 1]].tolist()
-        assert expected == (shape, [cut._raw[start:end].decode() for start, end in spans])
+        assert expected == (skeleton, [cut._raw[start:end].decode() for start, end in spans])
 
 
 def test_usual_conditions_are_read_by_the_compiled_reader() -> None:
     lines = ["a = 1", "a='it''s' AND b <= 2.5", "é = 1", "a = 'é'", "a = 1 -- 2", "", "a = '\\n'", "`a 1` = 5e3 OR c"]
-    # As above: the numbers of the shapes are in no public result.
-    shapes_of_lines = bulk_load._SplitTexts(lines, "UTC")._shape_of.tolist()
-    assert [number >= 0 for number in shapes_of_lines] == [True, True, False, True, False, False, False, True]
+    # As above: the numbers of the skeletons are in no public result.
+    skeletons_of_lines = bulk_load._SplitTexts(lines, "UTC")._skeleton_of.tolist()
+    assert [number >= 0 for number in skeletons_of_lines] == [True, True, False, True, False, False, False, True]
 
 
 @given(st.lists(st.text(max_size=3), max_size=20))
@@ -176,8 +176,8 @@ USUAL = [
 
 
 @pytest.mark.parametrize("form", USUAL)
-def test_usual_shapes_need_no_filter(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a thousand conditions of one shape the parser sees one."""
+def test_usual_skeletons_need_no_filter(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a thousand conditions of one skeleton the parser sees one."""
     parsed: list[str] = []
     parse = template_cache.make_template
     monkeypatch.setattr(template_cache, "TEMPLATES", TemplateCache())
@@ -224,7 +224,7 @@ def test_what_is_too_long_for_the_parser_is_too_long_for_all() -> None:
         Matcher().add_many([f"{number}" for number in range(20)], [*["a = 1"] * 19, where])
 
 
-def test_a_faulty_one_among_many_of_its_shape_is_named() -> None:
+def test_a_faulty_one_among_many_of_its_skeleton_is_named() -> None:
     wheres = [f"t > DATE'2024-01-{day:02}'" for day in range(1, 40)]
     with pytest.raises(palio.InvalidSubscription, match=r"'31'(.|\n)*is no date"):
         Matcher().add_many(map(str, range(len(wheres))), wheres)
@@ -251,7 +251,7 @@ def test_every_language_and_zone_may_come_in_one_bulk() -> None:
     st.lists(attributes(), max_size=5),
     st.sampled_from(ZONES),
 )
-def test_conjunctions_of_many_shapes_mean_what_their_filters_mean(
+def test_conjunctions_of_many_skeletons_mean_what_their_filters_mean(
     wheres: list[str], some: list[dict[str, Any]], zone: str
 ) -> None:
     subscriptions = [Subscription(str(at), where, timezone=zone) for at, where in enumerate(wheres)]
@@ -264,7 +264,7 @@ def test_conjunctions_of_many_shapes_mean_what_their_filters_mean(
         assert matcher.match(event) == {id for id, each in filters.items() if each.matches(event)}
 
 
-def test_conjunctions_of_many_shapes_need_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_conjunctions_of_many_skeletons_need_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     from palio.workloads import mix
 
     wheres = mix().subscriptions(400)["where"].to_pylist()
@@ -300,7 +300,7 @@ arrays = st.dictionaries(st.sampled_from("abc"), small | st.lists(small, max_siz
 @given(st.lists(st.lists(parts, min_size=1, max_size=3).map(" AND ".join), min_size=1, max_size=4), st.lists(arrays))
 def test_arrays_mean_the_same_to_the_new_and_to_the_indexed(wheres: list[str], some: list[dict[str, Any]]) -> None:
     new, indexed = Matcher(), Matcher()
-    for at, where in enumerate(wheres * 3):  # their shapes are known from the second on
+    for at, where in enumerate(wheres * 3):  # their skeletons are known from the second on
         new.add(str(at), where)
     indexed.add_many([str(at) for at in range(3 * len(wheres))], wheres * 3)
     for event in map(Event, some):

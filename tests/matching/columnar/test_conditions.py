@@ -1,4 +1,4 @@
-"""Sets that have integers and no other numbers, and questions that only strings can answer."""
+"""Sets that have integers and no other numbers, and tests that only strings can pass."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ def test_they_are_found_after_they_were_saved(tmp_path: Path) -> None:
     assert matched(opened, events) == matched(matcher, events)
 
 
-def test_conditions_on_integers_alone_share_one_question() -> None:
+def test_conditions_on_integers_alone_share_one_test() -> None:
     builder = ConditionsBuilder()
     for number in range(100):
         builder.add(number, Filter.parse(f"typeof(x) = 'bigint' AND x < {number}").tree)
-    attributes, questions = builder.keys
+    attributes, tests = builder.keys
     assert attributes == ["x"]
-    assert [type(question) for _, question in questions] == [SetMembership]
+    assert [type(test) for _, test in tests] == [SetMembership]
 
 
 @pytest.mark.parametrize("value", [5, 2.5, True, b"x", Decimal("5")])
-def test_what_only_strings_can_answer_is_asked_of_strings_alone(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_only_strings_can_pass_is_evaluated_on_strings_alone(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (leaf,) = leaves(Filter.parse("cesql_int(x) < 7").tree)
     assert isinstance(leaf, Leaf)
     (test,) = leaf.values.tests
     assert not test.applies_to(Kind.INTEGER)
-    questions = AttributeTests([(1, test)])
-    assert questions.codes("5") == (1,)
-    monkeypatch.setattr(Test, "passes", lambda *_: pytest.fail("it was asked"))
-    assert questions.codes(value) == ()
+    tests = AttributeTests([(1, test)])
+    assert tests.codes("5") == (1,)
+    monkeypatch.setattr(Test, "passes", lambda *_: pytest.fail("it was evaluated"))
+    assert tests.codes(value) == ()

@@ -1,4 +1,4 @@
-"""Columns of strings are asked by the kernels as single values are asked in Python, which is their specification."""
+"""Kernels find for columns of strings the tests that Python, their specification, finds for single values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from palio import Filter, Matcher
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.value_predicates import Like, Rlike, Test
-from palio.matching.columnar import pattern_cache as answers_module
+from palio.matching.columnar import pattern_cache
 from palio.matching.columnar.arrow_columns import bind_columns
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.axes_builder import AxesBuilder
-from palio.matching.columnar.conditions import EventSearch
+from palio.matching.columnar.conditions import WholeEventSearch
 from palio.matching.columnar.layout import MAX_CACHED_VALUE_BYTES, MAX_FOLDED_BYTES, WORD_SHARED
 from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextColumn
 from palio.matching.columnar.patterns import AttributeTests, EventSearches
@@ -30,7 +30,7 @@ patterns = st.text(st.sampled_from("aabAB.-%%_ kKİé"), max_size=9).filter(lamb
 
 
 @st.composite
-def questions(draw: st.DrawFn) -> list[Any]:
+def value_tests(draw: st.DrawFn) -> list[Any]:
     likes = draw(st.lists(st.tuples(patterns, st.booleans()), max_size=12, unique=True))
     made: dict[Test, None] = {Test(Like(LikePattern.parse(text, ignore_case=folded))): None for text, folded in likes}
     for text in draw(st.lists(st.sampled_from(["a+b", "^a", "k$", "(?i)AB", "é", "a.b", "-"]), max_size=3)):
@@ -39,9 +39,9 @@ def questions(draw: st.DrawFn) -> list[Any]:
 
 
 @st.composite
-def searches(draw: st.DrawFn) -> list[tuple[int, EventSearch]]:
+def searches(draw: st.DrawFn) -> list[tuple[int, WholeEventSearch]]:
     wanted = draw(st.lists(st.tuples(st.sampled_from(["any_value_like", "any_value_ilike"]), patterns), max_size=4))
-    made = dict.fromkeys(EventSearch(function, text) for function, text in wanted)
+    made = dict.fromkeys(WholeEventSearch(function, text) for function, text in wanted)
     return [((1000 + number) << 32 | 1, search) for number, search in enumerate(made)]
 
 
@@ -55,37 +55,39 @@ def words_of(
     array = pa.array(values, kind)
     bound = bind_columns(NO_AXES, [(0, array)], len(values))
     text = TextColumn("x", bound.address_of(0), lambda row: array[row].as_py())
-    found = memory.answers({"x": column}, [text], len(values))
+    found = memory.look_up({"x": column}, [text], len(values))
     # The arrays are what the kernel reads; they have no other reader.
-    (known,) = memory._known.values()
+    (cache,) = memory._caches.values()
     rows = []
     for number in found._ids[0].tolist():
-        first, count = known._entries[number, 2:4].tolist() if number >= 0 else (0, 0)
-        words = known._words[first : first + count].tolist()
+        first, count = cache._entries[number, 2:4].tolist() if number >= 0 else (0, 0)
+        words = cache._words[first : first + count].tolist()
         assert len(set(words)) == len(words)
         rows.append(set(words))
     return rows
 
 
-@given(questions(), searches(), st.lists(st.lists(st.one_of(st.none(), texts), max_size=40), max_size=4))
+@given(value_tests(), searches(), st.lists(st.lists(st.one_of(st.none(), texts), max_size=40), max_size=4))
 @example([(1, Test(Like(LikePattern.parse("%k%", ignore_case=True))))], [], [["\u212aelvin", "K", "x" * 300 + "k"]])
 def test_kernels_find_what_python_finds(
-    asked: list[Any], searched: list[tuple[int, EventSearch]], batches: list[list[str | None]]
+    tests: list[Any], searched: list[tuple[int, WholeEventSearch]], batches: list[list[str | None]]
 ) -> None:
-    known = AttributeTests(asked)
+    own_tests = AttributeTests(tests)
     through = EventSearches(searched)
-    column = PatternColumn(known, SearchEvaluator(through) if searched else None)
+    column = PatternColumn(own_tests, SearchEvaluator(through) if searched else None)
     memory = PatternCache()
     for number, values in enumerate(batches):
         found = words_of(column, values, memory, [pa.string(), pa.large_string()][number % 2])
         for value, words in zip(values, found, strict=True):
-            own = set() if value is None else {*known.codes(value), *(c | WORD_SHARED for c in through.of_value(value))}
-            assert words == own
+            expected = set[int]()
+            if value is not None:
+                expected = {*own_tests.codes(value), *(code | WORD_SHARED for code in through.of_value(value))}
+            assert words == expected
 
 
 @given(searches().filter(bool), st.lists(st.one_of(st.none(), texts), max_size=60))
 def test_columns_that_are_only_searched_are_searched(
-    searched: list[tuple[int, EventSearch]], values: list[str | None]
+    searched: list[tuple[int, WholeEventSearch]], values: list[str | None]
 ) -> None:
     through = EventSearches(searched)
     array = pa.array(values, pa.string())
@@ -107,38 +109,36 @@ def many(count: int, length: int = 20) -> list[str | None]:
 
 
 def test_a_memory_grows_and_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers_module, "_MAX_VALUES", 1_000)
-    asked = [(1, Test(Like(LikePattern.parse("%ABC%", ignore_case=True)))), (2, Test(Rlike(Regex.compile("1$"))))]
-    column, memory = PatternColumn(AttributeTests(asked), None), PatternCache()
+    monkeypatch.setattr(pattern_cache, "_MAX_VALUES", 1_000)
+    tests = [(1, Test(Like(LikePattern.parse("%ABC%", ignore_case=True)))), (2, Test(Rlike(Regex.compile("1$"))))]
+    column, memory = PatternColumn(AttributeTests(tests), None), PatternCache()
     values = many(5_000)
     for start in range(0, 5_000, 700):
         batch = values[start : start + 700] + values[:50]
         found = words_of(column, batch, memory, pa.string())
-        assert found == [set(column.questions.codes(value)) for value in batch]
+        assert found == [set(column.tests.codes(value)) for value in batch]
 
 
 @pytest.mark.parametrize(
     "length", [MAX_CACHED_VALUE_BYTES - 30, MAX_CACHED_VALUE_BYTES, MAX_CACHED_VALUE_BYTES + 1, MAX_FOLDED_BYTES + 1]
 )
-def test_long_values_are_asked_too(length: int) -> None:
-    asked = [(1, Test(Like(LikePattern.parse("%ABC%", ignore_case=True)))), (2, Test(Rlike(Regex.compile("1$"))))]
-    column, memory = PatternColumn(AttributeTests(asked), None), PatternCache()
+def test_long_values_are_tested_too(length: int) -> None:
+    tests = [(1, Test(Like(LikePattern.parse("%ABC%", ignore_case=True)))), (2, Test(Rlike(Regex.compile("1$"))))]
+    column, memory = PatternColumn(AttributeTests(tests), None), PatternCache()
     values = many(20, length)
     for _ in range(2):
         found = words_of(column, values, memory, pa.large_string())
-        assert found == [set(column.questions.codes(value)) for value in values]
+        assert found == [set(column.tests.codes(value)) for value in values]
 
 
 def test_short_texts_are_found_wherever_they_are() -> None:
     wanted = ["a", "bc", "def", "ghij", "klmnopqrs", "%z", "y%", "x%w%v"]
-    asked = [(n, Test(Like(LikePattern.parse(f"%{text}%", ignore_case=True)))) for n, text in enumerate(wanted)]
-    column = PatternColumn(AttributeTests(asked), None)
+    tests = [(n, Test(Like(LikePattern.parse(f"%{text}%", ignore_case=True)))) for n, text in enumerate(wanted)]
+    column = PatternColumn(AttributeTests(tests), None)
     values: list[str | None] = [
         f"{'-' * before}{text}{'-' * after}" for text in wanted for before in range(4) for after in range(4)
     ]
-    assert words_of(column, values, PatternCache(), pa.string()) == [
-        set(column.questions.codes(value)) for value in values
-    ]
+    assert words_of(column, values, PatternCache(), pa.string()) == [set(column.tests.codes(value)) for value in values]
 
 
 CONDITIONS = {
@@ -166,7 +166,7 @@ CONDITIONS = {
         max_size=30,
     )
 )
-def test_searches_through_whole_events_are_answered_alike_everywhere(happened: list[dict[str, Any]]) -> None:
+def test_searches_through_whole_events_find_the_same_everywhere(happened: list[dict[str, Any]]) -> None:
     wants = Matcher()
     wants.add_many(list(CONDITIONS), list(CONDITIONS.values()))
     filters = {id: Filter.parse(text) for id, text in CONDITIONS.items()}
@@ -212,7 +212,7 @@ def test_threads_do_not_share_what_they_remember() -> None:
     assert found == [[count] * 5 for count in expected]
 
 
-def test_a_null_may_satisfy_a_question() -> None:
+def test_a_null_may_pass_a_test() -> None:
     wants = Matcher()
     wants.add("null", "coalesce(a, 'x') = 'x' AND b = 1")
     table = pa.table({"a": pa.array([None, "x", "y", None]), "b": np.ones(4, np.int64)})

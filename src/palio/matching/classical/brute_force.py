@@ -3,8 +3,8 @@
 `BruteForceMatcher` evaluates every filter on every event: slow, and too simple to be wrong.
 
 `LazyMatcher` yields matches as it finds them, and so may stop at the first. Shen §3.4.3 measures both his indexes by
-finding any match, and up to a number of them; a lazy matcher answers all three questions. How filters are filed and
-found is left to subclasses, here and in `palio.covering.classical.posets`.
+finding any match, and up to a number of them. How filters are filed and found is left to subclasses, here and in
+`palio.covering.classical.posets`.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class _Goal:
     """One conjunction of a subscription: how many conditions it has, and how many an event has satisfied."""
 
     id: str
-    predicates: list[_Predicate]
+    predicates: list[_CountedPredicate]
     filter: Filter
     is_sure: bool  # whether counting decides, or the filter is evaluated as well
     count: int = 0
@@ -55,7 +55,7 @@ class _Goal:
 
 
 @dataclass(slots=True, eq=False)
-class _Predicate:
+class _CountedPredicate:
     """A condition on one attribute, with all conjunctions that have it."""
 
     attribute: str
@@ -69,20 +69,20 @@ class _AttributeIndex:
 
     def __init__(self) -> None:
         self.by_kind: dict[Kind, IntervalIndex] = {}
-        self.asked: dict[int, ValueSet] = {}  # conditions with tests, and what to ask
+        self.tested: dict[int, ValueSet] = {}  # by number: the conditions with tests, which are evaluated
 
-    def add(self, predicate: _Predicate) -> None:
+    def add(self, predicate: _CountedPredicate) -> None:
         if predicate.values.tests:
-            self.asked[predicate.number] = predicate.values
+            self.tested[predicate.number] = predicate.values
             return
         for kind in Kind:
             part = predicate.values.part(kind)
             if not part.is_empty:
                 self.by_kind.setdefault(kind, IntervalIndex(kind)).add(predicate.number, part)
 
-    def remove(self, predicate: _Predicate) -> None:
+    def remove(self, predicate: _CountedPredicate) -> None:
         if predicate.values.tests:
-            del self.asked[predicate.number]
+            del self.tested[predicate.number]
             return
         for kind in Kind:
             part = predicate.values.part(kind)
@@ -95,7 +95,7 @@ class _AttributeIndex:
         found = self.by_kind.get(kind)
         if found is not None:
             yield from found.find(position_of(kind, value))
-        for number, values in self.asked.items():
+        for number, values in self.tested.items():
             if values.contains(value):
                 yield number
 
@@ -111,8 +111,8 @@ class CountingMatcher(LazyMatcher):
 
     def __init__(self) -> None:
         self._goals: dict[str, list[_Goal]] = {}
-        self._predicates: dict[tuple[str, ValueSet], _Predicate] = {}
-        self._by_number: dict[int, _Predicate] = {}
+        self._predicates: dict[tuple[str, ValueSet], _CountedPredicate] = {}
+        self._by_number: dict[int, _CountedPredicate] = {}
         self._attributes: dict[str, _AttributeIndex] = {}
         self._when_missing: dict[str, dict[int, None]] = {}  # conditions that hold where there is none
         self._unconditional: dict[_Goal, None] = {}  # conjunctions without a condition to count
@@ -146,11 +146,11 @@ class CountingMatcher(LazyMatcher):
             self._unconditional[goal] = None
         return goal
 
-    def _predicate(self, name: str, values: ValueSet) -> _Predicate:
+    def _predicate(self, name: str, values: ValueSet) -> _CountedPredicate:
         known = self._predicates.get((name, values))
         if known is None:
             self._numbers += 1
-            known = self._predicates[name, values] = _Predicate(name, values, self._numbers)
+            known = self._predicates[name, values] = _CountedPredicate(name, values, self._numbers)
             self._by_number[known.number] = known
             self._attributes.setdefault(name, _AttributeIndex()).add(known)
             if values.contains(MISSING):
@@ -164,7 +164,7 @@ class CountingMatcher(LazyMatcher):
             if not predicate.goals:
                 self._forget(predicate)
 
-    def _forget(self, predicate: _Predicate) -> None:
+    def _forget(self, predicate: _CountedPredicate) -> None:
         name = predicate.attribute
         del self._predicates[name, predicate.values]
         del self._by_number[predicate.number]

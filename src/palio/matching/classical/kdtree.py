@@ -64,7 +64,7 @@ class _Node:
     children: tuple[_Node, ...]
 
 
-class _Tree:
+class _KdTree:
     """Points in a k-d tree over the attributes that most of them constrain; never changed once made."""
 
     def __init__(self, points: Sequence[_Point]) -> None:
@@ -83,11 +83,11 @@ class _Tree:
             corner += (-low, high)
         return tuple(corner)
 
-    def find(self, asked: Mapping[str, tuple[float, float]]) -> Iterator[_Point]:
-        """The points beyond the corner that an event asks for."""
+    def find(self, query: Mapping[str, tuple[float, float]]) -> Iterator[_Point]:
+        """The points beyond the corner of a query: by attribute, the latest begin and the earliest end of a range."""
         corner: list[float] = []
         for name in self.names:
-            latest, earliest = asked[name]
+            latest, earliest = query[name]
             corner += (-latest, earliest)
         stack = [self._root]
         while stack:
@@ -113,7 +113,7 @@ class KdTreeMatcher(LazyMatcher):
 
     def __init__(self) -> None:
         self._points: dict[str, list[_Point]] = {}
-        self._trees: list[_Tree] = []
+        self._trees: list[_KdTree] = []
         self._new: list[_Point] = []
         self._removed = 0
 
@@ -148,7 +148,7 @@ class KdTreeMatcher(LazyMatcher):
         while self._trees and len(self._trees[-1]) <= len(points):
             points = [*points, *(point for point in self._trees.pop().points if not self._is_gone(point))]
         if points:
-            self._trees.append(_Tree(points))
+            self._trees.append(_KdTree(points))
 
     def _is_gone(self, point: _Point) -> bool:
         self._removed -= point.is_removed
@@ -158,7 +158,7 @@ class KdTreeMatcher(LazyMatcher):
         self._new, self._trees, self._removed = [], [], 0
         points = [point for points in self._points.values() for point in points]
         if points:
-            self._trees.append(_Tree(points))
+            self._trees.append(_KdTree(points))
 
     def _find(self, attributes: Attributes) -> Iterator[str]:
         """The ids of those that match, none twice, as they are found."""
@@ -174,9 +174,9 @@ class KdTreeMatcher(LazyMatcher):
         yield from self._new
         if self._trees:
             names = {name for tree in self._trees for name in tree.names}
-            asked = {name: _numbers_of(attributes.get(name)) for name in names}
+            query = {name: _numbers_of(attributes.get(name)) for name in names}
             for tree in self._trees:
-                yield from tree.find(asked)
+                yield from tree.find(query)
 
 
 def _build(points: list[tuple[Corner, _Point]]) -> _Node:
@@ -197,7 +197,7 @@ def _widest_axis(points: Sequence[tuple[Corner, _Point]]) -> int:
 
 
 def _is_beyond(place: Corner, corner: Sequence[float]) -> bool:
-    return all(have >= asked for have, asked in zip(place, corner, strict=True))
+    return all(have >= least for have, least in zip(place, corner, strict=True))
 
 
 def _all_points(node: _Node) -> Iterator[_Point]:
@@ -215,10 +215,10 @@ def _ranges(leaves: Mapping[str, ValueSet]) -> dict[str, tuple[float, float]]:
 
 
 def _numbers_of(value: Any) -> tuple[float, float]:
-    """What an event asks of the range of an attribute: where to begin at the latest, to end at the earliest.
+    """The query of an event on one attribute: where a range begins at the latest, and ends at the earliest.
 
-    Both are its value. Of several values some one must do, so the greatest and the least are asked for; where
-    there is no number, the range must be none at all.
+    Both are its value. Of several values some one must do, so the query is the greatest and the least; where there is
+    no number, the range must be none at all.
     """
     elements: Iterable[Any] = value if isinstance(value, tuple) else (value,)
     numbers = [clamp_to_finite(each) for each in elements if type(each) in (int, float, Decimal)]

@@ -29,6 +29,7 @@ from palio.errors import EventError
 from palio.events.names import join_path
 from palio.filters.array_choice import MAX_CHOICES
 from palio.matching.columnar import encoding_kernels as kernels
+from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.layout import (
     ARRAY_FIELDS,
@@ -57,8 +58,6 @@ from palio.matching.columnar.layout import (
     KIND_U16,
     KIND_U32,
     KIND_U64,
-    Int32s,
-    Int64s,
 )
 from palio.matching.columnar.native import address_of
 from palio.matching.columnar.slot_order import MAX_INT64
@@ -238,14 +237,14 @@ _STRING_KINDS: Final = {pa.string().id: KIND_TEXT32, pa.large_string().id: KIND_
 class ColumnPlan:
     """Which columns of a schema are read, and how."""
 
-    __slots__ = ("_children", "_table", "asked", "columns", "schema", "texts")
+    __slots__ = ("_children", "_table", "columns", "schema", "tested", "texts")
 
     def __init__(
         self,
         schema: pa.Schema,
         table: list[int],
         children: list[int],
-        asked: dict[str, int],
+        tested: dict[str, int],
         texts: list[tuple[str, int]],
     ) -> None:
         self.schema = schema
@@ -255,7 +254,7 @@ class ColumnPlan:
         for _, place in texts:
             table += (_STRING_KINDS[schema.field(place).type.id], *[0] * (COLUMN_FIELDS - 2), 0)
         self._table = array("q", table)
-        self.asked = asked
+        self.tested = tested
         """The places of the columns whose values are tested, by attribute."""
         self.texts = texts
         """Those of them, and of all that are searched, that hold strings: their names and places."""
@@ -265,7 +264,7 @@ class ColumnPlan:
         cls,
         schema: pa.Schema,
         axis_of: Mapping[str, int],
-        asked: Collection[str],
+        tested: Collection[str],
         searched: bool = False,
         paths: bool = False,
     ) -> ColumnPlan | None:
@@ -284,15 +283,15 @@ class ColumnPlan:
                 if searched:
                     return None
                 within = name + "."
-                if any(each == name or each.startswith(within) for each in (*axis_of, *asked)):
+                if any(each == name or each.startswith(within) for each in (*axis_of, *tested)):
                     return None
                 continue
-            if name not in axis_of and name not in asked and not searched:
+            if name not in axis_of and name not in tested and not searched:
                 continue
             if name in read:
                 return None
             read.add(name)
-            if name in asked or searched:
+            if name in tested or searched:
                 if direct_kind(column.type) is None:
                     return None
                 if column.type.id in _STRING_KINDS:
@@ -360,7 +359,7 @@ class FlatColumns:
 
         None where a row has too many.
         """
-        lengths = [_lengths(column) for column in self.lists.values()]
+        lengths = [list_lengths(column) for column in self.lists.values()]
         # A row without elements is one choice, in which the attribute is missing.
         several = [np.maximum(each, 1) for each in lengths]
         # Floats, because the product of several lengths may not fit into 64 bits.
@@ -399,8 +398,8 @@ def _takeable(column: pa.Array) -> pa.Array:
     return column if plain is None else column.cast(plain)
 
 
-def _lengths(column: pa.Array) -> Int64s:
-    """How many elements each row has; none where it is null."""
+def list_lengths(column: pa.Array) -> Int64s:
+    """The length of each list of a column; 0 where it is null."""
     lengths: Int64s = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
     return lengths
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import ROUND_FLOOR, Decimal
-from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.columnar import encoding_kernels as kernels
+from palio.matching.columnar.array_types import AnyArray, Int64s
 from palio.matching.columnar.layout import (
     AXES_CUT_KINDS,
     AXES_FIELDS,
@@ -46,26 +45,20 @@ from palio.matching.columnar.layout import (
     NULL,
     TRUE,
     VIRTUAL_SIZE,
-    Int64s,
 )
 from palio.matching.columnar.native import address_of
-from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, float_order, nearest_float, text_bytes
+from palio.matching.columnar.slot_order import (
+    MAX_INT64,
+    MIN_INT64,
+    days,
+    float_order,
+    micros,
+    nearest_float,
+    text_bytes,
+)
 
-_EPOCH: Final = datetime(1970, 1, 1)
-_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY: Final = _EPOCH.toordinal()
 _MAX_SHORT_INTEGER: Final = 2**52  # below, there is a float between any two integers
 _MAX_CACHED_VALUES: Final = 4096  # per axis, for single events
-
-
-class Region(IntEnum):
-    """The kinds of value that have an order, as they follow each other on an axis."""
-
-    NUMBER = 0
-    STRING = 1
-    DATE = 2
-    TIMESTAMP = 3
-    BYTES = 4
 
 
 _ADDRESSES: Final = {
@@ -84,7 +77,7 @@ _ADDRESSES: Final = {
 class Axes:
     """Finds the slots of values. Never changed once made; its arrays may be memory-mapped."""
 
-    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def __init__(self, arrays: Mapping[str, AnyArray]) -> None:
         self.arrays = dict(arrays)
         self._rows: Int64s = self.arrays["rows"]
         self._table = np.zeros(AXES_FIELDS, np.int64)
@@ -207,14 +200,3 @@ _SLOTS: Final[dict[type, Callable[[Axes, int, Any], int]]] = {
     date: Axes._date,
     datetime: Axes._timestamp,
 }
-
-
-def days(value: date) -> int:
-    """Days since 1970-01-01."""
-    return value.toordinal() - _EPOCH_DAY
-
-
-def micros(value: datetime) -> int:
-    """Microseconds since 1970-01-01 UTC; a time without a zone is taken to be UTC."""
-    since = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from palio.matching.columnar import slot_order
-from palio.matching.columnar.axes import Axes, Region, days, micros
+from palio.matching.columnar.array_types import AnyArray, Bytes, Flags, Int8s, Int32s, Int64s
+from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.layout import (
     AXIS_AMBIGUOUS,
     AXIS_BYTES,
@@ -39,29 +36,30 @@ from palio.matching.columnar.layout import (
     AXIS_STRINGS,
     AXIS_TIMESTAMPS,
     AXIS_VIRTUAL,
-    CUT_AFTER_DECIMAL,
     CUT_AFTER_INTEGER,
-    CUT_BEFORE_DECIMAL,
     CUT_BEFORE_INTEGER,
-    CUT_BY_FLOAT,
     FALSE,
     FIRST_REGION_SLOT,
     MISSING,
     NULL,
     PADDING,
     TRUE,
-    Bytes,
-    Flags,
-    Int8s,
-    Int32s,
-    Int64s,
 )
-from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, Cut, Number, TextConstants, TextSlots, concatenate
+from palio.matching.columnar.slot_order import (
+    EXACT_FLOATS,
+    Cut,
+    CutConstants,
+    CutOrder,
+    Number,
+    Region,
+    TextConstants,
+    TextSlots,
+    concatenate,
+)
 
 __all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "Region", "SlotIntervals"]
 
 
-_NAN: Final = float("nan")
 FIRST_VIRTUAL_AXIS: Final = 1 << 30
 
 
@@ -82,17 +80,7 @@ class AxesBuilder:
         # One entry per handle: axis, region (or FIXED, PRESENT), lower, upper. Bulk rows come as whole arrays.
         self._rows: list[tuple[int, int, int, int]] = []
         self._row_arrays: list[tuple[Int64s, ...]] = []
-        # Cuts of numbers, dates and timestamps, numbered as they come; of all axes together.
-        self._known: dict[tuple[int, int, type, Any, bool], int] = {}
-        self.cut_numbers: list[int] = []
-        self.cut_axes: list[int] = []
-        self.cut_regions: list[int] = []
-        self.cut_after: list[bool] = []
-        self.integers: list[int] = []
-        self.integer_cuts: list[int] = []
-        self.others: list[tuple[int, Number]] = []
-        self.cut_count = 0
-        self.bulk_cuts: list[tuple[Int64s, Int64s, Int64s, Flags]] = []  # numbers, axes, values, after
+        self.cuts = CutConstants()
         self.texts: dict[tuple[int, int], TextConstants] = {}
         self.virtual_axes: set[int] = set()
         self.behind = 0  # how many virtual axes come behind all others
@@ -126,7 +114,9 @@ class AxesBuilder:
         if region == Region.STRING or region == Region.BYTES:
             points = self._texts_of(axis, region).points
             return self._row(axis, region, points.setdefault(value, len(points)), POINT)
-        return self._row(axis, region, self._cut(axis, region, value, False), self._cut(axis, region, value, True))
+        return self._row(
+            axis, region, self.cuts.add(axis, region, value, False), self.cuts.add(axis, region, value, True)
+        )
 
     def equal_texts(self, axis: Int64s, values: Sequence[str]) -> range:
         """Equality with many strings at once, each on its axis; those of one axis stand together."""
@@ -144,7 +134,7 @@ class AxesBuilder:
             known = self._texts_of(axis, region).cuts
             low, high = (UNBOUNDED if cut is None else known.setdefault(cut, len(known)) for cut in (lower, upper))
         else:
-            low, high = (UNBOUNDED if cut is None else self._cut(axis, region, *cut) for cut in (lower, upper))
+            low, high = (UNBOUNDED if cut is None else self.cuts.add(axis, region, *cut) for cut in (lower, upper))
         return self._row(axis, region, low, high)
 
     def add_comparisons(
@@ -159,8 +149,8 @@ class AxesBuilder:
         """Many intervals of short integers at once. A bound is taken in (1), left out (0), or none at all (-1)."""
         low, high = np.full(len(axis), UNBOUNDED, np.int64), np.full(len(axis), UNBOUNDED, np.int64)
         has_low, has_high = lower_in >= 0, upper_in >= 0
-        low[has_low] = self._many_cuts(axis[has_low], lower[has_low], lower_in[has_low] == 0)
-        high[has_high] = self._many_cuts(axis[has_high], upper[has_high], upper_in[has_high] == 1)
+        low[has_low] = self.cuts.add_integers(axis[has_low], lower[has_low], lower_in[has_low] == 0)
+        high[has_high] = self.cuts.add_integers(axis[has_high], upper[has_high], upper_in[has_high] == 1)
         return self._many_rows(axis, Region.NUMBER, low, high)
 
     def _many_rows(self, axis: Int64s, region: Region, lower: Int64s, upper: Int64s) -> range:
@@ -171,13 +161,6 @@ class AxesBuilder:
         self._handles += len(axis)
         self.largest_axis = max(self.largest_axis, int(axis.max(initial=-1)))
         return range(first, self._handles)
-
-    def _many_cuts(self, axis: Int64s, values: Int64s, after: Flags) -> Int64s:
-        # Not looked up among the known ones: equal cuts are joined when all are sorted.
-        numbers = np.arange(self.cut_count, self.cut_count + len(axis), dtype=np.int64)
-        self.cut_count += len(axis)
-        self.bulk_cuts.append((numbers, axis, values, after))
-        return numbers
 
     def _flush(self) -> None:
         if self._rows:
@@ -196,35 +179,6 @@ class AxesBuilder:
         if texts is None:
             texts = self.texts[key] = TextConstants()
         return texts
-
-    def _cut(self, axis: int, region: Region, value: Any, after: bool) -> int:
-        if value != value:
-            value = _NAN  # one object, so that it is found again
-        # The type is a part of the key: 1 == 1.0 == True, but they cut differently.
-        key = (axis, region, value.__class__, value, after)
-        known = self._known
-        number = known.get(key)
-        if number is not None:
-            return number
-        number = known[key] = self.cut_count
-        self.cut_count += 1
-        self.cut_numbers.append(number)
-        self.cut_axes.append(axis)
-        self.cut_regions.append(region)
-        self.cut_after.append(after)
-        if region == Region.DATE:
-            value = days(value)
-        elif region == Region.TIMESTAMP:
-            value = micros(value)
-        # 1.00 cuts where 1 does, and integers are sorted as an array.
-        elif value.__class__ is Decimal and value == value.to_integral_value():
-            value = int(value)
-        if value.__class__ is int and MIN_INT64 < value < MAX_INT64:
-            self.integers.append(value)
-            self.integer_cuts.append(number)
-        else:
-            self.others.append((number, value))
-        return number
 
     def rows(self) -> list[Int64s]:
         """All handles: axis, region, lower and upper cut."""
@@ -265,7 +219,7 @@ class SlotAssignment:
         self.lo = self.lower.copy()
         self.hi = self.upper.copy()
         self.texts = TextSlots(builder.texts)
-        self.arrays: dict[str, npt.NDArray[Any]] = {}
+        self.arrays: dict[str, AnyArray] = {}
 
     def run(self) -> Axes:
         """The axes; `axis`, `lo` and `hi` are then the intervals of slots, by handle."""
@@ -283,7 +237,7 @@ class SlotAssignment:
 
     def _cuts(self) -> Int64s:
         """Sort the cuts of all axes; return the rank of each among those of its axis and region, from 1 on."""
-        found = _Cuts(self.builder)
+        found = CutOrder(self.builder.cuts)
         order, fresh = found.sorted()
         distinct = order[fresh]
         instant = found.region[distinct] != Region.NUMBER
@@ -317,7 +271,7 @@ class SlotAssignment:
     def _keep_floats(self, axis: Int64s, integers: Int64s, orders: Int64s, kinds: Bytes) -> None:
         """Cuts among floats, for axes where some constant is not an integer that a float holds exactly."""
         short = (kinds == CUT_BEFORE_INTEGER) | (kinds == CUT_AFTER_INTEGER)
-        short &= (integers > -slot_order.EXACT_FLOATS) & (integers < slot_order.EXACT_FLOATS)
+        short &= (integers > -EXACT_FLOATS) & (integers < EXACT_FLOATS)
         needed = np.zeros(len(self.rows), np.bool_)
         needed[axis[~short]] = True
         # Decimals are placed by floats on any axis that has them.
@@ -408,124 +362,9 @@ class SlotAssignment:
         self.rows[self.rows[:, AXIS_VIRTUAL] == 1, AXIS_NULLS] = 0
 
 
-class _Cuts:
-    """All cuts of a builder at numbers, dates and timestamps."""
-
-    def __init__(self, builder: AxesBuilder) -> None:
-        single = len(builder.cut_numbers)
-        bulk_axis, bulk_values, bulk_after = self._take_bulk(builder)
-        count = single + len(bulk_axis)
-        self.axis, self.region = np.empty(count, np.int64), np.full(count, int(Region.NUMBER))
-        self.after = np.empty(count, np.bool_)
-        self.axis[:single], self.region[:single], self.after[:single] = (
-            builder.cut_axes,
-            builder.cut_regions,
-            builder.cut_after,
-        )
-        self.axis[single:], self.after[single:] = bulk_axis, bulk_after
-        self.integers, self.orders = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self.kinds = np.zeros(count, np.uint8)
-        self.beyond = np.zeros(count, np.bool_)
-        self.exact: dict[int, Number] = {}
-        place = self.place
-        where = np.concatenate([place[builder.integer_cuts], np.arange(single, count)])
-        values = np.concatenate([np.array(builder.integers, np.int64), bulk_values])
-        found = slot_order.integer_cuts(values, self.after[where])
-        self.integers[where], self.orders[where], self.kinds[where] = found
-        for number, value in builder.others:
-            number = int(place[number])
-            first, self.orders[number], kind = slot_order.number_cut(value, bool(self.after[number]))
-            self.integers[number] = min(max(first, MIN_INT64), MAX_INT64)
-            self.beyond[number] = first > MAX_INT64
-            self.kinds[number] = kind
-            if kind in (CUT_BEFORE_DECIMAL, CUT_AFTER_DECIMAL):
-                self.exact[number] = value
-
-    def _take_bulk(self, builder: AxesBuilder) -> tuple[Int64s, Int64s, Flags]:
-        """The cuts that came as whole arrays, each once; `place` says where each of all cuts is kept."""
-        single = len(builder.cut_numbers)
-        self.place = np.empty(builder.cut_count, np.int64)
-        self.place[builder.cut_numbers] = np.arange(single)
-        if not builder.bulk_cuts:
-            none = np.zeros(0, np.int64)
-            return none, none, none.astype(np.bool_)
-        numbers, axis, values, after = (np.concatenate(each) for each in zip(*builder.bulk_cuts, strict=True))
-        smallest = int(values.min(initial=0))
-        span = int(values.max(initial=0)) - smallest + 1
-        if span * (int(axis.max(initial=0)) + 1) >= 1 << 62:
-            self.place[numbers] = np.arange(single, single + len(numbers))
-            return axis, values, after
-        # One integer for axis, value and side is sorted several times faster than three.
-        keys, places = _distinct((axis * span + values - smallest) << 1 | after)
-        self.place[numbers] = single + places
-        axis, values = np.divmod(keys >> 1, span)
-        return axis, values + smallest, (keys & 1).astype(np.bool_)
-
-    def sorted(self) -> tuple[Int64s, Flags]:
-        """The cuts in order, and which of them differ from the one before."""
-        order = np.lexsort((self.orders, self.integers, self.beyond, self.region, self.axis))
-        fresh = np.zeros(len(order), np.bool_)
-        fresh[:1] = True
-        keys = (self.axis, self.region, self.beyond, self.integers, self.orders)
-        for key in keys:
-            fresh[1:] |= key[order[1:]] != key[order[:-1]]
-        # Decimals may tell cuts apart that integers and floats do not: 0.99999999999999999 is below 1, yet rounds to 1.
-        firsts = np.flatnonzero(fresh)
-        counts = np.diff(firsts, append=len(order))
-        kinds = self.kinds[order]
-        is_decimal_run = np.zeros(len(firsts), np.bool_)
-        if len(firsts):
-            least, most = np.minimum.reduceat(kinds, firsts), np.maximum.reduceat(kinds, firsts)
-            is_decimal_run = (most >= CUT_BEFORE_DECIMAL) | ((least == CUT_BY_FLOAT) & (most > CUT_BY_FLOAT))
-        for first, count in zip(
-            *(each[is_decimal_run & (counts > 1)].tolist() for each in (firsts, counts)), strict=True
-        ):
-            run = sorted(order[first : first + count].tolist(), key=self._place_of)
-            order[first : first + count] = run
-            for index in range(1, count):
-                fresh[first + index] = self._place_of(run[index]) != self._place_of(run[index - 1])
-        return order, fresh
-
-    def ambiguous_axes(self, numbers: Int64s) -> Int64s:
-        """The axes on which two exact constants round to one float."""
-        numbers = numbers[self.kinds[numbers] != CUT_BY_FLOAT]
-        image = self.orders[numbers] - self.after[numbers]
-        order = np.lexsort((image, self.axis[numbers]))
-        numbers, image = numbers[order], image[order]
-        same = np.flatnonzero((image[1:] == image[:-1]) & (self.axis[numbers[1:]] == self.axis[numbers[:-1]]))
-        one, other = numbers[same], numbers[same + 1]
-        differ = self.integers[one] - self.after[one] != self.integers[other] - self.after[other]
-        for index in np.flatnonzero(
-            (self.kinds[one] >= CUT_BEFORE_DECIMAL) | (self.kinds[other] >= CUT_BEFORE_DECIMAL)
-        ):
-            differ[index] = self._place_of(int(one[index]))[0] != self._place_of(int(other[index]))[0]
-        axes: Int64s = self.axis[one[differ]]
-        return axes
-
-    def _place_of(self, number: int) -> tuple[Fraction, bool]:
-        """Where a cut lies among decimals."""
-        after = bool(self.after[number])
-        if self.kinds[number] == CUT_BY_FLOAT:
-            return slot_order.rounds_up_from(int(self.orders[number])), False
-        if number in self.exact:
-            return Fraction(self.exact[number]), after
-        return Fraction(int(self.integers[number]) - after), after
-
-
 def _padded(values: Int64s) -> Int64s:
     """Some more places that may be read, though nothing is made of what is read there."""
     return np.append(values, np.zeros(PADDING // 8, np.int64))
-
-
-def _distinct(keys: Int64s) -> tuple[Int64s, Int64s]:
-    """The keys (not negative) sorted and each once, and where each of those given is among them."""
-    most = int(keys.max(initial=0)) + 1
-    if most > 16 * len(keys):
-        return np.unique(keys, return_inverse=True)
-    # Dense ones need no sorting.
-    seen = np.zeros(most, np.bool_)
-    seen[keys] = True
-    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
 
 
 def _where(chosen: Flags, values: Int64s, index: Int64s, otherwise: Any) -> Int64s:

@@ -1,8 +1,8 @@
-"""Kernels of bulk load: splitting conditions into shapes and literals without a Python object each.
+"""Kernels of bulk load: splitting conditions into skeletons and literals without a Python object each.
 
 `split_literals` splits as `palio.languages.sql.template_cache` does, which says why that is right; a property test
 compares the two. A line with anything unusual (a backslash, a comment, a letter beyond ASCII outside of quotes) gets no
-shape and is left to the parser. Shapes and literals are numbered by open hash tables with linear probing (FNV-1a).
+skeleton and is left to the parser. Skeletons and literals are numbered by open hash tables (linear probing, FNV-1a).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from palio.matching.columnar.layout import Bytes, Int32s, Int64s
+from palio.matching.columnar.array_types import Bytes, Int32s, Int64s
 from palio.matching.columnar.native import compiled, inlined
 
-# The kinds of literal: the bytes that stand for them in shapes.
+# The kinds of literal: the bytes that stand for them in skeletons.
 INTEGER: Final = 1
 DECIMAL: Final = 2
 DOUBLE: Final = 3
@@ -74,42 +74,42 @@ def _hash_byte(key: int, c: int) -> int:
 
 
 @inlined
-def _home_of(key: int, mask: int) -> int:
+def _first_probe(key: int, mask: int) -> int:
     return (key ^ (key >> 29)) & mask
 
 
-class ShapeTable(NamedTuple):
-    """The distinct shapes, numbered as they are met."""
+class SkeletonTable(NamedTuple):
+    """The distinct skeletons, numbered as they are met."""
 
-    text: Bytes  # of all shapes, one after the other
-    table: Int32s  # open hash table: the number of a shape, or -1
+    text: Bytes  # of all skeletons, one after the other
+    table: Int32s  # open hash table: the number of a skeleton, or -1
     spans: Int64s  # begin and end in `text`, by number
 
 
-class Found(NamedTuple):
-    """What was split off, by line."""
+class SplitLines(NamedTuple):
+    """The skeleton and the literals of each line."""
 
-    shape_of: Int32s  # the number of the line's shape, or -1 where the line is left to the parser
+    skeleton_of: Int32s  # the number of the line's skeleton, or -1 where the line is left to the parser
     literals: Int32s  # begin and end in the text
     literal_starts: Int64s  # the line's first literal
 
 
 @compiled
 def split_literals(
-    text: Bytes, lines: int, longest: int, longest_shape: int, shape_table: ShapeTable, output: Found
+    text: Bytes, lines: int, longest: int, longest_skeleton: int, skeleton_table: SkeletonTable, output: SplitLines
 ) -> int:
-    """Split lines that each end in a zero byte; returns the number of shapes."""
-    shape_text = shape_table.text
-    table = shape_table.table
-    shape_spans = shape_table.spans
-    shape_of = output.shape_of
+    """Split lines that each end in a zero byte; returns the number of skeletons."""
+    skeleton_text = skeleton_table.text
+    table = skeleton_table.table
+    skeleton_spans = skeleton_table.spans
+    skeleton_of = output.skeleton_of
     literals = output.literals
     literal_starts = output.literal_starts
-    shapes = found = at = kept = 0
+    skeletons = found = at = kept = 0
     mask = len(table) - 1
     for line in range(lines):
         literal_starts[line] = found
-        first, start, end_of_shape = found, at, kept
+        first, start, end_of_skeleton = found, at, kept
         key = _FNV_OFFSET
         behind_word = False
         good = True
@@ -140,7 +140,7 @@ def split_literals(
                     if _is_digit(text[power]):
                         end = _end_of_digits(text, power)
                         mark = DOUBLE
-                # Not a number after all, such as 1abc or 1.2.3: the digits stay a part of the shape.
+                # Not a number after all, such as 1abc or 1.2.3: the digits stay a part of the skeleton.
                 if _is_wordlike(text[end]):
                     mark = 0
                     end = at + 1
@@ -149,7 +149,7 @@ def split_literals(
                     break
             elif (
                 c >= 128
-                or c <= STRING  # a byte that stands for a literal in shapes
+                or c <= STRING  # a byte that stands for a literal in skeletons
                 or c == _BACKSLASH
                 or (c == _MINUS and text[at + 1] == _MINUS)
                 or (c == _SLASH and text[at + 1] == _STAR)
@@ -163,41 +163,41 @@ def split_literals(
                 behind_word = False
             else:
                 behind_word = _is_wordlike(c)
-            shape_text[end_of_shape] = c
-            end_of_shape += 1
+            skeleton_text[end_of_skeleton] = c
+            end_of_skeleton += 1
             key = _hash_byte(key, c)
             at = end
-        if not good or at == start or at - start > longest or end_of_shape - kept > longest_shape:
-            shape_of[line] = -1
+        if not good or at == start or at - start > longest or end_of_skeleton - kept > longest_skeleton:
+            skeleton_of[line] = -1
             found = first
             while text[at] != _END:
                 at += 1
             at += 1
             continue
         at += 1
-        place = _home_of(key, mask)
-        # Open addressing; the bytes decide, because two shapes may have one hash.
+        place = _first_probe(key, mask)
+        # Open addressing; the bytes decide, because two skeletons may have one hash.
         while table[place] >= 0:
             known = table[place]
-            begin = shape_spans[known, 0]
-            same = shape_spans[known, 1] - begin == end_of_shape - kept
-            if same:
-                for i in range(end_of_shape - kept):
-                    if shape_text[begin + i] != shape_text[kept + i]:
-                        same = False
+            begin = skeleton_spans[known, 0]
+            is_equal = skeleton_spans[known, 1] - begin == end_of_skeleton - kept
+            if is_equal:
+                for i in range(end_of_skeleton - kept):
+                    if skeleton_text[begin + i] != skeleton_text[kept + i]:
+                        is_equal = False
                         break
-            if same:
+            if is_equal:
                 break
             place = (place + 1) & mask
         if table[place] < 0:
-            table[place] = shapes
-            shape_spans[shapes, 0], shape_spans[shapes, 1] = kept, end_of_shape
-            # A known shape is overwritten by the next line's; only a new one stays.
-            kept = end_of_shape
-            shapes += 1
-        shape_of[line] = table[place]
+            table[place] = skeletons
+            skeleton_spans[skeletons, 0], skeleton_spans[skeletons, 1] = kept, end_of_skeleton
+            # A known skeleton is overwritten by the next line's; only a new one stays.
+            kept = end_of_skeleton
+            skeletons += 1
+        skeleton_of[line] = table[place]
     literal_starts[lines] = found
-    return shapes
+    return skeletons
 
 
 @compiled
@@ -213,17 +213,17 @@ def number_texts(text: Bytes, starts: Int32s, ends: Int32s, table: Int32s, numbe
         key = _FNV_OFFSET
         for i in range(length):
             key = _hash_byte(key, text[start + i])
-        place = _home_of(key, mask)
+        place = _first_probe(key, mask)
         while table[place] >= 0:
             other = firsts[table[place]]
             begin = starts[other]
-            same = ends[other] - begin == length
-            if same:
+            is_equal = ends[other] - begin == length
+            if is_equal:
                 for i in range(length):
                     if text[begin + i] != text[start + i]:
-                        same = False
+                        is_equal = False
                         break
-            if same:
+            if is_equal:
                 break
             place = (place + 1) & mask
         if table[place] < 0:

@@ -4,23 +4,23 @@ Of a million subscriptions most differ from thousands of others in their literal
 microseconds, and its filter some kilobytes. Bulk load takes a few microseconds each instead:
 
 1. *Split.* A compiled kernel (`bulk_kernels.split_literals`) cuts the literals out of the texts of a chunk and numbers
-   the shapes that are left. The parser sees one text of each shape and makes its template of it.
+   the skeletons that are left. The parser sees one text of each skeleton and makes its template of it.
 2. *Fill.* The template says which predicates its literals complete. `bulk_intervals` makes their intervals for all
    subscriptions of the template at once, column of literals by column.
-3. *Conjuncts.* Which attributes a conjunction asks of, and in which order, is a part of its shape, so a thousand
-   conjunctions may have a thousand shapes. Their conjuncts have few. What step 2 left, because its shape is rare, is
-   split at its ANDs; the conjuncts are filled like whole conditions, those of one form together whatever their
+3. *Conjuncts.* Which attributes a conjunction asks of, and in which order, is a part of its skeleton, so a thousand
+   conjunctions may have a thousand skeletons. Their conjuncts have few. What step 2 left, because its skeleton is rare,
+   is split at its ANDs; the conjuncts are filled like whole conditions, those of one form together whatever their
    attribute, and joined again by line.
-4. *The rest* goes through `Subscription.filter`, one by one: shapes without a template (arithmetic, functions, two
+4. *The rest* goes through `Subscription.filter`, one by one: skeletons without a template (arithmetic, functions, two
    attributes in one predicate), literals without a value, values that are no list of intervals, other languages.
 
 A live segment is sealed by steps 2 to 4 without step 1: `Matcher.add` has read template and literals already, and they
 are kept until the segment is sealed (`load_conditions`). Merging segments begins with the texts (`load_texts`), because
 keeping what was read would take twenty times the memory of the compressed texts.
 
-Costs: one pass over the texts, and Python work per shape and per distinct literal, not per subscription. Two rules keep
-it right. A condition gets its meaning from the template alone, and the template from the parser. Whatever is unusual
-falls through to step 4, where the parser reports errors by subscription.
+Costs: one pass over the texts, and Python work per skeleton and per distinct literal, not per subscription. Two rules
+keep it right. A condition gets its meaning from the template alone, and the template from the parser. Whatever is
+unusual falls through to step 4, where the parser reports errors by subscription.
 
 Rejected: a grammar in the kernel. It would be a second parser to keep equal to the first; cutting out literals needs
 no grammar.
@@ -46,26 +46,23 @@ from palio.languages.sql.template_cache import (
 )
 from palio.languages.sql.templates import Template
 from palio.matching.columnar import bulk_kernels as kernels
+from palio.matching.columnar.array_types import Flags, Int64s
 from palio.matching.columnar.bulk_intervals import (
     FoundLiterals,
     IntervalHandles,
     IntervalMaker,
     LiteralColumns,
-    PredicateGroup,
     ReadLiterals,
-    SharedForm,
     TextLiterals,
-    conjunctions,
     fill_template,
     number_values,
-    shared_form_of,
     within_runs,
 )
 from palio.matching.columnar.conditions import ConditionsBuilder
-from palio.matching.columnar.layout import Flags, Int64s
+from palio.matching.columnar.predicate_groups import PredicateGroup, SharedForm, conjunctions, shared_form_of
 from palio.matching.subscription import Subscriptions, Want
 
-Condition: TypeAlias = Filter | BoundTemplate | BoundConjunction
+ReadCondition: TypeAlias = Filter | BoundTemplate | BoundConjunction
 """A condition as it was read: a filter, or templates with the values of their literals."""
 
 _CHUNK_ROWS: Final = 100_000
@@ -87,7 +84,7 @@ def _load_chunk(builder: ConditionsBuilder, numbers: Sequence[int], subscription
             if len(which) > _MAX_SINGLE_ROWS and (timezone == "UTC" or zone_of(timezone) is not None):
                 texts = [_text(subscriptions.wants[at]) for at in which]
                 rows = np.array(which)
-                done[rows] = _load_shapes(builder, np.asarray(numbers, np.int64)[rows], texts, timezone)
+                done[rows] = _load_skeletons(builder, np.asarray(numbers, np.int64)[rows], texts, timezone)
     for at in np.flatnonzero(~done).tolist():
         builder.add(numbers[at], subscriptions[at].filter.tree)
 
@@ -109,12 +106,12 @@ def _text(want: Want) -> str:
     return want if isinstance(want, str) else want.where
 
 
-def _load_shapes(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], timezone: str) -> Flags:
-    """Add the texts of frequent shapes, and of conjuncts, that have templates; returns which."""
+def _load_skeletons(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], timezone: str) -> Flags:
+    """Add the texts of frequent skeletons, and of conjuncts, that have templates; returns which."""
     done = np.zeros(len(texts), np.bool_)
     split = _SplitTexts(texts, timezone)
-    for shape, lines in split.shapes(_MAX_SINGLE_ROWS):
-        template = TEMPLATES.template(shape, texts[lines[0]])
+    for skeleton, lines in split.skeletons(_MAX_SINGLE_ROWS):
+        template = TEMPLATES.template(skeleton, texts[lines[0]])
         if template is not None:
             done[lines] = fill_template(builder, numbers[lines], template, split.literals(lines, template), timezone)
     left = [at for at in np.flatnonzero(~done).tolist() if len(texts[at]) <= MAX_TEMPLATE_CHARACTERS]
@@ -128,15 +125,15 @@ def _load_conjunct_texts(builder: ConditionsBuilder, numbers: Int64s, texts: lis
     split = _SplitTexts(parts, timezone)
     templates = [
         (template, which)
-        for shape, which in split.shapes(0)
-        if (template := TEMPLATES.template(shape, parts[which[0]])) is not None
+        for skeleton, which in split.skeletons(0)
+        if (template := TEMPLATES.template(skeleton, parts[which[0]])) is not None
     ]
-    conjuncts = _Conjuncts(np.repeat(np.arange(len(texts)), counts), len(texts))
+    conjuncts = _ConjunctTable(np.repeat(np.arange(len(texts)), counts), len(texts))
     conjuncts.fill_templates(builder, templates, split.literals, timezone)
     return conjuncts.add_to(builder, numbers)
 
 
-def load_conditions(builder: ConditionsBuilder, conditions: Mapping[int, Condition]) -> None:
+def load_conditions(builder: ConditionsBuilder, conditions: Mapping[int, ReadCondition]) -> None:
     """Add subscriptions by number from what was read when they were added; no text is read again."""
     conjoined = {number: each for number, each in conditions.items() if isinstance(each, BoundConjunction)}
     # A dict keeps the order, so that equal subscriptions make equal files; that of a set differs between processes.
@@ -151,16 +148,16 @@ def load_conditions(builder: ConditionsBuilder, conditions: Mapping[int, Conditi
             by_template.setdefault((condition.template, condition.timezone), {})[number] = condition
         elif isinstance(condition, Filter):
             builder.add(number, condition.tree)
-    for (_, timezone), shaped in by_template.items():
-        _add_left(builder, shaped, _fill_shaped(builder, shaped, timezone))
+    for (_, timezone), bound in by_template.items():
+        _add_left(builder, bound, _fill_bound(builder, bound, timezone))
 
 
-def _fill_shaped(builder: ConditionsBuilder, shaped: Mapping[int, BoundTemplate], timezone: str) -> Flags:
-    if len(shaped) <= _MAX_SINGLE_ROWS:
-        return np.zeros(len(shaped), np.bool_)
-    rows = list(shaped.values())
+def _fill_bound(builder: ConditionsBuilder, bound: Mapping[int, BoundTemplate], timezone: str) -> Flags:
+    if len(bound) <= _MAX_SINGLE_ROWS:
+        return np.zeros(len(bound), np.bool_)
+    rows = list(bound.values())
     literals = ReadLiterals([each.arguments for each in rows])
-    return fill_template(builder, np.array(list(shaped), np.int64), rows[0].template, literals, timezone)
+    return fill_template(builder, np.array(list(bound), np.int64), rows[0].template, literals, timezone)
 
 
 def _fill_conjoined(builder: ConditionsBuilder, conjoined: Mapping[int, BoundConjunction], timezone: str) -> Flags:
@@ -180,7 +177,7 @@ def _fill_conjoined(builder: ConditionsBuilder, conjoined: Mapping[int, BoundCon
     def literals_of(which: Int64s, template: Template) -> FoundLiterals:
         return FoundLiterals(literals, starts[which], timezone)
 
-    conjuncts = _Conjuncts(np.repeat(np.arange(len(conditions)), counts), len(conditions))
+    conjuncts = _ConjunctTable(np.repeat(np.arange(len(conditions)), counts), len(conditions))
     runs = zip(templates, np.split(order, ends[:-1]), strict=True)
     conjuncts.fill_templates(builder, runs, literals_of, timezone)
     return conjuncts.add_to(builder, np.array(list(conjoined), np.int64))
@@ -195,7 +192,7 @@ def _add_left(
                 builder.add(number, condition.tree())
 
 
-class _Conjuncts:
+class _ConjunctTable:
     """The conjuncts of many conjunctions: the line each belongs to, its attribute and its intervals once filled."""
 
     def __init__(self, lines: Int64s, count: int) -> None:
@@ -228,7 +225,7 @@ class _Conjuncts:
                 lines = np.concatenate([which for *_, which in members])
                 names = [(name, len(which)) for _, name, _, which in members]
                 axis = np.repeat([builder.axis((name, None)) for name, _ in names], [count for _, count in names])
-                # Slots of one form have equal places, so that the first template reads the literals of all.
+                # Parameters of one form have equal places, so that the first template reads the literals of all.
                 maker = IntervalMaker(builder, literals(lines, members[0][0]), timezone, len(lines))
                 handles = maker.across(axis, form)
                 if handles is not None:
@@ -274,36 +271,38 @@ class _Conjuncts:
 
 
 class _SplitTexts:
-    """Many texts split into shapes and literals by the kernel."""
+    """Many texts split into skeletons and literals by the kernel."""
 
     def __init__(self, texts: list[str], timezone: str) -> None:
         raw = _zero_terminated(texts)
         count = len(texts)
         self._raw, self._text, self._timezone = raw, np.frombuffer(raw, np.uint8), timezone
-        self._shape_text = np.empty(len(raw), np.uint8)
+        self._skeleton_text = np.empty(len(raw), np.uint8)
         self._spans = np.empty((count, 2), np.int64)
-        self._shape_of = np.empty(count, np.int32)
+        self._skeleton_of = np.empty(count, np.int32)
         self._literals = np.empty((len(raw) // 2 + 1, 2), np.int32)
         self._starts = np.empty(count + 1, np.int64)
-        shapes = kernels.ShapeTable(self._shape_text, kernels.hash_table_for(count), self._spans)
-        found = kernels.Found(self._shape_of, self._literals, self._starts)
+        skeletons = kernels.SkeletonTable(self._skeleton_text, kernels.hash_table_for(count), self._spans)
+        lines = kernels.SplitLines(self._skeleton_of, self._literals, self._starts)
         self._count = int(
-            kernels.split_literals(self._text, count, MAX_TEMPLATE_CHARACTERS, MAX_SKELETON_CHARACTERS, shapes, found)
+            kernels.split_literals(
+                self._text, count, MAX_TEMPLATE_CHARACTERS, MAX_SKELETON_CHARACTERS, skeletons, lines
+            )
         )
 
-    def shapes(self, more_than: int) -> list[tuple[str, Int64s]]:
-        """The shapes of more than a number of lines, with these lines."""
-        order = np.argsort(self._shape_of, kind="stable")
-        starts = np.searchsorted(self._shape_of[order], np.arange(self._count + 1))
+    def skeletons(self, more_than: int) -> list[tuple[str, Int64s]]:
+        """The skeletons of more than a number of lines, with these lines."""
+        order = np.argsort(self._skeleton_of, kind="stable")
+        starts = np.searchsorted(self._skeleton_of[order], np.arange(self._count + 1))
         found = []
         for number in np.flatnonzero(np.diff(starts) > more_than).tolist():
             begin, end = self._spans[number].tolist()
-            shape = self._shape_text[begin:end].tobytes().decode("ascii")
-            found.append((shape, order[starts[number] : starts[number + 1]]))
+            skeleton = self._skeleton_text[begin:end].tobytes().decode("ascii")
+            found.append((skeleton, order[starts[number] : starts[number + 1]]))
         return found
 
     def literals(self, lines: Int64s, template: Template) -> TextLiterals:
-        """The literals of lines of one shape."""
+        """The literals of lines of one skeleton."""
         which = self._starts[lines][:, None] + np.arange(len(template.parameters))
         return TextLiterals(self._raw, self._text, self._literals[which], self._timezone)
 

@@ -29,10 +29,12 @@ from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
 from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.filters.value_sets import EMPTY, PRESENT, ValueSet
-from palio.matching.columnar.axes import Axes, Region
+from palio.matching.columnar.array_types import Floats, Int64s
+from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.axes_builder import FIRST_VIRTUAL_AXIS, AxesBuilder
-from palio.matching.columnar.layout import FAIL, MATCH, Floats, Int64s
+from palio.matching.columnar.layout import FAIL, MATCH
 from palio.matching.columnar.postings import Conjunctions
+from palio.matching.columnar.slot_order import Region
 
 MAX_CONJUNCTIONS: Final = 16
 
@@ -45,7 +47,7 @@ class SetMembership:
 
 
 @dataclass(frozen=True, slots=True)
-class EventSearch:
+class WholeEventSearch:
     """Whether some value of the event, of whatever attribute, has a form: a function of the whole event, and its
     pattern."""
 
@@ -53,8 +55,8 @@ class EventSearch:
     pattern: str
 
 
-ValueTest: TypeAlias = Test | SetMembership | EventSearch
-AxisKey: TypeAlias = tuple[str, ValueTest | None]  # an attribute, or a question about it; a search has no attribute
+ValueTest: TypeAlias = Test | SetMembership | WholeEventSearch
+AxisKey: TypeAlias = tuple[str, ValueTest | None]  # an attribute, or a test of its value; a search has no attribute
 _REGIONS: Final = {
     Kind.STRING: Region.STRING,
     Kind.DATE: Region.DATE,
@@ -99,7 +101,7 @@ class ConditionsBuilder:
     def __init__(self) -> None:
         self.axes = AxesBuilder()
         self._axis_of: dict[AxisKey, int] = {}
-        self._questions: list[AxisKey] = []
+        self._tests: list[AxisKey] = []
         self.residual_numbers: set[int] = set()  # numbers of subscriptions with residuals
         self._rows: list[_Rows] = []
         self._plain: list[tuple[Int64s, Int64s, Int64s]] = []
@@ -134,24 +136,24 @@ class ConditionsBuilder:
         return searches
 
     def axis(self, key: AxisKey) -> int:
-        """The axis of an attribute or of a question about one."""
+        """The axis of an attribute, or of a test."""
         known = self._axis_of.get(key)
         if known is None:
             if key[1] is None:
-                known = len(self._axis_of) - len(self._questions)
+                known = len(self._axis_of) - len(self._tests)
                 self.axes.declare(known)
             else:
-                # Counted apart: in the finished segment the axes of questions follow all those of attributes.
-                known = FIRST_VIRTUAL_AXIS + len(self._questions)
-                self._questions.append(key)
+                # Counted apart: in the finished segment the axes of tests follow all those of attributes.
+                known = FIRST_VIRTUAL_AXIS + len(self._tests)
+                self._tests.append(key)
                 self.axes.virtual(known)
             self._axis_of[key] = known
         return known
 
     @property
     def keys(self) -> tuple[list[str], list[AxisKey]]:
-        """What the axes are of, in their order: the attributes, then the questions."""
-        return [name for name, question in self._axis_of if question is None], self._questions
+        """What the axes are of, in their order: the attributes, then the tests."""
+        return [name for name, test in self._axis_of if test is None], self._tests
 
     def add_intervals(self, numbers: Int64s, lengths: Int64s, handles: Int64s) -> None:
         """Take in many conjunctions whose intervals are made already: their numbers, sizes and handles in order."""
@@ -268,7 +270,7 @@ class ConditionsBuilder:
         encoded = _Encoded()
         plain = ValueSet(values.parts)
         if plain.parts[Kind.STRING].is_empty and any(isinstance(test.pattern, Computed) for test in values.tests):
-            # Asked as a whole, so that it is never computed for a string.
+            # Tested as a whole, so that it is never computed for a string.
             axis = self.axis((attribute, SetMembership(values)))
             encoded.tests.append(self._hit(axis, True, _UNKNOWN_SHARE))
             return encoded
@@ -281,7 +283,7 @@ class ConditionsBuilder:
         return encoded
 
     def _hit(self, axis: int, wanted: bool, share: float) -> int:
-        """The event stands on an axis of a question where it is wanted."""
+        """The interval on the axis of a test where the event stands if the test holds, or does not, as wanted."""
         handle = self._fixed(axis, int(wanted), int(wanted), share if wanted else np.inf)
         if wanted:
             self._hits.add(handle)
@@ -319,7 +321,7 @@ class ConditionsBuilder:
             encoded.handles += [self._term(axis, Region.NUMBER, term) for term in found]
             return
         if _has_integers_alone(values):
-            # Their own slots, and one question that all such conditions on the attribute share.
+            # Their own slots, and one test that all such conditions on the attribute share.
             part = values.parts[Kind.INTEGER]
             found = [[]] if part.is_full else list(comparison_terms(Kind.INTEGER, part))
             encoded.handles += [self._term(axis, Region.NUMBER, term) for term in found]
@@ -385,11 +387,9 @@ class ConditionsBuilder:
         )
 
     def _axis_shares(self) -> Floats:
-        """Per axis: what share of events hits it at least, where it is the axis of a question."""
-        attributes, questions = self.keys
-        return np.array(
-            [*(0.0 for _ in attributes), *(selectivity_of(question) for _, question in questions if question)]
-        )
+        """Per axis: what share of events hits it at least, where it is the axis of a test."""
+        attributes, tests = self.keys
+        return np.array([*(0.0 for _ in attributes), *(selectivity_of(test) for _, test in tests if test)])
 
 
 def _flat(lists: list[list[int]]) -> Int64s:
@@ -411,7 +411,7 @@ _NO_FRACTIONS: Final = ValueSet.kinds(*(kind for kind in KINDS if kind not in (K
 
 
 def _has_integers_alone(values: ValueSet) -> bool:
-    """Whether a set has integers and no other number; the question about it has no answer where nothing is there."""
+    """Whether a set has integers and no other number, and neither null nor missing."""
     others = (Kind.DECIMAL, Kind.FLOAT, Kind.MISSING, Kind.NULL)
     return all(values.parts[kind].is_empty for kind in others)
 
@@ -420,13 +420,13 @@ def _flags(values: ValueSet, kind: Kind) -> bool:
     return values.parts[kind].is_full
 
 
-def _search_in(residual: Residual) -> EventSearch | None:
+def _search_in(residual: Residual) -> WholeEventSearch | None:
     """The search through all values of an event that a residual is, if it is one."""
     match residual.expression:
         case Call(function, (Literal(str(pattern)),)) if (
             function in WHOLE_EVENT_FUNCTIONS and residual.timezone == "UTC"
         ):
-            return EventSearch(function, pattern)
+            return WholeEventSearch(function, pattern)
     return None
 
 
@@ -448,16 +448,16 @@ def _without_residuals(node: Node) -> tuple[Node, bool]:
             return Or(tuple(part for part, _ in parts)), all(sure for _, sure in parts)
 
 
-def selectivity_of(question: ValueTest) -> float:
-    """What share of events is taken to answer a question with yes at least; more, the more subscriptions ask it."""
-    match question:
+def selectivity_of(test: ValueTest) -> float:
+    """What share of events is taken to pass a test at least; more, the more subscriptions have it."""
+    match test:
         case Test(Like(pattern)):
             return _share_of_pattern(pattern)
         case Test(Rlike(regex)):
             return _share_of_text(regex.required)
-        case EventSearch("any_value_rlike", pattern):
+        case WholeEventSearch("any_value_rlike", pattern):
             return _share_of_text(Regex.compile(pattern).required)
-        case EventSearch(_, pattern):
+        case WholeEventSearch(_, pattern):
             return _share_of_text(max(LikePattern.parse(pattern).literals, key=len, default=""))
     return _UNKNOWN_SHARE
 

@@ -51,6 +51,7 @@ from palio.matching.columnar.layout import (
     COLUMN_VALUES,
     CUT_AFTER_INTEGER,
     FALSE,
+    FIBONACCI_64,
     KIND_BOOL,
     KIND_BYTES32,
     KIND_BYTES64,
@@ -99,7 +100,6 @@ from palio.matching.columnar.native import (
     u32_at,
 )
 
-_SPREAD = -7046029254386353131  # 2^64 / golden ratio, odd: spreads keys over the high bits
 _HASH_MULTIPLIER = -4417276706812531889
 _NAN = 0x7FF8000000000000
 _MAGNITUDE = 0x7FFFFFFFFFFFFFFF
@@ -114,7 +114,7 @@ def row_of(axes: int, axis: int) -> int:
 
 
 @inlined
-def not_above(cuts: int, low: int, high: int, value: int) -> int:
+def upper_bound(cuts: int, low: int, high: int, value: int) -> int:
     """How many of the cuts up to `high` are at most a value, the first `low` being known to be."""
     while low < high:
         middle = (low + high) >> 1
@@ -126,14 +126,14 @@ def not_above(cuts: int, low: int, high: int, value: int) -> int:
 
 
 @inlined
-def hinted(cuts: int, count: int, hints: int, shift: int, smallest: int, value: int) -> int:
-    """`not_above` for a whole run of cuts, by the table that says where a value's leading bits begin."""
+def hinted_upper_bound(cuts: int, count: int, hints: int, shift: int, smallest: int, value: int) -> int:
+    """`upper_bound` in a whole run of cuts, by the table that says where a value's leading bits begin."""
     if count == 0 or value < i64_at(cuts, 0):
         return 0
     if value >= i64_at(cuts, count - 1):
         return count
     if hints == 0:
-        return not_above(cuts, 0, count, value)
+        return upper_bound(cuts, 0, count, value)
     hint = hints + 4 * shifted(value - smallest, shift)
     # One value per hint: the table has the rank itself.
     if shift == 0:
@@ -141,7 +141,7 @@ def hinted(cuts: int, count: int, hints: int, shift: int, smallest: int, value: 
     low = i32_at(hint, 0)
     many = i32_at(hint, 1) - low
     if many > 4:
-        return not_above(cuts, low, low + many, value)
+        return upper_bound(cuts, low, low + many, value)
     # A few comparisons that all run are faster than fewer that must be guessed; the array is padded.
     place = cuts + 8 * low
     low += (many > 0) & (i64_at(place, 0) <= value)
@@ -163,7 +163,7 @@ def integer_rank(axes: int, row: int, value: int) -> int:
     count = i64_at(row, AXIS_INTEGER_COUNT)
     shift = i64_at(row, AXIS_INTEGER_HINTS + 1)
     smallest = i64_at(row, AXIS_INTEGER_HINTS + 2)
-    return hinted(cuts, count, hints_at(axes, row, AXIS_INTEGER_HINTS), shift, smallest, value)
+    return hinted_upper_bound(cuts, count, hints_at(axes, row, AXIS_INTEGER_HINTS), shift, smallest, value)
 
 
 @inlined
@@ -181,7 +181,7 @@ def order_rank(axes: int, row: int, order: int) -> int:
     count = i64_at(row, AXIS_NUMBER_COUNT)
     shift = i64_at(row, AXIS_FLOAT_HINTS + 1)
     smallest = i64_at(row, AXIS_FLOAT_HINTS + 2)
-    return hinted(cuts, count, hints_at(axes, row, AXIS_FLOAT_HINTS), shift, smallest, order)
+    return hinted_upper_bound(cuts, count, hints_at(axes, row, AXIS_FLOAT_HINTS), shift, smallest, order)
 
 
 @inlined
@@ -220,11 +220,11 @@ def float_slot_of(axes: int, row: int, value: float) -> int:
 @inlined
 def instant_slot_of(axes: int, row: int, which: int, value: int) -> int:
     cuts = i64_at(axes, AXES_INSTANT_CUTS) + 8 * i64_at(row, which + 1)
-    return i64_at(row, which) + not_above(cuts, 0, i64_at(row, which + 2), value)
+    return i64_at(row, which) + upper_bound(cuts, 0, i64_at(row, which + 2), value)
 
 
 @inlined
-def key_of(text: int, length: int, end: int) -> int:
+def text_key(text: int, length: int, end: int) -> int:
     """The hash key of a text; exact up to seven bytes. `end` is where readable memory ends."""
     if length < 8:
         if text + 8 <= end:
@@ -237,20 +237,20 @@ def key_of(text: int, length: int, end: int) -> int:
         return word | (length + 1) << 56
     key = length * _HASH_MULTIPLIER
     for place in range(text, text + length - 8, 8):
-        key = (key ^ i64_at(place, 0)) * _SPREAD
+        key = (key ^ i64_at(place, 0)) * FIBONACCI_64
         key ^= shifted(key, 32)
-    key = (key ^ i64_at(text + length, -1)) * _SPREAD
+    key = (key ^ i64_at(text + length, -1)) * FIBONACCI_64
     return (key ^ shifted(key, 29)) | _HASH_MARK
 
 
 @inlined
-def home_of(key: int, bits: int) -> int:
-    """Where in a hash table of a given size the search for a key begins."""
-    return shifted(key * _SPREAD, 64 - bits)
+def first_probe(key: int, bits: int) -> int:
+    """The place in a hash table of 2^bits places at which probing for a key begins (Fibonacci hashing)."""
+    return shifted(key * FIBONACCI_64, 64 - bits)
 
 
 @inlined
-def same(left: int, right: int, length: int) -> bool:
+def equal_long_texts(left: int, right: int, length: int) -> bool:
     """Whether two texts of one length, eight bytes or more, are equal."""
     for index in range(0, length - 8, 8):
         if i64_at(left + index, 0) != i64_at(right + index, 0):
@@ -259,7 +259,7 @@ def same(left: int, right: int, length: int) -> bool:
 
 
 @inlined
-def less(left: int, left_length: int, right: int, right_length: int) -> bool:
+def text_less_than(left: int, left_length: int, right: int, right_length: int) -> bool:
     """Whether a text comes before another, byte by byte."""
     for index in range(min(left_length, right_length)):
         a = u8_at(left, index)
@@ -279,7 +279,7 @@ def search_text(axes: int, row: int, which: int, text: int, length: int, key: in
     if bits == 0:
         return first
     texts = i64_at(axes, AXES_TEXT)
-    place = home_of(key, bits)
+    place = first_probe(key, bits)
     while True:
         found = i64_at(table, 2 * place)
         if found == 0:
@@ -290,7 +290,7 @@ def search_text(axes: int, row: int, which: int, text: int, length: int, key: in
                 return value & 0xFFFFFFFF
             number = starts + 8 * (value >> 32)
             start = i64_at(number, 0)
-            if i64_at(number, 1) - start == length and same(texts + start, text, length):
+            if i64_at(number, 1) - start == length and equal_long_texts(texts + start, text, length):
                 return value & 0xFFFFFFFF
         place = (place + 1) & ((1 << bits) - 1)
     # Without cuts among texts, all that equal no constant share one slot.
@@ -301,7 +301,7 @@ def search_text(axes: int, row: int, which: int, text: int, length: int, key: in
     while low < high:
         middle = (low + high) >> 1
         start = i64_at(starts, middle)
-        if less(text, length, texts + start, i64_at(starts, middle + 1) - start):
+        if text_less_than(text, length, texts + start, i64_at(starts, middle + 1) - start):
             high = middle
         else:
             low = middle + 1
@@ -324,7 +324,7 @@ def float_slot(axes: int, axis: int, value: float) -> int:
 
 @compiled
 def text_slot(axes: int, axis: int, which: int, text: int, length: int) -> int:
-    return search_text(axes, row_of(axes, axis), which, text, length, key_of(text, length, text + length))
+    return search_text(axes, row_of(axes, axis), which, text, length, text_key(text, length, text + length))
 
 
 @compiled
@@ -340,8 +340,8 @@ def fill_tables(texts: int, starts: int, kept: int, slots: int, jobs: int, count
         for index in range(first, first + i64_at(jobs, 4 * job + 1)):
             text = texts + i64_at(starts, index)
             end = texts + i64_at(starts, index + 1)
-            key = key_of(text, end - text, end)
-            place = home_of(key, bits)
+            key = text_key(text, end - text, end)
+            place = first_probe(key, bits)
             while i64_at(table, 2 * place) != 0:
                 place = (place + 1) & ((1 << bits) - 1)
             put_i64(table, 2 * place, key)
@@ -393,7 +393,7 @@ def slot_at(axes: int, column: int, row: int, kind: int, index: int) -> int:
             length = i64_at(values, index + 1) - start
         which = AXIS_STRINGS if kind == KIND_TEXT32 or kind == KIND_TEXT64 else AXIS_BYTES
         text = i64_at(column, COLUMN_TEXT) + start
-        key = key_of(text, length, i64_at(column, COLUMN_TEXT_END))
+        key = text_key(text, length, i64_at(column, COLUMN_TEXT_END))
         return search_text(axes, row, which, text, length, key)
     if kind == KIND_F64:
         return float_slot_of(axes, row, f64_at(values, index))
@@ -447,7 +447,7 @@ def encode_short_texts(
         text = texts + begin
         if length < 8 and text + 8 <= end:
             key = (i64_at(text, 0) & ((1 << (8 * length)) - 1)) | (length + 1) << 56
-            entry = table + 16 * home_of(key, bits)
+            entry = table + 16 * first_probe(key, bits)
             found = i64_at(entry, 0)
             if found == key:
                 write_code(codes, stride, lengths, start + which, axis | u32_at(entry, 2))
@@ -475,7 +475,7 @@ def encode_integers(
     while valid != 0:
         which = lowest_bit(valid)
         valid &= valid - 1
-        slot = first + hinted(cuts, count, hints, shift, smallest, i64_at(values, which))
+        slot = first + hinted_upper_bound(cuts, count, hints, shift, smallest, i64_at(values, which))
         write_code(codes, stride, lengths, start + which, axis | slot)
 
 

@@ -20,18 +20,7 @@ that 0 means that the event lacks the axis.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
-
-Int64s: TypeAlias = npt.NDArray[np.int64]
-Int32s: TypeAlias = npt.NDArray[np.int32]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Int8s: TypeAlias = npt.NDArray[np.int8]
-Uint16s: TypeAlias = npt.NDArray[np.uint16]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Floats: TypeAlias = npt.NDArray[np.float64]
+from typing import Final
 
 FORMAT: Final = 2  # goes up with every change: a saved index of another format is refused
 
@@ -41,6 +30,11 @@ FALSE: Final = 2
 TRUE: Final = 3
 FIRST_REGION_SLOT: Final = 4
 VIRTUAL_SIZE: Final = 2  # slots of a virtual axis
+
+# Multipliers of Fibonacci hashing: odd numbers near 2^64 and 2^32 over the golden ratio, which spread keys over the
+# high bits of the product. The first is negative because the kernels' integers are signed.
+FIBONACCI_64: Final = -7046029254386353131
+FIBONACCI_32: Final = 0x9E3779B1
 
 # Targets of a program's jumps that end it.
 MATCH: Final = -1

@@ -3,7 +3,7 @@
 An event is a run of codes, each an axis and the slot of its value. For every code, the postings of that slot are
 read: a tile of entries at a time is tested against the event's slots, and what passes is either reported at once or
 put aside until its record has been checked. While one event is matched, the postings of the next are looked up and
-asked for from memory; at a million subscriptions, waiting for memory is most of the work.
+prefetched; at a million subscriptions, waiting for memory is most of the work.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def scan_points(slots: int, count: int, slot: int, pending: int, waiting: int) -
 
 @inlined
 def queue_groups(block: int, narrow: int, mask_of_axes: int, queue: int, queued: int) -> int:
-    """List the groups of a large posting whose axes the event has, and ask for them from memory."""
+    """List the groups of a large posting whose axes the event has, and prefetch them."""
     many = u16_at(block, 1)
     axes = block + 8
     places = axes + 2 * (many + (many & 1))
@@ -292,8 +292,8 @@ def queue_groups(block: int, narrow: int, mask_of_axes: int, queue: int, queued:
 
 
 @inlined
-def look_up(index: int, codes: int, count: int, todo: int) -> int:
-    """List the blocks an event must visit, and ask for them from memory."""
+def find_postings(index: int, codes: int, count: int, todo: int) -> int:
+    """List the blocks of the postings that an event must scan, and prefetch them."""
     level_starts = i64_at(index, INDEX_LEVEL_STARTS)
     levels = i64_at(index, INDEX_LEVELS)
     starts = i64_at(index, INDEX_STARTS)
@@ -343,8 +343,8 @@ def clear_slots(work: int, codes: int, count: int) -> None:
 
 
 @inlined
-def visit_always(index: int, work: int, out: int, room: int, found: int) -> int:
-    """Check those that are checked for every event."""
+def check_unfiled(index: int, work: int, out: int, room: int, found: int) -> int:
+    """Check the rows that are filed under no condition, as for every event."""
     pending = i64_at(work, WORK_PENDING)
     always = i64_at(index, INDEX_ALWAYS)
     count = i64_at(index, INDEX_ALWAYS_COUNT)
@@ -361,7 +361,7 @@ def visit_always(index: int, work: int, out: int, room: int, found: int) -> int:
 
 
 @inlined
-def visit(index: int, work: int, todo: int, many: int, out: int, room: int, found: int) -> int:
+def scan_postings(index: int, work: int, todo: int, many: int, out: int, room: int, found: int) -> int:
     """Match the event whose slots are set; how many numbers there are then, or -1 where there is no room for them."""
     narrow = i64_at(work, WORK_NARROW)
     mask_of_axes = i64_at(work, WORK_NARROW_MASK)
@@ -373,7 +373,7 @@ def visit(index: int, work: int, todo: int, many: int, out: int, room: int, foun
     which = 0
     while which < many:
         # As many blocks at a time as there is room for, which is nearly always all of them. Large ones are only looked
-        # through: their groups are asked for, and arrive from memory while the others are read.
+        # through: their groups are prefetched, and arrive from memory while the others are read.
         first = which
         rest = min(i64_at(work, WORK_PENDING_ROOM), room - found) - _SLACK
         free = i64_at(work, WORK_QUEUE_ROOM)
@@ -410,14 +410,14 @@ def visit(index: int, work: int, todo: int, many: int, out: int, room: int, foun
             else:
                 waiting = scan_ranges(group, words >> 2, slot, pending, waiting)
         found = report_or_check(index, work, pending, waiting, out, found)
-    return visit_always(index, work, out, room, found)
+    return check_unfiled(index, work, out, room, found)
 
 
 @inlined
-def drop_dead(work: int, out: int, first: int, found: int) -> int:
+def drop_tombstoned(work: int, out: int, first: int, found: int) -> int:
     """Drop the numbers with tombstones from `first` on, keeping the order of the others."""
-    dead = i64_at(work, WORK_TOMBSTONES)
-    if dead == 0:
+    tombstones = i64_at(work, WORK_TOMBSTONES)
+    if tombstones == 0:
         return found
     bits = i64_at(work, WORK_TOMBSTONE_BITS)
     kept = first
@@ -425,7 +425,7 @@ def drop_dead(work: int, out: int, first: int, found: int) -> int:
         number = i32_at(out, which)
         put_i32(out, kept, number)
         # A number beyond the bitmap is newer than it, and alive.
-        if number >= bits or (u8_at(dead, number >> 3) >> (number & 7)) & 1 == 0:
+        if number >= bits or (u8_at(tombstones, number >> 3) >> (number & 7)) & 1 == 0:
             kept += 1
     return kept
 
@@ -461,15 +461,15 @@ def match_rows(index: int, work: int, codes: int, starts: int, stride: int, leng
                 next_length = i32_at(lengths, ahead)
             next_mine = codes + 8 * begin
             # The two halves of `todo` take turns: one is filled while the other is matched.
-            next_many = look_up(index, next_mine, next_length, todo + (ahead & 1) * todo_room)
+            next_many = find_postings(index, next_mine, next_length, todo + (ahead & 1) * todo_room)
         if ahead > row:
             set_slots(index, work, mine, length)
-            result = visit(index, work, todo + ((ahead - 1) & 1) * todo_room, many, out, room, found)
+            result = scan_postings(index, work, todo + ((ahead - 1) & 1) * todo_room, many, out, room, found)
             clear_slots(work, mine, length)
             if result < 0:
                 put_i64(work, WORK_FOUND, found)
                 return ahead - 1
-            found = drop_dead(work, out, found, result)
+            found = drop_tombstoned(work, out, found, result)
             put_i64(ends, ahead - 1, found)
         many = next_many
         mine = next_mine

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
-import numpy.typing as npt
 from llvmlite import ir
 from numba import njit, types
 from numba.core import config
 from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
+
+from palio.matching.columnar.array_types import AnyArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -89,7 +90,7 @@ def _sources() -> str:
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
-def address_of(values: npt.NDArray[Any]) -> int:
+def address_of(values: AnyArray) -> int:
     """Where an array begins. The array must be kept alive for as long as the address is used."""
     return int(values.__array_interface__["data"][0])
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.columnar import pattern_kernels as kernels
+from palio.matching.columnar.array_types import AnyArray, Bytes, Int64s
 from palio.matching.columnar.layout import (
     CACHE_BITS,
     CACHE_COUNT,
@@ -47,11 +47,9 @@ from palio.matching.columnar.layout import (
     TESTED_PATTERNS,
     WORD_SHARED,
     WORD_UNDECIDED,
-    Bytes,
-    Int64s,
 )
 from palio.matching.columnar.native import address_of
-from palio.matching.columnar.patterns import AttributeTests, EventSearches, PatternTable
+from palio.matching.columnar.patterns import AttributeTests, EventSearches, PatternTable, predicate_of
 
 TextAt: TypeAlias = Callable[[int], str]
 
@@ -65,21 +63,17 @@ _SEARCH_ROOM: Final = 1024  # finds of searches that are taken over at a time
 class PatternColumn:
     """The tests of one attribute, for the kernels and for Python."""
 
-    def __init__(self, questions: AttributeTests, searches: SearchEvaluator | None) -> None:
-        always = [(code, _asker(question)) for code, question in questions.of_strings]
+    def __init__(self, tests: AttributeTests, searches: SearchEvaluator | None) -> None:
+        always = [(code, predicate_of(test)) for code, test in tests.of_strings]
         searched = () if searches is None else searches.searches.patterns
-        self.questions = questions
+        self.tests = tests
         self.searches = searches
-        self.table = PatternTable(questions.patterns, searched, always)
+        self.table = PatternTable(tests.patterns, searched, always)
 
     def words_of(self, text: str) -> list[int]:
         """The words of all tests that hold for a value, evaluated one by one."""
-        own = list(self.questions.codes(text))
+        own = list(self.tests.codes(text))
         return own if self.searches is None else own + self.searches.words_of(text)
-
-
-def _asker(question: Any) -> Callable[[str], bool]:
-    return question.values.contains if hasattr(question, "values") else question.passes  # type: ignore[no-any-return]
 
 
 class SearchEvaluator:
@@ -99,7 +93,7 @@ class SearchEvaluator:
             return self.words_of(text_at(row))
         if not word & WORD_UNDECIDED:
             return [word]
-        code, accepts = self.table.question_of(word)
+        code, accepts = self.table.python_test(word)
         return [code] if accepts(text_at(row)) else []
 
 
@@ -130,7 +124,7 @@ class ValueCache:
         """Clear the cache, except for null."""
         self._facts[[CACHE_COUNT, CACHE_TEXT_USED, CACHE_WORDS_USED, CACHE_TODO_COUNT]] = 0
         self._table[:] = 0
-        when_null = self.column.questions.when_null
+        when_null = self.column.tests.when_null
         if when_null:
             self.make_room()
             self._entries[0] = -1, 0, 0, 0
@@ -193,7 +187,7 @@ class ValueCache:
             if not word & WORD_UNDECIDED:
                 found[word] = None
                 continue
-            code, accepts = self.column.table.question_of(word)
+            code, accepts = self.column.table.python_test(word)
             if accepts(text):
                 found[code] = None
         return list(found)
@@ -223,32 +217,32 @@ class TextColumn:
     text_at: TextAt
 
 
-class BatchAnswers:
+class BatchEntries:
     """The cache entries of the values of one batch, by column and row."""
 
-    def __init__(self, knowns: Sequence[ValueCache], columns: Sequence[TextColumn], rows: int) -> None:
+    def __init__(self, caches: Sequence[ValueCache], columns: Sequence[TextColumn], rows: int) -> None:
         self._ids = np.empty((len(columns), rows), np.int32)
-        self._knowns = knowns
+        self._caches = caches
         self._table = np.zeros((len(columns), TESTED_FIELDS), np.int64)
-        for which, (known, column) in enumerate(zip(knowns, columns, strict=True)):
-            known.begin()
+        for which, (cache, column) in enumerate(zip(caches, columns, strict=True)):
+            cache.begin()
             ids = address_of(self._ids[which])
-            self._table[which] = column.address, known.column.table.address, known.address, ids, known.null, 0
+            self._table[which] = column.address, cache.column.table.address, cache.address, ids, cache.null, 0
         self.address = address_of(self._table)
         self.count = len(columns)
         self._find(columns, rows)
         found = np.flatnonzero(self._table[:, TESTED_FOUND])
-        self.most_words = sum(knowns[which].most_words for which in found.tolist())
+        self.most_words = sum(caches[which].most_words for which in found.tolist())
 
     def _find(self, columns: Sequence[TextColumn], rows: int) -> None:
-        place = kernels.answer_columns(self.address, self.count, 0, 0, rows)
+        place = kernels.look_up_columns(self.address, self.count, 0, 0, rows)
         while place >= 0:
             which, row = place >> 32, place & 0xFFFFFFFF
-            self._knowns[which].evaluate_undecided(columns[which].text_at)
-            self._knowns[which].make_room()
-            place = kernels.answer_columns(self.address, self.count, which, row, rows)
-        for known, column in zip(self._knowns, columns, strict=True):
-            known.evaluate_undecided(column.text_at)
+            self._caches[which].evaluate_undecided(columns[which].text_at)
+            self._caches[which].make_room()
+            place = kernels.look_up_columns(self.address, self.count, which, row, rows)
+        for cache, column in zip(self._caches, columns, strict=True):
+            cache.evaluate_undecided(column.text_at)
 
 
 class PatternCache:
@@ -256,17 +250,17 @@ class PatternCache:
 
     def __init__(self) -> None:
         self._folded = np.empty(MAX_FOLDED_BYTES + PADDING, np.uint8)
-        self._known: dict[str, ValueCache] = {}
+        self._caches: dict[str, ValueCache] = {}
         self._out = np.empty(0, np.int64)
         self._stamps = np.empty(0, np.int64)
         self._epoch = 0
 
-    def answers(self, asked: Mapping[str, PatternColumn], columns: Sequence[TextColumn], rows: int) -> BatchAnswers:
+    def look_up(self, patterns: Mapping[str, PatternColumn], columns: Sequence[TextColumn], rows: int) -> BatchEntries:
         """The cache entries of the values of columns, after new values were evaluated."""
         for column in columns:
-            if column.name not in self._known:
-                self._known[column.name] = ValueCache(asked[column.name], self._folded)
-        return BatchAnswers([self._known[column.name] for column in columns], columns, rows)
+            if column.name not in self._caches:
+                self._caches[column.name] = ValueCache(patterns[column.name], self._folded)
+        return BatchEntries([self._caches[column.name] for column in columns], columns, rows)
 
     def search(self, searches: SearchEvaluator, columns: Sequence[TextColumn], rows: int) -> tuple[Int64s, Int64s]:
         """What searches find in columns without other tests: rows, and words."""
@@ -295,7 +289,7 @@ class PatternCache:
         return np.array(found_rows, np.int64), np.array(found_words, np.int64)
 
 
-def _grown(values: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
+def _grown(values: AnyArray, room: int) -> AnyArray:
     larger = np.empty((room, *values.shape[1:]), values.dtype)
     larger[: len(values)] = values
     return larger

@@ -3,7 +3,7 @@
 A value that was seen before is found by its hash, with what was found out about it then. A new one is brought to lower
 case and read once, four bytes at a time at every place: every text that some pattern needs was filed under one of its
 grams, the one that fewest others have, and a small bitmap says of nearly every place that no text has that gram. What
-passes is compared in full. Patterns that ask for more than a text at its place (regular expressions, texts with gaps,
+passes is compared in full. Patterns that need more than a text at its place (regular expressions, texts with gaps,
 texts whose case matters) are only noted, and evaluated in Python.
 
 Lower case is that of ASCII. Two characters beyond it have one in ASCII (the Kelvin sign and the dotted capital I), and
@@ -13,7 +13,7 @@ some pattern is not ASCII, one that is not ASCII either, is left to Python altog
 
 from __future__ import annotations
 
-from palio.matching.columnar.encoding_kernels import home_of, key_of, same, valid_bits, write_code
+from palio.matching.columnar.encoding_kernels import equal_long_texts, first_probe, text_key, valid_bits, write_code
 from palio.matching.columnar.layout import (
     CACHE_BITS,
     CACHE_COUNT,
@@ -45,6 +45,7 @@ from palio.matching.columnar.layout import (
     ENTRY_TEXT,
     ENTRY_WORD,
     ENTRY_WORDS,
+    FIBONACCI_32,
     GRAM,
     KIND_TEXT32,
     MAX_CACHED_VALUE_BYTES,
@@ -93,20 +94,19 @@ from palio.matching.columnar.native import (
     u32_at,
 )
 
-_GRAM_SPREAD = 0x9E3779B1
 _LOW = 0xFFFFFFFF
 
 
 @inlined
 def gram_hash(gram: int) -> int:
     """A hash of 32 bits of up to four bytes."""
-    return (gram * _GRAM_SPREAD) & _LOW
+    return (gram * FIBONACCI_32) & _LOW
 
 
 @inlined
 def equal_bytes(left: int, right: int, length: int) -> bool:
     if length >= 8:
-        return same(left, right, length)
+        return equal_long_texts(left, right, length)
     for index in range(length):
         if u8_at(left, index) != u8_at(right, index):
             return False
@@ -114,7 +114,7 @@ def equal_bytes(left: int, right: int, length: int) -> bool:
 
 
 @inlined
-def take_candidates(
+def verify_candidates(
     patterns: int,
     gram: int,
     size: int,
@@ -126,11 +126,14 @@ def take_candidates(
     words: int,
     count: int,
 ) -> int:
-    """Note the words of the texts that have a gram at a place of a value; `words` ends at `count` then."""
+    """Compare in full the texts filed under a gram found at a place of a value; append the words of those that occur.
+
+    Returns the new count of words.
+    """
     bits = i64_at(patterns, PATTERNS_TABLE_BITS)
     table = i64_at(patterns, PATTERNS_TABLE)
     key = gram | size << 32
-    at = home_of(key, bits)
+    at = first_probe(key, bits)
     while True:
         found = i64_at(table, 2 * at)
         if found == 0:
@@ -166,8 +169,8 @@ def take_candidates(
 
 
 @compiled
-def look_through(patterns: int, value: int, length: int, stamps: int, epoch: int, words: int, count: int) -> int:
-    """Note the words of all patterns that a value in lower case satisfies, or may; some bytes behind it are zero."""
+def match_patterns(patterns: int, value: int, length: int, stamps: int, epoch: int, words: int, count: int) -> int:
+    """Append the words of all patterns that a value in lower case satisfies, or may; some bytes behind it are zero."""
     always = i64_at(patterns, PATTERNS_WORDS) + 8 * i64_at(patterns, PATTERNS_ALWAYS)
     for index in range(i64_at(patterns, PATTERNS_ALWAYS_COUNT)):
         put_i64(words, count, i64_at(always, index))
@@ -182,22 +185,24 @@ def look_through(patterns: int, value: int, length: int, stamps: int, epoch: int
         bit = gram_hash(gram) >> shift
         # A bitmap of hashes first: it rules out grams that no text has, without a search of the table.
         if (u8_at(bitmap, bit >> 3) >> (bit & 7)) & 1 != 0 and place + GRAM <= length:
-            count = take_candidates(patterns, gram, GRAM, value, length, place, stamps, epoch, words, count)
+            count = verify_candidates(patterns, gram, GRAM, value, length, place, stamps, epoch, words, count)
         if short != 0:
             pair = gram & 0xFFFF
             if (u8_at(pairs, pair >> 3) >> (pair & 7)) & 1 != 0:
                 for size in range(1, GRAM):
                     if short & (1 << size) != 0 and place + size <= length:
                         part = gram & ((1 << (8 * size)) - 1)
-                        count = take_candidates(patterns, part, size, value, length, place, stamps, epoch, words, count)
+                        count = verify_candidates(
+                            patterns, part, size, value, length, place, stamps, epoch, words, count
+                        )
     return count
 
 
 @inlined
-def fold(patterns: int, value: int, length: int, end: int, folded: int) -> int:
-    """Bring a value to lower case; say whether Python must look at it. `end` is where readable memory ends."""
+def fold_case(patterns: int, value: int, length: int, end: int, folded: int) -> int:
+    """Bring a value to lower case; returns whether Python must evaluate it. `end` is where readable memory ends."""
     special = i64_at(patterns, PATTERNS_SPECIAL)
-    closely = 0
+    needs_python = 0
     place = 0
     while place < length and value + place + 32 <= end:
         foreign = lower(value + place, folded + place)
@@ -205,89 +210,89 @@ def fold(patterns: int, value: int, length: int, end: int, folded: int) -> int:
             foreign &= (1 << (length - place)) - 1
         while foreign != 0:
             # Bytes beyond ASCII are looked up: some begin characters whose lower case only Python knows.
-            closely |= u8_at(special, u8_at(value, place + lowest_bit(foreign)))
+            needs_python |= u8_at(special, u8_at(value, place + lowest_bit(foreign)))
             foreign &= foreign - 1
         place += 32
     while place < length:
         byte = u8_at(value, place)
-        closely |= u8_at(special, byte)
+        needs_python |= u8_at(special, byte)
         put_u8(folded, place, byte + 32 if 65 <= byte <= 90 else byte)
         place += 1
-    # The zero bytes that `look_through` may read.
+    # The zero bytes that `match_patterns` may read.
     put_i64(folded + length, 0, 0)
-    return closely
+    return needs_python
 
 
 @inlined
-def has_room(asked: int, known: int, length: int) -> bool:
-    """Whether one more value can be taken in."""
-    most = i64_at(i64_at(asked, TESTED_PATTERNS), PATTERNS_WORD_COUNT)
+def has_room(tested: int, cache: int, length: int) -> bool:
+    """Whether there is room for one more value."""
+    most = i64_at(i64_at(tested, TESTED_PATTERNS), PATTERNS_WORD_COUNT)
     return (
-        i64_at(known, CACHE_COUNT) < i64_at(known, CACHE_ROOM)
-        and i64_at(known, CACHE_TEXT_USED) + min(length, MAX_CACHED_VALUE_BYTES) <= i64_at(known, CACHE_TEXT_ROOM)
-        and i64_at(known, CACHE_WORDS_USED) + most <= i64_at(known, CACHE_WORDS_ROOM)
-        and i64_at(known, CACHE_TODO_COUNT) < i64_at(known, CACHE_TODO_ROOM)
+        i64_at(cache, CACHE_COUNT) < i64_at(cache, CACHE_ROOM)
+        and i64_at(cache, CACHE_TEXT_USED) + min(length, MAX_CACHED_VALUE_BYTES) <= i64_at(cache, CACHE_TEXT_ROOM)
+        and i64_at(cache, CACHE_WORDS_USED) + most <= i64_at(cache, CACHE_WORDS_ROOM)
+        and i64_at(cache, CACHE_TODO_COUNT) < i64_at(cache, CACHE_TODO_ROOM)
     )
 
 
 @compiled
-def take_in(asked: int, value: int, length: int, end: int, row: int) -> int:
-    """Find out about a value that is not known, and give it an entry; the first room was made."""
-    known = i64_at(asked, TESTED_CACHE)
-    patterns = i64_at(asked, TESTED_PATTERNS)
-    number = i64_at(known, CACHE_COUNT)
-    put_i64(known, CACHE_COUNT, number + 1)
-    entry = i64_at(known, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number
+def add_entry(tested: int, value: int, length: int, end: int, row: int) -> int:
+    """Evaluate the patterns on a new value and give it an entry; there must be room for it."""
+    cache = i64_at(tested, TESTED_CACHE)
+    patterns = i64_at(tested, TESTED_PATTERNS)
+    number = i64_at(cache, CACHE_COUNT)
+    put_i64(cache, CACHE_COUNT, number + 1)
+    entry = i64_at(cache, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number
     put_i64(entry, ENTRY_TEXT, -1)
     put_i64(entry, ENTRY_LENGTH, length)
-    first = i64_at(known, CACHE_WORDS_USED)
+    first = i64_at(cache, CACHE_WORDS_USED)
     count = first
-    closely = length > MAX_FOLDED_BYTES
-    if not closely:
-        folded = i64_at(known, CACHE_FOLDED)
-        closely = fold(patterns, value, length, end, folded) != 0
-        if not closely:
-            words = i64_at(known, CACHE_WORDS)
-            stamps = i64_at(known, CACHE_STAMPS)
-            epoch = i64_at(known, CACHE_EPOCH) + 1
-            put_i64(known, CACHE_EPOCH, epoch)
-            count = look_through(patterns, folded, length, stamps, epoch, words, count)
+    needs_python = length > MAX_FOLDED_BYTES
+    if not needs_python:
+        folded = i64_at(cache, CACHE_FOLDED)
+        needs_python = fold_case(patterns, value, length, end, folded) != 0
+        if not needs_python:
+            words = i64_at(cache, CACHE_WORDS)
+            stamps = i64_at(cache, CACHE_STAMPS)
+            epoch = i64_at(cache, CACHE_EPOCH) + 1
+            put_i64(cache, CACHE_EPOCH, epoch)
+            count = match_patterns(patterns, folded, length, stamps, epoch, words, count)
             for index in range(first, count):
-                closely = closely or i64_at(words, index) & WORD_UNDECIDED != 0
-            put_i64(known, CACHE_WORDS_USED, count)
-            put_i64(known, CACHE_MAX_WORDS, max(i64_at(known, CACHE_MAX_WORDS), count - first))
+                needs_python = needs_python or i64_at(words, index) & WORD_UNDECIDED != 0
+            put_i64(cache, CACHE_WORDS_USED, count)
+            put_i64(cache, CACHE_MAX_WORDS, max(i64_at(cache, CACHE_MAX_WORDS), count - first))
     put_i64(entry, ENTRY_WORD, first)
     # -1: nothing was decided here, and Python evaluates all tests of the value.
-    put_i64(entry, ENTRY_WORDS, count - first if count > first or not closely else -1)
-    if closely:
-        todo = i64_at(known, CACHE_TODO_COUNT)
-        put_i64(i64_at(known, CACHE_TODO), 2 * todo, number)
-        put_i64(i64_at(known, CACHE_TODO), 2 * todo + 1, row)
-        put_i64(known, CACHE_TODO_COUNT, todo + 1)
+    put_i64(entry, ENTRY_WORDS, count - first if count > first or not needs_python else -1)
+    if needs_python:
+        todo = i64_at(cache, CACHE_TODO_COUNT)
+        put_i64(i64_at(cache, CACHE_TODO), 2 * todo, number)
+        put_i64(i64_at(cache, CACHE_TODO), 2 * todo + 1, row)
+        put_i64(cache, CACHE_TODO_COUNT, todo + 1)
     return number
 
 
 @inlined
-def keep(known: int, number: int, value: int, length: int, key: int, place: int) -> None:
-    """Enter a value into the table, so that it is found again."""
-    used = i64_at(known, CACHE_TEXT_USED)
-    text = i64_at(known, CACHE_TEXT) + used
+def insert_key(cache: int, number: int, value: int, length: int, key: int, place: int) -> None:
+    """Enter the key of a value into the hash table, so that later rows and batches find its entry."""
+    used = i64_at(cache, CACHE_TEXT_USED)
+    text = i64_at(cache, CACHE_TEXT) + used
     for index in range(length):
         put_u8(text, index, u8_at(value, index))
-    put_i64(known, CACHE_TEXT_USED, used + length)
-    put_i64(i64_at(known, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number, ENTRY_TEXT, used)
-    put_i64(i64_at(known, CACHE_TABLE), 2 * place, key)
-    put_i64(i64_at(known, CACHE_TABLE), 2 * place + 1, number + 1)
+    put_i64(cache, CACHE_TEXT_USED, used + length)
+    put_i64(i64_at(cache, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number, ENTRY_TEXT, used)
+    put_i64(i64_at(cache, CACHE_TABLE), 2 * place, key)
+    put_i64(i64_at(cache, CACHE_TABLE), 2 * place + 1, number + 1)
 
 
 @inlined
-def entry_of(asked: int, value: int, length: int, end: int, row: int) -> int:
-    """The entry of a value, made where there is none; -1 where there is no room for it."""
-    known = i64_at(asked, TESTED_CACHE)
-    key = key_of(value, length, end)
-    bits = i64_at(known, CACHE_BITS)
-    table = i64_at(known, CACHE_TABLE)
-    place = home_of(key, bits)
+def find_or_add_entry(tested: int, value: int, length: int, end: int, row: int) -> int:
+    """The number of the entry of a value, made where there is none; -1 where there is no room for it."""
+    cache = i64_at(tested, TESTED_CACHE)
+    key = text_key(value, length, end)
+    bits = i64_at(cache, CACHE_BITS)
+    table = i64_at(cache, CACHE_TABLE)
+    place = first_probe(key, bits)
     while True:
         found = i64_at(table, 2 * place)
         if found == 0:
@@ -297,26 +302,26 @@ def entry_of(asked: int, value: int, length: int, end: int, row: int) -> int:
             # A positive key is the text itself; a negative one is only its hash.
             if key > 0:
                 return number
-            entry = i64_at(known, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number
-            text = i64_at(known, CACHE_TEXT) + i64_at(entry, ENTRY_TEXT)
-            if i64_at(entry, ENTRY_LENGTH) == length and same(text, value, length):
+            entry = i64_at(cache, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number
+            text = i64_at(cache, CACHE_TEXT) + i64_at(entry, ENTRY_TEXT)
+            if i64_at(entry, ENTRY_LENGTH) == length and equal_long_texts(text, value, length):
                 return number
         place = (place + 1) & ((1 << bits) - 1)
-    if not has_room(asked, known, length):
+    if not has_room(tested, cache, length):
         return -1
-    number = take_in(asked, value, length, end, row)
+    number = add_entry(tested, value, length, end, row)
     # A longer value has an entry for this batch, but is not found again.
     if length <= MAX_CACHED_VALUE_BYTES:
-        keep(known, number, value, length, key, place)
+        insert_key(cache, number, value, length, key, place)
     return number
 
 
 @compiled
-def answer_columns(asked: int, count: int, which: int, row: int, rows: int) -> int:
+def look_up_columns(tested: int, count: int, which: int, row: int, rows: int) -> int:
     """Find the entries of all values of some columns, from a column and a row on; where there is no more room,
     return the column and, in the lower half, the row. -1 when all is done."""
     while which < count:
-        each = asked + 8 * TESTED_FIELDS * which
+        each = tested + 8 * TESTED_FIELDS * which
         column = i64_at(each, TESTED_COLUMN)
         ids = i64_at(each, TESTED_IDS)
         null = i64_at(each, TESTED_NULL)
@@ -347,7 +352,7 @@ def answer_columns(asked: int, count: int, which: int, row: int, rows: int) -> i
                 else:
                     begin = i64_at(values, offset + index)
                     length = i64_at(values, offset + index + 1) - begin
-                entry = entry_of(each, text + begin, length, end, index)
+                entry = find_or_add_entry(each, text + begin, length, end, index)
                 if entry < 0:
                     put_i64(each, TESTED_FOUND, found)
                     return which << 32 | index
@@ -362,16 +367,16 @@ def answer_columns(asked: int, count: int, which: int, row: int, rows: int) -> i
 
 @compiled
 def search_columns(
-    asked: int, count: int, which: int, row: int, rows: int, folded: int, stamps: int, epoch: int, out: int, room: int
+    tested: int, count: int, which: int, row: int, rows: int, folded: int, stamps: int, epoch: int, out: int, room: int
 ) -> int:
-    """Look through the values of columns that are only searched: for each word found, the column, the row and the word.
+    """Evaluate searches on the values of columns without tests: for each word found, the column, the row and the word.
 
     Goes on from a column and a row; where the room for what was found ends, the return value says where. Otherwise
     it is -1. The first three of `out` are how much was found, and the epoch.
     """
     found = i64_at(out, 0)
     while which < count:
-        each = asked + 8 * TESTED_FIELDS * which
+        each = tested + 8 * TESTED_FIELDS * which
         column = i64_at(each, TESTED_COLUMN)
         searches = i64_at(each, TESTED_PATTERNS)
         bitmap = i64_at(column, COLUMN_VALID)
@@ -408,11 +413,11 @@ def search_columns(
                     put_i64(out, 0, found)
                     put_i64(out, 1, epoch)
                     return which << 32 | index
-                closely = length > MAX_FOLDED_BYTES
-                if not closely:
-                    closely = fold(searches, value, length, end, folded) != 0
+                needs_python = length > MAX_FOLDED_BYTES
+                if not needs_python:
+                    needs_python = fold_case(searches, value, length, end, folded) != 0
                 before_length = -1
-                if closely:
+                if needs_python:
                     put_i64(out, 3 * found + 3, which)
                     put_i64(out, 3 * found + 4, index)
                     put_i64(out, 3 * found + 5, -1)
@@ -420,7 +425,7 @@ def search_columns(
                     continue
                 epoch += 1
                 words = out + 8 * (3 * room + 3)
-                new = look_through(searches, folded, length, stamps, epoch, words, 0)
+                new = match_patterns(searches, folded, length, stamps, epoch, words, 0)
                 if new == 0:
                     before = value
                     before_length = length
@@ -438,19 +443,19 @@ def search_columns(
 
 
 @compiled
-def rehash(known: int) -> None:
+def rehash(cache: int) -> None:
     """Enter all entries that are kept into an empty table."""
-    bits = i64_at(known, CACHE_BITS)
-    table = i64_at(known, CACHE_TABLE)
-    text = i64_at(known, CACHE_TEXT)
-    for number in range(i64_at(known, CACHE_COUNT)):
-        entry = i64_at(known, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number
+    bits = i64_at(cache, CACHE_BITS)
+    table = i64_at(cache, CACHE_TABLE)
+    text = i64_at(cache, CACHE_TEXT)
+    for number in range(i64_at(cache, CACHE_COUNT)):
+        entry = i64_at(cache, CACHE_ENTRIES) + 8 * ENTRY_FIELDS * number
         start = i64_at(entry, ENTRY_TEXT)
         if start < 0:
             continue
         length = i64_at(entry, ENTRY_LENGTH)
-        key = key_of(text + start, length, text + start + length)
-        place = home_of(key, bits)
+        key = text_key(text + start, length, text + start + length)
+        place = first_probe(key, bits)
         while i64_at(table, 2 * place) != 0:
             place = (place + 1) & ((1 << bits) - 1)
         put_i64(table, 2 * place, key)
@@ -469,15 +474,15 @@ def add_word(codes: int, stride: int, lengths: int, row: int, word: int) -> None
 
 
 @compiled
-def add_answers(asked: int, count: int, first: int, rows: int, codes: int, stride: int, lengths: int) -> None:
-    """Add the codes of what is known of the values of some columns to a block of rows."""
+def add_cached_words(tested: int, count: int, first: int, rows: int, codes: int, stride: int, lengths: int) -> None:
+    """Add the cached codes of the values of some columns to a block of rows."""
     for which in range(count):
-        each = asked + 8 * TESTED_FIELDS * which
+        each = tested + 8 * TESTED_FIELDS * which
         if i64_at(each, TESTED_FOUND) == 0:
             continue
-        known = i64_at(each, TESTED_CACHE)
-        entries = i64_at(known, CACHE_ENTRIES)
-        words = i64_at(known, CACHE_WORDS)
+        cache = i64_at(each, TESTED_CACHE)
+        entries = i64_at(cache, CACHE_ENTRIES)
+        words = i64_at(cache, CACHE_WORDS)
         ids = i64_at(each, TESTED_IDS) + 4 * first
         for row in range(rows):
             number = i32_at(ids, row)

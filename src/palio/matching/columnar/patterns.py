@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.events.values import Scalar
 from palio.filters.expressions.extension_functions import cast_text
@@ -33,8 +32,11 @@ from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 from palio.filters.tree import Attributes
 from palio.filters.value_predicates import Computed, Like, Rlike, Test
-from palio.matching.columnar.conditions import EventSearch, SetMembership, ValueTest
+from palio.matching.columnar.array_types import AnyArray, Int32s, Int64s
+from palio.matching.columnar.conditions import SetMembership, ValueTest, WholeEventSearch
 from palio.matching.columnar.layout import (
+    FIBONACCI_32,
+    FIBONACCI_64,
     GRAM,
     PADDING,
     PATTERNS_ALWAYS,
@@ -55,8 +57,6 @@ from palio.matching.columnar.layout import (
     PATTERNS_WORDS,
     WORD_SHARED,
     WORD_UNDECIDED,
-    Int32s,
-    Int64s,
 )
 from palio.matching.columnar.native import address_of
 from palio.matching.columnar.slot_order import text_bytes
@@ -67,87 +67,87 @@ _MAX_WITHOUT_AUTOMATON: Final = 3  # pieces that are faster looked for one by on
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
-    """A question about a string: its code, and the LIKE pattern or regular expression it is."""
+class CodedPattern:
+    """A test of strings: its code, and the LIKE pattern or regular expression it evaluates."""
 
     code: int
-    asked: LikePattern | Regex
+    expression: LikePattern | Regex
 
     @property
     def accepts(self) -> Callable[[str], bool]:
-        return self.asked.search if isinstance(self.asked, Regex) else self.asked.matches
+        return self.expression.search if isinstance(self.expression, Regex) else self.expression.matches
 
     @property
     def ignores_case(self) -> bool:
-        return isinstance(self.asked, LikePattern) and self.asked.ignore_case
+        return isinstance(self.expression, LikePattern) and self.expression.ignore_case
 
     @property
     def piece(self) -> str:
         """A piece of text that must occur; of a pattern that ignores case, in lower case."""
-        if isinstance(self.asked, Regex):
-            return self.asked.required
-        return max(self.asked.literals, key=len, default="")
+        if isinstance(self.expression, Regex):
+            return self.expression.required
+        return max(self.expression.literals, key=len, default="")
 
 
 class AttributeTests:
-    """All questions about one attribute; answers are the codes of the axes whose question holds."""
+    """All tests on one attribute; evaluating them on a value gives the codes of those that hold."""
 
-    def __init__(self, questions: Sequence[tuple[int, ValueTest]]) -> None:
-        self.patterns: list[Pattern] = []
+    def __init__(self, tests: Sequence[tuple[int, ValueTest]]) -> None:
+        self.patterns: list[CodedPattern] = []
         self.of_strings: list[tuple[int, ValueTest]] = []  # beside patterns
         self.of_others: list[tuple[int, ValueTest]] = []
-        for code, question in questions:
-            match question:
+        for code, test in tests:
+            match test:
                 case Test(Like(pattern), True):
-                    self.patterns.append(Pattern(code, pattern))
+                    self.patterns.append(CodedPattern(code, pattern))
                 case Test(Rlike(regex), True):
-                    self.patterns.append(Pattern(code, regex))
+                    self.patterns.append(CodedPattern(code, regex))
                 case SetMembership(values):
-                    self.of_others.append((code, question))
+                    self.of_others.append((code, test))
                     if not values.parts[Kind.STRING].is_empty:
-                        self.of_strings.append((code, question))
+                        self.of_strings.append((code, test))
                 case _:
-                    if not _is_about_text(question):
-                        self.of_others.append((code, question))
-                    self.of_strings.append((code, question))
-        self._known: dict[str, tuple[int, ...]] = {}
-        self.when_missing = self._other(MISSING)
-        self.when_null = self._other(None)
+                    if not _is_of_strings_only(test):
+                        self.of_others.append((code, test))
+                    self.of_strings.append((code, test))
+        self._cache: dict[str, tuple[int, ...]] = {}
+        self.when_missing = self._evaluate_other(MISSING)
+        self.when_null = self._evaluate_other(None)
 
     def codes(self, value: Value) -> tuple[int, ...]:
-        """The codes of all questions that hold for a value."""
+        """The codes of all tests that hold for a value."""
         if value is None:
             return self.when_null
         if type(value) is not str:
-            return self._other(value) if self.of_others else ()
-        known = self._known.get(value)
+            return self._evaluate_other(value) if self.of_others else ()
+        known = self._cache.get(value)
         if known is None:
-            known = self._ask(value)
+            known = self._evaluate(value)
             if len(value) <= _MAX_CACHED_CHARS:
-                if len(self._known) >= _MAX_CACHED_VALUES:
-                    self._known = {}
-                self._known[value] = known
+                if len(self._cache) >= _MAX_CACHED_VALUES:
+                    self._cache = {}
+                self._cache[value] = known
         return known
 
     @cached_property
     def _find(self) -> _Finder:
         return _Finder(self.patterns)
 
-    def _ask(self, text: str) -> tuple[int, ...]:
-        codes = [code for code, question in self.of_strings if _asked(question, text)]
+    def _evaluate(self, text: str) -> tuple[int, ...]:
+        codes = [code for code, test in self.of_strings if predicate_of(test)(text)]
         return (*codes, *self._find(text))
 
-    def _other(self, value: Value) -> tuple[int, ...]:
-        return tuple(code for code, question in self.of_others if _asked(question, value))
+    def _evaluate_other(self, value: Value) -> tuple[int, ...]:
+        return tuple(code for code, test in self.of_others if predicate_of(test)(value))
 
 
 class EventSearches:
-    """All searches through the values of an event; answers are the codes of those that find something."""
+    """All searches through the values of an event; `codes` gives those of the searches that find something."""
 
-    def __init__(self, searches: Iterable[tuple[int, EventSearch]]) -> None:
-        self.patterns = [Pattern(code, _pattern_of(search)) for code, search in searches]
+    def __init__(self, searches: Iterable[tuple[int, WholeEventSearch]]) -> None:
+        self.patterns = [CodedPattern(code, _pattern_of(search)) for code, search in searches]
         self._find = _Finder(self.patterns)
-        self._known: dict[str, tuple[int, ...]] = {}
+        self._cache: dict[str, tuple[int, ...]] = {}
         of_others = [pattern for pattern in self.patterns if may_occur_in_non_string(pattern.piece)]
         self._find_in_others = _Finder(of_others)
         self.reads_others = bool(of_others)  # whether something may be found in a value that is no string
@@ -165,33 +165,34 @@ class EventSearches:
         if type(value) is not str:
             text = cast_text(value, "UTC") if self.reads_others else None
             return () if text is None else tuple(self._find_in_others(text))
-        known = self._known.get(value)
+        known = self._cache.get(value)
         if known is None:
             known = tuple(self._find(value))
             if len(value) <= _MAX_CACHED_CHARS:
-                if len(self._known) >= _MAX_CACHED_VALUES:
-                    self._known = {}
-                self._known[value] = known
+                if len(self._cache) >= _MAX_CACHED_VALUES:
+                    self._cache = {}
+                self._cache[value] = known
         return known
 
 
-def _pattern_of(search: EventSearch) -> LikePattern | Regex:
+def _pattern_of(search: WholeEventSearch) -> LikePattern | Regex:
     if search.function == "any_value_rlike":
         return Regex.compile(search.pattern)
     return LikePattern.parse(search.pattern, ignore_case=search.function == "any_value_ilike")
 
 
-def _asked(question: ValueTest, value: Value) -> bool:
-    if isinstance(question, SetMembership):
-        return question.values.contains(value)
-    assert isinstance(question, Test)  # a search is of no attribute
-    return question.passes(value)
+def predicate_of(test: ValueTest) -> Callable[[Value], bool]:
+    """The function that evaluates a test on a value."""
+    if isinstance(test, SetMembership):
+        return test.values.contains
+    assert isinstance(test, Test)  # a search is of no attribute
+    return test.passes
 
 
 class _Finder:
     """Finds the patterns that a text satisfies."""
 
-    def __init__(self, patterns: Sequence[Pattern]) -> None:
+    def __init__(self, patterns: Sequence[CodedPattern]) -> None:
         self._plain = _Automaton([each for each in patterns if not each.ignores_case])
         self._folded = _Automaton([each for each in patterns if each.ignores_case])
 
@@ -201,21 +202,21 @@ class _Finder:
             yield from self._folded.find(text, text.lower())
 
 
-def _is_about_text(question: ValueTest) -> bool:
-    """Whether no value but a string can be answered with yes."""
-    return isinstance(question, Test) and isinstance(question.pattern, Computed) and question.pattern.is_string_only
+def _is_of_strings_only(test: ValueTest) -> bool:
+    """Whether no value but a string can pass."""
+    return isinstance(test, Test) and isinstance(test.pattern, Computed) and test.pattern.is_string_only
 
 
 class _Automaton:
     """Patterns that are looked for in one form of a text, as it is or in lower case."""
 
-    def __init__(self, patterns: Sequence[Pattern]) -> None:
+    def __init__(self, patterns: Sequence[CodedPattern]) -> None:
         self.patterns = patterns
         self._whole: dict[str, list[int]] = {}
-        by_piece: dict[str, list[Pattern]] = {}
+        by_piece: dict[str, list[CodedPattern]] = {}
         for pattern in patterns:
-            if isinstance(pattern.asked, LikePattern) and pattern.asked.shape == "exact":
-                self._whole.setdefault(pattern.asked.text, []).append(pattern.code)
+            if isinstance(pattern.expression, LikePattern) and pattern.expression.shape == "exact":
+                self._whole.setdefault(pattern.expression.text, []).append(pattern.code)
             else:
                 by_piece.setdefault(pattern.piece, []).append(pattern)
         self._always = [(each.code, each.accepts) for each in by_piece.pop("", [])]
@@ -228,9 +229,9 @@ class _Automaton:
             from ahocorasick_rs import AhoCorasick
 
             self._automaton = AhoCorasick(list(by_piece))
-        # Of the patterns with a piece: those that ask for nothing else, and the others.
-        self._sure = [[each.code for each in group if _is_its_piece(each)] for group in groups]
-        self._asked = [[(each.code, each.accepts) for each in group if not _is_its_piece(each)] for group in groups]
+        # Of the patterns with a piece: those that need nothing else, and the others.
+        self._decided = [[each.code for each in group if _is_its_piece(each)] for group in groups]
+        self._undecided = [[(each.code, each.accepts) for each in group if not _is_its_piece(each)] for group in groups]
 
     def find(self, text: str, searched: str) -> list[int]:
         """The codes of the patterns a text satisfies, given the form of it that is searched."""
@@ -239,20 +240,18 @@ class _Automaton:
         if self._automaton is not None:
             # Overlapping, because one piece may lie within another; a set, because a piece may occur several times.
             for index in {hit[0] for hit in self._automaton.find_matches_as_indexes(searched, overlapping=True)}:
-                found += self._sure[index]
-                found += [code for code, accepts in self._asked[index] if accepts(text)]
+                found += self._decided[index]
+                found += [code for code, accepts in self._undecided[index] if accepts(text)]
         return found
 
 
-def _is_its_piece(pattern: Pattern) -> bool:
-    return isinstance(pattern.asked, LikePattern) and pattern.asked.shape == "substring"
+def _is_its_piece(pattern: CodedPattern) -> bool:
+    return isinstance(pattern.expression, LikePattern) and pattern.expression.shape == "substring"
 
 
-Ask: TypeAlias = Callable[[str], bool]
+Accepts: TypeAlias = Callable[[str], bool]
 
 _ENDS: Final = {"exact": 3, "prefix": 1, "suffix": 2, "substring": 0}
-_SPREAD: Final = 0x9E3779B1
-_HOME_SPREAD: Final = -7046029254386353131 % 2**64  # as in encoding_kernels
 _FILTER_BITS_PER_GRAM: Final = 32  # so that a place passes for nothing once in some thirty
 _MIN_FILTER_BITS: Final = 10
 _MAX_FILTER_BITS: Final = 18  # 32 kilobytes, which the fastest cache holds
@@ -266,24 +265,24 @@ class PatternTable:
 
     def __init__(
         self,
-        patterns: Sequence[Pattern],
-        searches: Sequence[Pattern] = (),
-        always: Sequence[tuple[int, Ask]] = (),
+        patterns: Sequence[CodedPattern],
+        searches: Sequence[CodedPattern] = (),
+        always: Sequence[tuple[int, Accepts]] = (),
     ) -> None:
         """Of the patterns of an attribute, of searches, and of further tests, which are evaluated on every value."""
-        self.asked: list[tuple[int, Ask]] = []  # by the number in a word: its code, and the question
+        self._python_tests: list[tuple[int, Accepts]] = []  # by the number in an undecided word: code, and test
         by_text: dict[tuple[bytes, int], list[int]] = {}
-        every = [self._ask(code, accepts) for code, accepts in always]
+        every = [self._undecided_word(code, accepts) for code, accepts in always]
         for several, mark in ((patterns, 0), (searches, WORD_SHARED)):
             for pattern in several:
                 code, ends = pattern.code | mark, _ends_of(pattern)
                 if ends is not None:
                     by_text.setdefault((text_bytes(pattern.piece), ends), []).append(code)
                 elif pattern.piece:
-                    word = self._ask(code, pattern.accepts)
+                    word = self._undecided_word(code, pattern.accepts)
                     by_text.setdefault((text_bytes(pattern.piece.lower()), 0), []).append(word)
                 else:
-                    every.append(self._ask(code, pattern.accepts))
+                    every.append(self._undecided_word(code, pattern.accepts))
         self.text_count = len(by_text)
         self.arrays = self._arrays(by_text, every)
         self._table = np.zeros(PATTERNS_FIELDS, np.int64)
@@ -294,20 +293,20 @@ class PatternTable:
         self.word_count = int(self._table[PATTERNS_WORD_COUNT])
         self.address = address_of(self._table)
 
-    def _ask(self, code: int, accepts: Ask) -> int:
-        self.asked.append((code, accepts))
-        return WORD_UNDECIDED | len(self.asked) - 1
+    def _undecided_word(self, code: int, accepts: Accepts) -> int:
+        self._python_tests.append((code, accepts))
+        return WORD_UNDECIDED | len(self._python_tests) - 1
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         return sum(each.nbytes for each in self.arrays.values())
 
-    def question_of(self, word: int) -> tuple[int, Ask]:
+    def python_test(self, word: int) -> tuple[int, Accepts]:
         """The code and the test of an undecided word."""
-        return self.asked[word & ~WORD_UNDECIDED]
+        return self._python_tests[word & ~WORD_UNDECIDED]
 
-    def _arrays(self, by_text: dict[tuple[bytes, int], list[int]], every: list[int]) -> dict[str, npt.NDArray[Any]]:
+    def _arrays(self, by_text: dict[tuple[bytes, int], list[int]], every: list[int]) -> dict[str, AnyArray]:
         special = np.zeros(256, np.uint8)
         special[128:] = not all(text.isascii() for text, _ in by_text)
         special[list(_FOREIGN_CAPITALS)] = 1
@@ -328,7 +327,7 @@ class PatternTable:
         for gram, size in {(gram, size) for gram, size, _ in grams}:
             lengths |= 1 << size
             if size == GRAM:
-                bit = ((gram * _SPREAD) & 0xFFFFFFFF) >> shift
+                bit = ((gram * FIBONACCI_32) & 0xFFFFFFFF) >> shift
                 bitmap[bit >> 3] |= 1 << (bit & 7)
             elif size == 1:
                 # A text of one byte may be followed by any other.
@@ -371,15 +370,15 @@ _FACTS: Final = (
 )
 
 
-def _ends_of(pattern: Pattern) -> int | None:
-    """At which ends of a value the text of a pattern must stand; None where it asks for more than a text."""
-    if not isinstance(pattern.asked, LikePattern) or pattern.asked.shape == "general":
+def _ends_of(pattern: CodedPattern) -> int | None:
+    """At which ends of a value the text of a pattern must stand; None where it needs more than that text."""
+    if not isinstance(pattern.expression, LikePattern) or pattern.expression.shape == "general":
         return None
     # The kernels see values in lower case: a text with letters decides only for patterns that ignore case.
     has_case = pattern.piece != pattern.piece.lower() or pattern.piece != pattern.piece.upper()
-    if not pattern.asked.ignore_case and (has_case or not pattern.piece.isascii()):
+    if not pattern.expression.ignore_case and (has_case or not pattern.piece.isascii()):
         return None
-    return _ENDS[pattern.asked.shape] if pattern.piece else None
+    return _ENDS[pattern.expression.shape] if pattern.piece else None
 
 
 def _rarest_grams(texts: Sequence[bytes]) -> list[tuple[int, int, int]]:
@@ -408,7 +407,7 @@ def _gram_table(
     table = np.zeros((1 << bits, 2), np.int64)
     candidates: list[tuple[int, int]] = []
     for key, run in by_gram.items():
-        at = ((key * _HOME_SPREAD) % 2**64) >> (64 - bits)
+        at = ((key * FIBONACCI_64) % 2**64) >> (64 - bits)  # as `first_probe` of the kernels does
         while table[at, 0]:
             at = (at + 1) & ((1 << bits) - 1)
         table[at] = key, len(run) << 32 | len(candidates)

@@ -1,11 +1,7 @@
-"""Kernels that build postings from rows of intervals.
+"""Kernels that write postings: the copies, blocks and records of rows whose pivots are chosen.
 
-A row is one conjunction; its intervals on one axis are alternatives. Every row is filed under its *pivot*, the
-condition that the fewest events are expected to meet, once in every bucket of slots that the pivot touches. Its second
-rarest condition is written beside each copy, its other conditions into a record. How many events meet a condition is
-not known here. How many subscriptions share a value is, and people tend to ask for what happens.
-
-Many arrays travel as named tables (`IntervalRows`, `AxisUses`, …), which Numba takes apart without a cost.
+A row is filed once in every bucket of slots that its pivot touches (`pivot_kernels` chooses it). Its second condition
+is written beside each copy, its other conditions into a record (`layout` has the format).
 """
 
 from __future__ import annotations
@@ -14,77 +10,39 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from palio.matching.columnar.array_types import Flags, Int8s, Int32s, Int64s, Uint16s
 from palio.matching.columnar.layout import (
     ESCAPE_PROGRAM,
     ESCAPE_RUN,
     ESCAPE_STAMP,
     ESCAPE_WIDE,
     ESCAPES,
-    FALSE,
     GROUPED,
     LAST,
     MAX_FLAT_ENTRIES,
-    MAX_INLINE_AXIS,
     NO_AXIS,
-    TRUE,
-    Flags,
-    Floats,
-    Int8s,
-    Int32s,
-    Int64s,
-    Uint16s,
 )
 from palio.matching.columnar.native import compiled, inlined
+from palio.matching.columnar.pivot_kernels import (
+    ALWAYS,
+    BY_ACCESS,
+    BY_CONDITION,
+    NEVER,
+    PLAN_FILED,
+    PLAN_INNER,
+    PLAN_LEVEL,
+    PLAN_PIVOT,
+    PLAN_PIVOT_LAST,
+    PLAN_RECORD,
+    PLAN_SECOND,
+    PLAN_SECOND_LAST,
+    AxisLevels,
+    IntervalRows,
+    finest_level,
+)
 
-# Where a row is filed.
-NEVER: Final = 0  # it cannot match
-ALWAYS: Final = 1  # nowhere: it is checked for every event
-BY_CONDITION: Final = 2
-BY_ACCESS: Final = 3  # under all of its access conditions
-
-# A row's plan.
-PLAN_FILED: Final = 0
-PLAN_PIVOT: Final = 1  # the intervals it is filed under: first to last of the conditions, or of the access conditions
-PLAN_PIVOT_LAST: Final = 2
-PLAN_LEVEL: Final = 3
-PLAN_SECOND: Final = 4  # its second condition: intervals, or -1
-PLAN_SECOND_LAST: Final = 5
-PLAN_RECORD: Final = 6  # where its record begins, or -1 where it has none
-PLAN_INNER: Final = 7  # the same for copies that need not check the pivot
-PLAN_FIELDS: Final = 8
-
-_MAX_COPIES: Final = 16  # buckets that one interval may touch
-_RANGE_PENALTY: Final = 2.0  # a range is filed several times, a point once
-_BOOLEAN_SHARE: Final = 4  # one event in four is expected to meet a truth value, however few ask for it
 _MIN_GROUPED_ENTRIES: Final = 64
 _ENTRIES_PER_GROUP: Final = 4
-
-
-class IntervalRows(NamedTuple):
-    """Rows of intervals: those of row r are start[r] to start[r + 1], those on one axis side by side."""
-
-    start: Int64s
-    axis: Int32s
-    low: Int32s
-    high: Int32s
-
-
-class AxisUses(NamedTuple):
-    """How often conditions use each axis and each slot: the base of all selectivity estimates."""
-
-    sizes: Int32s  # slots, by axis
-    shares: Floats  # by axis of two slots: the least share of events that hit it
-    offsets: Int64s  # where the slots of an axis begin in `points`
-    points: Int32s  # conditions that are one slot, by slot
-    uses: Int32s  # conditions, by axis
-
-
-class AxisLevels(NamedTuple):
-    """The levels of buckets of each axis."""
-
-    shifts: Int8s  # by axis and level: the bits of a slot that its bucket leaves out
-    counts: Int8s  # by axis: how many levels it may have
-    bases: Int64s  # by axis and level: the first bucket
 
 
 class Copies(NamedTuple):
@@ -104,8 +62,8 @@ class Entries(NamedTuple):
     first: Int32s  # by posting: its first entry
 
 
-class Seconds(NamedTuple):
-    """What is written into blocks: by row its second condition, its plan, and the number to report."""
+class BlockRows(NamedTuple):
+    """What blocks are written from, by row: its second condition, its plan, and the number to report."""
 
     inlines: Uint16s  # axis, low, high
     plan: Int32s
@@ -123,198 +81,7 @@ class RecordRows(NamedTuple):
 
 
 @compiled
-def unite(rows: IntervalRows, united: IntervalRows, never: Flags) -> int:
-    """Sort and merge the intervals of each row on each axis, and leave out empty ones; returns how many are left.
-
-    `never` gets the rows that ask for what no value is.
-    """
-    start, axis, low, high = rows
-    new_start, new_axis, new_low, new_high = united
-    total = 0
-    for row in range(len(start) - 1):
-        new_start[row] = total
-        index = start[row]
-        while index < start[row + 1]:
-            this_axis = axis[index]
-            first = total
-            while index < start[row + 1] and axis[index] == this_axis:
-                if low[index] <= high[index]:
-                    # Insertion sort by the lower end.
-                    place = total
-                    while place > first and new_low[place - 1] > low[index]:
-                        new_low[place] = new_low[place - 1]
-                        new_high[place] = new_high[place - 1]
-                        place -= 1
-                    new_axis[total] = this_axis
-                    new_low[place] = low[index]
-                    new_high[place] = high[index]
-                    total += 1
-                index += 1
-            if total == first:
-                never[row] = True
-                continue
-            kept = first
-            for place in range(first + 1, total):
-                # Neighbours are joined as well: no slot lies between them.
-                if new_low[place] <= new_high[kept] + 1:
-                    new_high[kept] = max(new_high[kept], new_high[place])
-                else:
-                    kept += 1
-                    new_low[kept] = new_low[place]
-                    new_high[kept] = new_high[place]
-            total = kept + 1
-    new_start[len(start) - 1] = total
-    return total
-
-
-@compiled
-def count_uses(rows: IntervalRows, counted: AxisUses) -> None:
-    """Count the conditions on each axis, and on each single slot."""
-    _, axis, low, high = rows
-    offsets, points, uses = counted.offsets, counted.points, counted.uses
-    for index in range(len(axis)):
-        uses[axis[index]] += 1
-        if low[index] == high[index]:
-            points[offsets[axis[index]] + low[index]] += 1
-
-
-@inlined
-def weight(axis: int, low: int, high: int, rows: int, counted: AxisUses) -> float:
-    """How many events are expected to meet an interval, in units of how many subscriptions ask."""
-    size = counted.sizes[axis]
-    if low != high:
-        return float(_RANGE_PENALTY * counted.uses[axis] * (high - low + 1) / size)
-    shared = float(counted.points[counted.offsets[axis] + low])
-    if size == 2:
-        return float(max(shared, rows * counted.shares[axis]))
-    if low == FALSE or low == TRUE:
-        return max(shared, rows / _BOOLEAN_SHARE)
-    return shared
-
-
-@inlined
-def touched(low: Int32s, high: Int32s, first: int, last: int, shift: int) -> int:
-    """How many buckets a union of intervals touches."""
-    count = 0
-    previous = -1
-    for index in range(first, last):
-        begin = low[index] >> shift
-        end = high[index] >> shift
-        count += end - begin + (1 if begin != previous else 0)
-        previous = end
-    return count
-
-
-@inlined
-def fitting_level(low: Int32s, high: Int32s, first: int, last: int, axis: int, levels: AxisLevels) -> int:
-    """The finest level at which a union touches few buckets."""
-    most = max(_MAX_COPIES, 2 * (last - first))
-    coarsest = int(levels.counts[axis]) - 1
-    for level in range(coarsest):
-        if touched(low, high, first, last, levels.shifts[axis, level]) <= most:
-            return level
-    return coarsest
-
-
-@inlined
-def file_under(low: Int32s, first: int, last: int, shift: int, base: int, filed: Int32s) -> None:
-    """Count the intervals of a union where they begin."""
-    for index in range(first, last):
-        filed[base + (low[index] >> shift)] += 1
-
-
-@compiled
-def plan_rows(
-    conditions: IntervalRows,
-    never: Flags,
-    access: IntervalRows,
-    counted: AxisUses,
-    levels: AxisLevels,
-    plan: Int32s,
-    filed: Int32s,
-) -> int:
-    """Choose the pivot and the second condition of each row; returns an upper bound of the copies.
-
-    `filed` gets the number of intervals that begin in each bucket, as if all levels were in use.
-    """
-    start, axis, low, high = conditions
-    access_start, access_axis, access_low, access_high = access
-    rows = len(start) - 1
-    copies = 0
-    for row in range(rows):
-        plan[row, PLAN_SECOND] = -1
-        plan[row, PLAN_FILED] = NEVER if never[row] else ALWAYS
-        if never[row]:
-            continue
-        by_access = np.inf if access_start[row] == access_start[row + 1] else 0.0
-        for index in range(access_start[row], access_start[row + 1]):
-            this_axis = access_axis[index]
-            by_access += weight(this_axis, access_low[index], access_high[index], rows, counted)
-            # Slot 0 is a missing attribute. An event has no code for what it lacks, so nothing is found under it.
-            if access_low[index] == 0:
-                by_access = np.inf
-        # The two rarest conditions, rarest first; an access set may be the first of them.
-        best = by_access
-        second = np.inf
-        if by_access < np.inf:
-            plan[row, PLAN_FILED] = BY_ACCESS
-            plan[row, PLAN_PIVOT] = access_start[row]
-            plan[row, PLAN_PIVOT_LAST] = access_start[row + 1]
-        last = start[row]
-        while last < start[row + 1]:
-            first = last
-            this_axis = axis[first]
-            expected = 0.0
-            while last < start[row + 1] and axis[last] == this_axis:
-                expected += weight(this_axis, low[last], high[last], rows, counted)
-                last += 1
-            # As above: a condition that a missing attribute meets cannot be a pivot.
-            if low[first] == 0:
-                continue
-            if expected < best:
-                # The former pivot becomes the second condition, if its axis can be written beside a payload.
-                if plan[row, PLAN_FILED] == BY_CONDITION and axis[plan[row, PLAN_PIVOT]] < MAX_INLINE_AXIS:
-                    second = best
-                    plan[row, PLAN_SECOND] = plan[row, PLAN_PIVOT]
-                    plan[row, PLAN_SECOND_LAST] = plan[row, PLAN_PIVOT_LAST]
-                best = expected
-                plan[row, PLAN_FILED] = BY_CONDITION
-                plan[row, PLAN_PIVOT] = first
-                plan[row, PLAN_PIVOT_LAST] = last
-            elif expected < second and this_axis < MAX_INLINE_AXIS:
-                second = expected
-                plan[row, PLAN_SECOND] = first
-                plan[row, PLAN_SECOND_LAST] = last
-        if plan[row, PLAN_FILED] == BY_CONDITION:
-            first = plan[row, PLAN_PIVOT]
-            last = plan[row, PLAN_PIVOT_LAST]
-            this_axis = axis[first]
-            if plan[row, PLAN_SECOND] < 0 and low[first] < high[last - 1] and this_axis < MAX_INLINE_AXIS:
-                # With nothing else to ask, the place beside the payload checks the pivot itself.
-                plan[row, PLAN_SECOND] = first
-                plan[row, PLAN_SECOND_LAST] = last
-            level = fitting_level(low, high, first, last, this_axis, levels)
-            plan[row, PLAN_LEVEL] = level
-            file_under(low, first, last, levels.shifts[this_axis, level], levels.bases[this_axis, level], filed)
-            copies += touched(low, high, first, last, levels.shifts[this_axis, level])
-        elif plan[row, PLAN_FILED] == BY_ACCESS:
-            first = access_start[row]
-            while first < access_start[row + 1]:
-                this_axis = access_axis[first]
-                last = first
-                while last < access_start[row + 1] and access_axis[last] == this_axis:
-                    last += 1
-                level = fitting_level(access_low, access_high, first, last, this_axis, levels)
-                file_under(
-                    access_low, first, last, levels.shifts[this_axis, level], levels.bases[this_axis, level], filed
-                )
-                copies += touched(access_low, access_high, first, last, levels.shifts[this_axis, level])
-                first = last
-    return copies
-
-
-@compiled
-def inline_seconds(rows: IntervalRows, shifts: Int8s, plan: Int32s, inlines: Uint16s, keys: Int32s) -> None:
+def inline_second_conditions(rows: IntervalRows, shifts: Int8s, plan: Int32s, inlines: Uint16s, keys: Int32s) -> None:
     """Second conditions as they are written in blocks, and the keys that sort rows into groups.
 
     A key is twice the axis, plus 1 where the condition is a point.
@@ -335,7 +102,7 @@ def inline_seconds(rows: IntervalRows, shifts: Int8s, plan: Int32s, inlines: Uin
 
 
 @compiled
-def sort_by(keys: Int32s, order: Int32s, result: Int32s, starts: Int32s) -> None:
+def counting_sort(keys: Int32s, order: Int32s, result: Int32s, starts: Int32s) -> None:
     """Put numbers in the order of their keys, equal ones as they come; `starts` (zeros) gets where each key begins."""
     for index in range(len(order)):
         starts[keys[order[index]] + 1] += 1
@@ -416,7 +183,7 @@ def copy_rows(
                 end = first
                 while end < last and access_axis[end] == this_axis:
                     end += 1
-                level = fitting_level(access_low, access_high, first, end, this_axis, levels)
+                level = finest_level(access_low, access_high, first, end, this_axis, levels)
                 level = takers[this_axis, level]
                 shift = levels.shifts[this_axis, level]
                 count, _ = copy_union(
@@ -591,24 +358,24 @@ def put_entries(
     begin: int,
     count: int,
     entries: Entries,
-    seconds: Seconds,
+    source: BlockRows,
 ) -> int:
     """Write entries: runs of their second conditions (0: axis, 1: low, 2: high), then their payloads."""
-    plan = seconds.plan
+    plan = source.plan
     for index in range(count):
         ref = entries.refs[entries.copies[begin + index]]
         row = ref >> 1
         at = place + index
         for run in range(first_run, last_run):
-            blocks[at] = seconds.inlines[row, run]
+            blocks[at] = source.inlines[row, run]
             at += count
         record = plan[row, PLAN_RECORD if ref & 1 and plan[row, PLAN_FILED] == BY_CONDITION else PLAN_INNER]
-        put_long(blocks, at + index, seconds.numbers[row] if record < 0 else ~record)
+        put_long(blocks, at + index, source.numbers[row] if record < 0 else ~record)
     return place + (last_run - first_run + 2) * count
 
 
 @compiled
-def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, seconds: Seconds, blocks: Uint16s) -> None:
+def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, source: BlockRows, blocks: Uint16s) -> None:
     """Write every posting's block."""
     copies, refs, keys, first = entries
     for posting in range(len(first) - 1):
@@ -621,7 +388,7 @@ def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, seconds: Seco
         if many == 0:
             blocks[block] = end - begin
             blocks[block + 1] = 0
-            put_entries(blocks, block + 2, 0, 3, begin, end - begin, entries, seconds)
+            put_entries(blocks, block + 2, 0, 3, begin, end - begin, entries, source)
             continue
         blocks[block] = GROUPED
         blocks[block + 1] = many
@@ -639,6 +406,6 @@ def write_blocks(entries: Entries, starts: Int32s, groups: Int32s, seconds: Seco
             place += place & 1
             put_long(blocks, places + 2 * group, (place - block) | (key & 1))
             runs = 2 if key & 1 else 3
-            place = put_entries(blocks, place, 1, runs, begin, last - begin, entries, seconds)
+            place = put_entries(blocks, place, 1, runs, begin, last - begin, entries, source)
             begin = last
         put_long(blocks, places + 2 * many, place + (place & 1) - block)

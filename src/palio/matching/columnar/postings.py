@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from palio.matching.columnar import posting_kernels as kernels
+from palio.matching.columnar import pivot_kernels, posting_kernels
+from palio.matching.columnar.array_types import AnyArray, Flags, Floats, Int8s, Int32s, Int64s, Uint16s
 from palio.matching.columnar.layout import (
     INDEX_ALWAYS,
     INDEX_ALWAYS_COUNT,
@@ -36,12 +36,6 @@ from palio.matching.columnar.layout import (
     INDEX_STARTS,
     MAX_NARROW_SLOT,
     PADDING,
-    Flags,
-    Floats,
-    Int8s,
-    Int32s,
-    Int64s,
-    Uint16s,
 )
 
 _PADDING_WORDS: Final = PADDING // 2
@@ -92,7 +86,7 @@ _ADDRESSES: Final = {
 class Postings:
     """Immutable arrays, shown to the kernels as a table of addresses. They may be memory-mapped."""
 
-    def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def __init__(self, arrays: Mapping[str, AnyArray]) -> None:
         self.arrays = dict(arrays)
         self._table = np.zeros(INDEX_FIELDS, np.int64)
         for at, name in _ADDRESSES.items():
@@ -107,7 +101,7 @@ class Postings:
         self.is_always: Flags | None = None  # per row, where it was built rather than opened
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Postings:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Postings:
         return cls(arrays)
 
     @property
@@ -140,35 +134,37 @@ class _Build:
         self.shifts = np.array([max(0, int(size).bit_length() - 16) for size in sizes.tolist()], np.int8)
         self.shifts[(sizes.astype(np.int64) >> self.shifts) + 1 > MAX_NARROW_SLOT] += 1
 
-    def _access_of(self, rows: Conjunctions) -> kernels.IntervalRows:
+    def _access_of(self, rows: Conjunctions) -> pivot_kernels.IntervalRows:
         start = _starts(rows.access_start, self.count)
         if rows.access_axis is None or rows.access_lo is None or rows.access_hi is None or start[-1] == 0:
             none = np.zeros(0, np.int32)
-            return kernels.IntervalRows(np.zeros(self.count + 1, np.int64), none, none, none)
+            return pivot_kernels.IntervalRows(np.zeros(self.count + 1, np.int64), none, none, none)
         row = np.repeat(np.arange(self.count), np.diff(start))
         order = np.lexsort((rows.access_lo, rows.access_axis, row))
         return _merge_rows(start, rows.access_axis[order], rows.access_lo[order], rows.access_hi[order])[0]
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, AnyArray]:
         room = self._plan()
         order = self._order()
-        copies = kernels.Copies(np.empty(room, np.int32), np.empty(room, np.int32), np.zeros(self.count, np.bool_))
-        levels = kernels.AxisLevels(self.level_shifts, self.level_counts, self.buckets.bases)
-        count = kernels.copy_rows(
+        copies = posting_kernels.Copies(
+            np.empty(room, np.int32), np.empty(room, np.int32), np.zeros(self.count, np.bool_)
+        )
+        levels = pivot_kernels.AxisLevels(self.level_shifts, self.level_counts, self.buckets.bases)
+        count = posting_kernels.copy_rows(
             order, self.conditions, self.access, self.sizes, levels, self.takers, self.plan, copies
         )
         by_posting = np.empty(count, np.int32)
         first = np.zeros(self.buckets.count + 1, np.int32)
-        kernels.sort_by(copies.postings, np.arange(count, dtype=np.int32), by_posting, first)
+        posting_kernels.counting_sort(copies.postings, np.arange(count, dtype=np.int32), by_posting, first)
         records, runs, stamps = self._records(copies.refs[by_posting] >> 1, copies.edged)
-        entries = kernels.Entries(by_posting, copies.refs, self.keys, first)
+        entries = posting_kernels.Entries(by_posting, copies.refs, self.keys, first)
         starts, groups = np.zeros(self.buckets.count + 1, np.int32), np.zeros(self.buckets.count, np.int32)
-        largest = kernels.measure_blocks(entries, starts, groups)
+        largest = posting_kernels.measure_blocks(entries, starts, groups)
         blocks = np.zeros(2 * int(starts[-1]) + _PADDING_WORDS, np.uint16)
-        seconds = kernels.Seconds(self.inlines, self.plan, self.numbers)
-        kernels.write_blocks(entries, starts, groups, seconds, blocks)
+        block_rows = posting_kernels.BlockRows(self.inlines, self.plan, self.numbers)
+        posting_kernels.write_blocks(entries, starts, groups, block_rows, blocks)
         always = np.flatnonzero(self.is_always)
-        records_of = self.plan[always, kernels.PLAN_RECORD]
+        records_of = self.plan[always, pivot_kernels.PLAN_RECORD]
         level_starts = np.zeros(len(self.sizes) + 1, np.int32)
         np.cumsum(np.count_nonzero(self.used, axis=1), out=level_starts[1:])
         most_levels = np.diff(level_starts).max(initial=0)
@@ -189,28 +185,28 @@ class _Build:
         offsets = np.zeros(len(self.sizes) + 1, np.int64)
         np.cumsum(self.sizes, out=offsets[1:])
         points, uses = np.zeros(int(offsets[-1]), np.int32), np.zeros(len(self.sizes), np.int32)
-        counted = kernels.AxisUses(self.sizes, self.shares, offsets, points, uses)
-        kernels.count_uses(self.conditions, counted)
-        kernels.count_uses(self.access, counted)
+        counted = pivot_kernels.AxisUses(self.sizes, self.shares, offsets, points, uses)
+        pivot_kernels.count_uses(self.conditions, counted)
+        pivot_kernels.count_uses(self.access, counted)
         self.level_shifts, self.level_counts = possible_levels(self.sizes)
         possible = Buckets(self.sizes, self.level_shifts, np.arange(MAX_LEVELS) < self.level_counts[:, None])
         filed = np.zeros(possible.count, np.int32)
-        self.plan = np.zeros((self.count, kernels.PLAN_FIELDS), np.int32)
-        levels = kernels.AxisLevels(self.level_shifts, self.level_counts, possible.bases)
-        copies = kernels.plan_rows(self.conditions, self.never, self.access, counted, levels, self.plan, filed)
+        self.plan = np.zeros((self.count, pivot_kernels.PLAN_FIELDS), np.int32)
+        levels = pivot_kernels.AxisLevels(self.level_shifts, self.level_counts, possible.bases)
+        copies = pivot_kernels.plan_rows(self.conditions, self.never, self.access, counted, levels, self.plan, filed)
         self.takers, self.used = choose_levels(filed, possible, self.level_shifts, self.level_counts)
         self.buckets = Buckets(self.sizes, self.level_shifts, self.used)
-        self.is_always = self.plan[:, kernels.PLAN_FILED] == kernels.ALWAYS
+        self.is_always = self.plan[:, pivot_kernels.PLAN_FILED] == pivot_kernels.ALWAYS
         return int(copies)
 
     def _order(self) -> Int32s:
         """Rows by the axis of their second condition, points apart, then by its low slot."""
         self.inlines, self.keys = np.empty((self.count, 3), np.uint16), np.empty(self.count, np.int32)
-        kernels.inline_seconds(self.conditions, self.shifts, self.plan, self.inlines, self.keys)
+        posting_kernels.inline_second_conditions(self.conditions, self.shifts, self.plan, self.inlines, self.keys)
         low = self.inlines[:, 1].astype(np.int32)
         order, by_low = np.arange(self.count, dtype=np.int32), np.empty(self.count, np.int32)
-        kernels.sort_by(low, order, by_low, np.zeros(int(low.max(initial=0)) + 2, np.int32))
-        kernels.sort_by(self.keys, by_low, order, np.zeros(int(self.keys.max(initial=0)) + 2, np.int32))
+        posting_kernels.counting_sort(low, order, by_low, np.zeros(int(low.max(initial=0)) + 2, np.int32))
+        posting_kernels.counting_sort(self.keys, by_low, order, np.zeros(int(self.keys.max(initial=0)) + 2, np.int32))
         return order
 
     def _records(self, rows: Int32s, edged: Flags) -> tuple[Uint16s, Int32s, int]:
@@ -219,8 +215,8 @@ class _Build:
         intervals = len(self.conditions.axis)
         records = np.empty((intervals + 3 * self.count) * _MAX_CONDITION_WORDS + _NUMBER_WORDS * self.count, np.uint16)
         runs = np.empty(2 * intervals + 2, np.int32)
-        source = kernels.RecordRows(self.numbers, self.program_start, edged, visits, repeats)
-        words, used = kernels.write_records(
+        source = posting_kernels.RecordRows(self.numbers, self.program_start, edged, visits, repeats)
+        words, used = posting_kernels.write_records(
             _first_met(rows, self.count), source, self.conditions, self.shifts, self.plan, records, runs
         )
         return records[:words].copy(), runs[: 2 * used].copy(), stamps
@@ -228,7 +224,7 @@ class _Build:
     def _stamps(self) -> tuple[Int32s, Int32s, int]:
         """Stamps for rows that several copies may find for one event, and for numbers that several rows report."""
         visits, repeats = np.full(self.count, -1, np.int32), np.full(self.count, -1, np.int32)
-        by_access = np.flatnonzero(self.plan[:, kernels.PLAN_FILED] == kernels.BY_ACCESS)
+        by_access = np.flatnonzero(self.plan[:, pivot_kernels.PLAN_FILED] == pivot_kernels.BY_ACCESS)
         visits[by_access] = np.arange(len(by_access))
         # Strictly ascending: no number is reported by two rows, and the stamps for that are spared.
         if bool(np.all(self.numbers[1:] > self.numbers[:-1])):
@@ -240,7 +236,7 @@ class _Build:
         return visits, stamp[inverse].astype(np.int32), len(by_access) + len(several)
 
 
-def _own(values: npt.NDArray[Any], kind: type) -> npt.NDArray[Any]:
+def _own(values: AnyArray, kind: type) -> AnyArray:
     """An array of one layout, whatever was given: another one would be compiled for again."""
     return np.require(values, kind, ["C", "W"])
 
@@ -257,14 +253,14 @@ def merge_intervals(
     return (*rows, never)
 
 
-def _merge_rows(start: Int64s, axis: Int32s, low: Int32s, high: Int32s) -> tuple[kernels.IntervalRows, Flags]:
-    rows = kernels.IntervalRows(_own(start, np.int64), *(_own(each, np.int32) for each in (axis, low, high)))
-    united = kernels.IntervalRows(
+def _merge_rows(start: Int64s, axis: Int32s, low: Int32s, high: Int32s) -> tuple[pivot_kernels.IntervalRows, Flags]:
+    rows = pivot_kernels.IntervalRows(_own(start, np.int64), *(_own(each, np.int32) for each in (axis, low, high)))
+    merged = pivot_kernels.IntervalRows(
         np.empty_like(rows.start), np.empty_like(rows.axis), np.empty_like(rows.low), np.empty_like(rows.high)
     )
     never = np.zeros(len(start) - 1, np.bool_)
-    total = kernels.unite(rows, united, never)
-    return kernels.IntervalRows(united.start, united.axis[:total], united.low[:total], united.high[:total]), never
+    total = pivot_kernels.merge_intervals(rows, merged, never)
+    return pivot_kernels.IntervalRows(merged.start, merged.axis[:total], merged.low[:total], merged.high[:total]), never
 
 
 def _first_met(rows: Int32s, count: int) -> Int32s:

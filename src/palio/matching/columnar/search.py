@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from palio.matching.columnar import encoding_kernels, match_kernels, pattern_kernels
+from palio.matching.columnar.array_types import Bytes, Int32s, Int64s
 from palio.matching.columnar.arrow_columns import BoundColumns
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.layout import (
@@ -32,12 +33,9 @@ from palio.matching.columnar.layout import (
     WORK_TODO_ROOM,
     WORK_TOMBSTONE_BITS,
     WORK_TOMBSTONES,
-    Bytes,
-    Int32s,
-    Int64s,
 )
 from palio.matching.columnar.native import SMALL_TABLE_SLOTS, address_of
-from palio.matching.columnar.pattern_cache import BatchAnswers
+from palio.matching.columnar.pattern_cache import BatchEntries
 from palio.matching.columnar.postings import Postings
 
 Extras: TypeAlias = tuple[Int64s, Int64s]
@@ -96,10 +94,10 @@ class Searcher:
         return batch.finish()
 
     def match_columns(
-        self, columns: BoundColumns, extras: Extras | None = None, answers: BatchAnswers | None = None
+        self, columns: BoundColumns, extras: Extras | None = None, entries: BatchEntries | None = None
     ) -> tuple[Int64s, Int32s]:
         """Match the rows of a batch, with further words for some of them, and what is known of their strings."""
-        stride = columns.count + (0 if answers is None else answers.most_words)
+        stride = columns.count + (0 if entries is None else entries.most_words)
         extra = (0, 0)
         if extras is not None:
             kept = [np.ascontiguousarray(each, np.int64) for each in extras]
@@ -113,8 +111,8 @@ class Searcher:
             many = min(_BLOCK_ROWS, columns.rows - first)
             lengths.fill(0)
             encoding_kernels.encode_columns(self.axes.address, columns.address, columns.count, first, many, *target)
-            if answers is not None:
-                pattern_kernels.add_answers(answers.address, answers.count, first, many, *target)
+            if entries is not None:
+                pattern_kernels.add_cached_words(entries.address, entries.count, first, many, *target)
             if extras is not None:
                 pattern_kernels.add_words(*extra, first, many, *target)
             batch.match(target[0], 0, stride, target[2], first, many)

@@ -22,10 +22,10 @@ from palio.events.arrow import read_column
 from palio.events.nested_content import Group, GroupedAttributes, values_within
 from palio.filters.array_choice import MAX_CHOICES
 from palio.filters.tree import Attributes
+from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import BoundColumns, ColumnPlan, bind_columns
 from palio.matching.columnar.axes import Axes
-from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, EventSearch
-from palio.matching.columnar.layout import Int32s, Int64s
+from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, WholeEventSearch
 from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextAt, TextColumn
 from palio.matching.columnar.patterns import AttributeTests, EventSearches
 from palio.matching.columnar.postings import Postings
@@ -76,16 +76,18 @@ class Segment:
 
     @cached_property
     def _tests(self) -> Mapping[str, AttributeTests]:
-        asked: dict[str, list[tuple[int, Any]]] = {}
-        for axis, (name, question) in enumerate(self.keys):
-            if question is not None and not isinstance(question, EventSearch):
-                asked.setdefault(name, []).append((axis << 32 | _HIT_SLOT, question))
-        return {name: AttributeTests(each) for name, each in asked.items()}
+        by_attribute: dict[str, list[tuple[int, Any]]] = {}
+        for axis, (name, test) in enumerate(self.keys):
+            if test is not None and not isinstance(test, WholeEventSearch):
+                by_attribute.setdefault(name, []).append((axis << 32 | _HIT_SLOT, test))
+        return {name: AttributeTests(tests) for name, tests in by_attribute.items()}
 
     @cached_property
     def _searches(self) -> EventSearches | None:
         found = [
-            (axis << 32 | _HIT_SLOT, each) for axis, (_, each) in enumerate(self.keys) if isinstance(each, EventSearch)
+            (axis << 32 | _HIT_SLOT, each)
+            for axis, (_, each) in enumerate(self.keys)
+            if isinstance(each, WholeEventSearch)
         ]
         return EventSearches(found) if found else None
 
@@ -114,7 +116,7 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that matching reads."""
-        patterns = [column.table for column in self.__dict__.get("_asked_columns", {}).values()]  # if made already
+        patterns = [column.table for column in self.__dict__.get("_pattern_columns", {}).values()]  # if made already
         own = self.axes.nbytes + self.postings.nbytes + self.residual_numbers.nbytes + self.runs.nbytes
         return int(own + sum(table.nbytes for table in patterns))
 
@@ -185,10 +187,10 @@ class Segment:
         names = {name for name, _ in values_within((group,)) if name in self._coders}
         if not names.isdisjoint(beside):
             raise CannotEncode  # a value beside an object may be chosen in place of its own
-        asked = names & self._when_missing.keys()
+        tested = names & self._when_missing.keys()
         found: dict[tuple[int, ...], None] = {}
         for element in group.elements:
-            lacking = asked - dict(values_within((Group(group.path, (element,)),))).keys() if asked else ()
+            lacking = tested - dict(values_within((Group(group.path, (element,)),))).keys() if tested else ()
             missed = [code for name in lacking for code in self._when_missing[name]]
             codes, several = self._codes(*element)
             found |= dict.fromkeys(tuple(sorted(chosen)) for chosen in _choices(codes + missed, several))
@@ -213,7 +215,7 @@ class Segment:
             self._plan[paths] = batch.schema, plan
         if plan is None:
             return None
-        others = {name: batch.column(place) for name, place in plan.asked.items()}
+        others = {name: batch.column(place) for name, place in plan.tested.items()}
         with plan.bind(batch) as bound:
             texts = [
                 TextColumn(name, bound.address_of(plan.columns + which), _reader(batch, place))
@@ -285,9 +287,9 @@ class Segment:
         others = {name: each for name, each in columns.items() if name in self._tests or self.reads_whole_event}
         strings = {name: others.pop(name) for name in list(others) if _holds_strings(others[name])}
         plain = [_as_strings(column) for column in strings.values()]
-        asked = bind_columns(self.axes, [(0, column) for column in plain], count)
+        bound_texts = bind_columns(self.axes, [(0, column) for column in plain], count)
         texts = [
-            TextColumn(name, asked.address_of(which), _element_reader(column))
+            TextColumn(name, bound_texts.address_of(which), _element_reader(column))
             for which, (name, column) in enumerate(zip(strings, plain, strict=True))
         ]
         return self._match(bound, texts, others, count, known, words)
@@ -307,15 +309,15 @@ class Segment:
         found += words
         found += [_test_column(others[name], self._tests[name]) for name in others if name in self._tests]
         cache = self._borrow()
-        asked = [column for column in texts if column.name in self._tests]
-        answers = cache.answers(self._asked_columns, asked, count) if asked else None
+        tested = [column for column in texts if column.name in self._tests]
+        entries = cache.look_up(self._pattern_columns, tested, count) if tested else None
         if self._searching is not None:
             searched = [column for column in texts if column.name not in self._tests]
             found.append(cache.search(self._searching, searched, count))
             if self._searching.searches.reads_others:
                 found += [_search_column(column, self._searching) for column in others.values()]
         extras = _by_row([each for each in found if len(each[0])], count)
-        ends, numbers = self.searcher.match_columns(bound, extras, answers)
+        ends, numbers = self.searcher.match_columns(bound, extras, entries)
         self._caches.append(cache)
         return row_numbers(ends), numbers
 
@@ -335,7 +337,7 @@ class Segment:
         return None if self._searches is None else SearchEvaluator(self._searches)
 
     @cached_property
-    def _asked_columns(self) -> Mapping[str, PatternColumn]:
+    def _pattern_columns(self) -> Mapping[str, PatternColumn]:
         return {name: PatternColumn(each, self._searching) for name, each in self._tests.items()}
 
 
@@ -372,7 +374,7 @@ def _by_row(found: Sequence[tuple[Int64s, Int64s]], count: int) -> tuple[Int64s,
 
 def _search_column(column: pa.Array, searching: SearchEvaluator) -> tuple[Int64s, Int64s]:
     """What searches find in a column whose values are no strings."""
-    return _spread(column, searching.words_of, ())
+    return _evaluate_distinct(column, searching.words_of, ())
 
 
 def _search_arrays(events: TransposedEvents, searching: SearchEvaluator) -> tuple[Int64s, Int64s]:
@@ -407,19 +409,21 @@ def _test_column(column: pa.Array, tests: AttributeTests) -> tuple[Int64s, Int64
     """The codes of the tests that hold, of a column whose values are no strings."""
     if not tests.of_others:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return _spread(column, tests.codes, tests.when_null)
+    return _evaluate_distinct(column, tests.codes, tests.when_null)
 
 
-def _spread(column: pa.Array, ask: Callable[[Any], Sequence[int]], when_null: Sequence[int]) -> tuple[Int64s, Int64s]:
+def _evaluate_distinct(
+    column: pa.Array, evaluate: Callable[[Any], Sequence[int]], when_null: Sequence[int]
+) -> tuple[Int64s, Int64s]:
     """Words by row: each distinct value of a column is tested once."""
     # Nulls of a plain column become an entry of the dictionary; of a dictionary column, null indices (filled below).
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column, null_encoding="encode")
-    answers = [ask(value) for value in read_column(encoded.dictionary)]
-    lengths = np.array([len(each) for each in answers] + [len(when_null)], np.int64)
-    flat = np.array([code for each in [*answers, when_null] for code in each], np.int64)
+    found = [evaluate(value) for value in read_column(encoded.dictionary)]
+    lengths = np.array([len(each) for each in found] + [len(when_null)], np.int64)
+    flat = np.array([code for each in [*found, when_null] for code in each], np.int64)
     starts = np.zeros(len(lengths), np.int64)
     np.cumsum(lengths[:-1], out=starts[1:])
-    index = pc.fill_null(encoded.indices.cast(pa.int64()), len(answers)).to_numpy(zero_copy_only=False)
+    index = pc.fill_null(encoded.indices.cast(pa.int64()), len(found)).to_numpy(zero_copy_only=False)
     count = lengths[index]
     rows = np.repeat(np.arange(len(index), dtype=np.int64), count)
     offset = np.arange(len(rows), dtype=np.int64) - np.repeat(np.cumsum(count) - count, count)

@@ -18,14 +18,16 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from enum import IntEnum
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from palio.matching.columnar import encoding_kernels as kernels
+from palio.matching.columnar.array_types import AnyArray, Bytes, Flags, Int64s
 from palio.matching.columnar.layout import (
     CUT_AFTER_DECIMAL,
     CUT_AFTER_INTEGER,
@@ -33,9 +35,6 @@ from palio.matching.columnar.layout import (
     CUT_BEFORE_INTEGER,
     CUT_BY_FLOAT,
     PADDING,
-    Bytes,
-    Flags,
-    Int64s,
 )
 from palio.matching.columnar.native import address_of
 
@@ -44,13 +43,38 @@ Number: TypeAlias = int | float | Decimal
 MIN_INT64: Final = -(2**63)
 MAX_INT64: Final = 2**63 - 1
 EXACT_FLOATS: Final = 2**53
+_EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_DAY: Final = _EPOCH.toordinal()
 _MAGNITUDE: Final = 2**63 - 1
+_NAN: Final = float("nan")
 _NAN_ORDER: Final = 0x7FF8000000000000
+
+
+class Region(IntEnum):
+    """The kinds of value that have an order, as they follow each other on an axis."""
+
+    NUMBER = 0
+    STRING = 1
+    DATE = 2
+    TIMESTAMP = 3
+    BYTES = 4
 
 
 def text_bytes(text: str | bytes) -> bytes:
     """A text as it is compared. A lone surrogate is not UTF-8, but JSON can say it and it must not end a match."""
     return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+
+
+def days(value: date) -> int:
+    """Days since 1970-01-01."""
+    return value.toordinal() - _EPOCH_DAY
+
+
+def micros(value: datetime) -> int:
+    """Microseconds since 1970-01-01 UTC; a time without a zone is taken to be UTC."""
+    since = value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def float_order(value: float) -> int:
@@ -124,6 +148,178 @@ def integer_cuts(values: Int64s, after: Flags) -> tuple[Int64s, Int64s, Bytes]:
     return values + after, order + after, kinds
 
 
+class CutConstants:
+    """The cuts at numbers, dates and timestamps of all axes, numbered as they come."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int, type, Any, bool], int] = {}
+        self.count = 0
+        # Those that came one by one, in parallel lists.
+        self.numbers: list[int] = []
+        self.axes: list[int] = []
+        self.regions: list[int] = []
+        self.after: list[bool] = []
+        # Their constants: integers of 64 bits with the numbers of their cuts, and numbers of cuts with all others.
+        self.integers: list[int] = []
+        self.integer_numbers: list[int] = []
+        self.others: list[tuple[int, Number]] = []
+        # Those at integers that came in bulk: numbers, axes, values, after.
+        self.arrays: list[tuple[Int64s, Int64s, Int64s, Flags]] = []
+
+    def add(self, axis: int, region: Region, value: Any, after: bool) -> int:
+        """The number of a cut, a new one where it is not known."""
+        if value != value:
+            value = _NAN  # one object, so that it is found again
+        # The type is a part of the key: 1 == 1.0 == True, but they cut differently.
+        key = (axis, region, value.__class__, value, after)
+        known = self._known
+        number = known.get(key)
+        if number is not None:
+            return number
+        number = known[key] = self.count
+        self.count += 1
+        self.numbers.append(number)
+        self.axes.append(axis)
+        self.regions.append(region)
+        self.after.append(after)
+        if region == Region.DATE:
+            value = days(value)
+        elif region == Region.TIMESTAMP:
+            value = micros(value)
+        # 1.00 cuts where 1 does, and integers are sorted as an array.
+        elif value.__class__ is Decimal and value == value.to_integral_value():
+            value = int(value)
+        if value.__class__ is int and MIN_INT64 < value < MAX_INT64:
+            self.integers.append(value)
+            self.integer_numbers.append(number)
+        else:
+            self.others.append((number, value))
+        return number
+
+    def add_integers(self, axis: Int64s, values: Int64s, after: Flags) -> Int64s:
+        """The numbers of many cuts at integers, all new."""
+        # Not looked up among the known ones: equal cuts are joined when all are sorted.
+        numbers = np.arange(self.count, self.count + len(axis), dtype=np.int64)
+        self.count += len(axis)
+        self.arrays.append((numbers, axis, values, after))
+        return numbers
+
+
+class CutOrder:
+    """The order of the cuts at numbers, dates and timestamps, on each axis and region."""
+
+    def __init__(self, cuts: CutConstants) -> None:
+        single = len(cuts.numbers)
+        bulk_axis, bulk_values, bulk_after = self._take_bulk(cuts)
+        count = single + len(bulk_axis)
+        self.axis, self.region = np.empty(count, np.int64), np.full(count, int(Region.NUMBER))
+        self.after = np.empty(count, np.bool_)
+        self.axis[:single], self.region[:single], self.after[:single] = (
+            cuts.axes,
+            cuts.regions,
+            cuts.after,
+        )
+        self.axis[single:], self.after[single:] = bulk_axis, bulk_after
+        self.integers, self.orders = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self.kinds = np.zeros(count, np.uint8)
+        self.beyond = np.zeros(count, np.bool_)
+        self.exact: dict[int, Number] = {}
+        place = self.place
+        where = np.concatenate([place[cuts.integer_numbers], np.arange(single, count)])
+        values = np.concatenate([np.array(cuts.integers, np.int64), bulk_values])
+        found = integer_cuts(values, self.after[where])
+        self.integers[where], self.orders[where], self.kinds[where] = found
+        for number, value in cuts.others:
+            number = int(place[number])
+            first, self.orders[number], kind = number_cut(value, bool(self.after[number]))
+            self.integers[number] = min(max(first, MIN_INT64), MAX_INT64)
+            self.beyond[number] = first > MAX_INT64
+            self.kinds[number] = kind
+            if kind in (CUT_BEFORE_DECIMAL, CUT_AFTER_DECIMAL):
+                self.exact[number] = value
+
+    def _take_bulk(self, cuts: CutConstants) -> tuple[Int64s, Int64s, Flags]:
+        """The cuts that came as whole arrays, each once; `place` says where each of all cuts is kept."""
+        single = len(cuts.numbers)
+        self.place = np.empty(cuts.count, np.int64)
+        self.place[cuts.numbers] = np.arange(single)
+        if not cuts.arrays:
+            none = np.zeros(0, np.int64)
+            return none, none, none.astype(np.bool_)
+        numbers, axis, values, after = (np.concatenate(each) for each in zip(*cuts.arrays, strict=True))
+        smallest = int(values.min(initial=0))
+        span = int(values.max(initial=0)) - smallest + 1
+        if span * (int(axis.max(initial=0)) + 1) >= 1 << 62:
+            self.place[numbers] = np.arange(single, single + len(numbers))
+            return axis, values, after
+        # One integer for axis, value and side is sorted several times faster than three.
+        keys, places = _distinct((axis * span + values - smallest) << 1 | after)
+        self.place[numbers] = single + places
+        axis, values = np.divmod(keys >> 1, span)
+        return axis, values + smallest, (keys & 1).astype(np.bool_)
+
+    def sorted(self) -> tuple[Int64s, Flags]:
+        """The cuts in order, and which of them differ from the one before."""
+        order = np.lexsort((self.orders, self.integers, self.beyond, self.region, self.axis))
+        fresh = np.zeros(len(order), np.bool_)
+        fresh[:1] = True
+        keys = (self.axis, self.region, self.beyond, self.integers, self.orders)
+        for key in keys:
+            fresh[1:] |= key[order[1:]] != key[order[:-1]]
+        # Decimals may tell cuts apart that integers and floats do not: 0.99999999999999999 is below 1, yet rounds to 1.
+        firsts = np.flatnonzero(fresh)
+        counts = np.diff(firsts, append=len(order))
+        kinds = self.kinds[order]
+        is_decimal_run = np.zeros(len(firsts), np.bool_)
+        if len(firsts):
+            least, most = np.minimum.reduceat(kinds, firsts), np.maximum.reduceat(kinds, firsts)
+            is_decimal_run = (most >= CUT_BEFORE_DECIMAL) | ((least == CUT_BY_FLOAT) & (most > CUT_BY_FLOAT))
+        for first, count in zip(
+            *(each[is_decimal_run & (counts > 1)].tolist() for each in (firsts, counts)), strict=True
+        ):
+            run = sorted(order[first : first + count].tolist(), key=self._place_of)
+            order[first : first + count] = run
+            for index in range(1, count):
+                fresh[first + index] = self._place_of(run[index]) != self._place_of(run[index - 1])
+        return order, fresh
+
+    def ambiguous_axes(self, numbers: Int64s) -> Int64s:
+        """The axes on which two exact constants round to one float."""
+        numbers = numbers[self.kinds[numbers] != CUT_BY_FLOAT]
+        image = self.orders[numbers] - self.after[numbers]
+        order = np.lexsort((image, self.axis[numbers]))
+        numbers, image = numbers[order], image[order]
+        same = np.flatnonzero((image[1:] == image[:-1]) & (self.axis[numbers[1:]] == self.axis[numbers[:-1]]))
+        one, other = numbers[same], numbers[same + 1]
+        differ = self.integers[one] - self.after[one] != self.integers[other] - self.after[other]
+        for index in np.flatnonzero(
+            (self.kinds[one] >= CUT_BEFORE_DECIMAL) | (self.kinds[other] >= CUT_BEFORE_DECIMAL)
+        ):
+            differ[index] = self._place_of(int(one[index]))[0] != self._place_of(int(other[index]))[0]
+        axes: Int64s = self.axis[one[differ]]
+        return axes
+
+    def _place_of(self, number: int) -> tuple[Fraction, bool]:
+        """Where a cut lies among decimals."""
+        after = bool(self.after[number])
+        if self.kinds[number] == CUT_BY_FLOAT:
+            return rounds_up_from(int(self.orders[number])), False
+        if number in self.exact:
+            return Fraction(self.exact[number]), after
+        return Fraction(int(self.integers[number]) - after), after
+
+
+def _distinct(keys: Int64s) -> tuple[Int64s, Int64s]:
+    """The keys (not negative) sorted and each once, and where each of those given is among them."""
+    most = int(keys.max(initial=0)) + 1
+    if most > 16 * len(keys):
+        return np.unique(keys, return_inverse=True)
+    # Dense ones need no sorting.
+    seen = np.zeros(most, np.bool_)
+    seen[keys] = True
+    return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+
+
 Cut: TypeAlias = tuple[Any, bool]  # a constant, and whether the cut lies after it
 
 _LONG_TEXT: Final = 8  # bytes from which on a text's key is only a hash, and the text itself is needed
@@ -195,7 +391,7 @@ class TextSlots:
         self._kept += items
         return len(items)
 
-    def arrays(self, first_slots: Int64s) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self, first_slots: Int64s) -> dict[str, AnyArray]:
         """Texts and hash tables, given the first slot of each axis and region."""
         text, starts = concatenate(self._kept)
         tables = np.zeros(2 * self._places, np.int64)

@@ -42,7 +42,7 @@ _TYPES: Final[dict[type, pa.DataType]] = {
 class TransposedEvents:
     """The values of events by attribute, then by row."""
 
-    def __init__(self, events: Sequence[Attributes], asked: Collection[str], searched: bool = False) -> None:
+    def __init__(self, events: Sequence[Attributes], wanted: Collection[str], searched: bool = False) -> None:
         """Of the attributes that are read, and of all others where events are searched.
 
         Arrays are left out: `rows_of_arrays` has the rows with one that is read, `searched` the elements to search.
@@ -55,14 +55,14 @@ class TransposedEvents:
         self._values: dict[str, list[Any]] = {}
         self._nulls: dict[str, list[int]] = {}
         self._columns: dict[str, pa.Array | None] = {}
-        if searched or len(asked) > _MAX_LOOKED_UP:
-            self._read(events, asked, searched)
+        if searched or len(wanted) > _MAX_LOOKED_UP:
+            self._read(events, wanted, searched)
         else:
-            self._look_up(events, asked)
+            self._look_up(events, wanted)
 
-    def _look_up(self, events: Sequence[Attributes], asked: Collection[str]) -> None:
+    def _look_up(self, events: Sequence[Attributes], wanted: Collection[str]) -> None:
         """Look for some attributes in each event."""
-        for name in sorted(asked):
+        for name in sorted(wanted):
             values = [attributes.get(name, MISSING) for attributes in events]
             kinds = set(map(type, values))
             # The common case: every event has a scalar, and the list is the column.
@@ -79,14 +79,14 @@ class TransposedEvents:
                 rows = self._rows[name] = [row for row, value in enumerate(values) if type(value) not in _NO_SCALAR]
                 self._values[name] = [values[row] for row in rows]
 
-    def _read(self, events: Sequence[Attributes], asked: Collection[str], searched: bool) -> None:
+    def _read(self, events: Sequence[Attributes], wanted: Collection[str], searched: bool) -> None:
         """Go through all attributes of each event."""
         takers: dict[str, tuple[Callable[[Any], None], Callable[[int], None]]] = {}
         for row, attributes in enumerate(events):
             for name, value in attributes.items():
                 taker = takers.get(name)
                 if taker is None:
-                    if not searched and name not in asked:
+                    if not searched and name not in wanted:
                         continue
                     values = self._values[name] = []
                     rows: list[int] = []
@@ -95,7 +95,7 @@ class TransposedEvents:
                     taker = takers[name] = values.append, rows.append
                 if value.__class__ is tuple:
                     self.searched.append((row, value))
-                    if name in asked:
+                    if name in wanted:
                         self.rows_of_arrays.append(row)
                 elif value is None:
                     self._nulls.setdefault(name, []).append(row)
@@ -141,14 +141,14 @@ def _column(values: list[Any], rows: Sequence[int], count: int) -> pa.Array | No
     return column.take(pa.array(places, mask=places < 0))
 
 
-def choices_of(event: Attributes, asked: Collection[str]) -> list[dict[str, Any]] | None:
+def choices_of(event: Attributes, wanted: Collection[str]) -> list[dict[str, Any]] | None:
     """An event as one event per choice of elements of the arrays that are read.
 
     None where they are too many, and where there are objects in arrays, whose values are not chosen each for itself.
     """
     if isinstance(event, GroupedAttributes):
         return None
-    several = {name: value for name, value in event.items() if type(value) is tuple and name in asked}
+    several = {name: value for name, value in event.items() if type(value) is tuple and name in wanted}
     if prod(map(len, several.values())) > MAX_CHOICES:
         return None
     scalars = {name: value for name, value in event.items() if type(value) is not tuple}

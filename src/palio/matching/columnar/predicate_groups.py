@@ -1,0 +1,289 @@
+"""Predicate groups of a template: all predicates of a conjunction on one attribute, and short cuts to their intervals.
+
+`conjunctions` writes the condition of a template out into few conjunctions of groups. A *short cut* knows the intervals
+of a group of a common form from its literals alone, without the value set that lowering would make. Lowering stays the
+one place that defines what a condition means: a property test compares every short cut with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import Any, Final, TypeAlias
+
+from palio.filters.comparisons import equality_cuts, reads_only_as_text
+from palio.filters.expressions.text_cast import to_boolean, to_date, to_double, to_integer, to_timestamp
+from palio.filters.kinds import HIGHEST_CUT, LOWEST_CUT, Kind, timestamp_at
+from palio.filters.value_sets import after_prefix
+from palio.languages.sql.lowering import INVERSE, TruthTest, inner_test
+from palio.languages.sql.templates import (
+    INTEGER,
+    STRING,
+    AttributePredicate,
+    BooleanTest,
+    Comparison,
+    Condition,
+    Connective,
+    InList,
+    Negation,
+    Parameter,
+    PatternMatch,
+)
+from palio.matching.columnar.conditions import MAX_CONJUNCTIONS, ConditionsBuilder
+from palio.matching.columnar.slot_order import Region
+
+_EXACT_IN_FLOATS: Final = 2**53
+
+# A predicate, and the truth value that it must, or must not, have.
+PredicateTest: TypeAlias = tuple[AttributePredicate, TruthTest]
+PredicateGroup: TypeAlias = list[PredicateTest]  # on one attribute; one value must satisfy all
+# Operators and parameters of comparisons with integers; without operators, the parameters of an equality with strings.
+# Templates of one form differ in their attribute alone, and are filled together.
+SharedForm: TypeAlias = tuple[tuple[str, ...], tuple[Parameter, ...]]
+
+_OPPOSITE: Final = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def conjunctions(condition: Condition) -> list[list[tuple[str, PredicateGroup]]] | None:
+    """A condition as at most `MAX_CONJUNCTIONS` conjunctions of groups; None where it has none."""
+    alternatives = _alternatives(condition, TruthTest.TRUE)
+    if alternatives is None:
+        return None
+    found = []
+    for each in alternatives:
+        groups: dict[str, PredicateGroup] = {}
+        for predicate, test in each:
+            # LIKE is NULL for everything but strings. NOT TRUE and NOT FALSE take those values in, which makes two
+            # leaves of one predicate, and a group is one set of values.
+            if isinstance(predicate, PatternMatch) and test in (TruthTest.NOT_TRUE, TruthTest.NOT_FALSE):
+                return None
+            groups.setdefault(predicate.name, []).append((predicate, test))
+        found.append(list(groups.items()))
+    return found
+
+
+def _alternatives(condition: Condition, test: TruthTest) -> list[list[PredicateTest]] | None:
+    match condition:
+        case Negation(part):
+            return _alternatives(part, INVERSE[test])
+        case BooleanTest(positive, part):
+            return _alternatives(part, inner_test(positive, test))
+        case Connective(is_and, parts):
+            each = [_alternatives(part, test) for part in parts]
+            return _product(each) if is_and is (test in (TruthTest.TRUE, TruthTest.NOT_FALSE)) else _sum(each)
+    return [[(condition, test)]]
+
+
+def _sum(parts: Sequence[list[list[PredicateTest]] | None]) -> list[list[PredicateTest]] | None:
+    found: list[list[PredicateTest]] = []
+    for part in parts:
+        if part is None or len(found) + len(part) > MAX_CONJUNCTIONS:
+            return None
+        found += part
+    return found
+
+
+def _product(parts: Sequence[list[list[PredicateTest]] | None]) -> list[list[PredicateTest]] | None:
+    found: list[list[PredicateTest]] = [[]]
+    for part in parts:
+        if part is None or len(found) * len(part) > MAX_CONJUNCTIONS:
+            return None
+        found = [[*one, *other] for one in found for other in part]
+    return found
+
+
+def parameters_of(predicate: AttributePredicate) -> tuple[Parameter, ...]:
+    match predicate:
+        case Comparison(_, _, operand) | PatternMatch(_, _, operand):
+            return (operand,) if isinstance(operand, Parameter) else ()
+        case InList(_, operands):
+            return tuple(operand for operand in operands if isinstance(operand, Parameter))
+    return ()
+
+
+def operator_of(predicate_test: PredicateTest) -> str | None:
+    """The comparison that must hold; None for other predicates, and where NULL counts as a value."""
+    predicate, test = predicate_test
+    if (
+        not isinstance(predicate, Comparison)
+        or predicate.operator not in _OPPOSITE
+        or test not in (TruthTest.TRUE, TruthTest.FALSE)
+    ):
+        return None
+    return predicate.operator if test is TruthTest.TRUE else _OPPOSITE[predicate.operator]
+
+
+def bounds_of(group: PredicateGroup) -> dict[str, Parameter] | None:
+    """The comparisons of a group by operator, where it is one, or one from below and one from above."""
+    found: dict[str, Parameter] = {}
+    for predicate, test in group:
+        operator = operator_of((predicate, test))
+        if operator is None or not isinstance(predicate, Comparison) or not isinstance(predicate.operand, Parameter):
+            return None
+        found[operator] = predicate.operand
+    if len(found) != len(group):
+        return None
+    if len(found) == 1 or (len(found) == 2 and len({*found} & {"<", "<="}) == 1 == len({*found} & {">", ">="})):
+        return found
+    return None
+
+
+def shared_form_of(group: PredicateGroup) -> SharedForm | None:
+    """The form of a group whose attribute is compared with integers or equal to strings; None for others."""
+    bounds = bounds_of(group)
+    if bounds is not None and all(parameter.kind == INTEGER for parameter in bounds.values()):
+        return tuple(bounds), tuple(bounds.values())
+    parameters = equalities_of(group)
+    if parameters is not None and parameters[0].kind == STRING and not parameters[0].before:
+        return (), parameters
+    return None
+
+
+def equalities_of(group: PredicateGroup) -> tuple[Parameter, ...] | None:
+    """The parameters of a group that is an equality with one of them, all of one kind: each stands for itself."""
+    match group:
+        case [(Comparison(_, "=", Parameter() as parameter), TruthTest.TRUE)]:
+            return (parameter,)
+        case [(InList(_, operands) as listed, TruthTest.TRUE)]:
+            parameters = parameters_of(listed)
+            alike = len({(parameter.kind, parameter.before) for parameter in parameters}) == 1
+            return parameters if alike and len(parameters) == len(operands) else None
+    return None
+
+
+# Short cuts: intervals that follow from the literals without a value set. None where one does not apply to them.
+
+ShortCut: TypeAlias = Callable[[ConditionsBuilder, str, PredicateGroup, list[Any], str], list[int] | None]
+Bounds: TypeAlias = list[tuple[str, Any]]  # operators with the values compared with
+
+
+def short_cut(group: PredicateGroup) -> ShortCut | None:
+    bounds = bounds_of(group)
+    if bounds is not None:
+        found = {
+            _BY_KIND.get(parameter.before if parameter.kind == STRING else "number") for parameter in bounds.values()
+        }
+        return found.pop() if len(found) == 1 else None
+    match group:
+        case [(PatternMatch(_, "like" | "startswith"), TruthTest.TRUE)]:
+            return _prefix
+        case [(InList(), TruthTest.FALSE)]:
+            return _unlisted
+    return None
+
+
+def _numbers(builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str) -> list[int]:
+    """A number is compared with every kind of number, and with no other value."""
+    return _compared(builder, name, Region.NUMBER, _with_operators(group, values))
+
+
+def _texts(
+    builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
+) -> list[int] | None:
+    """Plain text is compared with strings alone; an integer in quotes, if for equality, with numbers and times too."""
+    bounds = _with_operators(group, values)
+    if all(reads_only_as_text(value, zone) for value in values):
+        return _compared(builder, name, Region.STRING, bounds)
+    return _equal_to_whole(builder, name, values[0], zone) if bounds[0][0] == "=" else None
+
+
+def _equal_to_whole(builder: ConditionsBuilder, name: str, text: str, zone: str) -> list[int] | None:
+    whole, number = to_integer(text), to_double(text)
+    if whole is None or whole != number or abs(whole) >= _EXACT_IN_FLOATS or to_boolean(text) is not None:
+        return None
+    axes, axis = builder.axes, builder.axis((name, None))
+    found = [axes.equal(axis, Region.STRING, text), axes.equal(axis, Region.NUMBER, float(whole))]
+    day, moment = to_date(text), to_timestamp(text, zone)
+    if day is not None:
+        found.append(axes.equal(axis, Region.DATE, day))
+    if moment is not None:
+        found.append(axes.equal(axis, Region.TIMESTAMP, moment))
+    return found
+
+
+def _times(
+    builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
+) -> list[int] | None:
+    """A date equals the timestamp of its midnight, and is compared with timestamps as that."""
+    bounds = list(zip(map(operator_of, group), (equality_cuts(value, zone) for value in values), strict=True))
+    found: list[int] = []
+    axis = builder.axis((name, None))
+    for kind, region, value_at in _TIMES:
+        spans: list[tuple[Any, Any]] = [(None, None)]
+        for operator, places in bounds:
+            below, above = places[kind]
+            if operator == "<>":
+                spans = [(None, below), (above, None)]
+                continue
+            low, high = spans[0]
+            low = {"=": below, ">=": below, ">": above}.get(operator or "", low)
+            high = {"=": above, "<=": above, "<": below}.get(operator or "", high)
+            spans = [(low, high)]
+        for ends in spans:
+            if any(end is not None and not LOWEST_CUT[kind] < end < HIGHEST_CUT[kind] for end in ends):
+                return None  # beyond the years that a value can hold
+            low, high = (None if end is None else (value_at(end), False) for end in ends)
+            found.append(builder.axes.between(axis, region, low, high))
+    return found
+
+
+def _compared(builder: ConditionsBuilder, name: str, region: Region, bounds: Bounds) -> list[int]:
+    axes, axis = builder.axes, builder.axis((name, None))
+    if bounds[0][0] == "=":
+        return [axes.equal(axis, region, bounds[0][1])]
+    if bounds[0][0] == "<>":
+        value = bounds[0][1]
+        return [axes.between(axis, region, None, (value, False)), axes.between(axis, region, (value, True), None)]
+    low = high = None
+    for operator, value in bounds:
+        if operator in (">", ">="):
+            low = (value, operator == ">")
+        else:
+            high = (value, operator == "<=")
+    return [axes.between(axis, region, low, high)]
+
+
+def _with_operators(group: PredicateGroup, values: list[Any]) -> Bounds:
+    return [(operator_of(predicate_test) or "", value) for predicate_test, value in zip(group, values, strict=True)]
+
+
+def _unlisted(
+    builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
+) -> list[int] | None:
+    """NOT IN a list of plain texts: the strings between those listed."""
+    listed, _ = group[0]
+    if len(parameters_of(listed)) != len(getattr(listed, "operands", ())):
+        return None  # NULL among them, say
+    if not all(type(value) is str and reads_only_as_text(value, zone) for value in values):
+        return None
+    axis = builder.axis((name, None))
+    lows = [None, *((value, True) for value in sorted(set(values)))]
+    highs = [*((value, False) for value in sorted(set(values))), None]
+    return [builder.axes.between(axis, Region.STRING, *ends) for ends in zip(lows, highs, strict=True)]
+
+
+def _prefix(
+    builder: ConditionsBuilder, name: str, group: PredicateGroup, values: list[Any], zone: str
+) -> list[int] | None:
+    """The strings from a prefix on, up to the first that is above all with this prefix."""
+    predicate, _ = group[0]
+    assert isinstance(predicate, PatternMatch)
+    pattern = predicate.pattern([*[None] * predicate.operand.index, values[0]])
+    if pattern.shape == "exact":
+        return _compared(builder, name, Region.STRING, [("=", pattern.text)])
+    if pattern.shape != "prefix" or not pattern.text:
+        return None
+    end = after_prefix(pattern.text)
+    last = None if end is None else (end, False)
+    return [builder.axes.between(builder.axis((name, None)), Region.STRING, (pattern.text, False), last)]
+
+
+_TIMES: Final = (
+    (Kind.DATE, Region.DATE, date.fromordinal),
+    (Kind.TIMESTAMP, Region.TIMESTAMP, timestamp_at),
+)
+_BY_KIND: Final[dict[str, ShortCut]] = {
+    "number": _numbers,
+    "": _texts,
+    **dict.fromkeys(("date", "timestamp", "timestamp_ltz", "timestamp_ntz"), _times),
+}
