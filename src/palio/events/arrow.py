@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from palio.errors import EventError
 from palio.events.names import abbreviate, check_path, quote_segment
 from palio.events.nested_content import flatten
-from palio.events.values import LARGEST_INTEGER, Limits, Value, to_scalar, type_name
+from palio.events.values import MAX_INT64, Limits, Value, to_scalar, type_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -188,7 +188,7 @@ def _plain(array: Any, path: str) -> list[Any]:
 
 def _unsigned(array: Any, path: str) -> list[Any]:
     values = array.to_pylist()
-    return [Decimal(v) if v is not None and v > LARGEST_INTEGER else v for v in values]
+    return [Decimal(v) if v is not None and v > MAX_INT64 else v for v in values]
 
 
 def _half(array: Any, path: str) -> list[Any]:

@@ -22,7 +22,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any, Final, TypeAlias
 
-from palio.events.values import Scalar
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64, MIN_INT64, Scalar
 
 Position: TypeAlias = Any  # int | str | bytes | tuple[int | Fraction, int]: one type per kind
 
@@ -177,8 +177,8 @@ LOWEST_CUT: Final[dict[Kind, Position]] = {
     Kind.MISSING: 0,
     Kind.NULL: 0,
     Kind.BOOLEAN: 0,
-    Kind.INTEGER: -(2**63),
-    Kind.DECIMAL: (1 - 10**38, 0),
+    Kind.INTEGER: MIN_INT64,
+    Kind.DECIMAL: (1 - 10**MAX_DECIMAL_DIGITS, 0),
     Kind.FLOAT: FIRST_FLOAT,
     Kind.STRING: "",
     Kind.DATE: date.min.toordinal(),
@@ -189,8 +189,8 @@ HIGHEST_CUT: Final[dict[Kind, Position]] = {
     Kind.MISSING: 1,
     Kind.NULL: 1,
     Kind.BOOLEAN: 2,
-    Kind.INTEGER: 2**63,
-    Kind.DECIMAL: (10**38 - 1, 1),
+    Kind.INTEGER: MAX_INT64 + 1,
+    Kind.DECIMAL: (10**MAX_DECIMAL_DIGITS - 1, 1),
     Kind.FLOAT: LAST_FLOAT + 1,
     Kind.DATE: date.max.toordinal() + 1,
     Kind.TIMESTAMP: timestamp_position(datetime.max.replace(tzinfo=UTC)) + 1,

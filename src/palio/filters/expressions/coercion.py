@@ -14,7 +14,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOper
 from functools import lru_cache
 from typing import TypeAlias
 
-from palio.events.values import Scalar
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64, MIN_INT64, Scalar
 from palio.filters.expressions import text_cast
 from palio.filters.expressions.ast import Micros, Months
 
@@ -23,10 +23,6 @@ Scalars: TypeAlias = Mapping[str, Scalar]  # the attributes of an event that hav
 Arrays: TypeAlias = Mapping[str, tuple[Scalar, ...]]  # those that have several
 Kind: TypeAlias = type
 
-SMALLEST = -(2**63)
-LARGEST = 2**63 - 1
-
-MAX_DIGITS = 38  # of Spark's widest decimal
 # For results before rounding, and for remainders, whose intermediate results are longer than the result.
 WIDE = Context(prec=800, rounding=ROUND_HALF_UP, traps=[InvalidOperation, DivisionByZero, Overflow])
 
@@ -54,12 +50,12 @@ KIND_NAMES: dict[Kind, str] = {
 
 def bounded(value: int) -> int | None:
     """An integer of 64 bits; NULL on overflow."""
-    return value if SMALLEST <= value <= LARGEST else None
+    return value if MIN_INT64 <= value <= MAX_INT64 else None
 
 
 def low_64_bits(value: int) -> int:
     """An integer wrapped to 64 bits, where Spark lets an overflow pass."""
-    return (value - SMALLEST) % 2**64 + SMALLEST
+    return (value - MIN_INT64) % 2**64 + MIN_INT64
 
 
 def positive_zero(value: Decimal) -> Decimal:
@@ -70,12 +66,12 @@ def positive_zero(value: Decimal) -> Decimal:
 def fitted(exact: Decimal) -> Decimal | None:
     """A decimal of at most 38 digits, rounded half away from zero; NULL where it is too large."""
     whole = max(exact.adjusted() + 1, 0) if exact else 0
-    if whole > MAX_DIGITS:
+    if whole > MAX_DECIMAL_DIGITS:
         return None
-    scale = MAX_DIGITS - whole
+    scale = MAX_DECIMAL_DIGITS - whole
     if scale_of(exact) > scale:
         exact = exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, WIDE)
-        if exact.adjusted() >= whole and whole == MAX_DIGITS:
+        if exact.adjusted() >= whole and whole == MAX_DECIMAL_DIGITS:
             return None  # rounding carried into a 39th digit
     return positive_zero(exact)
 

@@ -13,6 +13,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
+from palio.events.values import MICROS_PER_DAY
 from palio.filters.expressions import arithmetic, cast
 from palio.filters.expressions.ast import Micros, Months
 from palio.filters.expressions.coercion import FIRST_DAY, Value, bounded, day_at, local, micros_of, midnight, moment_at
@@ -131,9 +132,9 @@ _MICROS_IN: Final = {
     "second": 1_000_000,
     "minute": 60_000_000,
     "hour": 3_600_000_000,
-    "day": arithmetic.MICROS_PER_DAY,
-    "dayofyear": arithmetic.MICROS_PER_DAY,
-    "week": 7 * arithmetic.MICROS_PER_DAY,
+    "day": MICROS_PER_DAY,
+    "dayofyear": MICROS_PER_DAY,
+    "week": 7 * MICROS_PER_DAY,
 }
 UNITS: Final = (*_MICROS_IN, *_MONTHS_IN)
 """The units of timestampadd; timestampdiff has all but dayofyear."""

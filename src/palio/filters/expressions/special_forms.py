@@ -25,7 +25,7 @@ from functools import partial
 from types import NoneType
 from typing import Any, Final
 
-from palio.events.values import Scalar
+from palio.events.values import MAX_DECIMAL_DIGITS, Scalar
 from palio.filters.expressions import arithmetic
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, bottom_up
 from palio.filters.expressions.cast import rescale, target_of
@@ -319,7 +319,7 @@ def _unify(chosen: Value, beside: Iterable[Value], known: frozenset[Kind], zone:
     wide = widen(chosen, kind, zone)
     if isinstance(wide, Decimal):
         scale = max(scale_of(value) for value in [wide, *values] if isinstance(value, Decimal))
-        return rescale(wide, 38, scale)
+        return rescale(wide, MAX_DECIMAL_DIGITS, scale)
     return wide
 
 

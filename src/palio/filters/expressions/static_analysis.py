@@ -24,10 +24,11 @@ from types import NoneType
 from typing import Final, TypeAlias
 
 from palio.errors import PalioError
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.expressions.arithmetic import INTEGER, Digits, kept_scale, quotient_digits
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Micros, Months, bottom_up, walk
 from palio.filters.expressions.cast import target_of
-from palio.filters.expressions.coercion import INTERVALS, MAX_DIGITS, NUMBERS, Kind, scale_of, widest
+from palio.filters.expressions.coercion import INTERVALS, NUMBERS, Kind, scale_of, widest
 from palio.filters.expressions.functions import FUNCTIONS, ONLY_TEXT
 
 _TIMES: Final[frozenset[Kind]] = frozenset({date, datetime})
@@ -220,7 +221,7 @@ def needed_digits(name: str, left: Digits, right: Digits) -> Digits:
 
 
 def _bounded(digits: Digits) -> Digits:
-    return Digits(min(digits.precision, MAX_DIGITS), kept_scale(digits), True)
+    return Digits(min(digits.precision, MAX_DECIMAL_DIGITS), kept_scale(digits), True)
 
 
 # Attributes that must be non-NULL; None where the outcome is impossible.

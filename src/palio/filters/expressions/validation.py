@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Final
 
 from palio.errors import PalioError
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.expressions.arithmetic import kept_scale
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, attributes_of
 from palio.filters.expressions.cast import target_of
@@ -168,8 +169,8 @@ def _decimals(call: Call, kinds: Kinds) -> str | None:
     if kept_scale(needed) == needed.scale:
         return None
     return (
-        f"this needs {needed.precision} digits where a decimal has 38, and how Spark rounds it depends on "
-        "the declared types, which events do not have; use doubles (0.1D, or CAST(… AS DOUBLE))"
+        f"this needs {needed.precision} digits where a decimal has {MAX_DECIMAL_DIGITS}, and how Spark rounds it "
+        "depends on the declared types, which events do not have; use doubles (0.1D, or CAST(… AS DOUBLE))"
     )
 
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Final, TypeAlias
 
-from palio.events.values import DIGITS
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64, MIN_INT64
 from palio.filters.algebra import enumerable_union, strings_like
 from palio.filters.comparisons import compare
 from palio.filters.computed import computed_condition
@@ -284,11 +284,11 @@ def _candidates(text: str) -> Iterable[Scalar]:
     if text in ("true", "false"):
         yield text == "true"
     # The lengths bound the conversions: 64 bits have 19 digits and a sign, and no float has a text of 400 characters.
-    if len(text) <= 20 and _DIGITS.fullmatch(text) and -(2**63) <= int(text) < 2**63:
+    if len(text) <= 20 and _DIGITS.fullmatch(text) and MIN_INT64 <= int(text) <= MAX_INT64:
         yield int(text)
     if len(text) <= 400 and _FRACTION.fullmatch(text):
         yield float(text)
-        if len(text) <= 2 * DIGITS and sum(map(str.isdigit, text.lstrip("-0."))) <= DIGITS:
+        if len(text) <= 2 * MAX_DECIMAL_DIGITS and sum(map(str.isdigit, text.lstrip("-0."))) <= MAX_DECIMAL_DIGITS:
             yield Decimal(text)
     yield from (each for each in _NON_FINITE if cloudevents_text(each) == text)
     if text[:4].isdigit() and (day := _date_in(text)) is not None:

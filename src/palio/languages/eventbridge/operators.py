@@ -17,7 +17,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Final
 
-from palio.events.values import DIGITS
+from palio.events.values import fits_decimal
 from palio.filters.comparisons import compare
 from palio.filters.kinds import Kind
 from palio.filters.value_sets import NO_VALUE, ValueSet
@@ -281,9 +281,8 @@ def _compare_truncated(operator: str, literal: Decimal, digits: int) -> ValueSet
 
 def _is_decimal(literal: Decimal) -> bool:
     """Whether an event can hold a number as a decimal: with 38 digits, of which any part is behind the point."""
-    exponent = literal.normalize(_EXACT).as_tuple().exponent
-    assert isinstance(exponent, int)  # it is finite
-    return exponent >= -DIGITS and literal.adjusted() < DIGITS and literal.adjusted() - min(exponent, 0) < DIGITS
+    # Zeros at the end are no digits that the decimal must hold: 1.0 with fifty zeros is 1.
+    return fits_decimal(literal.normalize(_EXACT))
 
 
 def _is_exact_binary64(literal: Decimal) -> bool:

@@ -24,6 +24,7 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.algebra import enumerable_union, opposite, strings_like
 from palio.filters.comparisons import OPERATORS, compare
 from palio.filters.computed import computed_condition
@@ -176,7 +177,6 @@ def text_test(attribute: str, function: str, pattern: str) -> Test:
 
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
-_MAX_DECIMAL_DIGITS: Final = 38  # of a decimal
 _MISSING: Final = ValueSet.kinds(Kind.MISSING)
 _EXISTING: Final = _MISSING.complement()
 _OPERATORS: Final = {"LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NEQ": "<>"}
@@ -304,7 +304,7 @@ def _strings_like(pattern: LikePattern) -> tuple[ValueSet, tuple[Test, ...]]:
 
 
 def _is_number(text: str) -> bool:
-    return len(text) <= _MAX_DECIMAL_DIGITS and _NUMBER.fullmatch(text) is not None
+    return len(text) <= MAX_DECIMAL_DIGITS and _NUMBER.fullmatch(text) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -320,7 +320,7 @@ def _number_predicate(attribute: str, number: int | float) -> ValuePredicate:
 
 def _number_literal(number: int | float) -> Decimal | float:
     """A number of a rule, exact where a decimal can hold it."""
-    return Decimal(str(number)) if len(str(number)) <= _MAX_DECIMAL_DIGITS else float(number)
+    return Decimal(str(number)) if len(str(number)) <= MAX_DECIMAL_DIGITS else float(number)
 
 
 def _regex_predicate(attribute: str, regex: Regex) -> ValuePredicate:

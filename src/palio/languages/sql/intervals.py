@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from palio.events.values import MAX_INT64, MICROS_PER_DAY, MIN_INT64
 from palio.filters.expressions.ast import Micros, Months
 from palio.languages.grammar import InvalidLiteral
 
@@ -21,13 +22,12 @@ _MICROS: Final = {
     "second": _SECOND,
     "minute": 60 * _SECOND,
     "hour": 3_600 * _SECOND,
-    "day": 86_400 * _SECOND,
-    "week": 7 * 86_400 * _SECOND,
+    "day": MICROS_PER_DAY,
+    "week": 7 * MICROS_PER_DAY,
 }
 INTERVAL_UNITS: Final = frozenset(form for unit in (*_MONTHS, *_MICROS, "nanosecond") for form in (unit, f"{unit}s"))
 _RANGE_UNITS: Final = ("year", "month", "day", "hour", "minute", "second")
 
-_MAX_LONG: Final = 2**63
 _MAX_INT: Final = 2**31
 
 _PART = re.compile(
@@ -80,8 +80,8 @@ def _sum(text: str) -> Months | Micros:
         if fraction is not None and unit != "second":
             raise InvalidLiteral(f"only seconds may have a fraction, not {unit}s")
         digits = whole.lstrip("0")[:20] or "0"
-        if int(digits) >= _MAX_LONG:
-            _bounded_micros(_MAX_LONG)
+        if int(digits) > MAX_INT64:
+            _bounded_micros(MAX_INT64 + 1)
         count = int(sign + digits)
         kinds.add(unit in _MONTHS)
         if unit in _MONTHS:
@@ -155,6 +155,6 @@ def _bounded_months(months: int) -> Months:
 
 
 def _bounded_micros(micros: int) -> Micros:
-    if not -_MAX_LONG <= micros < _MAX_LONG:
+    if not MIN_INT64 <= micros <= MAX_INT64:
         raise InvalidLiteral("an interval beyond the longest, 106751991 days")
     return Micros(micros)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.expressions.ast import Attribute, Expression, Literal
 from palio.filters.expressions.date_functions import UNITS
 from palio.filters.expressions.text_cast import zone_of
@@ -109,9 +110,10 @@ def _decimal(word: str, sizes: list[str]) -> str:
         )
     # Twenty digits are enough to be too large, and `int` refuses texts of thousands.
     digits, scale = (int(size[:20]) for size in [*sizes, *["10", "0"][len(sizes) :]])
-    if digits > 38 or scale > digits:
+    if digits > MAX_DECIMAL_DIGITS or scale > digits:
         raise InvalidLiteral(
-            f"there is no DECIMAL({digits},{scale})", "at most 38 digits, and no more of them after the point"
+            f"there is no DECIMAL({digits},{scale})",
+            f"at most {MAX_DECIMAL_DIGITS} digits, and no more of them after the point",
         )
     return f"decimal({digits},{scale})"
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from palio.events.values import MAX_INT64, MIN_INT64
 from palio.matching.columnar import encoding_kernels as kernels
 from palio.matching.columnar.layout import (
     AXES_CUT_KINDS,
@@ -49,7 +50,7 @@ from palio.matching.columnar.layout import (
     Int64s,
 )
 from palio.matching.columnar.native import address_of
-from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, float_order, nearest_float, text_bytes
+from palio.matching.columnar.slot_order import float_order, nearest_float, text_bytes
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from palio.events.values import MAX_INT64, MIN_INT64
 from palio.matching.columnar import slot_order
 from palio.matching.columnar.axes import Axes, Region, days, micros
 from palio.matching.columnar.layout import (
@@ -56,7 +57,7 @@ from palio.matching.columnar.layout import (
     Int32s,
     Int64s,
 )
-from palio.matching.columnar.slot_order import MAX_INT64, MIN_INT64, Cut, Number, TextConstants, TextSlots, concatenate
+from palio.matching.columnar.slot_order import Cut, Number, TextConstants, TextSlots, concatenate
 
 __all__ = ["FALSE", "MISSING", "NULL", "TRUE", "Axes", "AxesBuilder", "Cut", "Region", "SlotIntervals"]
 

@@ -25,6 +25,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from palio.events.values import MAX_INT64, MIN_INT64
 from palio.matching.columnar import encoding_kernels as kernels
 from palio.matching.columnar.layout import (
     CUT_AFTER_DECIMAL,
@@ -41,8 +42,6 @@ from palio.matching.columnar.native import address_of
 
 Number: TypeAlias = int | float | Decimal
 
-MIN_INT64: Final = -(2**63)
-MAX_INT64: Final = 2**63 - 1
 EXACT_FLOATS: Final = 2**53
 _MAGNITUDE: Final = 2**63 - 1
 _NAN_ORDER: Final = 0x7FF8000000000000
