@@ -37,7 +37,7 @@ from palio.filters.expressions.coercion import (
 
 Compare: TypeAlias = Callable[[Any, Any], bool | None]
 
-COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+COMPARATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -52,7 +52,7 @@ _PLAIN: Final[frozenset[Kind]] = frozenset({bool, int, str, date, bytes, *INTERV
 
 def comparison(name: str, zone: str) -> Compare:
     """The comparison of this name, on two values that are not NULL."""
-    compare = COMPARISONS[name]
+    compare = COMPARATORS[name]
 
     def on_values(left: Any, right: Any) -> bool | None:
         kind, other = type(left), type(right)

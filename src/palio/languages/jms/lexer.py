@@ -26,7 +26,8 @@ from unicodedata import category
 
 from palio.errors import ParseError
 from palio.events.names import split_path
-from palio.events.values import MAX_INT64, MIN_INT64
+from palio.events.values import MAX_INT64
+from palio.filters.expressions.coercion import low_64_bits
 from palio.languages.grammar import (
     END,
     NUMBER,
@@ -121,7 +122,7 @@ def _bits(digits: str, base: int, negative: bool) -> int:
         raise InvalidLiteral(f"{shorten(digits)} has more than 64 bits", "write a number with a point")
     # As in Java, the digits are the bits of a long: 0xFFFFFFFFFFFFFFFF is -1.
     value = value - (1 << 64) if value > MAX_INT64 else value
-    return to_long(-value) if negative else value
+    return low_64_bits(-value) if negative else value
 
 
 def _approximate(digits: str, negative: bool) -> float:
@@ -160,11 +161,6 @@ def _to_float(value: float) -> float:
     except OverflowError:
         return float("inf")
     return rounded
-
-
-def to_long(value: int) -> int:
-    """An integer wrapped to 64 bits, as Java's longs overflow."""
-    return (value - MIN_INT64) % (1 << 64) + MIN_INT64
 
 
 HYPHENATED: Final = "hyphenated_props:"

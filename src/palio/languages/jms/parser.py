@@ -137,16 +137,6 @@ class Parser(ExpressionParser):
         self.at += 2
         return Literal(self.read(start, parse_number, self.text[start:end], token[1] == "-"), (token[2], end))
 
-    def _truth(self, token: Token) -> Literal:
-        self.at += 1
-        return Literal(token[1] == "true", token[2:])
-
-    def _brackets(self, _: Token) -> Expression:
-        self.at += 1
-        inside = self.expression()
-        self.close("the bracket")
-        return inside
-
     # --- predicates ----------------------------------------------------------------------------------------
 
     def read_postfix(self, stack: OperatorStack, lowest: int) -> Operator | None:
@@ -260,9 +250,9 @@ class Parser(ExpressionParser):
         "0": _number,
         "-": _signed_number,
         "+": _signed_number,
-        "(": _brackets,
-        "true": _truth,
-        "false": _truth,
+        "(": ExpressionParser.read_brackets,
+        "true": ExpressionParser.read_truth,
+        "false": ExpressionParser.read_truth,
     }
 
 

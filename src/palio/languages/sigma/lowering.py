@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from palio.events.names import join_path, split_path
+from palio.events.names import dot_readings, join_path, split_path
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
 from palio.languages.sigma.logsources import LogSourceMapping, LogSources
@@ -150,17 +150,8 @@ class _Lowering:
         """The attributes a field may be; a dot in its name leads into an object, or is part of a name in the event."""
         mapped = self.names.get(field)
         if mapped is None:
-            return [join_path(names) for names in _readings(field)]
+            # Of many dots, all are steps or none is: the readings double with each dot.
+            few = field.count(".") <= _MAX_DOTS
+            readings = dot_readings(field) if few else [tuple(field.split(".")), (field,)]
+            return [join_path(names) for names in readings]
         return [join_path(split_path(each)) for each in mapped]
-
-
-def _readings(field: str) -> list[list[str]]:
-    """The ways to read the dots of a name, all as steps first; of many dots, all as steps or none."""
-    first, *rest = field.split(".")
-    if len(rest) > _MAX_DOTS:
-        return [[first, *rest], [field]]
-    readings = [[first]]
-    for step in rest:
-        as_step = [[*names, step] for names in readings]
-        readings = as_step + [[*names[:-1], f"{names[-1]}.{step}"] for names in readings]
-    return readings

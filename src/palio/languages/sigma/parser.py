@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from palio.errors import MissingExtra, PalioError, ParseError
-from palio.filters.like import LikePattern
+from palio.filters.like import LikePattern, escape_like
 from palio.filters.regex import Regex
 from palio.languages.sigma.pcre import to_java
 from palio.languages.sigma.yaml_loader import YamlError, load_documents
@@ -166,7 +166,7 @@ class _ConditionParser:
         """The detections a pattern means; a name that begins with _ only if the pattern does too."""
         # A detection may itself be named `them`.
         wanted = "*" if pattern.lower() == "them" and pattern not in self._detections else pattern
-        like = LikePattern.parse("%".join(part.replace("_", "\\_") for part in wanted.split("*")))
+        like = LikePattern.parse("%".join(map(escape_like, wanted.split("*"))))
         return [
             name
             for name in self._detections

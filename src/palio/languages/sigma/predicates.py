@@ -31,7 +31,7 @@ from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal
 from palio.filters.expressions.text_cast import WORD_VALUES, may_occur_in_number
 from palio.filters.kinds import Kind
-from palio.filters.like import Gap, LikePattern
+from palio.filters.like import Gap, LikePattern, escape_like
 from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, domain_of
 from palio.filters.value_predicates import Computed, Rlike, Test
@@ -264,13 +264,9 @@ def pattern_of(value: SigmaString, anywhere: bool = False) -> LikePattern:
         if isinstance(part, SpecialChars):
             written.append("%" if part is SpecialChars.WILDCARD_MULTI else "_")
         else:
-            written.append(_literal(part))
+            written.append(escape_like(part))
     text = "".join(written)
     return LikePattern.parse(f"%{text}%" if anywhere else text, ignore_case=not isinstance(value, SigmaCasedString))
-
-
-def _literal(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def regex_of(value: SigmaRegularExpression) -> Regex:
