@@ -36,7 +36,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Alternation:
     """Alternation."""
 
     options: tuple[Node, ...]
@@ -53,7 +53,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CapturingGroup:
     """A capturing group, by its number from 1."""
 
     body: Node
@@ -67,7 +67,7 @@ class Anchor:
     name: str
 
 
-Node: TypeAlias = Characters | Sequence | Choice | Repeat | Group | Anchor
+Node: TypeAlias = Characters | Sequence | Alternation | Repeat | CapturingGroup | Anchor
 
 
 def normal(ranges: Iterable[tuple[int, int]]) -> Ranges:
@@ -165,14 +165,14 @@ def parse(text: str) -> Node:
 
 def parse_groups(text: str) -> tuple[Node, int, dict[str, int]]:
     """Parse an expression: its tree, the number of its groups, and the numbers of named groups."""
-    parser = _Parser(text)
+    parser = _RegexParser(text)
     node = parser.choice()
     if parser.peek() is not None:
         parser.refuse("there is no ( for this )")
     return node, parser.groups, parser.names
 
 
-class _Parser:
+class _RegexParser:
     """Recursive-descent parser; `\\Q…\\E` is resolved first, so that every character is marked as quoted or not."""
 
     def __init__(self, text: str) -> None:
@@ -227,7 +227,7 @@ class _Parser:
             self.take()
             options.append(self._sequence())
         self._depth -= 1
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return options[0] if len(options) == 1 else Alternation(tuple(options))
 
     def _sequence(self) -> Node:
         parts: list[Node] = []
@@ -327,7 +327,7 @@ class _Parser:
         self.take()
         self._ignore_case, self._dot_is_all = saved
         if number:
-            return Group(body, number)
+            return CapturingGroup(body, number)
         # `_quantified` refuses to repeat an anchor, but a group of one may be repeated: wrapped, it is no anchor.
         return Sequence((body,)) if isinstance(body, Anchor) else body
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from palio.filters.expressions import extension_functions, text_cast
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal
 from palio.filters.expressions.coercion import Arrays, Kind, Scalars, Value
-from palio.filters.expressions.functions import ANY, FUNCTIONS, Function, Parameter
+from palio.filters.expressions.functions import ANY, FUNCTIONS, Function, FunctionParameter
 from palio.filters.expressions.static_analysis import Kinds
 from palio.filters.expressions.value_comparison import MIRRORED, comparison, comparison_with_text
 
@@ -91,7 +91,7 @@ class Compiler:
             return strict_of_one(compute, runs[0])
         return strict_of_two(compute, *runs) if len(runs) == 2 else _strict(compute, runs)
 
-    def argument(self, part: Part, parameter: Parameter) -> Compiled:
+    def argument(self, part: Part, parameter: FunctionParameter) -> Compiled:
         """An argument coerced to the type of its parameter; NULL where it cannot be."""
         if parameter is ANY or (parameter.kind is not None and part.kind is parameter.kind):
             return part.run

@@ -22,7 +22,7 @@ from palio.filters.expressions.datetime_patterns import for_reading, for_writing
 from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.expressions.text_functions import TEXT_LIMIT
 from palio.filters.like import LikePattern
-from palio.filters.regex import Match, Matches, Regex
+from palio.filters.regex import Match, Regex, RegexMatches
 
 # Cached for patterns that come with events, which are parsed for every event.
 _parse_like = lru_cache(maxsize=4096)(LikePattern.parse)
@@ -139,7 +139,7 @@ def _moment_in(read: Callable[[str, str], datetime | None], zone: str, value: Va
 
 
 def _regexp_extract(pattern: Value, group: Value = 1) -> Computes:
-    matches = Matches.compile(_text(pattern))
+    matches = RegexMatches.compile(_text(pattern))
     if not isinstance(group, int) or not 0 <= group <= matches.groups:
         raise ValueError(
             f"the regular expression has {matches.groups or 'no'} group{'s' * (matches.groups != 1)}, "
@@ -154,7 +154,7 @@ def _regexp_extract(pattern: Value, group: Value = 1) -> Computes:
 
 
 def _regexp_replace(pattern: Value, replacement: Value) -> Computes:
-    matches = Matches.compile(_text(pattern))
+    matches = RegexMatches.compile(_text(pattern))
     pieces = _replacement(_text(replacement), matches)
 
     def written(match: Match) -> str:
@@ -179,7 +179,7 @@ def _regexp_replace(pattern: Value, replacement: Value) -> Computes:
     return compute
 
 
-def _replacement(text: str, matches: Matches) -> list[str | int]:
+def _replacement(text: str, matches: RegexMatches) -> list[str | int]:
     r"""The parts of a replacement: literal text, and group numbers (`$1`); `\` escapes the next character."""
     pieces: list[str | int] = []
     at = 0
@@ -199,7 +199,7 @@ def _replacement(text: str, matches: Matches) -> list[str | int]:
     return pieces
 
 
-def _group(text: str, at: int, matches: Matches) -> tuple[int, int]:
+def _group(text: str, at: int, matches: RegexMatches) -> tuple[int, int]:
     """The group reference after a `$`, and the position after it."""
     if text[at : at + 1] == "{":
         end = text.find("}", at)

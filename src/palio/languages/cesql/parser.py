@@ -134,10 +134,10 @@ _HABITS: Final = {
 @lru_cache(maxsize=4096)
 def parse_expression(text: str) -> Expression:
     """The expression of a text; ParseError where it has none. Takes time linear in the length of the text."""
-    return Parser(text, tokenize(text)).whole()
+    return CesqlParser(text, tokenize(text)).whole()
 
 
-class Parser(ExpressionParser):
+class CesqlParser(ExpressionParser):
     """The parse of one expression."""
 
     __slots__ = ()

@@ -34,11 +34,11 @@ from palio.filters.like import LikePattern, escape_like
 from palio.languages.jms.type_check import COMPARISONS, ORDERS, is_condition
 
 Event: TypeAlias = Mapping[str, Scalar]
-Truth: TypeAlias = Callable[[Event], bool | None]
+TruthFunction: TypeAlias = Callable[[Event], bool | None]
 Value: TypeAlias = Callable[[Event], Scalar]
 
 
-class Condition:
+class CompiledSelector:
     """A selector that is evaluated on an event, and the attributes that it reads."""
 
     __slots__ = ("_truth", "attributes")
@@ -51,7 +51,7 @@ class Condition:
         return self._truth(event)
 
 
-def compile_condition(expression: Expression) -> Truth:
+def compile_condition(expression: Expression) -> TruthFunction:
     """A function from an event to the truth of a condition."""
     match expression:
         case Literal(value):
@@ -94,7 +94,7 @@ def _as_truth(value: Scalar) -> bool | None:
     return None if value is None else value is True
 
 
-def _connective(parts: list[Truth], decisive: bool) -> Truth:
+def _connective(parts: list[TruthFunction], decisive: bool) -> TruthFunction:
     """AND and OR: one decisive part settles the outcome; without one, an unknown part makes it unknown."""
 
     def truth(event: Event) -> bool | None:
@@ -109,7 +109,7 @@ def _connective(parts: list[Truth], decisive: bool) -> Truth:
     return truth
 
 
-def _predicate(function: str, arguments: tuple[Expression, ...]) -> Truth:
+def _predicate(function: str, arguments: tuple[Expression, ...]) -> TruthFunction:
     value, *others = map(compile_value, arguments)
     if function in COMPARISONS:
         (other,) = others
@@ -136,7 +136,7 @@ def as_comparisons(function: str, arguments: tuple[Expression, ...]) -> Call:
     return Call("or", (Call("<", (value, low)), Call(">", (value, high))))
 
 
-def _like(value: Value, arguments: tuple[Expression, ...], wanted: bool) -> Truth:
+def _like(value: Value, arguments: tuple[Expression, ...], wanted: bool) -> TruthFunction:
     pattern = pattern_of(arguments)
 
     def truth(event: Event) -> bool | None:

@@ -60,10 +60,10 @@ _SLIPS: Final = {
 
 def parse_selector(text: str) -> Expression:
     """The expression of a selector; ParseError where it has none. Takes time linear in its length."""
-    return Parser(text, tokenize(text)).selector()
+    return SelectorParser(text, tokenize(text)).selector()
 
 
-class Parser(ExpressionParser):
+class SelectorParser(ExpressionParser):
     """The parse of one selector."""
 
     __slots__ = ()

@@ -23,7 +23,7 @@ from palio.languages.sigma.parser import (
     Formula,
     Not,
     Rule,
-    Source,
+    RuleText,
     fields_in,
     parse_detection,
 )
@@ -54,12 +54,12 @@ def lower_rule(rule: Rule, logsources: LogSources, timezone: str) -> Filter:
     for mapping in mappings:
         named = tuple(sorted((field, names) for field, names in mapping.names.items() if field in used))
         by_names.setdefault(named, []).append(mapping)
-    groups = [_Group(dict(named), alike, rule, timezone) for named, alike in by_names.items()]
+    groups = [_MappedRule(dict(named), alike, rule, timezone) for named, alike in by_names.items()]
     return Filter(Or(tuple(each.holds() for each in groups)), lambda: And(tuple(each.fails() for each in groups)))
 
 
 @dataclass(frozen=True)
-class _Group:
+class _MappedRule:
     """A rule with the mappings of its log source that give its fields the same names."""
 
     names: Mapping[str, tuple[str, ...]]
@@ -76,11 +76,11 @@ class _Group:
         return Or((outside_log_source, self._rule.lower(self.rule.formula, False)))
 
     @property
-    def _rule(self) -> _Lowering:
-        return _Lowering(self.names, self.rule.source, self.timezone)
+    def _rule(self) -> _FormulaLowering:
+        return _FormulaLowering(self.names, self.rule.source, self.timezone)
 
     def _lower_conditions(self, mapping: LogSourceMapping, wanted: bool) -> list[Node]:
-        lowering = _Lowering(mapping.names, self.rule.source, self.timezone)
+        lowering = _FormulaLowering(mapping.names, self.rule.source, self.timezone)
         return [lowering.lower(self._condition(each), wanted) for each in mapping.conditions]
 
     def _condition(self, definition: Mapping[str, object]) -> Formula:
@@ -93,9 +93,9 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Lowering:
+class _FormulaLowering:
     names: Mapping[str, tuple[str, ...]]
-    source: Source
+    source: RuleText
     timezone: str
 
     def lower(self, formula: Formula, wanted: bool) -> Node:

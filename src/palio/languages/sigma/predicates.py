@@ -152,7 +152,7 @@ class ComputedPredicate:
 
 
 @dataclass(frozen=True)
-class EventSearch:
+class EventSearchPredicate:
     """Some value of the event, whatever its attribute, is accepted: TRUE or FALSE, never NULL."""
 
     expression: Call
@@ -226,12 +226,12 @@ def event_search(value: SigmaType) -> Predicate:
         case types.SigmaString():
             pattern = pattern_of(value, anywhere=True)
             function = "any_value_ilike" if pattern.ignore_case else "any_value_like"
-            return EventSearch(Call(function, (Literal(pattern.sql),)))
+            return EventSearchPredicate(Call(function, (Literal(pattern.sql),)))
         case types.SigmaNumber() | types.SigmaBool():
             pattern = LikePattern.parse(f"%{value}%", ignore_case=True)
-            return EventSearch(Call("any_value_ilike", (Literal(pattern.sql),)))
+            return EventSearchPredicate(Call("any_value_ilike", (Literal(pattern.sql),)))
         case types.SigmaRegularExpression():
-            return EventSearch(Call("any_value_rlike", (Literal(regex_of(value).text),)))
+            return EventSearchPredicate(Call("any_value_rlike", (Literal(regex_of(value).text),)))
     raise ValueError("the whole event is searched for texts and regular expressions; this needs the name of a field")
 
 
