@@ -1,4 +1,4 @@
-"""The numbers that numerals stand for: Java's."""
+"""Numerals of selectors: their values are those of Java."""
 
 from __future__ import annotations
 
