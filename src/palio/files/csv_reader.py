@@ -294,6 +294,7 @@ class _Utf8(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer)
         chunk = b"more"
+        # A chunk may be the middle of one character and give nothing yet; to return 0 would mean the end.
         while not self._ready and chunk:
             chunk = self._stream.read1(len(view))
             self._ready = memoryview(self._clean(chunk))

@@ -226,7 +226,7 @@ class ArrayChoice:
             if name in computed:
                 kept[name] = _distinct(values)
             elif name in sets:
-                # Elements that are in the same sets satisfy the same conditions.
+                # Elements that are in the same sets satisfy the same conditions, so any one of them will do.
                 by_outcomes = {tuple(leaf.values.contains(value) for leaf in sets[name]): value for value in values}
                 kept[name] = tuple(by_outcomes.values())
         return kept
@@ -363,6 +363,7 @@ def _names_in(part: _ObjectAttributes) -> frozenset[str]:
 def _size(part: _ObjectAttributes, tried: frozenset[str]) -> int:
     """The number of combinations of objects, and of elements of the arrays that are tried one by one."""
     values = prod(len(value) for name, value in part.ungrouped.items() if name in tried and isinstance(value, tuple))
+    # One object of each array: the objects of one array are alternatives, the arrays multiply.
     return values * prod(sum(_size(each, tried) for each in choice.parts) for choice in part.choices)
 
 

@@ -10,9 +10,9 @@ the terminator, with `$` meaning the end both times. The result is Java's unless
 terminator; such an expression is rejected. `\b` is a boundary between ASCII words, as in Java 19 and later; older ones
 also treat other letters as word characters.
 
-**Matches** (`Matches`). Java tries alternatives from left to right and quantifiers as greedily as they are written,
-and takes the first success; RE2 finds the same match without backtracking. A part that may be empty must not be
-repeated (`(a*)*`): engines disagree on the groups of the last iteration, so that is rejected. For `$` before a final
+**Matches** (`RegexMatches`). Java tries alternatives from left to right and quantifiers as greedily as they are
+written, and takes the first success; RE2 finds the same match without backtracking. A part that may be empty must not
+be repeated (`(a*)*`): engines disagree on the groups of the last iteration, so that is rejected. For `$` before a final
 line terminator, marks are inserted before the terminator, one for each `$` of the expression; each `$` consumes one
 mark, and whatever consumes a terminator skips them. The mark is a code point that no text has.
 """
@@ -64,6 +64,7 @@ class Regex:
     def compile(cls, text: str) -> Self:
         """Compile an expression; a ValueError tells what is not supported, and where."""
         regex = cls(text)
+        # Compiled here, so that a bad expression is refused when it is written, not at the first event.
         _ = regex._engines
         return regex
 
@@ -88,6 +89,7 @@ class Regex:
         return max(_required(parse(self.text)), key=len, default="")
 
     def __getstate__(self) -> dict[str, object]:
+        # The text alone: engines are compiled again where they are needed.
         return {"text": self.text}
 
 
@@ -130,6 +132,7 @@ def _engines_of(text: str) -> tuple[Any, Any]:
     whole = _engine(_write(node, end=r"\z", very_end=r"\z"))
     if Anchor("$") not in _walk(node):
         return whole, None
+    # The end of a text without its terminator is not the very end of the text: there \z must not match.
     return whole, _engine(_write(node, end=r"\z", very_end=_NEVER))
 
 
@@ -167,6 +170,7 @@ def _extent(node: Node) -> _Extent:
         case Characters():
             return _Extent(consumes=True, may_be_empty=False)
         case Anchor():
+            # It takes no character but may fail, so a `$` before it cannot count on an empty rest.
             return _Extent(consumes=False, may_be_empty=False)
         case Sequence(parts):
             extents = [_extent(part) for part in parts]
@@ -298,6 +302,7 @@ class RegexMatches:
         added = len(searched) - len(plain)
         start = work = 0
         while start <= len(plain):
+            # Behind the cut, a position of the text lies `added` bytes further on in the marked text.
             match = chosen.search(searched, start if start <= cut else start + added)
             if match is None:
                 return
@@ -407,6 +412,7 @@ def _may_be_empty(node: Node) -> bool:
         case Characters():
             return False
         case Anchor():
+            # Unlike `_extent`, which asks what can always be empty: one empty match is enough for engines to disagree.
             return True
         case Sequence(parts):
             return all(map(_may_be_empty, parts))
@@ -422,6 +428,7 @@ def _write_groups(node: Node, *, marks: bool) -> str:
     """The expression in RE2's notation with capturing groups; with `marks`, for a marked text."""
     match node:
         case Characters(ranges) if marks:
+            # No class takes a mark for a character; one that takes a terminator skips the marks before it.
             kept = _write_characters(complement([*complement(ranges), (LAST, LAST)]))
             takes_end = any(low <= end <= high for low, high in ranges for end in _ENDS)
             return f"(?:{_MARK_PATTERN}*{kept})" if takes_end else kept

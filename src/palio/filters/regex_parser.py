@@ -319,6 +319,7 @@ class _RegexParser:
         else:
             self.take()
             if not self._group_start():
+                # Flags such as (?i) hold up to the end of the group around them, which restores its own.
                 return None
         number = self.groups if self.groups > before else 0
         body = self.choice()
@@ -387,6 +388,7 @@ class _RegexParser:
         character = self.peek()
         if not character:
             self.refuse("a \\ must be followed by what it escapes")
+        # Classes are not folded: each has both cases of its letters, or `_property` refuses it.
         if character in _CLASSES:
             return _CLASSES[self.take()]
         if character in ("p", "P"):

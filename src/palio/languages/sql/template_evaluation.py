@@ -16,10 +16,9 @@ from typing import Any, Final
 from palio.filters.comparisons import Truth, equal_to_any
 from palio.filters.expressions.value_comparison import COMPARATORS
 from palio.filters.kinds import KIND_OF_TYPE, MISSING, Missing
-from palio.languages.sql.lowering import INVERSE, TruthTest, compare_literal, inner_test
+from palio.languages.sql.lowering import INVERSE, POSITIVE, TruthTest, compare_literal, inner_test
 from palio.languages.sql.templates import (
     INTEGER,
-    POSITIVE,
     STRING,
     Arguments,
     BooleanAttribute,
