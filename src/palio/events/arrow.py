@@ -125,6 +125,7 @@ def _values(array: Any, path: str) -> list[Any]:
         if isinstance(kind, pa.BaseExtensionType):
             return _values(array.storage, path)
         if _types.is_dictionary(kind):
+            # A null index takes the None at the end.
             entries = [*_values(array.dictionary, path), None]
             return [entries[-1 if i is None else i] for i in array.indices.to_pylist()]
         if _types.is_run_end_encoded(kind):
@@ -174,6 +175,7 @@ def _arrays(array: Any, elements: list[Any]) -> list[Any]:
     start = 0
     for length in pc.list_value_length(array).to_pylist():
         if length is None:
+            # `flatten` leaves out the elements of null rows, so `start` stays.
             rows.append(None)
             continue
         rows.append(elements[start : start + length])

@@ -59,6 +59,7 @@ class Missing:
     def __repr__(self) -> str:
         return "MISSING"
 
+    # Copies and unpickled ones are the one instance too: it is compared by identity.
     def __reduce__(self) -> tuple[type[Missing], tuple[()]]:
         return Missing, ()
 
@@ -91,7 +92,7 @@ def kind_of(value: Value) -> Kind:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _FLOAT_INFINITY: Final = 0x7FF0000000000000
-LAST_FLOAT: Final = _FLOAT_INFINITY + 1
+LAST_FLOAT: Final = _FLOAT_INFINITY + 1  # of NaN
 FIRST_FLOAT: Final = -_FLOAT_INFINITY
 
 
@@ -99,6 +100,8 @@ def float_position(value: float) -> int:
     """The position of a float: adjacent floats have adjacent integers; -0.0 is 0.0; NaN is the last."""
     if value != value:
         return LAST_FLOAT
+    # Adding 0.0 makes 0.0 of -0.0. As integers, the bits of positive floats are in their order, and those of negative
+    # floats, sign bit aside, in the reverse order.
     bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
     return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
 

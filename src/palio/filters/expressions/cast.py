@@ -21,16 +21,16 @@ from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64
 from palio.filters.expressions import text_cast
 from palio.filters.expressions.coercion import (
     WIDE,
-    Kind,
     Value,
+    ValueType,
     in_utc,
     local,
     low_64_bits,
-    micros_of,
     midnight,
     moment_at,
     positive_zero,
 )
+from palio.filters.kinds import timestamp_position
 
 Convert: TypeAlias = Callable[[Value, str], Value]
 
@@ -42,8 +42,8 @@ _DECIMAL_TYPE = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)\Z")
 class Target:
     """A target type of CAST: the kind of the result, the kinds it accepts, and the conversion."""
 
-    kind: Kind
-    sources: frozenset[Kind]
+    kind: ValueType
+    sources: frozenset[ValueType]
     convert: Convert
 
 
@@ -71,7 +71,7 @@ def to_whole(value: Value, zone: str, bound: int = MAX_INT64 + 1) -> int | None:
     elif isinstance(value, float):
         return _whole_float(value, bound)
     elif isinstance(value, datetime):
-        whole = micros_of(value) // 1_000_000
+        whole = timestamp_position(value) // 1_000_000
     elif isinstance(value, bool | int | Decimal):
         whole = int(value)
     else:
@@ -96,7 +96,7 @@ def to_double(value: Value, zone: str) -> float | None:
     if isinstance(value, bool | int | Decimal | float):
         return float(value)
     # Not the nearest double to the quotient: the microseconds are rounded first.
-    return float(micros_of(value)) / 1e6 if isinstance(value, datetime) else None
+    return float(timestamp_position(value)) / 1e6 if isinstance(value, datetime) else None
 
 
 def to_single(value: Value, zone: str) -> float | None:
@@ -136,7 +136,7 @@ def to_decimal(value: Value, zone: str, digits: int, scale: int) -> Decimal | No
     elif isinstance(value, float):
         exact = Decimal(repr(value)) if math.isfinite(value) else None
     elif isinstance(value, datetime):
-        exact = Decimal(micros_of(value)).scaleb(-6, WIDE)
+        exact = Decimal(timestamp_position(value)).scaleb(-6, WIDE)
     elif isinstance(value, bool | int):
         exact = Decimal(int(value))
     else:

@@ -21,19 +21,18 @@ from palio.filters.expressions.ast import Micros, Months
 Value: TypeAlias = Scalar | Months | Micros | tuple[Scalar, ...]
 Scalars: TypeAlias = Mapping[str, Scalar]  # the attributes of an event that have one value
 Arrays: TypeAlias = Mapping[str, tuple[Scalar, ...]]  # those that have several
-Kind: TypeAlias = type
+ValueType: TypeAlias = type  # by which expressions dispatch; an index knows kinds of value by `kinds.Kind`
 
 # For results before rounding, and for remainders, whose intermediate results are longer than the result.
 WIDE = Context(prec=800, rounding=ROUND_HALF_UP, traps=[InvalidOperation, DivisionByZero, Overflow])
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_DAY = date(1970, 1, 1).toordinal()
-_MICROSECOND = timedelta(microseconds=1)
 
-NUMBERS: frozenset[Kind] = frozenset({int, Decimal, float})
-INTERVALS: frozenset[Kind] = frozenset({Months, Micros})
+NUMBERS: frozenset[ValueType] = frozenset({int, Decimal, float})
+INTERVALS: frozenset[ValueType] = frozenset({Months, Micros})
 
-KIND_NAMES: dict[Kind, str] = {
+KIND_NAMES: dict[ValueType, str] = {
     bool: "boolean",
     int: "integer",
     Decimal: "decimal",
@@ -116,11 +115,6 @@ def midnight(day: date, zone: str) -> datetime:
     return moment_of(datetime(day.year, day.month, day.day), zone)
 
 
-def micros_of(moment: datetime) -> int:
-    """Microseconds since 1970 in UTC."""
-    return (in_utc(moment) - EPOCH) // _MICROSECOND
-
-
 def moment_at(micros: int) -> datetime | None:
     """The moment a number of microseconds after 1970; NULL outside the range of a Python datetime."""
     try:
@@ -138,7 +132,7 @@ def day_at(number: int) -> date | None:
 
 
 @lru_cache(maxsize=4096)
-def widest(kinds: frozenset[Kind]) -> Kind | None:
+def widest(kinds: frozenset[ValueType]) -> ValueType | None:
     """The kind all of these are brought to before they are compared or chosen among; None if there is none.
 
     Text gives way to any other kind but never meets a decimal: Spark takes both as doubles.
@@ -162,7 +156,7 @@ def widest(kinds: frozenset[Kind]) -> Kind | None:
     return only
 
 
-def widen(value: Value, kind: Kind, zone: str) -> Value:
+def widen(value: Value, kind: ValueType, zone: str) -> Value:
     """A value brought to the kind that `widest` found for it; NULL where Spark would raise."""
     if type(value) is kind or value is None:
         return value
@@ -180,7 +174,7 @@ def widen(value: Value, kind: Kind, zone: str) -> Value:
     return None
 
 
-def coerce_text(text: str, kind: Kind, zone: str) -> Value:
+def coerce_text(text: str, kind: ValueType, zone: str) -> Value:
     """A string literal as a value of the kind it is compared with; NULL where Spark would raise."""
     if kind is int:
         return text_cast.to_integer(text)
@@ -195,6 +189,6 @@ def coerce_text(text: str, kind: Kind, zone: str) -> Value:
     return text if kind is str else None  # NULL for bytes too, else one string literal would denote values of two kinds
 
 
-def kinds_of(values: Iterable[Value]) -> frozenset[Kind]:
+def kinds_of(values: Iterable[Value]) -> frozenset[ValueType]:
     """The kinds of those that are not NULL."""
     return frozenset(type(value) for value in values if value is not None)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from palio.filters.expressions import extension_functions, text_cast
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal
-from palio.filters.expressions.coercion import Arrays, Kind, Scalars, Value
+from palio.filters.expressions.coercion import Arrays, Scalars, Value, ValueType
 from palio.filters.expressions.functions import ANY, FUNCTIONS, Function, FunctionParameter
 from palio.filters.expressions.static_analysis import Kinds
 from palio.filters.expressions.value_comparison import MIRRORED, comparison, comparison_with_text
@@ -32,7 +32,7 @@ class Part(NamedTuple):
     """A compiled expression, its kind where that is known, and its value where it is constant."""
 
     run: Compiled
-    kind: Kind | None
+    kind: ValueType | None
     is_constant: bool = False
     value: Value = None
 
@@ -42,7 +42,7 @@ class Part(NamedTuple):
         return self.value if self.is_constant and isinstance(self.value, str) else None
 
 
-def constant(value: Value, kind: Kind | None = None) -> Part:
+def constant(value: Value, kind: ValueType | None = None) -> Part:
     return Part(lambda event, arrays: value, kind or type(value), True, value)
 
 

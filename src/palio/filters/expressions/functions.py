@@ -22,7 +22,8 @@ from palio.filters.expressions import extension_functions as extensions
 from palio.filters.expressions import number_functions as numbers
 from palio.filters.expressions import text_functions as texts
 from palio.filters.expressions.ast import Micros, Months
-from palio.filters.expressions.coercion import KIND_NAMES, NUMBERS, Kind, Value, day_at, micros_of, moment_at
+from palio.filters.expressions.coercion import KIND_NAMES, NUMBERS, Value, ValueType, day_at, moment_at
+from palio.filters.kinds import timestamp_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,8 @@ class FunctionParameter:
     """Type of a parameter: its kind, the kinds that are coerced to it, and the conversion."""
 
     name: str
-    kind: Kind | None
-    accepts: frozenset[Kind]
+    kind: ValueType | None
+    accepts: frozenset[ValueType]
     convert: Callable[[Value, str], Value]
 
 
@@ -51,7 +52,7 @@ class Function:
     implementation: Callable[..., Value] | None
     summary: str
     parameters: tuple[FunctionParameter, ...] = ()
-    result: Kind | None = None
+    result: ValueType | None = None
     zoned: bool = False
 
     def parameter(self, position: int) -> FunctionParameter:
@@ -75,9 +76,9 @@ def _as_it_is(value: Value, zone: str) -> Value:
     return value
 
 
-_SCALARS: Final[frozenset[Kind]] = frozenset({bool, int, Decimal, float, str, date, datetime, bytes})
-_NUMBERS_AND_TEXT: Final[frozenset[Kind]] = NUMBERS | {str}
-_TIMES: Final[frozenset[Kind]] = frozenset({date, datetime, str})
+_SCALARS: Final[frozenset[ValueType]] = frozenset({bool, int, Decimal, float, str, date, datetime, bytes})
+_NUMBERS_AND_TEXT: Final[frozenset[ValueType]] = NUMBERS | {str}
+_TIMES: Final[frozenset[ValueType]] = frozenset({date, datetime, str})
 
 ANY: Final = FunctionParameter("any value", None, frozenset(KIND_NAMES), _as_it_is)
 TEXT: Final = FunctionParameter("string", str, _SCALARS, cast.to_text)
@@ -141,7 +142,7 @@ def _operator(
     summary: str,
     *,
     strict: bool = True,
-    result: Kind | None = None,
+    result: ValueType | None = None,
     implementation: Callable[..., Value] | None = None,
     zoned: bool = False,
     parameters: tuple[FunctionParameter, ...] = (),
@@ -154,7 +155,7 @@ def _function(
     name: str,
     implementation: Callable[..., Value] | None,
     parameters: tuple[FunctionParameter, ...],
-    result: Kind | None,
+    result: ValueType | None,
     summary: str,
     *,
     optional: int = 0,
@@ -432,7 +433,7 @@ _function("unix_date", dates.unix_date, (ONLY_DAY,), int, "days since 1 January 
 _function("date_from_unix_date", day_at, (WHOLE,), date, "n days after 1 January 1970")
 _function("unix_seconds", dates.unix_seconds, (ONLY_MOMENT,), int, "seconds since 1970, down")
 _function("unix_millis", dates.unix_millis, (ONLY_MOMENT,), int, "milliseconds since 1970, down")
-_function("unix_micros", micros_of, (ONLY_MOMENT,), int, "microseconds since 1970")
+_function("unix_micros", timestamp_position, (ONLY_MOMENT,), int, "microseconds since 1970")
 _function("unix_timestamp", None, (TIME, ONLY_TEXT), int, "seconds since 1970, towards it", optional=1)
 _function("timestamp_seconds", dates.timestamp_seconds, (NUMERIC,), datetime, "n seconds after 1970")
 _function("timestamp_millis", dates.timestamp_millis, (INTEGER,), datetime, "n milliseconds after 1970")

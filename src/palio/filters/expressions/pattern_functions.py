@@ -16,11 +16,12 @@ from typing import Final, TypeAlias
 
 from palio.filters.expressions import cast, extension_functions
 from palio.filters.expressions.ast import Call
-from palio.filters.expressions.coercion import Value, micros_of, moment_at
+from palio.filters.expressions.coercion import Value, moment_at
 from palio.filters.expressions.compiler import Compiled, Compiler, Form, Part, constant, strict_of_one, strict_of_two
 from palio.filters.expressions.datetime_patterns import for_reading, for_writing
 from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.expressions.text_functions import TEXT_LIMIT
+from palio.filters.kinds import timestamp_position
 from palio.filters.like import LikePattern
 from palio.filters.regex import Match, Regex, RegexMatches
 
@@ -125,7 +126,7 @@ def _unix_timestamp(pattern: Value = _DEFAULT_FORMAT) -> Computes:
         moment = _moment_in(read, zone, value)
         if moment is None:
             return None
-        micros = micros_of(moment)
+        micros = timestamp_position(moment)
         return micros // 1_000_000 if micros >= 0 else -(-micros // 1_000_000)  # towards 1970
 
     return compute

@@ -31,9 +31,9 @@ from palio.filters.expressions.ast import Array, Attribute, Call, Expression, bo
 from palio.filters.expressions.cast import rescale, target_of
 from palio.filters.expressions.coercion import (
     Arrays,
-    Kind,
     Scalars,
     Value,
+    ValueType,
     kinds_of,
     scale_of,
     widen,
@@ -305,7 +305,7 @@ def _extreme(beyond: str) -> Form:
     return form
 
 
-def _unify(chosen: Value, beside: Iterable[Value], known: frozenset[Kind], zone: str) -> Value:
+def _unify(chosen: Value, beside: Iterable[Value], known: frozenset[ValueType], zone: str) -> Value:
     """A chosen value, widened to the kind it shares with the others; NULL if there is none."""
     if chosen is None:
         return None
@@ -323,7 +323,7 @@ def _unify(chosen: Value, beside: Iterable[Value], known: frozenset[Kind], zone:
     return wide
 
 
-def _most_extreme(values: Sequence[Value], known: frozenset[Kind], name: str, zone: str) -> Value:
+def _most_extreme(values: Sequence[Value], known: frozenset[ValueType], name: str, zone: str) -> Value:
     """The greatest or least value by the comparison of this name; NULLs are skipped."""
     present = [value for value in values if value is not None]
     kinds = kinds_of(present) | known

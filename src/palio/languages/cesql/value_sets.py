@@ -1,6 +1,6 @@
 """Value sets of CESQL conditions on one attribute.
 
-The `Truth` of a condition has three trees: where it is true, where it is false, and where it is defined, that is, one
+The `TruthTrees` of a condition are three: where it is true, where it is false, and where it is defined, that is, one
 of the two. Elsewhere it ends in an error, and a filter with an error does not match.
 
 Almost every condition is a set of values. Two are evaluated instead. The strings of an Integer (`'+05'` is 5) form no
