@@ -17,7 +17,15 @@ from typing import Final, TypeAlias
 from palio.filters.expressions import cast, extension_functions
 from palio.filters.expressions.ast import Call
 from palio.filters.expressions.coercion import Value, moment_at
-from palio.filters.expressions.compiler import Compiled, Compiler, Form, Part, constant, strict_of_one, strict_of_two
+from palio.filters.expressions.compiler import (
+    Compiled,
+    CompiledOperand,
+    Compiler,
+    Form,
+    constant,
+    strict_of_one,
+    strict_of_two,
+)
 from palio.filters.expressions.datetime_patterns import for_reading, for_writing
 from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.expressions.text_functions import TEXT_LIMIT
@@ -29,7 +37,7 @@ from palio.filters.regex import Match, Regex, RegexMatches
 _parse_like = lru_cache(maxsize=4096)(LikePattern.parse)
 
 
-def _like(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _like(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     ignore_case = call.function == "ilike"
     text, pattern, *escapes = parts
     function = FUNCTIONS[call.function]
@@ -49,7 +57,7 @@ def _like(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     )
 
 
-def _rlike(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _rlike(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     text, pattern = parts
     if pattern.text is None:
         return constant(None).run
@@ -60,7 +68,7 @@ def _rlike(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     return strict_of_one(search, compiler.argument(text, FUNCTIONS["rlike"].parameter(0)))
 
 
-def _prepared(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _prepared(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     first, *literals = parts
     values = [part.value for part in literals]
     if None in values:
@@ -72,7 +80,7 @@ def _prepared(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     return strict_of_one(compute, compiler.argument(first, FUNCTIONS[call.function].parameter(0)))
 
 
-def _any_value(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _any_value(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     text = parts[0].text
     if text is None:
         return constant(None).run

@@ -29,18 +29,18 @@ _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": N
 
 
 @dataclass(frozen=True, slots=True)
-class JsonObject:
+class ObjectNode:
     """The members of an object in their order, a name as often as it was written."""
 
     members: tuple[tuple[str, JsonValue], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class JsonArray:
+class ArrayNode:
     items: tuple[JsonValue, ...]
 
 
-Content: TypeAlias = JsonObject | JsonArray | str | Decimal | bool | None
+Content: TypeAlias = ObjectNode | ArrayNode | str | Decimal | bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class _JsonParser:
                 return JsonValue(meaning, start)
         raise self.refuse("not JSON: expected a value" if first else "not JSON: the text ends where a value should be")
 
-    def object(self, depth: int) -> JsonObject:
+    def object(self, depth: int) -> ObjectNode:
         members: list[tuple[str, JsonValue]] = []
         self.at += 1
         while not self.closes("}", bool(members)):
@@ -127,14 +127,14 @@ class _JsonParser:
                 raise self.refuse("not JSON: expected a colon after a name")
             self.at += 1
             members.append((name, self.value(depth + 1)))
-        return JsonObject(tuple(members))
+        return ObjectNode(tuple(members))
 
-    def array(self, depth: int) -> JsonArray:
+    def array(self, depth: int) -> ArrayNode:
         items: list[JsonValue] = []
         self.at += 1
         while not self.closes("]", bool(items)):
             items.append(self.value(depth + 1))
-        return JsonArray(tuple(items))
+        return ArrayNode(tuple(items))
 
     def closes(self, bracket: str, after_one: bool) -> bool:
         """Whether an object or array ends here; steps over the bracket, or over the comma before what follows."""
@@ -210,7 +210,7 @@ class _JsonWriter:
         self.write(_as_json(content))
         return JsonValue(content, start)
 
-    def object(self, content: Mapping[Any, Any], depth: int) -> JsonObject:
+    def object(self, content: Mapping[Any, Any], depth: int) -> ObjectNode:
         members: list[tuple[str, JsonValue]] = []
         self.write("{")
         for name, value in content.items():
@@ -219,9 +219,9 @@ class _JsonWriter:
             self.write(f"{', ' if members else ''}{_as_json(self.scalar(name))}: ")
             members.append((name, self.value(value, depth + 1)))
         self.write("}")
-        return JsonObject(tuple(members))
+        return ObjectNode(tuple(members))
 
-    def array(self, content: list[Any] | tuple[Any, ...], depth: int) -> JsonArray:
+    def array(self, content: list[Any] | tuple[Any, ...], depth: int) -> ArrayNode:
         items: list[JsonValue] = []
         self.write("[")
         for value in content:
@@ -229,7 +229,7 @@ class _JsonWriter:
                 self.write(", ")
             items.append(self.value(value, depth + 1))
         self.write("]")
-        return JsonArray(tuple(items))
+        return ArrayNode(tuple(items))
 
     def scalar(self, value: Any) -> str | Decimal | bool | None:
         match value:
@@ -279,9 +279,9 @@ def kind_of(value: JsonValue) -> str:
             return "a number"
         case str():
             return "a string"
-        case JsonArray():
+        case ArrayNode():
             return "an array"
-        case JsonObject():
+        case ObjectNode():
             return "an object"
 
 

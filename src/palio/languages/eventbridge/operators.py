@@ -22,7 +22,7 @@ from palio.filters.comparisons import compare
 from palio.filters.kinds import Kind
 from palio.filters.value_sets import NO_VALUE, ValueSet
 from palio.languages.eventbridge.dialect import Dialect
-from palio.languages.eventbridge.document import JsonArray, JsonObject, JsonValue, Location, kind_of
+from palio.languages.eventbridge.document import ArrayNode, JsonValue, Location, ObjectNode, kind_of
 from palio.languages.eventbridge.value_predicates import (
     ANYTHING,
     ValueTest,
@@ -72,9 +72,9 @@ def parse_alternatives(items: tuple[JsonValue, ...], location: Location, dialect
                 plain.append(item.content)
             case Decimal():
                 numbers.append(_exact_number(item, location.item(index), dialect))
-            case JsonObject():
+            case ObjectNode():
                 alternatives.append(_parse_test(item, location.item(index), dialect))
-            case JsonArray():
+            case ArrayNode():
                 raise location.item(index).refuse(
                     item, "an array inside the list of a field", "the list holds values and tests side by side"
                 )
@@ -89,11 +89,11 @@ def wildcards_in(items: tuple[JsonValue, ...]) -> Iterator[str]:
     """The texts of all wildcards in a field's list, wanted or excluded."""
     for item in items:
         match item.content:
-            case JsonObject((("wildcard", JsonValue(str(text))),)):
+            case ObjectNode((("wildcard", JsonValue(str(text))),)):
                 yield text
-            case JsonObject((("wildcard", JsonValue(JsonArray(several))),)):
+            case ObjectNode((("wildcard", JsonValue(ArrayNode(several))),)):
                 yield from (each.content for each in several if isinstance(each.content, str))
-            case JsonObject((("anything-but", inner),)):
+            case ObjectNode((("anything-but", inner),)):
                 yield from wildcards_in((inner,))
 
 
@@ -127,7 +127,7 @@ def _parse_test(item: JsonValue, location: Location, dialect: Dialect) -> Altern
             return partial(in_network, network=_parse_network(operand, inside))
         case "anything-but":
             return _parse_anything_but(operand, inside, dialect)
-        case "prefix" | "suffix" if dialect.ignores_case_in_parts and isinstance(operand.content, JsonObject):
+        case "prefix" | "suffix" if dialect.ignores_case_in_parts and isinstance(operand.content, ObjectNode):
             _, folded = _only_member(operand, inside, frozenset({"equals-ignore-case"}), dialect)
             return _STRING_TESTS_IGNORING_CASE[name](_text(folded, inside.inside("equals-ignore-case")))
     return _string_test(name, operand, inside)
@@ -137,7 +137,7 @@ def _only_member(
     value: JsonValue, location: Location, known: frozenset[str], dialect: Dialect
 ) -> tuple[str, JsonValue]:
     """The one member of a test, whose name must be known."""
-    assert isinstance(value.content, JsonObject)
+    assert isinstance(value.content, ObjectNode)
     members = value.content.members
     names = ", ".join(sorted(known))
     if not members:
@@ -176,9 +176,9 @@ def _parse_anything_but(operand: JsonValue, location: Location, dialect: Dialect
             return none_of([exactly([operand.content])])
         case Decimal():
             return none_of([within(_equal_numbers(_comparable_number(operand, location, dialect), dialect))])
-        case JsonArray(items):
+        case ArrayNode(items):
             return none_of([_parse_uniform_list(items, operand, location, dialect)])
-        case JsonObject():
+        case ObjectNode():
             return none_of(_parse_excluded(operand, location, dialect))
     raise location.refuse(
         operand, f"anything-but takes a string, a number, a list of one kind of them or a test, not {kind_of(operand)}"
@@ -210,7 +210,7 @@ def _parse_excluded(operand: JsonValue, location: Location, dialect: Dialect) ->
     """The tests inside `anything-but`: one name, with a text or a list of them."""
     name, inner = _only_member(operand, location, dialect.excludable, dialect)
     inside = location.inside(name)
-    if not (isinstance(inner.content, JsonArray) and dialect.excludes_lists):
+    if not (isinstance(inner.content, ArrayNode) and dialect.excludes_lists):
         return [_parse_excluded_test(name, inner, inside)]
     items = inner.content.items
     if not items:
@@ -314,7 +314,7 @@ def _comparable_number(value: JsonValue, location: Location, dialect: Dialect) -
 
 def _parse_numeric(operand: JsonValue, location: Location, dialect: Dialect) -> ValueSet:
     """The numbers that satisfy the operand of `numeric`: one comparison, or a lower and an upper bound."""
-    if not isinstance(operand.content, JsonArray):
+    if not isinstance(operand.content, ArrayNode):
         raise location.refuse(operand, f"numeric takes an array, not {kind_of(operand)}", _FORM)
     items = operand.content.items
     if not items:

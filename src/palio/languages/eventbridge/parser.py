@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from palio.errors import ParseError
 from palio.languages.eventbridge.dialect import Dialect, max_active_states
-from palio.languages.eventbridge.document import Document, JsonArray, JsonObject, JsonValue, Location, kind_of
+from palio.languages.eventbridge.document import ArrayNode, Document, JsonValue, Location, ObjectNode, kind_of
 from palio.languages.eventbridge.operators import Alternative, parse_alternatives, wildcards_in
 
 # Names that an object inside `$or` may not use for a field: those of tests, of operators, and some set aside.
@@ -60,7 +60,7 @@ Rule: TypeAlias = tuple[Field | Choice, ...]
 def parse_rule(document: Document, dialect: Dialect) -> Rule:
     """The rule of a pattern."""
     location = Location(document.text)
-    if not isinstance(document.root.content, JsonObject):
+    if not isinstance(document.root.content, ObjectNode):
         raise location.refuse(document.root, f"a pattern is an object, not {kind_of(document.root)}")
     try:
         rule = _RuleParser(dialect, or_is_choice=True).object(document.root, location, (), False)
@@ -87,7 +87,7 @@ class _RuleParser:
     """Whether `$or` leaves a choice, or is a field like any other."""
 
     def object(self, value: JsonValue, location: Location, path: tuple[str, ...], inside_or: bool) -> Rule:
-        assert isinstance(value.content, JsonObject)
+        assert isinstance(value.content, ObjectNode)
         if not value.content.members:
             raise location.refuse(value, "an empty object asks for nothing", 'ask for a field, as in {"a": [1]}')
         parts = (self.member(name, each, location, path, inside_or) for name, each in value.content.members)
@@ -101,9 +101,9 @@ class _RuleParser:
         if inside_or and name in RESERVED:
             raise inside.refuse(value, f"inside $or, {name!r} cannot be the name of a field")
         match value.content:
-            case JsonObject():
+            case ObjectNode():
                 return self.object(value, inside, (*path, name), inside_or)
-            case JsonArray(items):
+            case ArrayNode(items):
                 if not items:
                     raise inside.refuse(value, "an empty array accepts no value")
                 return (self.field((*path, name), items, inside),)
@@ -128,11 +128,11 @@ class _RuleParser:
         return Field(path, alternatives, len(items))
 
     def choice(self, value: JsonValue, location: Location, path: tuple[str, ...]) -> Choice:
-        if not isinstance(value.content, JsonArray):
+        if not isinstance(value.content, ArrayNode):
             raise location.refuse(value, f"$or takes an array of objects, not {kind_of(value)}")
         branches: list[Rule] = []
         for index, item in enumerate(value.content.items):
-            if not isinstance(item.content, JsonObject):
+            if not isinstance(item.content, ObjectNode):
                 raise location.item(index).refuse(item, f"$or chooses between objects, and here is {kind_of(item)}")
             branches.append(self.object(item, location.item(index), path, True))
         if len(branches) < 2:
@@ -143,9 +143,9 @@ class _RuleParser:
 def _has_member(value: JsonValue, name: str) -> bool:
     """Whether some object within a value has a member of this name."""
     match value.content:
-        case JsonObject(members):
+        case ObjectNode(members):
             return any(each == name or _has_member(inner, name) for each, inner in members)
-        case JsonArray(items):
+        case ArrayNode(items):
             return any(_has_member(item, name) for item in items)
     return False
 
