@@ -66,6 +66,7 @@ def is_readable(where: str) -> bool:
     return True
 
 
+# The length of the first batch is no option of a caller, and must not change the answer.
 @pytest.mark.parametrize("first", [1, 7, boxes._FIRST_BATCH_BOXES])
 def test_it_agrees_on_real_subscriptions_in_stretches_of_any_length(
     monkeypatch: pytest.MonkeyPatch, first: int

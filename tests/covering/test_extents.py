@@ -7,8 +7,6 @@ from hypothesis import given, settings
 
 from palio.covering.extents import IndexedFilter, extent_contains, extent_of
 from palio.filters.filter import Filter
-from palio.filters.interval_hull import hull_of
-from palio.filters.value_sets import ValueSet
 from tests.covering.graph_suite import any_filters, stands_above
 from tests.strategies import filters
 
@@ -48,9 +46,3 @@ def test_interests_are_in_the_order_of_their_filters(one: Filter, other: Filter)
 )
 def test_how_far_filters_reach(wide: str, narrow: str, reaches: bool) -> None:
     assert extent_contains(extent_of(Filter.parse(wide)), extent_of(Filter.parse(narrow))) is reaches
-
-
-def test_values_of_several_groups_have_no_hull() -> None:
-    assert hull_of(ValueSet.points([1, "a"])) is None
-    assert hull_of(ValueSet.points([])) is None
-    assert hull_of(ValueSet.points([1, 2.5])) is not None

@@ -271,6 +271,6 @@ def test_a_forked_process_makes_others() -> None:
     child = os.fork()
     if child == 0:
         os.write(write, random_id().encode())
-        os._exit(0)
+        os._exit(0)  # not sys.exit: the child must not run pytest's own clean-up
     os.waitpid(child, 0)
     assert os.read(read, 100).decode() != random_id()

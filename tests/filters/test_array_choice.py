@@ -18,7 +18,7 @@ from palio.events import Event
 from palio.events.nested_content import GroupedAttributes
 from palio.filters import array_choice
 from palio.filters.array_choice import MAX_CHOICES
-from palio.filters.expressions.value_comparison import COMPARISONS, OPPOSITES, Elements, comparison, some_pair
+from palio.filters.expressions.value_comparison import COMPARATORS, OPPOSITES, Elements, comparison, some_pair
 from palio.filters.filter import Filter
 from palio.matching.classical.brute_force import BruteForceMatcher
 from palio.matching.classical.counting import CountingMatcher
@@ -36,7 +36,7 @@ class TestTwoAttributesCompared:
     @given(
         st.lists(scalars(), min_size=1, max_size=4),
         st.lists(scalars(), min_size=1, max_size=4),
-        st.sampled_from(list(COMPARISONS)),
+        st.sampled_from(list(COMPARATORS)),
         st.sampled_from(ZONES),
     )
     def test_some_pair_is_found_exactly_where_one_is(
@@ -47,7 +47,7 @@ class TestTwoAttributesCompared:
         assert some_pair(name, Elements(left, zone), Elements(right, zone)) is (True in answers)
         assert some_pair(OPPOSITES[name], Elements(left, zone), Elements(right, zone)) is (False in answers)
 
-    @pytest.mark.parametrize("operator", list(COMPARISONS))
+    @pytest.mark.parametrize("operator", list(COMPARATORS))
     @pytest.mark.parametrize("written", ["a {} b", "NOT (a {} b)"])
     def test_long_arrays_are_compared_without_trying_every_pair(self, operator: str, written: str) -> None:
         wanted = parse(written.format(operator))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palio.filters.regex import MAX_MATCH_WORK, Matches, TooMuchWork
+from palio.filters.regex import MAX_MATCH_WORK, RegexMatches, TooMuchWork
 from tests.filters.test_regex import compiled_by_both, random_text
 from tests.hangs import no_hang
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def found(pattern: str, text: str) -> list[tuple[str, ...]]:
     """Every match with all of its groups."""
-    matches = Matches.compile(pattern)
+    matches = RegexMatches.compile(pattern)
     return [tuple(match.group(group) for group in range(matches.groups + 1)) for match in matches.find(text)]
 
 
@@ -62,7 +62,7 @@ def test_what_is_accepted_finds_what_java_finds(pattern: str, text: str, expecte
 )
 def test_what_engines_disagree_about_is_refused(pattern: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        Matches.compile(pattern)
+        RegexMatches.compile(pattern)
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def test_what_engines_disagree_about_is_refused(pattern: str, reason: str) -> No
 )
 def test_many_matches_are_found_in_linear_time(pattern: str, text: str) -> None:
     with no_hang():
-        assert sum(len(match.group(0)) for match in Matches.compile(pattern).find(text)) > 0
+        assert sum(len(match.group(0)) for match in RegexMatches.compile(pattern).find(text)) > 0
 
 
 @pytest.mark.parametrize("pattern", ["a(.*b)?", "a(.*[0-9]$)?", "(?:a+b|a)", "a|(?:a{2,}|b){2}"])
 def test_what_would_look_to_the_end_at_every_match_is_given_up(pattern: str) -> None:
     with no_hang(), pytest.raises(TooMuchWork):
-        list(Matches.compile(pattern).find("a" * (MAX_MATCH_WORK // 500)))
+        list(RegexMatches.compile(pattern).find("a" * (MAX_MATCH_WORK // 500)))
 
 
 def compare_with_java(spark: SparkSession, seed: int, count: int) -> None:
-    for source, pattern, matches, theirs in compiled_by_both(spark, Matches.compile, seed, count):
+    for source, pattern, matches, theirs in compiled_by_both(spark, RegexMatches.compile, seed, count):
         for _ in range(4):
             # Java has places within characters beyond U+FFFF, where nothing can match.
             text = random_text(source, only_ascii="\\b" in pattern or "\\B" in pattern).replace("😀", "ü")

@@ -16,7 +16,7 @@ from palio.spark.session import open_session
 
 @pytest.mark.spark
 def test_the_marked_share_passes_through_spark_connect(project_folder: Path) -> None:
-    # The guard against a hanging test is for one test; here a whole run is one, which has the guard for each of its own.
+    # The guard against a hanging test is for one test. This is a whole run, which has the guard for each of its own.
     faulthandler.cancel_dump_traceback_later()
     # A process is for one kind of session: pyspark's functions are of the one kind or of the other.
     share = [sys.executable, "-m", "pytest", "-q", "--connect", "-m", "connect and not deep", "tests/spark"]

@@ -8,10 +8,10 @@ from importlib.resources import files
 import duckdb
 import pytest
 
-from palio.workloads.flights import SUBSCRIPTIONS, Subscription, generated_subscriptions, sample
+from palio.workloads.flights import SUBSCRIPTIONS, FlightSubscription, generated_subscriptions, sample
 
 
-def hearers(subscriptions: Sequence[Subscription]) -> list[int]:
+def hearers(subscriptions: Sequence[FlightSubscription]) -> list[int]:
     """How many flights each of them hears of, according to DuckDB."""
     counts = ", ".join(f"count(*) FILTER (WHERE {s.where})" for s in subscriptions)
     connection = duckdb.connect()
@@ -33,7 +33,7 @@ def test_the_sample_is_what_its_note_says() -> None:
 
 
 @pytest.mark.parametrize("subscription", SUBSCRIPTIONS, ids=lambda subscription: subscription.id)
-def test_every_hand_written_subscription_hears_of_something(subscription: Subscription) -> None:
+def test_every_hand_written_subscription_hears_of_something(subscription: FlightSubscription) -> None:
     (count,) = hearers([subscription])
     assert 0 < count < 500
 

@@ -191,7 +191,7 @@ def _has_fixed_text(test: Test) -> bool:
 
 def _regex_has_fixed_text(text: str) -> bool:
     """Whether some position of the expression has one character in all matching texts."""
-    from palio.filters.regex_parser import Characters, Choice, Group, Repeat, Sequence, parse
+    from palio.filters.regex_parser import Alternation, CapturingGroup, Characters, Repeat, Sequence, parse
 
     def fixed(node: object) -> bool:
         match node:
@@ -199,11 +199,11 @@ def _regex_has_fixed_text(text: str) -> bool:
                 return sum(high - low + 1 for low, high in ranges) <= 2  # a letter, in one case or both
             case Sequence(parts):
                 return any(fixed(part) for part in parts)
-            case Choice(options):
+            case Alternation(options):
                 return bool(options) and all(fixed(option) for option in options)
             case Repeat(body, least, _):
                 return least > 0 and fixed(body)
-            case Group(body):
+            case CapturingGroup(body):
                 return fixed(body)
         return False
 

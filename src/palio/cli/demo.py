@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from palio.matching.matcher import Matcher
-    from palio.workloads.flights import Subscription
+    from palio.workloads.flights import FlightSubscription
 
 
 _DEFAULT_SUBSCRIPTIONS: Final = 5_000
@@ -120,7 +120,7 @@ def _print_hints(console: Console, folder: Path | None) -> None:
         console.print(Text(f"    {what}", style="quiet"), soft_wrap=True)
 
 
-def _save(folder: Path, wants: list[Subscription], flights: pa.Table) -> None:
+def _save(folder: Path, wants: list[FlightSubscription], flights: pa.Table) -> None:
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ class Answers:
     numbers: npt.NDArray[np.int64]
 
     @classmethod
-    def of_ids(cls, rows: npt.NDArray[np.int64], ids: pa.DictionaryArray, wants: list[Subscription]) -> Answers:
+    def of_ids(cls, rows: npt.NDArray[np.int64], ids: pa.DictionaryArray, wants: list[FlightSubscription]) -> Answers:
         """From the ids of the matching subscriptions."""
         import numpy as np
 
@@ -149,7 +149,7 @@ class Answers:
 
 
 def print_answers(
-    console: Console, wants: list[Subscription], written: int, flights: pa.Table, answers: Answers
+    console: Console, wants: list[FlightSubscription], written: int, flights: pa.Table, answers: Answers
 ) -> None:
     import numpy as np
     from rich.text import Text
@@ -174,7 +174,7 @@ def print_answers(
         console.print(_generated(console, wants, written, counts))
 
 
-def _side_by_side(wants: list[Subscription], counts: Any, most: int, examples: Any) -> Table:
+def _side_by_side(wants: list[FlightSubscription], counts: Any, most: int, examples: Any) -> Table:
     from rich.table import Column
     from rich.text import Text
 
@@ -194,7 +194,7 @@ def _side_by_side(wants: list[Subscription], counts: Any, most: int, examples: A
     return table
 
 
-def _stacked(wants: list[Subscription], counts: Any, most: int, examples: Any) -> Table:
+def _stacked(wants: list[FlightSubscription], counts: Any, most: int, examples: Any) -> Table:
     from rich.table import Column
     from rich.text import Text
 
@@ -236,7 +236,7 @@ def _flight(flight: dict[str, Any]) -> str:
     return f"{date}  {route}  dep {flight['dep_delay']:+}{arrived}"
 
 
-def _generated(console: Console, wants: list[Subscription], written: int, counts: Any) -> Table:
+def _generated(console: Console, wants: list[FlightSubscription], written: int, counts: Any) -> Table:
     """The generated subscriptions by kind, with their numbers and matches."""
     from rich.table import Column
     from rich.text import Text
@@ -266,7 +266,7 @@ def _generated(console: Console, wants: list[Subscription], written: int, counts
     return table
 
 
-def _match_flights(wants: list[Subscription], flights: pa.Table) -> tuple[Answers, list[tuple[str, str]]]:
+def _match_flights(wants: list[FlightSubscription], flights: pa.Table) -> tuple[Answers, list[tuple[str, str]]]:
     """Compile, index and match in this process; the batch is repeated until the time can be measured."""
     from palio.matching.matcher import Matcher
     from palio.matching.subscription import Subscription

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from palio.spark.subscriptions import Wants
-    from palio.workloads.flights import Subscription
+    from palio.workloads.flights import FlightSubscription
 
 _MEASURED_FLIGHTS: Final = 1_000_000
 _ROW: Final = "row"
@@ -31,7 +31,7 @@ class _Times:
     measured: float
 
 
-def match_flights_on_spark(wants: list[Subscription], flights: pa.Table) -> tuple[Answers, list[tuple[str, str]]]:
+def match_flights_on_spark(wants: list[FlightSubscription], flights: pa.Table) -> tuple[Answers, list[tuple[str, str]]]:
     """Match on Spark, and then run a larger job to measure."""
     from palio.cli.spark.job import run
     from palio.spark import Wants

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from palio.errors import EventError
 from palio.events.names import abbreviate, check_path, quote_segment
 from palio.events.nested_content import flatten
-from palio.events.values import LARGEST_INTEGER, Limits, Value, to_scalar, type_name
+from palio.events.values import MAX_INT64, Limits, Value, to_scalar, type_name
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -125,6 +125,7 @@ def _values(array: Any, path: str) -> list[Any]:
         if isinstance(kind, pa.BaseExtensionType):
             return _values(array.storage, path)
         if _types.is_dictionary(kind):
+            # A null index takes the None at the end.
             entries = [*_values(array.dictionary, path), None]
             return [entries[-1 if i is None else i] for i in array.indices.to_pylist()]
         if _types.is_run_end_encoded(kind):
@@ -174,6 +175,7 @@ def _arrays(array: Any, elements: list[Any]) -> list[Any]:
     start = 0
     for length in pc.list_value_length(array).to_pylist():
         if length is None:
+            # `flatten` leaves out the elements of null rows, so `start` stays.
             rows.append(None)
             continue
         rows.append(elements[start : start + length])
@@ -188,7 +190,7 @@ def _plain(array: Any, path: str) -> list[Any]:
 
 def _unsigned(array: Any, path: str) -> list[Any]:
     values = array.to_pylist()
-    return [Decimal(v) if v is not None and v > LARGEST_INTEGER else v for v in values]
+    return [Decimal(v) if v is not None and v > MAX_INT64 else v for v in values]
 
 
 def _half(array: Any, path: str) -> list[Any]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from palio.errors import EventError
 from palio.events.names import join_path
-from palio.events.values import DIGITS, Limits, check_text
+from palio.events.values import MAX_DECIMAL_DIGITS, Limits, check_text
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -123,8 +123,8 @@ def _read_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read_integer(digits: str) -> Any:
     # Python refuses to convert 4,300 digits, and needs quadratic time below that.
-    if len(digits.lstrip("-")) > DIGITS:
-        return _Unusable(f"an integer of more than {DIGITS} digits")
+    if len(digits.lstrip("-")) > MAX_DECIMAL_DIGITS:
+        return _Unusable(f"an integer of more than {MAX_DECIMAL_DIGITS} digits")
     return int(digits)
 
 

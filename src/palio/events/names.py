@@ -58,6 +58,22 @@ def split_path(path: str) -> tuple[str, ...]:
         position += 1
 
 
+def dot_readings(name: str) -> list[tuple[str, ...]]:
+    """Every way to take the dots of a name as steps into objects or as characters of a name; all as steps first.
+
+    There are 2ⁿ for n dots, so callers bound the dots first.
+
+    >>> dot_readings("a.b.c")
+    [('a', 'b', 'c'), ('a.b', 'c'), ('a', 'b.c'), ('a.b.c',)]
+    """
+    first, dot, rest = name.partition(".")
+    if not dot:
+        return [(name,)]
+    return [
+        reading for after in dot_readings(rest) for reading in ((first, *after), (f"{first}.{after[0]}", *after[1:]))
+    ]
+
+
 def check_path(path: object, limits: Limits) -> str:
     """Check that a path is a valid attribute name in canonical spelling, and return it."""
     if not isinstance(path, str):

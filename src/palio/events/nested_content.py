@@ -24,8 +24,8 @@ from palio.errors import EventError
 from palio.events.names import abbreviate, name_too_long, quote_segment, split_path
 from palio.events.values import (
     CONVERT,
-    LARGEST_INTEGER,
-    SMALLEST_INTEGER,
+    MAX_INT64,
+    MIN_INT64,
     UNCHECKED,
     Limits,
     Scalar,
@@ -162,7 +162,7 @@ def _take_members(
             if not value.isascii():
                 to_scalar(value, path)
         elif kind is int:
-            if not SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+            if not MIN_INT64 <= value <= MAX_INT64:
                 value = to_scalar(value, path)
         elif kind not in UNCHECKED:
             walk = walk or _Walk(limits, attributes)

@@ -25,10 +25,11 @@ from palio.errors import EventError, InvalidArgument
 Scalar: TypeAlias = bool | int | Decimal | float | str | date | datetime | bytes | None
 Value: TypeAlias = Scalar | tuple[Scalar, ...]
 
-SMALLEST_INTEGER = -(2**63)
-LARGEST_INTEGER = 2**63 - 1
-DIGITS = 38  # of the widest decimal
-_DECIMAL_BOUND = 10**DIGITS
+MIN_INT64 = -(2**63)
+MAX_INT64 = 2**63 - 1
+MAX_DECIMAL_DIGITS = 38  # of a 128-bit decimal, as Spark and Arrow have
+MICROS_PER_DAY = 86_400_000_000  # timestamps have microseconds
+_DECIMAL_BOUND = 10**MAX_DECIMAL_DIGITS
 
 # Types of which every value is allowed.
 UNCHECKED: frozenset[type] = frozenset({bool, float, NoneType})
@@ -88,12 +89,12 @@ def _unchecked(value: Scalar, path: str) -> Scalar:
 
 def _integer(value: int, path: str) -> Scalar:
     value = int.__int__(value)
-    if SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
+    if MIN_INT64 <= value <= MAX_INT64:
         return value
     if -_DECIMAL_BOUND < value < _DECIMAL_BOUND:
         return Decimal(value)
     # Not printed: turning a long integer into digits takes quadratic time.
-    raise EventError(f"an integer of more than {DIGITS} digits", path)
+    raise EventError(f"an integer of more than {MAX_DECIMAL_DIGITS} digits", path)
 
 
 def _float(value: float, path: str) -> Scalar:
@@ -111,21 +112,21 @@ def _decimal(value: Decimal, path: str) -> Scalar:
     value = Decimal(value)
     if not value.is_finite():
         raise EventError(f"a decimal must be a number, not {value}; use a float for NaN and infinities", path)
-    if not _fits(value):
+    if not fits_decimal(value):
         value = value.normalize(_EXACT)
         if value.is_zero():
             return Decimal(0)
-        if not _fits(value):
-            raise EventError(f"a decimal with more than {DIGITS} digits", path)
+        if not fits_decimal(value):
+            raise EventError(f"a decimal with more than {MAX_DECIMAL_DIGITS} digits", path)
     # 1E+2 becomes 100, so that the scale of a decimal is never negative.
     return value.quantize(Decimal(1), context=_EXACT) if _exponent(value) > 0 else value
 
 
-def _fits(value: Decimal) -> bool:
+def fits_decimal(value: Decimal) -> bool:
     """Whether some DECIMAL(38, s) with 0 <= s <= 38 holds exactly these digits."""
     exponent = _exponent(value)
     digits = len(value.as_tuple().digits)
-    return exponent >= -DIGITS and digits <= DIGITS and digits + exponent <= DIGITS
+    return exponent >= -MAX_DECIMAL_DIGITS and digits <= MAX_DECIMAL_DIGITS and digits + exponent <= MAX_DECIMAL_DIGITS
 
 
 def _exponent(value: Decimal) -> int:

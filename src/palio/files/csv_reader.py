@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from palio.errors import InputError
+from palio.events.values import MAX_DECIMAL_DIGITS
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -34,13 +35,13 @@ _BLOCK_BYTES = 4 << 20
 _NOT_UTF8 = "\ufdd0"
 NULL_TEXTS = ["", "NA", "N/A", "null", "NULL", "\\N"]
 CODE_PATTERN = r"^[+-]?0\d"  # 01234 is a code, of which a number would lose the zero
-INTEGER_PATTERN = r"^-?\d{1,38}$"
+INTEGER_PATTERN = rf"^-?\d{{1,{MAX_DECIMAL_DIGITS}}}$"
 _MISFIT = {
     "int64": "an integer",
     "double": "a number",
     "bool": "true or false",
     "date32[day]": "a date",
-    "decimal128(38, 0)": "an integer",
+    f"decimal128({MAX_DECIMAL_DIGITS}, 0)": "an integer",
     "string": "UTF-8 text",
 }
 
@@ -250,7 +251,7 @@ def _type_of(inferred: pa.DataType, texts: Any) -> pa.DataType:
     if pa.types.is_floating(inferred):
         # Integers beyond 64 bits are floats to pyarrow; as decimals they keep their digits.
         digits = pc.all(pc.match_substring_regex(texts, INTEGER_PATTERN)).as_py()
-        return pa.decimal128(38, 0) if digits else inferred
+        return pa.decimal128(MAX_DECIMAL_DIGITS, 0) if digits else inferred
     kept = (pa.types.is_int64, pa.types.is_boolean, pa.types.is_date32)
     return inferred if any(test(inferred) for test in kept) else pa.string()
 
@@ -293,6 +294,7 @@ class _Utf8(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         view = memoryview(buffer)
         chunk = b"more"
+        # A chunk may be the middle of one character and give nothing yet; to return 0 would mean the end.
         while not self._ready and chunk:
             chunk = self._stream.read1(len(view))
             self._ready = memoryview(self._clean(chunk))

@@ -196,6 +196,7 @@ class _Document:
 def _chunks(stream: BufferedReader[Any], name: str) -> Iterator[bytes]:
     """The bytes of a stream as they come, without a byte order mark."""
     chunk = stream.read1(_CHUNK_BYTES)
+    # A pipe may give a byte at a time; the mark must be whole to be recognised.
     while 0 < len(chunk) < len(_BYTE_ORDER_MARK) and (more := stream.read1(_CHUNK_BYTES)):
         chunk += more
     if chunk.startswith((b"\xff\xfe", b"\xfe\xff")):

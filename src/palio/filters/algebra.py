@@ -128,6 +128,7 @@ def merge_perfect(first: Node, second: Node) -> Node | None:
 def merge(first: Node, second: Node, slack: float) -> Node:
     """The narrowest conjunction of unions that covers both, or one of the two where it covers the other."""
     perfect = merge_perfect(first, second)
+    # With slack, a perfect merge is not the end: its gaps may be closed.
     if perfect is not None and slack == 0:
         return perfect
     parts = [part for part in (covering_conjunction(first), covering_conjunction(second)) if part is not None]
@@ -189,5 +190,6 @@ def _position(kind: Kind, cut: Position) -> Fraction:
             return Fraction(cut[0])
         case Kind.FLOAT:
             value = float_at(cut)
+            # Two numbers beyond all floats: +∞, and above it NaN. No cut lies at -∞: that is the end of the kind.
             return Fraction(value) if abs(value) < float("inf") else Fraction(10) ** (309 if value > 0 else 310)
     return Fraction(cut)

@@ -226,7 +226,7 @@ class ArrayChoice:
             if name in computed:
                 kept[name] = _distinct(values)
             elif name in sets:
-                # Elements that are in the same sets satisfy the same conditions.
+                # Elements that are in the same sets satisfy the same conditions, so any one of them will do.
                 by_outcomes = {tuple(leaf.values.contains(value) for leaf in sets[name]): value for value in values}
                 kept[name] = tuple(by_outcomes.values())
         return kept
@@ -264,7 +264,7 @@ def _distinct(values: Iterable[Scalar]) -> tuple[Scalar, ...]:
     return tuple({(type(value), repr(value)): value for value in values}.values())
 
 
-class _Part(NamedTuple):
+class _ObjectAttributes(NamedTuple):
     """The attributes that are read of an event or of an object in it, and the open choices."""
 
     ungrouped: Mapping[str, Value]
@@ -275,7 +275,7 @@ class _Choice(NamedTuple):
     """One array of objects: all attribute names within it, and the part of each object."""
 
     names: frozenset[str]
-    parts: tuple[_Part, ...]
+    parts: tuple[_ObjectAttributes, ...]
 
 
 def holds_for_some_objects(node: Node, event: GroupedAttributes, elements: ArrayChoice) -> bool:
@@ -292,7 +292,7 @@ class _ObjectChoice:
     def __init__(self, elements: ArrayChoice) -> None:
         self._elements = elements
 
-    def holds(self, node: Node, part: _Part) -> bool:
+    def holds(self, node: Node, part: _ObjectAttributes) -> bool:
         match node:
             case Or(children):
                 for child in children:
@@ -306,7 +306,7 @@ class _ObjectChoice:
                 return True
         return self._holds_together([node], part)
 
-    def _independent_groups(self, children: Iterable[Node], part: _Part) -> Iterable[list[Node]]:
+    def _independent_groups(self, children: Iterable[Node], part: _ObjectAttributes) -> Iterable[list[Node]]:
         """The children in groups such that no two groups share a choice."""
         chosen = {name: name for name, value in part.ungrouped.items() if type(value) is tuple}
         for number, choice in enumerate(part.choices):
@@ -315,19 +315,19 @@ class _ObjectChoice:
             (child, [chosen[name] for name in self._elements.read(child) if name in chosen]) for child in children
         )
 
-    def _holds_together(self, children: Sequence[Node], part: _Part) -> bool:
+    def _holds_together(self, children: Sequence[Node], part: _ObjectAttributes) -> bool:
         node = children[0] if len(children) == 1 else And(tuple(children))
         read = self._read(children)
         relevant = [choice for choice in part.choices if not read.isdisjoint(choice.names)]
         if not relevant:
             return self._elements.holds(node, *split_arrays(part.ungrouped))
         # Counted before any object is chosen, as for elements: a large event costs no more than the count.
-        if _size(_Part(part.ungrouped, tuple(relevant)), self._tried(children)) > MAX_CHOICES:
+        if _size(_ObjectAttributes(part.ungrouped, tuple(relevant)), self._tried(children)) > MAX_CHOICES:
             return False
         first, *others = relevant
         for chosen in first.parts:
             ungrouped = {**part.ungrouped, **_beside(part.ungrouped, chosen.ungrouped)}
-            if self.holds(node, _Part(ungrouped, (*chosen.choices, *others))):
+            if self.holds(node, _ObjectAttributes(ungrouped, (*chosen.choices, *others))):
                 return True
         return False
 
@@ -341,7 +341,7 @@ class _ObjectChoice:
         return frozenset().union(*map(self._elements.read, children))
 
 
-def _read_of(element: Element, names: frozenset[str]) -> tuple[_Part, tuple[object, ...]]:
+def _read_of(element: Element, names: frozenset[str]) -> tuple[_ObjectAttributes, tuple[object, ...]]:
     """The part of an object with these names, and a key that objects with equal parts share."""
     ungrouped = {name: element.ungrouped[name] for name in names if name in element.ungrouped}
     choices: list[_Choice] = []
@@ -353,16 +353,17 @@ def _read_of(element: Element, names: frozenset[str]) -> tuple[_Part, tuple[obje
         if within:
             choices.append(_Choice(within, tuple(parts.values())))
             keys.append((group.path, *parts))
-    return _Part(ungrouped, tuple(choices)), tuple(keys)
+    return _ObjectAttributes(ungrouped, tuple(choices)), tuple(keys)
 
 
-def _names_in(part: _Part) -> frozenset[str]:
+def _names_in(part: _ObjectAttributes) -> frozenset[str]:
     return frozenset(part.ungrouped).union(*(choice.names for choice in part.choices))
 
 
-def _size(part: _Part, tried: frozenset[str]) -> int:
+def _size(part: _ObjectAttributes, tried: frozenset[str]) -> int:
     """The number of combinations of objects, and of elements of the arrays that are tried one by one."""
     values = prod(len(value) for name, value in part.ungrouped.items() if name in tried and isinstance(value, tuple))
+    # One object of each array: the objects of one array are alternatives, the arrays multiply.
     return values * prod(sum(_size(each, tried) for each in choice.parts) for choice in part.choices)
 
 

@@ -26,7 +26,7 @@ from functools import lru_cache
 from math import isinf, isnan
 from typing import Final, TypeAlias
 
-from palio.events.values import Scalar
+from palio.events.values import MAX_DECIMAL_DIGITS, Scalar
 from palio.filters.expressions.coercion import kinds_of, local, widen, widest, zone_named
 from palio.filters.expressions.text_cast import BLANKS, WORDS, to_boolean, to_date, to_double, to_integer, to_timestamp
 from palio.filters.kinds import (
@@ -397,8 +397,10 @@ def _literal(kind: Kind, cut: Position) -> tuple[bool, Scalar]:
 def _is_written_exactly(number: int | Fraction) -> bool:
     """Whether a number has a decimal literal; midpoints between two floats mostly do not."""
     if isinstance(number, int):
-        return len(str(abs(number))) <= 38
-    return len(decimal_of(number).as_tuple().digits) <= 38 and -decimal_of(number).as_tuple().exponent <= 38  # type: ignore[operator]
+        return len(str(abs(number))) <= MAX_DECIMAL_DIGITS
+    _, digits, exponent = decimal_of(number).as_tuple()
+    assert isinstance(exponent, int)  # it is finite
+    return len(digits) <= MAX_DECIMAL_DIGITS and -exponent <= MAX_DECIMAL_DIGITS
 
 
 def _nearest(cut: Position) -> float:

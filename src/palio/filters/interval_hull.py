@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from palio.events.values import MICROS_PER_DAY
 from palio.filters.kinds import KINDS, NUMBERS, Kind, Position, float_at
 from palio.filters.value_sets import ValueSet
 
 LARGEST_FLOAT: Final = 1.7976931348623157e308  # also for infinities and NaN: below +∞, which stands for "unbounded"
-_MICROS_PER_DAY: Final = 86_400_000_000
 _GROUPS: Final = {
     **dict.fromkeys(NUMBERS, ""),
     **dict.fromkeys((Kind.MISSING, Kind.NULL), "absent"),
@@ -74,7 +74,7 @@ def _position(kind: Kind, cut: Position) -> float:
         case Kind.DECIMAL:
             return _divided(cut[0].numerator, cut[0].denominator)
         case Kind.DATE:
-            return clamp_to_finite(cut * _MICROS_PER_DAY)
+            return clamp_to_finite(cut * MICROS_PER_DAY)
         case Kind.STRING | Kind.BYTES:
             return text_position(cut)
     return clamp_to_finite(cut)

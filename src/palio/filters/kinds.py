@@ -22,7 +22,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any, Final, TypeAlias
 
-from palio.events.values import Scalar
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64, MIN_INT64, Scalar
 
 Position: TypeAlias = Any  # int | str | bytes | tuple[int | Fraction, int]: one type per kind
 
@@ -59,6 +59,7 @@ class Missing:
     def __repr__(self) -> str:
         return "MISSING"
 
+    # Copies and unpickled ones are the one instance too: it is compared by identity.
     def __reduce__(self) -> tuple[type[Missing], tuple[()]]:
         return Missing, ()
 
@@ -91,7 +92,7 @@ def kind_of(value: Value) -> Kind:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _FLOAT_INFINITY: Final = 0x7FF0000000000000
-LAST_FLOAT: Final = _FLOAT_INFINITY + 1
+LAST_FLOAT: Final = _FLOAT_INFINITY + 1  # of NaN
 FIRST_FLOAT: Final = -_FLOAT_INFINITY
 
 
@@ -99,6 +100,8 @@ def float_position(value: float) -> int:
     """The position of a float: adjacent floats have adjacent integers; -0.0 is 0.0; NaN is the last."""
     if value != value:
         return LAST_FLOAT
+    # Adding 0.0 makes 0.0 of -0.0. As integers, the bits of positive floats are in their order, and those of negative
+    # floats, sign bit aside, in the reverse order.
     bits: int = struct.unpack("<q", struct.pack("<d", value + 0.0))[0]
     return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
 
@@ -177,8 +180,8 @@ LOWEST_CUT: Final[dict[Kind, Position]] = {
     Kind.MISSING: 0,
     Kind.NULL: 0,
     Kind.BOOLEAN: 0,
-    Kind.INTEGER: -(2**63),
-    Kind.DECIMAL: (1 - 10**38, 0),
+    Kind.INTEGER: MIN_INT64,
+    Kind.DECIMAL: (1 - 10**MAX_DECIMAL_DIGITS, 0),
     Kind.FLOAT: FIRST_FLOAT,
     Kind.STRING: "",
     Kind.DATE: date.min.toordinal(),
@@ -189,8 +192,8 @@ HIGHEST_CUT: Final[dict[Kind, Position]] = {
     Kind.MISSING: 1,
     Kind.NULL: 1,
     Kind.BOOLEAN: 2,
-    Kind.INTEGER: 2**63,
-    Kind.DECIMAL: (10**38 - 1, 1),
+    Kind.INTEGER: MAX_INT64 + 1,
+    Kind.DECIMAL: (10**MAX_DECIMAL_DIGITS - 1, 1),
     Kind.FLOAT: LAST_FLOAT + 1,
     Kind.DATE: date.max.toordinal() + 1,
     Kind.TIMESTAMP: timestamp_position(datetime.max.replace(tzinfo=UTC)) + 1,

@@ -258,4 +258,13 @@ def _canonical(tokens: Iterator[str | Gap] | list[str | Gap]) -> tuple[str | Gap
 def _write(token: str | Gap) -> str:
     if isinstance(token, Gap):
         return "_" * token.size + "%" * token.is_open
-    return token.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return escape_like(token)
+
+
+def escape_like(text: str) -> str:
+    r"""The LIKE pattern of exactly this text, with `\` as its escape.
+
+    >>> escape_like("50%_off")
+    '50\\%\\_off'
+    """
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

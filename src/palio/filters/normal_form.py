@@ -20,7 +20,8 @@ from palio.filters.relations import covers
 from palio.filters.tree import EVERYTHING, NOTHING, And, Leaf, Node, Or, Residual, leaves
 from palio.filters.value_sets import ValueSet, intersection_of, union_of
 
-MAX_CONJUNCTIONS = 16  # of a tree that is expanded to a disjunction of conjunctions
+# Of a tree that is expanded to a disjunction of conjunctions. Minimising compares all pairs, again after each merge.
+MAX_CONJUNCTIONS = 16
 _MAX_PAIRWISE_ALTERNATIVES = 64  # of an OR whose alternatives are compared with each other
 _MAX_COMPARED_CONDITIONS = 256  # of a large AND that is searched for redundant parts
 
@@ -28,6 +29,7 @@ _MAX_COMPARED_CONDITIONS = 256  # of a large AND that is searched for redundant 
 def normal(node: Node) -> Node:
     """The canonical form of a tree."""
     node = simplify(node)
+    # Without an OR, one conjunction is left, and `simplify` has made it canonical.
     if not isinstance(node, Or) and not any(isinstance(child, Or) for child in _as_children(node)):
         return node
     alternatives = expand(node, MAX_CONJUNCTIONS)
@@ -48,6 +50,7 @@ def _without_redundant(node: Node) -> Node:
         rest = [other for other in kept if other is not child]
         if isinstance(child, Or) and covers(child, And(tuple(rest))):
             kept = rest
+    # Normalised again, because with fewer ORs the tree may be small enough to expand.
     return node if len(kept) == len(node.children) else normal(_single(And, kept))
 
 
@@ -70,6 +73,7 @@ def conjoin(children: Iterable[Node]) -> Node:
     for child in _flat(children, And):
         if isinstance(child, Leaf):
             by_attribute.setdefault(child.attribute, []).append(child.values)
+        # Of two opposite residuals, whichever comes second finds the other.
         elif child == NOTHING or (isinstance(child, Residual) and _opposite(child) in others):
             return NOTHING
         else:
@@ -86,6 +90,7 @@ def conjoin(children: Iterable[Node]) -> Node:
             return NOTHING
         if narrowed != EVERYTHING:
             alternatives.append(narrowed)
+    # The recursion ends because every round has fewer ORs.
     if any(isinstance(child, Leaf | And) for child in alternatives):  # an OR shrank to what can be combined again
         return conjoin([*(Leaf(name, values) for name, values in held.items()), *alternatives])
     rest = sorted(dict.fromkeys(alternatives), key=sort_key)
@@ -211,6 +216,7 @@ def covering_conjunction(node: Node) -> Conjunction | None:
 
 def _hull(parts: list[Conjunction]) -> Conjunction:
     leaves: dict[str, ValueSet] = {}
+    # An attribute that some part leaves free is free in the hull.
     for name in parts[0].leaves:
         if all(name in part.leaves for part in parts):
             values = union_of(_without_tests(part.leaves[name], len(parts)) for part in parts)
@@ -299,6 +305,7 @@ def merge_conjunctions(first: Node, second: Node) -> Node | None:
     left, right = _as_children(first), _as_children(second)
     if len(left) != len(right):
         return None
+    # Both are in the order of names: where exactly one pair differs, all other attributes stand at equal places.
     differing = [(a, b) for a, b in zip(left, right, strict=True) if a != b]
     if len(differing) != 1:
         return None

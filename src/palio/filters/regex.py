@@ -10,9 +10,9 @@ the terminator, with `$` meaning the end both times. The result is Java's unless
 terminator; such an expression is rejected. `\b` is a boundary between ASCII words, as in Java 19 and later; older ones
 also treat other letters as word characters.
 
-**Matches** (`Matches`). Java tries alternatives from left to right and quantifiers as greedily as they are written,
-and takes the first success; RE2 finds the same match without backtracking. A part that may be empty must not be
-repeated (`(a*)*`): engines disagree on the groups of the last iteration, so that is rejected. For `$` before a final
+**Matches** (`RegexMatches`). Java tries alternatives from left to right and quantifiers as greedily as they are
+written, and takes the first success; RE2 finds the same match without backtracking. A part that may be empty must not
+be repeated (`(a*)*`): engines disagree on the groups of the last iteration, so that is rejected. For `$` before a final
 line terminator, marks are inserted before the terminator, one for each `$` of the expression; each `$` consumes one
 mark, and whatever consumes a terminator skips them. The mark is a code point that no text has.
 """
@@ -28,10 +28,10 @@ from palio.errors import PalioError
 from palio.filters.regex_parser import (
     LAST,
     TERMINATORS,
+    Alternation,
     Anchor,
+    CapturingGroup,
     Characters,
-    Choice,
-    Group,
     Node,
     Ranges,
     Repeat,
@@ -64,6 +64,7 @@ class Regex:
     def compile(cls, text: str) -> Self:
         """Compile an expression; a ValueError tells what is not supported, and where."""
         regex = cls(text)
+        # Compiled here, so that a bad expression is refused when it is written, not at the first event.
         _ = regex._engines
         return regex
 
@@ -88,6 +89,7 @@ class Regex:
         return max(_required(parse(self.text)), key=len, default="")
 
     def __getstate__(self) -> dict[str, object]:
+        # The text alone: engines are compiled again where they are needed.
         return {"text": self.text}
 
 
@@ -98,7 +100,7 @@ def _required(node: Node) -> list[str]:
             return [chr(first)]
         case Repeat(body, least) if least > 0:
             return _required(body)
-        case Group(body):
+        case CapturingGroup(body):
             return _required(body)
         case Sequence(parts):
             pieces: list[str] = []
@@ -117,7 +119,7 @@ def _required(node: Node) -> list[str]:
 
 def _bare(node: Node) -> Node:
     """The body of nested groups."""
-    while isinstance(node, Group):
+    while isinstance(node, CapturingGroup):
         node = node.body
     return node
 
@@ -130,6 +132,7 @@ def _engines_of(text: str) -> tuple[Any, Any]:
     whole = _engine(_write(node, end=r"\z", very_end=r"\z"))
     if Anchor("$") not in _walk(node):
         return whole, None
+    # The end of a text without its terminator is not the very end of the text: there \z must not match.
     return whole, _engine(_write(node, end=r"\z", very_end=_NEVER))
 
 
@@ -167,17 +170,18 @@ def _extent(node: Node) -> _Extent:
         case Characters():
             return _Extent(consumes=True, may_be_empty=False)
         case Anchor():
+            # It takes no character but may fail, so a `$` before it cannot count on an empty rest.
             return _Extent(consumes=False, may_be_empty=False)
         case Sequence(parts):
             extents = [_extent(part) for part in parts]
             return _Extent(any(e.consumes for e in extents), all(e.may_be_empty for e in extents))
-        case Choice(options):
+        case Alternation(options):
             extents = [_extent(option) for option in options]
             return _Extent(any(e.consumes for e in extents), any(e.may_be_empty for e in extents))
         case Repeat(body, least):
             inside = _extent(body)
             return _Extent(inside.consumes, least == 0 or inside.may_be_empty)
-        case Group(body):
+        case CapturingGroup(body):
             return _extent(body)
 
 
@@ -191,7 +195,7 @@ def _check_ends(node: Node, follow: _Extent) -> None:
             for part in reversed(parts):
                 _check_ends(part, follow)
                 follow = _extent(part).after(follow)
-        case Choice(options):
+        case Alternation(options):
             for option in options:
                 _check_ends(option, follow)
         case Repeat(body, least, most) if most != 1:
@@ -199,7 +203,7 @@ def _check_ends(node: Node, follow: _Extent) -> None:
             inside = _extent(body)
             again = _Extent(inside.consumes, least <= 1 or inside.may_be_empty)
             _check_ends(body, again.after(follow))
-        case Repeat(body) | Group(body):
+        case Repeat(body) | CapturingGroup(body):
             _check_ends(body, follow)
 
 
@@ -212,11 +216,11 @@ def _write(node: Node, end: str, very_end: str) -> str:
             return {"^": r"\A", "$": end, "z": very_end, "b": r"\b", "B": r"\B"}[name]
         case Sequence(parts):
             return "".join(_write_in_group(part, end, very_end) for part in parts)
-        case Choice(options):
+        case Alternation(options):
             return "|".join(_write(option, end, very_end) for option in options)
         case Repeat(body, least, most):
             return f"(?:{_write(body, end, very_end)}){_write_count(least, most)}"
-        case Group(body):
+        case CapturingGroup(body):
             return f"(?:{_write(body, end, very_end)})"
 
 
@@ -230,7 +234,7 @@ _COUNTS: Final = {(0, None): "*", (1, None): "+", (0, 1): "?"}
 
 def _write_in_group(node: Node, end: str, very_end: str) -> str:
     written = _write(node, end, very_end)
-    return f"(?:{written})" if isinstance(node, Choice) else written
+    return f"(?:{written})" if isinstance(node, Alternation) else written
 
 
 def _write_characters(ranges: Ranges) -> str:
@@ -260,7 +264,7 @@ class TooMuchWork(PalioError, ValueError):
     """Finding all matches of a text would exceed the limit of work."""
 
 
-class Matches:
+class RegexMatches:
     """The matches of one expression; `compile` gives one that may be used for many texts."""
 
     def __init__(self, text: str) -> None:
@@ -274,9 +278,9 @@ class Matches:
 
     @staticmethod
     @lru_cache(maxsize=1024)
-    def compile(text: str) -> Matches:
+    def compile(text: str) -> RegexMatches:
         """Compile an expression; a ValueError tells what is not supported, and where."""
-        return Matches(text)
+        return RegexMatches(text)
 
     @cached_property
     def _engine(self) -> Any:
@@ -298,6 +302,7 @@ class Matches:
         added = len(searched) - len(plain)
         start = work = 0
         while start <= len(plain):
+            # Behind the cut, a position of the text lies `added` bytes further on in the marked text.
             match = chosen.search(searched, start if start <= cut else start + added)
             if match is None:
                 return
@@ -349,10 +354,10 @@ def _unmarked(span: Span, cut: int, added: int) -> Span:
 def _walk(node: Node) -> Iterator[Node]:
     yield node
     match node:
-        case Sequence(parts) | Choice(parts):
+        case Sequence(parts) | Alternation(parts):
             for part in parts:
                 yield from _walk(part)
-        case Repeat(body) | Group(body):
+        case Repeat(body) | CapturingGroup(body):
             yield from _walk(body)
 
 
@@ -391,13 +396,13 @@ def _reads_ahead(node: Node, *, must_go_on: bool) -> bool:
                     return True
                 must_go_on = must_go_on or not _extent(part).may_be_empty
             return False
-        case Choice(options):
+        case Alternation(options):
             return any(_reads_ahead(option, must_go_on=must_go_on) for option in options)
         case Repeat(body, least, most):
             if most is None and must_go_on:
                 return True
             return _reads_ahead(body, must_go_on=must_go_on or (least > 1 and not _extent(body).may_be_empty))
-        case Group(body):
+        case CapturingGroup(body):
             return _reads_ahead(body, must_go_on=must_go_on)
     return False
 
@@ -407,14 +412,15 @@ def _may_be_empty(node: Node) -> bool:
         case Characters():
             return False
         case Anchor():
+            # Unlike `_extent`, which asks what can always be empty: one empty match is enough for engines to disagree.
             return True
         case Sequence(parts):
             return all(map(_may_be_empty, parts))
-        case Choice(options):
+        case Alternation(options):
             return any(map(_may_be_empty, options))
         case Repeat(body, least):
             return least == 0 or _may_be_empty(body)
-        case Group(body):
+        case CapturingGroup(body):
             return _may_be_empty(body)
 
 
@@ -422,6 +428,7 @@ def _write_groups(node: Node, *, marks: bool) -> str:
     """The expression in RE2's notation with capturing groups; with `marks`, for a marked text."""
     match node:
         case Characters(ranges) if marks:
+            # No class takes a mark for a character; one that takes a terminator skips the marks before it.
             kept = _write_characters(complement([*complement(ranges), (LAST, LAST)]))
             takes_end = any(low <= end <= high for low, high in ranges for end in _ENDS)
             return f"(?:{_MARK_PATTERN}*{kept})" if takes_end else kept
@@ -434,11 +441,12 @@ def _write_groups(node: Node, *, marks: bool) -> str:
         case Sequence(parts):
             written = (_write_groups(part, marks=marks) for part in parts)
             return "".join(
-                f"(?:{each})" if isinstance(part, Choice) else each for part, each in zip(parts, written, strict=True)
+                f"(?:{each})" if isinstance(part, Alternation) else each
+                for part, each in zip(parts, written, strict=True)
             )
-        case Choice(options):
+        case Alternation(options):
             return "|".join(_write_groups(option, marks=marks) for option in options)
         case Repeat(body, least, most, is_reluctant):
             return f"(?:{_write_groups(body, marks=marks)}){_write_count(least, most)}{'?' if is_reluctant else ''}"
-        case Group(body):
+        case CapturingGroup(body):
             return f"({_write_groups(body, marks=marks)})"

@@ -36,7 +36,7 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Alternation:
     """Alternation."""
 
     options: tuple[Node, ...]
@@ -53,7 +53,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CapturingGroup:
     """A capturing group, by its number from 1."""
 
     body: Node
@@ -67,7 +67,7 @@ class Anchor:
     name: str
 
 
-Node: TypeAlias = Characters | Sequence | Choice | Repeat | Group | Anchor
+Node: TypeAlias = Characters | Sequence | Alternation | Repeat | CapturingGroup | Anchor
 
 
 def normal(ranges: Iterable[tuple[int, int]]) -> Ranges:
@@ -165,14 +165,14 @@ def parse(text: str) -> Node:
 
 def parse_groups(text: str) -> tuple[Node, int, dict[str, int]]:
     """Parse an expression: its tree, the number of its groups, and the numbers of named groups."""
-    parser = _Parser(text)
+    parser = _RegexParser(text)
     node = parser.choice()
     if parser.peek() is not None:
         parser.refuse("there is no ( for this )")
     return node, parser.groups, parser.names
 
 
-class _Parser:
+class _RegexParser:
     """Recursive-descent parser; `\\Q…\\E` is resolved first, so that every character is marked as quoted or not."""
 
     def __init__(self, text: str) -> None:
@@ -227,7 +227,7 @@ class _Parser:
             self.take()
             options.append(self._sequence())
         self._depth -= 1
-        return options[0] if len(options) == 1 else Choice(tuple(options))
+        return options[0] if len(options) == 1 else Alternation(tuple(options))
 
     def _sequence(self) -> Node:
         parts: list[Node] = []
@@ -319,6 +319,7 @@ class _Parser:
         else:
             self.take()
             if not self._group_start():
+                # Flags such as (?i) hold up to the end of the group around them, which restores its own.
                 return None
         number = self.groups if self.groups > before else 0
         body = self.choice()
@@ -327,7 +328,7 @@ class _Parser:
         self.take()
         self._ignore_case, self._dot_is_all = saved
         if number:
-            return Group(body, number)
+            return CapturingGroup(body, number)
         # `_quantified` refuses to repeat an anchor, but a group of one may be repeated: wrapped, it is no anchor.
         return Sequence((body,)) if isinstance(body, Anchor) else body
 
@@ -387,6 +388,7 @@ class _Parser:
         character = self.peek()
         if not character:
             self.refuse("a \\ must be followed by what it escapes")
+        # Classes are not folded: each has both cases of its letters, or `_property` refuses it.
         if character in _CLASSES:
             return _CLASSES[self.take()]
         if character in ("p", "P"):

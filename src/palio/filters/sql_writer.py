@@ -18,7 +18,7 @@ from math import isinf, isnan
 from typing import Final
 
 from palio.events.names import split_path
-from palio.events.values import Scalar
+from palio.events.values import MIN_INT64, Scalar
 from palio.filters.comparisons import (
     Term,
     comparison_terms,
@@ -341,7 +341,7 @@ def literal_to_sql(value: Scalar | Months | Micros) -> str:
         case bool():
             return "TRUE" if value else "FALSE"
         case int():  # the smallest is read as a minus and 2^63, which is a decimal unless it says L
-            return str(value) if value != -(2**63) else "-9223372036854775808L"
+            return str(value) if value != MIN_INT64 else f"{value}L"
         case Decimal():
             text = f"{value:f}"
             return text if "." in text else f"{text}BD"

@@ -52,6 +52,7 @@ class Intervals:
 
     def contains(self, position: Position) -> bool:
         """Whether the value at this position is in the set."""
+        # Every cut at or below the position has flipped the state at the bottom.
         return bool(bisect_right(self.cuts, position) & 1) ^ self.inside
 
     @property
@@ -186,6 +187,7 @@ def _combine(left: Intervals, right: Intervals, keep: Callable[[bool, bool], boo
     while i < len(first) or j < len(second):
         from_left = j == len(second) or (i < len(first) and first[i] < second[j])
         cut = first[i] if from_left else second[j]
+        # A cut of both sets flips both before the state is read, so that no cut without effect is kept.
         if i < len(first) and first[i] == cut:
             in_left = not in_left
             i += 1
@@ -245,7 +247,8 @@ class ValueSet:
         parts = self.parts
         if not all(isinstance(test.pattern, Computed) for test in wanted):  # a pattern holds for strings alone
             parts = _STRINGS if parts[Kind.STRING].is_full else _only_strings(parts[Kind.STRING])
-        # A small finite set is tested value by value, which makes it enumerable again.
+        # A small finite set is tested value by value, which makes it enumerable again. Not where a point stands for
+        # several values that the tests may tell apart.
         listed = ValueSet(parts)._enumerate(_MAX_ENUMERATED_VALUES)
         if listed is not None and not (
             any(map(_distinguishes_equal_values, wanted)) and any(map(_has_equal_representations, listed))
@@ -308,6 +311,7 @@ class ValueSet:
             for own, theirs in zip(self.parts, other.parts, strict=True):
                 if own is not theirs and not own.covers(theirs):
                     return False
+        # Each own test is implied by a test of the other set, or is known to pass for all of its values.
         for test in self.tests:
             for have in other.tests:
                 if have.implies(test):
@@ -342,6 +346,7 @@ class ValueSet:
             part = self.parts[kind]
             if part.is_empty:
                 continue
+            # Each interval has two cuts and at least one value: too many are seen without listing them.
             if len(part.cuts) > 2 * limit:
                 return None
             for value in _points(kind, part, limit):

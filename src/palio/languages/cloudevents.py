@@ -55,7 +55,7 @@ class TextComparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class LogicalExpression:
     """`all`, `any` or `not` of other expressions."""
 
     dialect: str
@@ -70,7 +70,7 @@ class CesqlCondition:
     path: str
 
 
-Expression: TypeAlias = TextComparison | Group | CesqlCondition
+Expression: TypeAlias = TextComparison | LogicalExpression | CesqlCondition
 
 # The names of the Subscriptions API, and what people write instead of them.
 _DIALECTS: Final = ("exact", "prefix", "suffix", "all", "any", "not", "sql")
@@ -85,8 +85,8 @@ def _read_condition(condition: Any) -> list[Expression]:
     """The filter expressions of a condition; ParseError where it has none."""
     if isinstance(condition, str | bytes | bytearray | memoryview):
         text = condition if isinstance(condition, str) else bytes(condition).decode("utf-8", "replace")
-        return _Reader(text).read(_from_json(condition, text))
-    return _Reader(_shown(condition)).read(condition)
+        return _FilterReader(text).read(_from_json(condition, text))
+    return _FilterReader(_shown(condition)).read(condition)
 
 
 def _from_json(condition: Any, text: str) -> Any:
@@ -112,7 +112,7 @@ def _shown(condition: Any) -> str:
         return str(type(condition).__name__)
 
 
-class _Reader:
+class _FilterReader:
     def __init__(self, text: str) -> None:
         self.text = text
 
@@ -152,12 +152,12 @@ class _Reader:
                 if not value:
                     raise self._error(path, "must have at least one filter")
                 members = [self._expression(each, f"{path}[{at}]", level + 1) for at, each in enumerate(value)]
-                return Group(dialect, tuple(members))
+                return LogicalExpression(dialect, tuple(members))
             case "not":
                 if _is_list(value):
                     hint = 'of several, write {"not": {"any": […]}} or {"not": {"all": […]}}'
                     raise self._error(path, "must be one filter, not a list", hint)
-                return Group("not", (self._expression(value, path, level + 1),))
+                return LogicalExpression("not", (self._expression(value, path, level + 1),))
             case "sql":
                 if not isinstance(value, str):
                     raise self._error(path, f"must be a CESQL expression as text, not {_json_type(value)}")
@@ -226,11 +226,11 @@ def _lower(expression: Expression) -> Node:
     match expression:
         case TextComparison(dialect, texts):
             return And(tuple(_lower_text(dialect, name, text) for name, text in texts.items()))
-        case Group("all", members):
+        case LogicalExpression("all", members):
             return And(tuple(map(_lower, members)))
-        case Group("any", members):
+        case LogicalExpression("any", members):
             return Or(tuple(map(_lower, members)))
-        case Group("not", (member,)):
+        case LogicalExpression("not", (member,)):
             return complement(_lower(member))
         case CesqlCondition(text, path):
             return _lower_cesql(text, path)

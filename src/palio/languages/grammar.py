@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, ParamSpec, TypeAlias, TypeVar
 
 from palio.errors import PalioError, ParseError
-from palio.filters.expressions.ast import Call, Expression, Span
+from palio.filters.expressions.ast import Call, Expression, Literal, Span
 
 Arguments = ParamSpec("Arguments")
 Value = TypeVar("Value")
@@ -318,6 +318,21 @@ class ExpressionParser(TokenCursor):
                 return
         hint = f"split the {self.subject}, or compute so long a chain where the event is made"
         self.fail(layer[0].span[0], f"operators and calls nest more than {self.max_levels} levels deep", hint)
+
+    # --- readers of operands -------------------------------------------------------------------------------
+
+    def read_brackets(self, _: Token) -> Expression:
+        """The expression in brackets; the tree does not keep them."""
+        self.at += 1
+        inside = self.expression()
+        self.close("the bracket")
+        return inside
+
+    def read_truth(self, token: Token) -> Literal:
+        """TRUE or FALSE."""
+        _, key, start, end = token
+        self.at += 1
+        return Literal(key == "true", (start, end))
 
     # --- what a language defines ---------------------------------------------------------------------------
 

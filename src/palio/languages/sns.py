@@ -17,7 +17,7 @@ from palio.events.json import parse_value
 from palio.events.values import DEFAULT_LIMITS, type_name
 from palio.filters.filter import Filter
 from palio.languages.eventbridge.dialect import EVENTBRIDGE, Dialect
-from palio.languages.eventbridge.document import Document, Location, Object, parse_document
+from palio.languages.eventbridge.document import Document, Location, ObjectNode, parse_document
 from palio.languages.eventbridge.lowering import lower_rule
 from palio.languages.eventbridge.parser import Rule, fields_of, parse_rule, value_combinations
 
@@ -74,7 +74,7 @@ def _parse_text(text: str, scope: Scope, strict: bool) -> Filter:
 
 
 def _parse(document: Document, scope: Scope, strict: bool) -> Filter:
-    if document.root.content == Object(()):
+    if document.root.content == ObjectNode(()):
         return Filter.everything  # SNS takes an empty policy for none: every message passes
     dialect = _DIALECTS[scope] if strict else _DIALECTS[scope].unlimited()
     rule = parse_rule(document, dialect)
@@ -91,7 +91,7 @@ def _check_policy(rule: Rule, document: Document, scope: str, strict: bool) -> N
         )
     if not strict:
         return
-    assert isinstance(document.root.content, Object)  # or it would be no rule
+    assert isinstance(document.root.content, ObjectNode)  # or it would be no rule
     if len(document.root.content.members) > _MAX_KEYS:
         raise location.refuse(document.root, f"SNS takes policies of at most {_MAX_KEYS} keys", _LIFTED)
     combinations = value_combinations(rule)

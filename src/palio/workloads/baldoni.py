@@ -18,9 +18,8 @@ from palio.workloads.generated import (
     STREAM_OF_EVENTS,
     STREAM_OF_SUBSCRIPTIONS,
     WorkloadError,
-    chunks,
-    ranges_as_sql,
-    table_of,
+    events_of,
+    range_subscriptions,
 )
 
 _LENGTH, _CENTRE = range(2)  # of a range
@@ -64,7 +63,7 @@ class Baldoni:
 
     def subscriptions(self, count: int, start: int = 0) -> pa.Table:
         """`id` and `where`; about 1 µs each."""
-        return table_of((int(rows[0]), ranges_as_sql(self.names, *self.ranges(rows))) for rows in chunks(start, count))
+        return range_subscriptions(self.names, self.ranges, count, start)
 
     def ranges(self, rows: Ints) -> tuple[Ints, Ints]:
         """The first and last values of subscriptions' ranges, a column for each attribute."""
@@ -80,8 +79,7 @@ class Baldoni:
         return low, np.minimum(self.largest, centre - length // 2 + length - 1)
 
     def events(self, count: int, start: int = 0) -> pa.RecordBatch:
-        values = self.event_values(np.arange(start, start + count))
-        return pa.RecordBatch.from_arrays([pa.array(column) for column in values.T], schema=self.schema)
+        return events_of(self.event_values(np.arange(start, start + count)), self.schema)
 
     def event_values(self, rows: Ints) -> Ints:
         """The events as a matrix, a column for each attribute."""

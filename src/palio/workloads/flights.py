@@ -22,7 +22,7 @@ _HUBS = ("ORD", "ATL", "CLT", "DTW", "DFW", "IAH", "MSP", "DEN")
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class FlightSubscription:
     """A subscription with its condition in SQL and in words."""
 
     id: str
@@ -43,74 +43,74 @@ def sample() -> pa.Table:
         return pq.read_table(file)
 
 
-SUBSCRIPTIONS: tuple[Subscription, ...] = (
-    Subscription(
+SUBSCRIPTIONS: tuple[FlightSubscription, ...] = (
+    FlightSubscription(
         "ops-desk/ua-late",
         "ops-desk",
         "departures of United from Newark more than an hour late",
         "carrier = 'UA' AND origin = 'EWR' AND dep_delay > 60",
     ),
-    Subscription(
+    FlightSubscription(
         "ops-desk/cancelled",
         "ops-desk",
         "flights that never left, on any of the three carriers we handle",
         "dep_time IS NULL AND carrier IN ('UA', 'DL', 'B6')",
     ),
-    Subscription(
+    FlightSubscription(
         "bay-area/pickup",
         "bay-area",
         "arrivals in San Francisco or Oakland between one and three hours late",
         "arr_delay BETWEEN 60 AND 180 AND dest IN ('SFO', 'OAK')",
     ),
-    Subscription(
+    FlightSubscription(
         "crew-rest/red-eye",
         "crew-rest",
         "transcontinental flights that left after ten at night",
         "dep_time >= 2200 AND distance > 2000",
     ),
-    Subscription(
+    FlightSubscription(
         "connections/ord",
         "connections",
         "late arrivals at the hubs in Chicago, Atlanta and Charlotte in the evening bank",
         "dest IN ('ORD', 'ATL', 'CLT') AND sched_arr_time BETWEEN 1700 AND 2000 AND arr_delay > 30",
     ),
-    Subscription(
+    FlightSubscription(
         "compensation/four-hours",
         "compensation",
         "anything that arrived four hours late or more",
         "arr_delay >= 240",
     ),
-    Subscription(
+    FlightSubscription(
         "maintenance/american-fleet",
         "maintenance",
         "our own tail numbers that were long on the way out of La Guardia",
         "tailnum LIKE 'N%AA' AND origin = 'LGA' AND air_time > 200",
     ),
-    Subscription(
+    FlightSubscription(
         "maintenance/no-tail",
         "maintenance",
         "flights whose aircraft nobody wrote down",
         "tailnum IS NULL",
     ),
-    Subscription(
+    FlightSubscription(
         "made-up-time/pilots",
         "made-up-time",
         "left at least half an hour late and still arrived on time",
         "dep_delay >= 30 AND arr_delay <= 0",
     ),
-    Subscription(
+    FlightSubscription(
         "leisure/caribbean",
         "leisure",
         "winter departures to the islands, unless badly delayed",
         "dest IN ('SJU', 'STT', 'BQN', 'PSE') AND (month <= 3 OR month = 12) AND NOT (dep_delay > 90)",
     ),
-    Subscription(
+    FlightSubscription(
         "honolulu/every-day",
         "honolulu",
         "everything that goes to Honolulu",
         "dest = 'HNL'",
     ),
-    Subscription(
+    FlightSubscription(
         "press/thanksgiving",
         "press",
         "two hours late in the week of Thanksgiving, or cancelled",
@@ -120,7 +120,7 @@ SUBSCRIPTIONS: tuple[Subscription, ...] = (
 """A dozen, written by hand."""
 
 
-def generated_subscriptions(count: int, seed: int = 2013) -> list[Subscription]:
+def generated_subscriptions(count: int, seed: int = 2013) -> list[FlightSubscription]:
     """Seeded subscriptions over the real columns; a longer list begins with the shorter one.
 
     Each starts from one flight of the sample and asks for flights like it, in one of nine ways.
@@ -135,7 +135,7 @@ def generated_subscriptions(count: int, seed: int = 2013) -> list[Subscription]:
         choice = Random(f"{seed}/{number}")
         subscriber, (_, make) = choice.choices(makers, weights)[0]
         wants, where = make(choice, choice.choice(flights))
-        subscriptions.append(Subscription(f"{subscriber}/{number}", subscriber, wants, where))
+        subscriptions.append(FlightSubscription(f"{subscriber}/{number}", subscriber, wants, where))
     return subscriptions
 
 

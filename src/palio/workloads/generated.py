@@ -66,6 +66,18 @@ class Generated(Protocol):
     def events(self, count: int, start: int = 0) -> pa.RecordBatch: ...
 
 
+def range_subscriptions(
+    names: Sequence[str], ranges: Callable[[NDArray[np.int64]], tuple[Any, Any]], count: int, start: int
+) -> pa.Table:
+    """`id` and `where` of subscriptions that are ranges on all attributes; `ranges` gives the bounds of some rows."""
+    return table_of((int(rows[0]), ranges_as_sql(names, *ranges(rows))) for rows in chunks(start, count))
+
+
+def events_of(values: NDArray[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """The events of a matrix with a column for each attribute."""
+    return pa.RecordBatch.from_arrays([pa.array(column) for column in values.T], schema=schema)
+
+
 def workload(name: str, **parameters: Any) -> Generated:
     """Make a workload by its name; `parameters` replace its defaults."""
     if name not in _FACTORIES:

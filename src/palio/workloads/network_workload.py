@@ -33,7 +33,7 @@ _SHARE_AT_HOME: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class TimedEvent:
     """An event with its time and publisher."""
 
     time: datetime
@@ -48,7 +48,7 @@ class Feed:
     advertisements: Mapping[str, str]
     """Condition on the events of each publisher."""
     subscriptions: Sequence[str]
-    events: Sequence[Published]
+    events: Sequence[TimedEvent]
 
 
 def flights_feed(subscriptions: int, events: int, seed: int = 0) -> Feed:
@@ -58,7 +58,7 @@ def flights_feed(subscriptions: int, events: int, seed: int = 0) -> Feed:
     chosen = [(year, flight) for year in range(years) for flight in table]
     chosen += [(years, flight) for flight in islice(table, rest)]
     published = [
-        Published(
+        TimedEvent(
             _departure(flight) + timedelta(days=365 * year),
             flight["carrier"],
             {name: value for name, value in flight.items() if value is not None},
@@ -75,7 +75,7 @@ def padres_feed(quotes: str | Path, wanted: str | Path, subscriptions: int, even
     of its covering test."""
     # The last days, on which most symbols were traded.
     dated = padres.quotes_in_time_order(quotes, events)
-    published = [Published(day, str(quote["symbol"]), quote) for day, quote in dated]
+    published = [TimedEvent(day, str(quote["symbol"]), quote) for day, quote in dated]
     symbols = sorted({each.publisher for each in published})
     texts = padres.read_subscriptions(wanted)
     drawn = Random(seed).choices(texts, k=subscriptions) if texts else []
@@ -91,7 +91,7 @@ def generated_feed(name: str, subscriptions: int, events: int, seed: int = 0) ->
     if batch.schema.names == [_JSON_COLUMN]:
         contents = [json.loads(each[_JSON_COLUMN]) for each in contents]
     published = [
-        Published(
+        TimedEvent(
             _FIRST + timedelta(seconds=number),
             f"publisher {number % _PUBLISHERS}",
             {name: value for name, value in content.items() if value is not None},
@@ -102,7 +102,7 @@ def generated_feed(name: str, subscriptions: int, events: int, seed: int = 0) ->
     return Feed(advertised, made.subscriptions(subscriptions)["where"].to_pylist(), published)
 
 
-def times_of(events: Iterable[Published]) -> Iterable[datetime]:
+def times_of(events: Iterable[TimedEvent]) -> Iterable[datetime]:
     """The times of events, for `recorded`."""
     return (each.time for each in events)
 
@@ -171,7 +171,7 @@ def _check_rate(rate: float) -> None:
         raise InvalidArgument(f"a rate is a positive number, not {rate!r}")
 
 
-class Change(NamedTuple):
+class MembershipChange(NamedTuple):
     """Arrival or departure of a member, by its unique number."""
 
     time: float
@@ -179,7 +179,7 @@ class Change(NamedTuple):
     comes: bool
 
 
-def churn(population: int, stay: float, seed: int = 0) -> Iterator[Change]:
+def churn(population: int, stay: float, seed: int = 0) -> Iterator[MembershipChange]:
     """Endless changes in order of time: a first population arrives at 0, members stay for `stay` seconds in the mean,
     and newcomers replace them at the same rate."""
     if population < 0 or not 0 < stay < inf:
@@ -187,9 +187,9 @@ def churn(population: int, stay: float, seed: int = 0) -> Iterator[Change]:
     random = Random(seed)
     leaving: list[tuple[float, int]] = []
 
-    def come(time: float, number: int) -> Change:
+    def come(time: float, number: int) -> MembershipChange:
         heappush(leaving, (time - stay * log1p(-random.random()), number))
-        return Change(time, number, True)
+        return MembershipChange(time, number, True)
 
     for number in range(population):
         yield come(0.0, number)
@@ -197,7 +197,7 @@ def churn(population: int, stay: float, seed: int = 0) -> Iterator[Change]:
     # Departures before the next arrival come first, so that changes are in the order of time.
     for number, time in enumerate(newcomers, population):
         while leaving and leaving[0][0] <= time:
-            yield Change(*heappop(leaving), False)
+            yield MembershipChange(*heappop(leaving), False)
         yield come(time, number)
 
 

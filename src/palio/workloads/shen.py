@@ -24,7 +24,8 @@ from palio.workloads.generated import (
     STREAM_OF_SUBSCRIPTIONS,
     WorkloadError,
     chunks,
-    ranges_as_sql,
+    events_of,
+    range_subscriptions,
     table_of,
 )
 
@@ -82,7 +83,7 @@ class Shen:
 
     def subscriptions(self, count: int, start: int = 0) -> pa.Table:
         """`id` and `where`; some microseconds each."""
-        return table_of((int(rows[0]), ranges_as_sql(self.names, *self.ranges(rows))) for rows in chunks(start, count))
+        return range_subscriptions(self.names, self.ranges, count, start)
 
     def ranges(self, rows: Ints) -> tuple[Floats, Floats]:
         """The bounds of the boxes, a column for each attribute."""
@@ -98,8 +99,7 @@ class Shen:
         return self._rounded(centre - length / 2), self._rounded(centre + length / 2)
 
     def events(self, count: int, start: int = 0) -> pa.RecordBatch:
-        values = self.event_values(np.arange(start, start + count))
-        return pa.RecordBatch.from_arrays([pa.array(column) for column in values.T], schema=self.schema)
+        return events_of(self.event_values(np.arange(start, start + count)), self.schema)
 
     def event_values(self, rows: Ints) -> Floats:
         """The events as a matrix, a column for each attribute."""

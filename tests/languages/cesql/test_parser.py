@@ -7,7 +7,7 @@ from hypothesis import given
 
 from palio.errors import ParseError
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal
-from palio.languages.cesql.parser import Parser, parse_expression, print_expression
+from palio.languages.cesql.parser import CesqlParser, parse_expression, print_expression
 from tests.languages.cesql.expressions import expressions, text_of
 
 
@@ -187,7 +187,7 @@ def test_what_nests_deeply_is_read(deep: str) -> None:
     ],
 )  # fmt: skip
 def test_what_nests_too_deeply_is_refused(deep: str) -> None:
-    with pytest.raises(ParseError, match=f"nest(ed)? more than {Parser.max_levels} levels deep"):
+    with pytest.raises(ParseError, match=f"nest(ed)? more than {CesqlParser.max_levels} levels deep"):
         parse_expression(deep)
 
 

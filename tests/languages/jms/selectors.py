@@ -46,14 +46,14 @@ class _Writer:
     def name(self) -> str:
         return str(self._pick(list(QUOTED.values())))
 
-    def _number(self) -> str:
+    def number(self) -> str:
         return str(self._pick(NUMBERS))
 
-    def _text(self) -> str:
+    def text(self) -> str:
         return f"'{self._pick(TEXTS)}'"
 
     def literal(self) -> str:
-        return str(self._pick([self._number, self._number, self._text])())
+        return str(self._pick([self.number, self.number, self.text])())
 
     def value(self, depth: int) -> str:
         """Something that is compared."""
@@ -63,7 +63,7 @@ class _Writer:
 
     def _operand(self, depth: int) -> str:
         if depth == 0 or self._pick([0, 1]) == 0:
-            return str(self._pick([self.name, self.name, self._number])())
+            return str(self._pick([self.name, self.name, self.number])())
         return f"({self._arithmetic(depth - 1)})"
 
     def _arithmetic(self, depth: int) -> str:
@@ -76,7 +76,7 @@ class _Writer:
         return f"{self._pick(['-', '+', '- '])}{self._pick([self.name(), f'({self._arithmetic(depth)})'])}"
 
     def _joined(self, depth: int) -> str:
-        return f"{self.name()} + {self._text()}"
+        return f"{self.name()} + {self.text()}"
 
     def condition(self, depth: int) -> str:
         if depth == 0 or self._pick([0, 1, 2]) == 0:
@@ -162,8 +162,7 @@ def simple_selectors(draw: Any) -> str:
     def condition(depth: int) -> str:
         if depth == 0:
             name = writer.name()
-            # Literals as the writer of whole selectors makes them.
-            number, text = writer._number(), writer._text()
+            number, text = writer.number(), writer.text()
             return str(
                 draw(
                     st.sampled_from(
@@ -171,10 +170,10 @@ def simple_selectors(draw: Any) -> str:
                             f"{name} {draw(st.sampled_from(SIGNS))} {number}",
                             f"{text} {draw(st.sampled_from(SIGNS))} {name}",
                             f"{name} <> TRUE",
-                            f"{name} IN ({text}, {writer._text()}, {number})",
+                            f"{name} IN ({text}, {writer.text()}, {number})",
                             f"{name} NOT IN ({text})",
-                            f"{name} BETWEEN {number} AND {writer._number()}",
-                            f"{name} NOT BETWEEN {number} AND {writer._number()}",
+                            f"{name} BETWEEN {number} AND {writer.number()}",
+                            f"{name} NOT BETWEEN {number} AND {writer.number()}",
                             f"{name} LIKE '{draw(st.sampled_from(PATTERNS))}'",
                             f"{name} NOT LIKE '{draw(st.sampled_from(PATTERNS))}'",
                             f"{name} IS NULL",

@@ -13,7 +13,7 @@ from palio import Filter, ParseError
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal
 from palio.languages.jms import condition, parse
 from palio.languages.jms.lexer import is_identifier, write_name
-from palio.languages.jms.parser import ALL, Parser, parse_selector, print_selector
+from palio.languages.jms.parser import ALL, SelectorParser, parse_selector, print_selector
 from tests.hangs import no_hang
 
 
@@ -190,8 +190,8 @@ NESTED = {
 @pytest.mark.parametrize("nest", NESTED.values(), ids=NESTED)
 def test_what_nests_deeply_is_refused_and_what_does_not_is_read(nest: Any) -> None:
     if nest is not NESTED["lists"]:
-        assert parse(nest(Parser.max_levels - 10)).matches({"a": True}) in (True, False)
-    for count in (Parser.max_levels + 10, 10_000, 100_000):
+        assert parse(nest(SelectorParser.max_levels - 10)).matches({"a": True}) in (True, False)
+    for count in (SelectorParser.max_levels + 10, 10_000, 100_000):
         with pytest.raises(ParseError):
             parse(nest(count))
 

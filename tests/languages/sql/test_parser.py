@@ -21,7 +21,7 @@ from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Li
 from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.sql_writer import expression_to_sql
 from palio.languages.sql.functions import ALIASES, FIELDS, INFIX, PREFIX
-from palio.languages.sql.parser import Parser, parse_condition
+from palio.languages.sql.parser import SqlParser, parse_condition
 from palio.languages.sql.unsupported import REFUSED_FUNCTIONS
 
 if TYPE_CHECKING:
@@ -225,11 +225,11 @@ def deeper(frames: int, condition: str) -> Expression:
 
 @pytest.mark.parametrize("nest", [*NESTED.values(), *HALF_NESTED.values()], ids=[*NESTED, *HALF_NESTED])
 def test_nesting_is_bounded_and_within_the_bound_needs_little_stack(nest: Callable[[int], str]) -> None:
-    fits = Parser.max_levels - 2 if nest in NESTED.values() else Parser.max_levels // 3 - 1
+    fits = SqlParser.max_levels - 2 if nest in NESTED.values() else SqlParser.max_levels // 3 - 1
     assert sys.getrecursionlimit() == 1000
     deeper(250, nest(fits))
-    for count in (Parser.max_levels + 1, 10_000):
-        with pytest.raises(ParseError, match=f"more than {Parser.max_levels} levels deep"):
+    for count in (SqlParser.max_levels + 1, 10_000):
+        with pytest.raises(ParseError, match=f"more than {SqlParser.max_levels} levels deep"):
             parse_condition(nest(count))
 
 

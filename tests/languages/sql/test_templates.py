@@ -1,9 +1,7 @@
-"""Filling literals into the template of a skeleton gives what reading the whole text gives."""
+"""Templates: with other literals, a template gives the filter that the parser gives for the whole text."""
 
 from __future__ import annotations
 
-import threading
-from random import Random
 from typing import Any
 
 import pytest
@@ -13,15 +11,11 @@ from hypothesis import strategies as st
 from palio.errors import ParseError
 from palio.filters.filter import Filter
 from palio.languages.grammar import InvalidLiteral
-from palio.languages.sql import template_cache
-from palio.languages.sql.lowering import lower_filter
-from palio.languages.sql.parser import parse_condition
 from palio.languages.sql.template_cache import BoundTemplate, TemplateCache, split_literals
 from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, STRING
+from tests.languages.sql.samples import FRAGMENTS, ZONES, parsed
 from tests.oracles.generate import Generator
 from tests.strategies import STRINGS, conditions, usual_conditions
-
-ZONES = ["UTC", "America/New_York", "Asia/Tokyo"]
 
 # Other literals of each kind: what a skeleton may be filled with.
 _texts = st.sampled_from([text for text in STRINGS if "\\" not in text]) | st.text(max_size=4).filter(
@@ -38,14 +32,6 @@ OTHERS = {
     DOUBLE: st.sampled_from(["1d", "2.5D", "1e5", "1E-3", "3.5e+2", "1e400", "0e0", "9007199254740993D"]),
     STRING: _quoted,
 }
-
-
-def parsed(text: str, timezone: str) -> Filter | None:
-    """The filter of a text by the long way; None where it is refused."""
-    try:
-        return lower_filter(parse_condition(text, timezone=timezone), text, timezone)
-    except ParseError:
-        return None
 
 
 def filled(skeleton: str, literals: list[str]) -> str:
@@ -97,42 +83,9 @@ def test_conditions_as_they_are_compared_with_spark(seed: int, data: st.DataObje
     check_all_of_its_skeleton(Generator(seed).condition().text, data.draw)
 
 
-FRAGMENTS = [
-    "a", "b1", "x", "r", "DATE", "date ", "TIMESTAMP", "X", " = ", "=", " AND ", " and\n", " OR ", "NOT ", " IN (", ")",
-    ", ", " BETWEEN ", " LIKE ", " ILIKE ", " IS NULL", " <=> ", " <> ", "-", "+", "1", "22", "1.5", ".5", "1.", "1e5",
-    "5L", "1d", "'x'", "'it''s'", "''", "'", '"y"', "`n1`", "`a'b`", "--", "/*", "*/", "\n", " ", "\\", "\x01", "\x04",
-    "é", "e5", "_", "(", ".", "INTERVAL ", " DAY", " ESCAPE ", "TRUE", "NULL", "1.2.3", "99999999999999999999",
-]  # fmt: skip
-
-
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join), st.data())
 def test_texts_that_are_hardly_conditions(text: str, data: st.DataObject) -> None:
     check_all_of_its_skeleton(text, data.draw)
-
-
-@given(
-    st.lists(st.sampled_from([*FRAGMENTS, "a = 1", " AND b = 'x'"]), max_size=8).map("".join),
-    st.sampled_from(ZONES),
-)
-def test_what_is_read_by_its_skeleton_is_what_is_parsed(text: str, timezone: str) -> None:
-    expected = parsed(text, timezone)
-    for _ in range(3):  # seen never, once, twice before
-        bound = BoundTemplate.read(text, timezone)
-        assert bound is None or (expected is not None and bound.filter() == expected)
-
-
-@given(
-    st.lists(st.sampled_from([*FRAGMENTS, "a = 1", " AND b = 'x'"]), max_size=8).map("".join),
-    st.sampled_from(ZONES),
-)
-def test_a_text_is_bound_at_first_sight_where_it_has_a_template(text: str, timezone: str) -> None:
-    template_cache.TEMPLATES.__init__()  # type: ignore[misc]
-    bound = BoundTemplate.parse(text, timezone)
-    if bound is not None:
-        assert bound.filter() == parsed(text, timezone)
-    template_cache.TEMPLATES.__init__()  # type: ignore[misc]
-    repeated = [BoundTemplate.read(text, timezone) for _ in range(3)]
-    assert (bound is None) == (repeated[-1] is None)
 
 
 # Every spelling of what subscriptions mostly are has a template, and so is parsed once however often it comes.
@@ -177,11 +130,6 @@ def test_what_a_template_cannot_hold_has_none(text: str) -> None:
     assert TemplateCache().template(found[0], text) is None
 
 
-@pytest.mark.parametrize("text", ["a = '\\n'", "a = 1 -- 2", "a = 1 /* 2 */", f"a = {'9' * 19}", "x" * 20_001])
-def test_what_cutting_could_get_wrong_is_not_cut(text: str) -> None:
-    assert split_literals(text) is None
-
-
 def test_a_literal_that_has_no_value_is_an_error_where_it_stands() -> None:
     for _ in range(3):
         Filter.parse("t > DATE'2024-01-01'")
@@ -191,102 +139,3 @@ def test_a_literal_that_has_no_value_is_an_error_where_it_stands() -> None:
             Filter.parse("t = '\ud800'")
         with pytest.raises(ParseError, match="no time zone"):
             Filter.parse("t > DATE'2024-01-02'", timezone="Nowhere")
-
-
-def test_the_number_of_templates_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(template_cache, "_MAX_TEMPLATES", 10)
-    known = TemplateCache()
-    for number in range(100):
-        for _ in range(2):
-            text = f"a{'b' * number} = 1"
-            known.template_if_repeated(split_literals(text)[0], text)  # type: ignore[index]
-    # How many it keeps is visible nowhere else.
-    assert len(known._templates) <= 10
-    assert len(known._seen_once) <= 10
-    long = f"a IN ({', '.join(map(str, range(3000)))})"
-    assert known.template(split_literals(long)[0], long) is None  # type: ignore[index]
-
-
-def test_many_threads_may_read_conditions_of_new_skeletons_at_once() -> None:
-    wrong: list[str] = []
-
-    def read(seed: int) -> None:
-        chance = Random(seed)
-        for _ in range(150):
-            text = f"n{chance.randrange(40)} > {chance.randrange(9)} AND b = '{chance.randrange(9)}'"
-            if Filter.parse(text) != parsed(text, "UTC"):
-                wrong.append(text)
-
-    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-
-
-conjuncts = st.lists(usual_conditions() | conditions() | st.sampled_from(FRAGMENTS), min_size=2, max_size=4)
-
-
-@given(conjuncts, st.sampled_from([" AND ", " and ", " AND NOT ", " OR "]), st.sampled_from(ZONES))
-def test_a_conjunction_of_known_conjuncts_is_what_is_parsed(parts: list[str], between: str, timezone: str) -> None:
-    text = between.join(parts)
-    template_cache.TEMPLATES.__init__()  # type: ignore[misc]
-    for _ in range(2):  # each is known when it is seen again
-        for part in parts:
-            BoundTemplate.read(part, timezone)
-    # The second reading goes by what the first has learned; the others put it together in other ways.
-    for each in (text, text, between.join(reversed(parts)), "".join(parts), f"{between}{text}", f"{text}{between}1"):
-        found = BoundTemplate.read(each, timezone)
-        if found is not None:
-            expected = parsed(each, timezone)
-            assert expected is not None
-            assert found.filter() == expected
-            assert str(~found.filter()) == str(~expected)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a = 1 AND b = 'x'", "b = 'x' AND a = 1", "a BETWEEN 1 AND 5 AND b = 'x AND y'",
-        "c AND NOT a = 1 AND d IS NULL",
-        "s LIKE 'a%' AND t > DATE'2024-01-01' AND a >= -1.5",
-    ],
-)  # fmt: skip
-def test_conjunctions_of_new_skeletons_need_no_parser(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for each in ("a = 1", "b = 'x'", "a BETWEEN 1 AND 2", "c", "NOT a = 1", "d IS NULL", "s LIKE 'x'",
-                 "t > DATE'2000-01-01'", "a >= -1.5"):  # fmt: skip
-        for _ in range(2):
-            BoundTemplate.read(each)
-    monkeypatch.setattr(template_cache, "make_template", None)
-    # Templates of whole conjunctions are taken away, so that only those of conjuncts are left.
-    monkeypatch.setattr(
-        template_cache.TEMPLATES,
-        "_templates",
-        {k: v for k, v in template_cache.TEMPLATES._templates.items() if "AND" not in k or "BETWEEN" in k},
-    )
-    found = BoundTemplate.read(text)
-    assert found is not None
-    assert found.filter() == parsed(text, "UTC")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "b = 'y' AND a = 2", "a BETWEEN 3 AND 4 AND b = 'it''s' AND a = -1", "a = 1 AND b = 'y AND a = 2'",
-        "a = 1b = 'x'", "a = 1 b = 'x'", " AND a = 1 AND b = 'x'", "a = 1 AND b = 'x' AND 5", "a = 1 AND 5 AND b = 'x'",
-        "a BETWEEN 1 AND b = 'x'", "a BETWEEN 1 AND 5 AND 6", "a = 1 AND b = 'x' OR c", "a = 1 AND b = \"x\"",
-        "a = 1 AND b = 'x' -- a = 1", "a = 1 AND b = 'x\\'' AND a = 1", "a = 1 AND b = 1234567890123456789012",
-        "a = 1.5 AND b = 'x'", "a = 1 AND b = 'x' ", "a = \1 AND b = 'x'", "5 > a AND b = 'x'", "5 AND b = 'x'",
-    ],
-)  # fmt: skip
-def test_what_was_learned_of_conjuncts_is_not_put_together_wrongly(text: str) -> None:
-    for each in ("a = 1", "b = 'x'", "a BETWEEN 1 AND 2", "a = -1", "5 > a", "c"):
-        for _ in range(2):
-            BoundTemplate.read(each)
-            BoundTemplate.read(f"{each} AND z = 7")
-    for _ in range(2):
-        BoundTemplate.read("c = 1 AND a = 1 AND b = 'x' AND a BETWEEN 1 AND 2 AND a = -1 AND 5 > a")
-    expected = parsed(text, "UTC")
-    found = BoundTemplate.read(text)
-    assert found is None or found.filter() == expected

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from palio.errors import InputError
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.files.csv_reader import CODE_PATTERN, INTEGER_PATTERN, NULL_TEXTS
 from palio.filters.filter import Filter
 from palio.spark.projection import column
@@ -37,16 +38,16 @@ PAYLOAD: Final = "data"
 # Quotes within quotes are doubled (RFC 4180 §2); Spark's default is a backslash.
 CSV_OPTIONS: Final = {"header": "true", "escape": '"'}
 TEXT: Final = "string"
+_BIG_INTEGER: Final = f"decimal({MAX_DECIMAL_DIGITS},0)"  # more digits than 64 bits hold
 # Candidate types of CSV columns, the narrowest first, with the Arrow types of which one has to hold all cells.
 _CANDIDATES: Final[dict[str, tuple[pa.DataType, ...]]] = {
     "bigint": (pa.int64(),),
-    "decimal(38,0)": (pa.decimal128(38, 0),),
+    _BIG_INTEGER: (pa.decimal128(MAX_DECIMAL_DIGITS, 0),),
     "double": (pa.float64(),),
     "boolean": (pa.bool_(),),
     "date": (pa.date32(),),
     "timestamp": (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.timestamp("ns", "UTC")),
 }
-_BIG_INTEGER: Final = "decimal(38,0)"  # more digits than 64 bits hold
 _NUMBERS: Final = ("bigint", _BIG_INTEGER, "double")
 _EXCLUSION_SCHEMA: Final = "place int, excluded string"
 

@@ -25,7 +25,7 @@ _INITIAL_RESULTS: Final = 64
 _RESULT_GROWTH: Final = 8
 
 
-class _Tree:
+class _KdTree:
     """An immutable tree of points, some of which may have been removed since."""
 
     def __init__(self, filters: list[IndexedFilter]) -> None:
@@ -70,8 +70,8 @@ class KdTreeIndex:
 
     def __init__(self) -> None:
         self._recent = ColumnarIndex()
-        self._trees: list[_Tree] = []  # the largest first
-        self._tree_of: dict[IndexedFilter, _Tree] = {}
+        self._trees: list[_KdTree] = []  # the largest first
+        self._tree_of: dict[IndexedFilter, _KdTree] = {}
         self._examined = 0
 
     @property
@@ -110,7 +110,7 @@ class KdTreeIndex:
             found += [each for each in candidates if filter.is_above(each)]
         return found
 
-    def _candidates(self, tree: _Tree, filter: IndexedFilter, direction: int, room: int) -> Iterator[IndexedFilter]:
+    def _candidates(self, tree: _KdTree, filter: IndexedFilter, direction: int, room: int) -> Iterator[IndexedFilter]:
         """What a tree finds, few at first: a search for one filter mostly ends with the first."""
         seen = 0
         while True:
@@ -126,7 +126,7 @@ class KdTreeIndex:
         while self._trees and len(self._trees[-1].rows) <= len(filters):
             filters = [*self._trees.pop().rows, *filters]
         if filters:
-            tree = _Tree(filters)
+            tree = _KdTree(filters)
             self._trees.append(tree)
             self._trees.sort(key=lambda each: -len(each.rows))
             self._tree_of.update(dict.fromkeys(filters, tree))

@@ -78,6 +78,7 @@ class CoveringHierarchy(RelationGraph, ABC):
     def matching(self, attributes: Attributes) -> Iterator[Filter]:
         """The filters that match an event, as they are found; evaluates the matches and their children."""
         pending = [self._nodes[filter] for filter in self._forwarded]
+        # `pending` grows while it is walked. Below a filter that does not match, none does.
         seen = set(pending)
         for each in pending:
             self.questions += 1
@@ -128,6 +129,7 @@ class SienaPoset(CoveringHierarchy):
         above = poset._all_above(entering)
         for each in entering:
             for parent in above[each]:
+                # A filter that is above another one above this is not immediately above it.
                 if not any(parent in above[other] for other in above[each]):
                     poset._link(parent, each)
         poset._forwarded = dict.fromkeys(each.filter for each in entering if not above[each])
@@ -172,6 +174,7 @@ class SienaPoset(CoveringHierarchy):
             del self._parents[child][leaving]
             others = list(self._parents[child])
             for parent in parents:
+                # Where another parent of the child stands below this one, the child is linked through that.
                 if not any(self._is_above(parent, other) for other in others):
                     self._link(parent, child)
         return [child for child in children if not self._parents[child]]
@@ -229,6 +232,7 @@ class SienaPoset(CoveringHierarchy):
         self._parents[child][parent] = None
 
     def _unlink(self, parent: IndexedFilter, child: IndexedFilter) -> None:
+        # The default is an object that no dictionary of children holds as a value.
         if self._children[parent].pop(child, self) is not self:
             del self._parents[child][parent]
 
@@ -275,6 +279,7 @@ class PosetForest(CoveringHierarchy):
     def _place(self, entering: IndexedFilter, under: IndexedFilter | None) -> list[IndexedFilter]:
         """Insert a filter with its descendants somewhere under another; returns the filters whose place it took."""
         displaced = self._descend(entering, under)
+        # Each moves below `entering`, whose own descendants may cover it or be covered by it, and so on down.
         pending = [(each, entering) for each in displaced]
         while pending:
             each, parent = pending.pop()

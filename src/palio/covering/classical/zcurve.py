@@ -79,6 +79,7 @@ class Universe(NamedTuple):
         end = 1 << (self.bits - level)
         inner = [end - (side >> (level + 1) << 1) for side in sides]  # larger cubes fill the box from here on
         outer = [end - (side >> level) for side in sides]
+        # A cell between the two boxes is listed once: under the first dimension in which it is outside the inner one.
         for at in range(len(sides)):
             if outer[at] < inner[at]:
                 before = [range(start, end) for start in inner[:at]]
@@ -177,10 +178,12 @@ def populated_search(keys: Sequence[int], universe: Universe, box: Box, budget: 
     left_out = Fraction(budget.epsilon) * _shared_volume(Cube(universe.bits, (0,) * universe.dimensions), box)
     whole = Cube(universe.bits, (0,) * universe.dimensions)
     heap = [(-_shared_volume(whole, box), 0, len(keys), whole)] if keys else []
+    # The volume that the box shares with the cubes on the heap; what holds no keys is never on it.
     unsearched = -heap[0][0] if heap else 0
     while heap and unsearched > left_out and budget.probe():
         shared, first, last, cube = heappop(heap)
         unsearched += shared
+        # The cube is wholly inside the box: all its keys are results.
         if -shared == 1 << (cube.level * universe.dimensions):
             yield from range(first, last)
             continue
@@ -282,6 +285,7 @@ class ZCurveIndex:
 
     def _candidates(self, box: Box, search: Search) -> Iterator[IndexedFilter]:
         budget = SearchBudget(self._epsilon, self._budget)
+        # Counted at every result, because the caller may stop at any of them.
         probed = 0
         for place in search(self._keys, self._universe, box, budget):
             self.comparisons += budget.probes - probed
@@ -300,5 +304,6 @@ class ZCurveIndex:
                 min(int(min(max((end - least) / (most - least), 0.0), 1.0) * cells), cells - 1)
                 for end in filter.extent.get(axis, _EVERYWHERE)
             )
+            # The lower end is mirrored, so that a range that reaches further is larger in both coordinates.
             point += (cells - 1 - low, high)
         return tuple(point)

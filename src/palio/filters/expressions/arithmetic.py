@@ -22,15 +22,13 @@ from datetime import date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64, MICROS_PER_DAY, MIN_INT64
 from palio.filters.expressions import text_cast
 from palio.filters.expressions.ast import Micros, Months
 from palio.filters.expressions.coercion import (
     FIRST_DAY,
     INTERVALS,
-    LARGEST,
-    MAX_DIGITS,
     NUMBERS,
-    SMALLEST,
     WIDE,
     Value,
     bounded,
@@ -45,7 +43,6 @@ from palio.filters.expressions.coercion import (
     scale_of,
 )
 
-MICROS_PER_DAY: Final = 86_400_000_000
 _TIMES: Final = frozenset({date, datetime})
 
 
@@ -63,7 +60,7 @@ INTEGER: Final = Digits(20, 0, False)  # BIGINT, the type of integers in events
 
 _MINIMUM_SCALE: Final = 6  # Spark never cuts the scale of a decimal result below this
 # Spark divides to 39 digits after the point and then rounds to the scale of the type: two roundings.
-_DIVISION_QUANTUM: Final = Decimal(1).scaleb(-MAX_DIGITS - 1)
+_DIVISION_QUANTUM: Final = Decimal(1).scaleb(-MAX_DECIMAL_DIGITS - 1)
 
 
 def add(zone: str, left: Any, right: Any) -> Value:
@@ -289,7 +286,7 @@ def _months(months: int) -> Months | None:
 
 
 def _micros(micros: int) -> Micros | None:
-    return Micros(micros) if SMALLEST <= micros <= LARGEST else None
+    return Micros(micros) if MIN_INT64 <= micros <= MAX_INT64 else None
 
 
 def _shift_months(start: datetime, months: int, zone: str) -> datetime | None:
@@ -357,13 +354,13 @@ def _scale_interval(interval: Any, number: Any, *, divide_by: bool) -> Value:
 def divide_decimals(left: int | Decimal, right: int | Decimal, declared: Declared) -> Decimal | None:
     """left / right, where one is a decimal and the right is not zero; NULL where it does not fit."""
     mine = declared[0] or _narrowest_type(left)
-    theirs = declared[1] or (INTEGER if isinstance(right, int) else Digits(MAX_DIGITS, scale_of(right), True))
+    theirs = declared[1] or (INTEGER if isinstance(right, int) else Digits(MAX_DECIMAL_DIGITS, scale_of(right), True))
     scale = kept_scale(quotient_digits(mine, theirs))
     exact = WIDE.divide(Decimal(left), Decimal(right))
     rounded = exact.quantize(_DIVISION_QUANTUM, ROUND_HALF_UP, WIDE).quantize(
         Decimal(1).scaleb(-scale), ROUND_HALF_UP, WIDE
     )
-    if rounded and rounded.adjusted() + scale >= MAX_DIGITS:
+    if rounded and rounded.adjusted() + scale >= MAX_DECIMAL_DIGITS:
         return None
     return positive_zero(rounded)
 
@@ -384,6 +381,6 @@ def quotient_digits(left: Digits, right: Digits) -> Digits:
 
 def kept_scale(digits: Digits) -> int:
     """The scale that Spark keeps: where the precision exceeds 38 digits, the scale gives way first."""
-    if digits.precision <= MAX_DIGITS:
+    if digits.precision <= MAX_DECIMAL_DIGITS:
         return digits.scale
-    return max(MAX_DIGITS - (digits.precision - digits.scale), min(digits.scale, _MINIMUM_SCALE))
+    return max(MAX_DECIMAL_DIGITS - (digits.precision - digits.scale), min(digits.scale, _MINIMUM_SCALE))

@@ -17,25 +17,24 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache, partial
 from typing import TypeAlias
 
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64
 from palio.filters.expressions import text_cast
 from palio.filters.expressions.coercion import (
-    LARGEST,
-    MAX_DIGITS,
     WIDE,
-    Kind,
     Value,
+    ValueType,
     in_utc,
     local,
     low_64_bits,
-    micros_of,
     midnight,
     moment_at,
     positive_zero,
 )
+from palio.filters.kinds import timestamp_position
 
 Convert: TypeAlias = Callable[[Value, str], Value]
 
-_RANGES = {"tinyint": 2**7, "smallint": 2**15, "int": 2**31, "bigint": 2**63}
+_RANGES = {"tinyint": 2**7, "smallint": 2**15, "int": 2**31, "bigint": MAX_INT64 + 1}
 _DECIMAL_TYPE = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)\Z")
 
 
@@ -43,8 +42,8 @@ _DECIMAL_TYPE = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)\Z")
 class Target:
     """A target type of CAST: the kind of the result, the kinds it accepts, and the conversion."""
 
-    kind: Kind
-    sources: frozenset[Kind]
+    kind: ValueType
+    sources: frozenset[ValueType]
     convert: Convert
 
 
@@ -64,7 +63,7 @@ def to_boolean(value: Value, zone: str) -> bool | None:
     return bool(value) if isinstance(value, bool | int | Decimal | float) else None
 
 
-def to_whole(value: Value, zone: str, bound: int = 2**63) -> int | None:
+def to_whole(value: Value, zone: str, bound: int = MAX_INT64 + 1) -> int | None:
     """An integer below `bound` and not below `-bound`; what is after the point is dropped."""
     whole: int | None
     if isinstance(value, str):
@@ -72,7 +71,7 @@ def to_whole(value: Value, zone: str, bound: int = 2**63) -> int | None:
     elif isinstance(value, float):
         return _whole_float(value, bound)
     elif isinstance(value, datetime):
-        whole = micros_of(value) // 1_000_000
+        whole = timestamp_position(value) // 1_000_000
     elif isinstance(value, bool | int | Decimal):
         whole = int(value)
     else:
@@ -84,8 +83,8 @@ def _whole_float(value: float, bound: int) -> int | None:
     if not math.isfinite(value):
         return None
     # 2.0**63 is beyond the largest 64-bit integer, but rounds down to it in Java, which Spark lets pass.
-    if bound == 2**63 and value == 2.0**63:
-        return LARGEST
+    if bound > MAX_INT64 and value == 2.0**63:
+        return MAX_INT64
     whole = int(value)
     return whole if -bound <= whole < bound else None
 
@@ -97,7 +96,7 @@ def to_double(value: Value, zone: str) -> float | None:
     if isinstance(value, bool | int | Decimal | float):
         return float(value)
     # Not the nearest double to the quotient: the microseconds are rounded first.
-    return float(micros_of(value)) / 1e6 if isinstance(value, datetime) else None
+    return float(timestamp_position(value)) / 1e6 if isinstance(value, datetime) else None
 
 
 def to_single(value: Value, zone: str) -> float | None:
@@ -137,7 +136,7 @@ def to_decimal(value: Value, zone: str, digits: int, scale: int) -> Decimal | No
     elif isinstance(value, float):
         exact = Decimal(repr(value)) if math.isfinite(value) else None
     elif isinstance(value, datetime):
-        exact = Decimal(micros_of(value)).scaleb(-6, WIDE)
+        exact = Decimal(timestamp_position(value)).scaleb(-6, WIDE)
     elif isinstance(value, bool | int):
         exact = Decimal(int(value))
     else:
@@ -148,7 +147,7 @@ def to_decimal(value: Value, zone: str, digits: int, scale: int) -> Decimal | No
 def rescale(exact: Decimal, digits: int, scale: int, rounding: str = ROUND_HALF_UP) -> Decimal | None:
     """A decimal rounded to `scale` digits after the point; NULL if it needs more than `digits` in all."""
     # Too large for any decimal; quantize would raise beyond the precision of its context.
-    if exact and exact.adjusted() > MAX_DIGITS:
+    if exact and exact.adjusted() > MAX_DECIMAL_DIGITS:
         return None
     rounded = exact.quantize(Decimal(1).scaleb(-scale), rounding, WIDE)
     if rounded and rounded.adjusted() + scale >= digits:
@@ -212,6 +211,6 @@ def target_of(name: str) -> Target:
         known = ", ".join(sorted([*_TARGETS, "decimal(p,s)"]))
         raise ValueError(f"nothing can be cast to {name!r}; the types are {known}")
     digits, scale = int(decimal[1]), int(decimal[2])
-    if not (1 <= digits <= MAX_DIGITS and scale <= digits):
-        raise ValueError(f"{name} is no type: a decimal has 1 to {MAX_DIGITS} digits, some after the point")
+    if not (1 <= digits <= MAX_DECIMAL_DIGITS and scale <= digits):
+        raise ValueError(f"{name} is no type: a decimal has 1 to {MAX_DECIMAL_DIGITS} digits, some after the point")
     return Target(Decimal, _CASTABLE_OR_TIMESTAMP, partial(to_decimal, digits=digits, scale=scale))

@@ -14,30 +14,25 @@ from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOper
 from functools import lru_cache
 from typing import TypeAlias
 
-from palio.events.values import Scalar
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64, MIN_INT64, Scalar
 from palio.filters.expressions import text_cast
 from palio.filters.expressions.ast import Micros, Months
 
 Value: TypeAlias = Scalar | Months | Micros | tuple[Scalar, ...]
 Scalars: TypeAlias = Mapping[str, Scalar]  # the attributes of an event that have one value
 Arrays: TypeAlias = Mapping[str, tuple[Scalar, ...]]  # those that have several
-Kind: TypeAlias = type
+ValueType: TypeAlias = type  # by which expressions dispatch; an index knows kinds of value by `kinds.Kind`
 
-SMALLEST = -(2**63)
-LARGEST = 2**63 - 1
-
-MAX_DIGITS = 38  # of Spark's widest decimal
 # For results before rounding, and for remainders, whose intermediate results are longer than the result.
 WIDE = Context(prec=800, rounding=ROUND_HALF_UP, traps=[InvalidOperation, DivisionByZero, Overflow])
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_DAY = date(1970, 1, 1).toordinal()
-_MICROSECOND = timedelta(microseconds=1)
 
-NUMBERS: frozenset[Kind] = frozenset({int, Decimal, float})
-INTERVALS: frozenset[Kind] = frozenset({Months, Micros})
+NUMBERS: frozenset[ValueType] = frozenset({int, Decimal, float})
+INTERVALS: frozenset[ValueType] = frozenset({Months, Micros})
 
-KIND_NAMES: dict[Kind, str] = {
+KIND_NAMES: dict[ValueType, str] = {
     bool: "boolean",
     int: "integer",
     Decimal: "decimal",
@@ -54,12 +49,12 @@ KIND_NAMES: dict[Kind, str] = {
 
 def bounded(value: int) -> int | None:
     """An integer of 64 bits; NULL on overflow."""
-    return value if SMALLEST <= value <= LARGEST else None
+    return value if MIN_INT64 <= value <= MAX_INT64 else None
 
 
 def low_64_bits(value: int) -> int:
     """An integer wrapped to 64 bits, where Spark lets an overflow pass."""
-    return (value - SMALLEST) % 2**64 + SMALLEST
+    return (value - MIN_INT64) % 2**64 + MIN_INT64
 
 
 def positive_zero(value: Decimal) -> Decimal:
@@ -70,12 +65,12 @@ def positive_zero(value: Decimal) -> Decimal:
 def fitted(exact: Decimal) -> Decimal | None:
     """A decimal of at most 38 digits, rounded half away from zero; NULL where it is too large."""
     whole = max(exact.adjusted() + 1, 0) if exact else 0
-    if whole > MAX_DIGITS:
+    if whole > MAX_DECIMAL_DIGITS:
         return None
-    scale = MAX_DIGITS - whole
+    scale = MAX_DECIMAL_DIGITS - whole
     if scale_of(exact) > scale:
         exact = exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, WIDE)
-        if exact.adjusted() >= whole and whole == MAX_DIGITS:
+        if exact.adjusted() >= whole and whole == MAX_DECIMAL_DIGITS:
             return None  # rounding carried into a 39th digit
     return positive_zero(exact)
 
@@ -120,11 +115,6 @@ def midnight(day: date, zone: str) -> datetime:
     return moment_of(datetime(day.year, day.month, day.day), zone)
 
 
-def micros_of(moment: datetime) -> int:
-    """Microseconds since 1970 in UTC."""
-    return (in_utc(moment) - EPOCH) // _MICROSECOND
-
-
 def moment_at(micros: int) -> datetime | None:
     """The moment a number of microseconds after 1970; NULL outside the range of a Python datetime."""
     try:
@@ -142,7 +132,7 @@ def day_at(number: int) -> date | None:
 
 
 @lru_cache(maxsize=4096)
-def widest(kinds: frozenset[Kind]) -> Kind | None:
+def widest(kinds: frozenset[ValueType]) -> ValueType | None:
     """The kind all of these are brought to before they are compared or chosen among; None if there is none.
 
     Text gives way to any other kind but never meets a decimal: Spark takes both as doubles.
@@ -166,7 +156,7 @@ def widest(kinds: frozenset[Kind]) -> Kind | None:
     return only
 
 
-def widen(value: Value, kind: Kind, zone: str) -> Value:
+def widen(value: Value, kind: ValueType, zone: str) -> Value:
     """A value brought to the kind that `widest` found for it; NULL where Spark would raise."""
     if type(value) is kind or value is None:
         return value
@@ -184,7 +174,7 @@ def widen(value: Value, kind: Kind, zone: str) -> Value:
     return None
 
 
-def coerce_text(text: str, kind: Kind, zone: str) -> Value:
+def coerce_text(text: str, kind: ValueType, zone: str) -> Value:
     """A string literal as a value of the kind it is compared with; NULL where Spark would raise."""
     if kind is int:
         return text_cast.to_integer(text)
@@ -199,6 +189,6 @@ def coerce_text(text: str, kind: Kind, zone: str) -> Value:
     return text if kind is str else None  # NULL for bytes too, else one string literal would denote values of two kinds
 
 
-def kinds_of(values: Iterable[Value]) -> frozenset[Kind]:
+def kinds_of(values: Iterable[Value]) -> frozenset[ValueType]:
     """The kinds of those that are not NULL."""
     return frozenset(type(value) for value in values if value is not None)

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from palio.filters.expressions import extension_functions, text_cast
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal
-from palio.filters.expressions.coercion import Arrays, Kind, Scalars, Value
-from palio.filters.expressions.functions import ANY, FUNCTIONS, Function, Parameter
+from palio.filters.expressions.coercion import Arrays, Scalars, Value, ValueType
+from palio.filters.expressions.functions import ANY, FUNCTIONS, Function, FunctionParameter
 from palio.filters.expressions.static_analysis import Kinds
 from palio.filters.expressions.value_comparison import MIRRORED, comparison, comparison_with_text
 
@@ -28,11 +28,11 @@ _EMPTY: Final[dict[str, Any]] = {}
 _NEVER_CONSTANT: Final = extension_functions.WHOLE_EVENT_FUNCTIONS | {"condition_in"}
 
 
-class Part(NamedTuple):
+class CompiledOperand(NamedTuple):
     """A compiled expression, its kind where that is known, and its value where it is constant."""
 
     run: Compiled
-    kind: Kind | None
+    kind: ValueType | None
     is_constant: bool = False
     value: Value = None
 
@@ -42,8 +42,8 @@ class Part(NamedTuple):
         return self.value if self.is_constant and isinstance(self.value, str) else None
 
 
-def constant(value: Value, kind: Kind | None = None) -> Part:
-    return Part(lambda event, arrays: value, kind or type(value), True, value)
+def constant(value: Value, kind: ValueType | None = None) -> CompiledOperand:
+    return CompiledOperand(lambda event, arrays: value, kind or type(value), True, value)
 
 
 class Compiler:
@@ -53,31 +53,31 @@ class Compiler:
         self.zone = zone
         self._forms = forms
         self.kinds = Kinds()
-        self._parts: dict[int, Part] = {}
+        self._parts: dict[int, CompiledOperand] = {}
 
-    def part(self, expression: Expression) -> Part:
+    def part(self, expression: Expression) -> CompiledOperand:
         match expression:
             case Literal(value):
                 return constant(value)
             case Attribute(name):
-                return Part(lambda event, arrays: event.get(name), None)
+                return CompiledOperand(lambda event, arrays: event.get(name), None)
             case Array(name):
-                return Part(lambda event, arrays: arrays.get(name), tuple)
+                return CompiledOperand(lambda event, arrays: arrays.get(name), tuple)
         # By identity: expressions are shared, and their equality costs a walk.
         if id(expression) not in self._parts:
             self._parts[id(expression)] = self._call(expression)
         return self._parts[id(expression)]
 
-    def _call(self, call: Call) -> Part:
+    def _call(self, call: Call) -> CompiledOperand:
         parts = [self.part(argument) for argument in call.arguments]
         form = self._forms.get(call.function)
         run = form(self, call, parts) if form else self._plain(FUNCTIONS[call.function], parts)
         kind = self.kinds.of(call)
         if all(part.is_constant for part in parts) and call.function not in _NEVER_CONSTANT:
             return constant(run(_EMPTY, _EMPTY), kind)
-        return Part(run, kind)
+        return CompiledOperand(run, kind)
 
-    def _plain(self, function: Function, parts: Sequence[Part]) -> Compiled:
+    def _plain(self, function: Function, parts: Sequence[CompiledOperand]) -> Compiled:
         """Compile a plain function."""
         compute = function.implementation
         if compute is None:
@@ -91,7 +91,7 @@ class Compiler:
             return strict_of_one(compute, runs[0])
         return strict_of_two(compute, *runs) if len(runs) == 2 else _strict(compute, runs)
 
-    def argument(self, part: Part, parameter: Parameter) -> Compiled:
+    def argument(self, part: CompiledOperand, parameter: FunctionParameter) -> Compiled:
         """An argument coerced to the type of its parameter; NULL where it cannot be."""
         if parameter is ANY or (parameter.kind is not None and part.kind is parameter.kind):
             return part.run
@@ -112,11 +112,11 @@ class Compiler:
         except NULL_EXCEPTIONS:
             return constant(None).run
 
-    def truth(self, part: Part) -> Compiled:
+    def truth(self, part: CompiledOperand) -> Compiled:
         """A condition; any value but TRUE and FALSE counts as NULL."""
         return part.run if part.text is None else constant(text_cast.to_boolean(part.text)).run
 
-    def compare(self, name: str, left: Part, right: Part) -> Callable[[Any, Any], bool | None]:
+    def compare(self, name: str, left: CompiledOperand, right: CompiledOperand) -> Callable[[Any, Any], bool | None]:
         """The comparison of two values that are not NULL; a string literal is coerced to the kind of the other."""
         if right.text is not None:
             with_right = comparison_with_text(name, right.text, self.zone)
@@ -127,7 +127,7 @@ class Compiler:
         return comparison(name, self.zone)
 
 
-Form: TypeAlias = Callable[[Compiler, Call, list[Part]], Compiled]
+Form: TypeAlias = Callable[[Compiler, Call, list[CompiledOperand]], Compiled]
 
 
 def strict_of_one(compute: Callable[..., Value], first: Compiled) -> Compiled:

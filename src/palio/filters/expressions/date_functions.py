@@ -13,9 +13,11 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
+from palio.events.values import MICROS_PER_DAY
 from palio.filters.expressions import arithmetic, cast
 from palio.filters.expressions.ast import Micros, Months
-from palio.filters.expressions.coercion import FIRST_DAY, Value, bounded, day_at, local, micros_of, midnight, moment_at
+from palio.filters.expressions.coercion import FIRST_DAY, Value, bounded, day_at, local, midnight, moment_at
+from palio.filters.kinds import timestamp_position
 
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -131,9 +133,9 @@ _MICROS_IN: Final = {
     "second": 1_000_000,
     "minute": 60_000_000,
     "hour": 3_600_000_000,
-    "day": arithmetic.MICROS_PER_DAY,
-    "dayofyear": arithmetic.MICROS_PER_DAY,
-    "week": 7 * arithmetic.MICROS_PER_DAY,
+    "day": MICROS_PER_DAY,
+    "dayofyear": MICROS_PER_DAY,
+    "week": 7 * MICROS_PER_DAY,
 }
 UNITS: Final = (*_MICROS_IN, *_MONTHS_IN)
 """The units of timestampadd; timestampdiff has all but dayofyear."""
@@ -190,7 +192,7 @@ def _is_last(day: date) -> bool:
 
 def _seconds_into(day: date, moment: datetime, zone: str) -> int:
     """Whole seconds since a day began in the zone; on the day clocks change, not what the clock shows."""
-    return (micros_of(moment) - micros_of(midnight(day, zone))) // 1_000_000
+    return (timestamp_position(moment) - timestamp_position(midnight(day, zone))) // 1_000_000
 
 
 def _round_to_8(number: float) -> float:
@@ -241,7 +243,7 @@ def date_trunc(zone: str, unit: str, moment: datetime) -> datetime | None:
     if (cut := _CLOCK_TRUNCATIONS.get(unit)) is not None:
         # What the clock lost is taken from the moment itself: at the second 01:30 of a night with two of
         # them, the hour began at the second 01:00.
-        return moment_at(micros_of(moment) - (clock - cut(clock)) // timedelta(microseconds=1))
+        return moment_at(timestamp_position(moment) - (clock - cut(clock)) // timedelta(microseconds=1))
     day = clock.date() if unit in ("day", "dd") else _first_day(clock.date(), _TRUNCATIONS.get(unit))
     return None if day is None else midnight(day, zone)
 
@@ -251,11 +253,11 @@ def unix_date(day: date) -> int:
 
 
 def unix_seconds(moment: datetime) -> int:
-    return micros_of(moment) // 1_000_000
+    return timestamp_position(moment) // 1_000_000
 
 
 def unix_millis(moment: datetime) -> int:
-    return micros_of(moment) // 1_000
+    return timestamp_position(moment) // 1_000
 
 
 def timestamp_seconds(seconds: int | Decimal | float) -> datetime | None:

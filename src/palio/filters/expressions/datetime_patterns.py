@@ -47,6 +47,11 @@ _HOURS: Final = frozenset({"hour", "clock hour", "half hour", "half clock hour"}
 
 Fields: TypeAlias = dict[str, int]
 
+# --- parts of a pattern --------------------------------------------------------------------------------------
+#
+# `write` gives the text of a part. `read` returns the position behind what it has read, or -1 where the text does not
+# fit, and stores the values that it found in `fields`.
+
 
 @dataclass(frozen=True, slots=True)
 class _Text:
@@ -251,6 +256,9 @@ def _keep(fields: Fields, name: str, value: int) -> bool:
     return True
 
 
+# --- patterns ------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class TimePattern:
     """A datetime pattern; `for_writing` and `for_reading` compile and check one."""
@@ -297,6 +305,9 @@ def _hour(fields: Fields) -> int | None:
         return fields.get("half hour", fields.get("half clock hour", 0) % 12) + 12 * (half or 0)
     hour = fields.get("hour", fields.get("clock hour", 0) % 24)
     return hour if half is None or half == hour // 12 else None
+
+
+# --- letters -------------------------------------------------------------------------------------------------
 
 
 def _offset(count: int, zero: str) -> _Offset | None:
@@ -382,6 +393,9 @@ def _letters() -> dict[str, Callable[[int], _Part | None]]:
 
 _LETTERS: Final = _letters()
 _NAMES: Final = ", ".join(_LETTERS)
+
+
+# --- compiler ------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)

@@ -22,16 +22,17 @@ from palio.filters.expressions import extension_functions as extensions
 from palio.filters.expressions import number_functions as numbers
 from palio.filters.expressions import text_functions as texts
 from palio.filters.expressions.ast import Micros, Months
-from palio.filters.expressions.coercion import KIND_NAMES, NUMBERS, Kind, Value, day_at, micros_of, moment_at
+from palio.filters.expressions.coercion import KIND_NAMES, NUMBERS, Value, ValueType, day_at, moment_at
+from palio.filters.kinds import timestamp_position
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class FunctionParameter:
     """Type of a parameter: its kind, the kinds that are coerced to it, and the conversion."""
 
     name: str
-    kind: Kind | None
-    accepts: frozenset[Kind]
+    kind: ValueType | None
+    accepts: frozenset[ValueType]
     convert: Callable[[Value, str], Value]
 
 
@@ -50,11 +51,11 @@ class Function:
     strict: bool
     implementation: Callable[..., Value] | None
     summary: str
-    parameters: tuple[Parameter, ...] = ()
-    result: Kind | None = None
+    parameters: tuple[FunctionParameter, ...] = ()
+    result: ValueType | None = None
     zoned: bool = False
 
-    def parameter(self, position: int) -> Parameter:
+    def parameter(self, position: int) -> FunctionParameter:
         """The parameter at a position, counted from 0."""
         return self.parameters[min(position, len(self.parameters) - 1)] if self.parameters else ANY
 
@@ -75,35 +76,35 @@ def _as_it_is(value: Value, zone: str) -> Value:
     return value
 
 
-_SCALARS: Final[frozenset[Kind]] = frozenset({bool, int, Decimal, float, str, date, datetime, bytes})
-_NUMBERS_AND_TEXT: Final[frozenset[Kind]] = NUMBERS | {str}
-_TIMES: Final[frozenset[Kind]] = frozenset({date, datetime, str})
+_SCALARS: Final[frozenset[ValueType]] = frozenset({bool, int, Decimal, float, str, date, datetime, bytes})
+_NUMBERS_AND_TEXT: Final[frozenset[ValueType]] = NUMBERS | {str}
+_TIMES: Final[frozenset[ValueType]] = frozenset({date, datetime, str})
 
-ANY: Final = Parameter("any value", None, frozenset(KIND_NAMES), _as_it_is)
-TEXT: Final = Parameter("string", str, _SCALARS, cast.to_text)
-RUN: Final = Parameter("string or binary", str, _SCALARS, _as_run)
-WHOLE: Final = Parameter("int", None, _NUMBERS_AND_TEXT, partial(cast.to_whole, bound=2**31))
-LONG: Final = Parameter("bigint", int, _NUMBERS_AND_TEXT, cast.to_whole)
-COUNT: Final = Parameter("int", None, frozenset({int, str}), partial(cast.to_whole, bound=2**31))
-INTEGER: Final = Parameter("bigint", int, frozenset({int}), _as_it_is)
-REAL: Final = Parameter("number", float, _NUMBERS_AND_TEXT, cast.to_double)
-NUMBER: Final = Parameter("number", float, _NUMBERS_AND_TEXT, _as_number)
-NUMERIC: Final = Parameter("number", float, NUMBERS, _as_it_is)
+ANY: Final = FunctionParameter("any value", None, frozenset(KIND_NAMES), _as_it_is)
+TEXT: Final = FunctionParameter("string", str, _SCALARS, cast.to_text)
+RUN: Final = FunctionParameter("string or binary", str, _SCALARS, _as_run)
+WHOLE: Final = FunctionParameter("int", None, _NUMBERS_AND_TEXT, partial(cast.to_whole, bound=2**31))
+LONG: Final = FunctionParameter("bigint", int, _NUMBERS_AND_TEXT, cast.to_whole)
+COUNT: Final = FunctionParameter("int", None, frozenset({int, str}), partial(cast.to_whole, bound=2**31))
+INTEGER: Final = FunctionParameter("bigint", int, frozenset({int}), _as_it_is)
+REAL: Final = FunctionParameter("number", float, _NUMBERS_AND_TEXT, cast.to_double)
+NUMBER: Final = FunctionParameter("number", float, _NUMBERS_AND_TEXT, _as_number)
+NUMERIC: Final = FunctionParameter("number", float, NUMBERS, _as_it_is)
 MAGNITUDE: Final = replace(NUMBER, accepts=_NUMBERS_AND_TEXT | {Months, Micros})
-BITS: Final = Parameter("integer", int, frozenset({int, str}), _as_it_is)
-EXACT: Final = Parameter("exact number", int, frozenset({int, Decimal, str, Months, Micros}), _as_it_is)
-DAY: Final = Parameter("date", date, _TIMES, cast.to_date)
-MOMENT: Final = Parameter("timestamp", None, _TIMES, cast.to_moment)
-TIME: Final = Parameter("date or timestamp", None, _TIMES, _as_it_is)
+BITS: Final = FunctionParameter("integer", int, frozenset({int, str}), _as_it_is)
+EXACT: Final = FunctionParameter("exact number", int, frozenset({int, Decimal, str, Months, Micros}), _as_it_is)
+DAY: Final = FunctionParameter("date", date, _TIMES, cast.to_date)
+MOMENT: Final = FunctionParameter("timestamp", None, _TIMES, cast.to_moment)
+TIME: Final = FunctionParameter("date or timestamp", None, _TIMES, _as_it_is)
 # Patterns apply to strings only, here as in the index: a stream has no schema from which a cast could be inferred.
-ONLY_TEXT: Final = Parameter("string", str, frozenset({str}), _as_it_is)
-ONLY_RUN: Final = Parameter("string or binary", str, frozenset({str, bytes}), _as_it_is)
-ONLY_DAY: Final = Parameter("date", date, frozenset({date}), _as_it_is)
-ONLY_MOMENT: Final = Parameter("timestamp", datetime, frozenset({datetime}), _as_it_is)
-TRUTH: Final = Parameter("boolean", bool, frozenset({bool, str}), cast.to_boolean)
-ONLY_TRUTH: Final = Parameter("boolean", bool, frozenset({bool}), _as_it_is)
-DIGITS: Final = Parameter("number, string or binary", bytes, _SCALARS, _as_digits)
-ARRAY: Final = Parameter("array", tuple, frozenset({tuple}), _as_it_is)
+ONLY_TEXT: Final = FunctionParameter("string", str, frozenset({str}), _as_it_is)
+ONLY_RUN: Final = FunctionParameter("string or binary", str, frozenset({str, bytes}), _as_it_is)
+ONLY_DAY: Final = FunctionParameter("date", date, frozenset({date}), _as_it_is)
+ONLY_MOMENT: Final = FunctionParameter("timestamp", datetime, frozenset({datetime}), _as_it_is)
+TRUTH: Final = FunctionParameter("boolean", bool, frozenset({bool, str}), cast.to_boolean)
+ONLY_TRUTH: Final = FunctionParameter("boolean", bool, frozenset({bool}), _as_it_is)
+DIGITS: Final = FunctionParameter("number, string or binary", bytes, _SCALARS, _as_digits)
+ARRAY: Final = FunctionParameter("array", tuple, frozenset({tuple}), _as_it_is)
 
 
 _TYPE_NAMES: Final = {
@@ -141,10 +142,10 @@ def _operator(
     summary: str,
     *,
     strict: bool = True,
-    result: Kind | None = None,
+    result: ValueType | None = None,
     implementation: Callable[..., Value] | None = None,
     zoned: bool = False,
-    parameters: tuple[Parameter, ...] = (),
+    parameters: tuple[FunctionParameter, ...] = (),
 ) -> None:
     minimum, maximum = count
     _catalogue[name] = Function(name, minimum, maximum, strict, implementation, summary, parameters, result, zoned)
@@ -153,8 +154,8 @@ def _operator(
 def _function(
     name: str,
     implementation: Callable[..., Value] | None,
-    parameters: tuple[Parameter, ...],
-    result: Kind | None,
+    parameters: tuple[FunctionParameter, ...],
+    result: ValueType | None,
     summary: str,
     *,
     optional: int = 0,
@@ -432,7 +433,7 @@ _function("unix_date", dates.unix_date, (ONLY_DAY,), int, "days since 1 January 
 _function("date_from_unix_date", day_at, (WHOLE,), date, "n days after 1 January 1970")
 _function("unix_seconds", dates.unix_seconds, (ONLY_MOMENT,), int, "seconds since 1970, down")
 _function("unix_millis", dates.unix_millis, (ONLY_MOMENT,), int, "milliseconds since 1970, down")
-_function("unix_micros", micros_of, (ONLY_MOMENT,), int, "microseconds since 1970")
+_function("unix_micros", timestamp_position, (ONLY_MOMENT,), int, "microseconds since 1970")
 _function("unix_timestamp", None, (TIME, ONLY_TEXT), int, "seconds since 1970, towards it", optional=1)
 _function("timestamp_seconds", dates.timestamp_seconds, (NUMERIC,), datetime, "n seconds after 1970")
 _function("timestamp_millis", dates.timestamp_millis, (INTEGER,), datetime, "n milliseconds after 1970")

@@ -12,8 +12,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, ROUND_HALF_UP, 
 from functools import partial
 from typing import Final
 
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64
 from palio.filters.expressions.cast import rescale
-from palio.filters.expressions.coercion import LARGEST, MAX_DIGITS, WIDE, Value, bounded, positive_zero, scale_of
+from palio.filters.expressions.coercion import WIDE, Value, bounded, positive_zero, scale_of
 
 _LN_2: Final = math.log(2)
 
@@ -38,7 +39,7 @@ def _whole(number: int | Decimal | float, rounding: str, round_float: Callable[[
         return 0 if math.isnan(number) else None  # as Java casts a NaN to an integer
     whole = round_float(number)
     # 2.0**63 casts to the largest integer in Java, and Spark lets it pass (see `cast._whole_float`).
-    return LARGEST if whole == LARGEST + 1 else bounded(whole)
+    return MAX_INT64 if whole == MAX_INT64 + 1 else bounded(whole)
 
 
 def ceil(number: int | Decimal | float) -> Value:
@@ -69,10 +70,10 @@ def _round(number: int | Decimal | float, scale: int = 0, *, rounding: str) -> V
         return bounded(int(Decimal(number).quantize(Decimal(1).scaleb(-scale), rounding, WIDE)))
     if scale >= scale_of(number):
         return number
-    if scale < -MAX_DIGITS:
+    if scale < -MAX_DECIMAL_DIGITS:
         return Decimal(0)
     kept = number.quantize(Decimal(1).scaleb(-scale), rounding, WIDE)
-    return rescale(kept, MAX_DIGITS, max(scale, 0))
+    return rescale(kept, MAX_DECIMAL_DIGITS, max(scale, 0))
 
 
 round_half_up = partial(_round, rounding=ROUND_HALF_UP)

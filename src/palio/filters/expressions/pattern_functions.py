@@ -16,19 +16,28 @@ from typing import Final, TypeAlias
 
 from palio.filters.expressions import cast, extension_functions
 from palio.filters.expressions.ast import Call
-from palio.filters.expressions.coercion import Value, micros_of, moment_at
-from palio.filters.expressions.compiler import Compiled, Compiler, Form, Part, constant, strict_of_one, strict_of_two
+from palio.filters.expressions.coercion import Value, moment_at
+from palio.filters.expressions.compiler import (
+    Compiled,
+    CompiledOperand,
+    Compiler,
+    Form,
+    constant,
+    strict_of_one,
+    strict_of_two,
+)
 from palio.filters.expressions.datetime_patterns import for_reading, for_writing
 from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.expressions.text_functions import TEXT_LIMIT
+from palio.filters.kinds import timestamp_position
 from palio.filters.like import LikePattern
-from palio.filters.regex import Match, Matches, Regex
+from palio.filters.regex import Match, Regex, RegexMatches
 
 # Cached for patterns that come with events, which are parsed for every event.
 _parse_like = lru_cache(maxsize=4096)(LikePattern.parse)
 
 
-def _like(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _like(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     ignore_case = call.function == "ilike"
     text, pattern, *escapes = parts
     function = FUNCTIONS[call.function]
@@ -48,7 +57,7 @@ def _like(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     )
 
 
-def _rlike(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _rlike(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     text, pattern = parts
     if pattern.text is None:
         return constant(None).run
@@ -59,7 +68,7 @@ def _rlike(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     return strict_of_one(search, compiler.argument(text, FUNCTIONS["rlike"].parameter(0)))
 
 
-def _prepared(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _prepared(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     first, *literals = parts
     values = [part.value for part in literals]
     if None in values:
@@ -71,7 +80,7 @@ def _prepared(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     return strict_of_one(compute, compiler.argument(first, FUNCTIONS[call.function].parameter(0)))
 
 
-def _any_value(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _any_value(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     text = parts[0].text
     if text is None:
         return constant(None).run
@@ -125,7 +134,7 @@ def _unix_timestamp(pattern: Value = _DEFAULT_FORMAT) -> Computes:
         moment = _moment_in(read, zone, value)
         if moment is None:
             return None
-        micros = micros_of(moment)
+        micros = timestamp_position(moment)
         return micros // 1_000_000 if micros >= 0 else -(-micros // 1_000_000)  # towards 1970
 
     return compute
@@ -139,7 +148,7 @@ def _moment_in(read: Callable[[str, str], datetime | None], zone: str, value: Va
 
 
 def _regexp_extract(pattern: Value, group: Value = 1) -> Computes:
-    matches = Matches.compile(_text(pattern))
+    matches = RegexMatches.compile(_text(pattern))
     if not isinstance(group, int) or not 0 <= group <= matches.groups:
         raise ValueError(
             f"the regular expression has {matches.groups or 'no'} group{'s' * (matches.groups != 1)}, "
@@ -154,7 +163,7 @@ def _regexp_extract(pattern: Value, group: Value = 1) -> Computes:
 
 
 def _regexp_replace(pattern: Value, replacement: Value) -> Computes:
-    matches = Matches.compile(_text(pattern))
+    matches = RegexMatches.compile(_text(pattern))
     pieces = _replacement(_text(replacement), matches)
 
     def written(match: Match) -> str:
@@ -179,7 +188,7 @@ def _regexp_replace(pattern: Value, replacement: Value) -> Computes:
     return compute
 
 
-def _replacement(text: str, matches: Matches) -> list[str | int]:
+def _replacement(text: str, matches: RegexMatches) -> list[str | int]:
     r"""The parts of a replacement: literal text, and group numbers (`$1`); `\` escapes the next character."""
     pieces: list[str | int] = []
     at = 0
@@ -199,7 +208,7 @@ def _replacement(text: str, matches: Matches) -> list[str | int]:
     return pieces
 
 
-def _group(text: str, at: int, matches: Matches) -> tuple[int, int]:
+def _group(text: str, at: int, matches: RegexMatches) -> tuple[int, int]:
     """The group reference after a `$`, and the position after it."""
     if text[at : at + 1] == "{":
         end = text.find("}", at)

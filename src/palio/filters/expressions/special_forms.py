@@ -25,15 +25,15 @@ from functools import partial
 from types import NoneType
 from typing import Any, Final
 
-from palio.events.values import Scalar
+from palio.events.values import MAX_DECIMAL_DIGITS, Scalar
 from palio.filters.expressions import arithmetic
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, bottom_up
 from palio.filters.expressions.cast import rescale, target_of
 from palio.filters.expressions.coercion import (
     Arrays,
-    Kind,
     Scalars,
     Value,
+    ValueType,
     kinds_of,
     scale_of,
     widen,
@@ -43,9 +43,9 @@ from palio.filters.expressions.coercion import (
 from palio.filters.expressions.compiler import (
     NULL_EXCEPTIONS,
     Compiled,
+    CompiledOperand,
     Compiler,
     Form,
-    Part,
     constant,
     lenient,
     strict_of_one,
@@ -74,7 +74,7 @@ def _connective(decisive: bool) -> Form:
     """AND and OR in Kleene logic: `decisive` is the operand that settles the outcome, FALSE for AND, TRUE for OR."""
     neutral = not decisive
 
-    def form(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+    def form(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
         runs = [compiler.truth(part) for part in parts]
 
         def run(event: Scalars, arrays: Arrays) -> Value:
@@ -93,7 +93,7 @@ def _connective(decisive: bool) -> Form:
     return form
 
 
-def _not(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _not(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     inner = compiler.truth(parts[0])
 
     def run(event: Scalars, arrays: Arrays) -> Value:
@@ -104,29 +104,29 @@ def _not(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
 
 
 def _is(wanted: bool) -> Form:
-    def form(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+    def form(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
         inner = compiler.truth(parts[0])
         return lambda event, arrays: inner(event, arrays) is wanted
 
     return form
 
 
-def _is_null(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _is_null(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     inner = parts[0].run
     return lambda event, arrays: inner(event, arrays) is None
 
 
-def _is_not_null(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _is_not_null(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     inner = parts[0].run
     return lambda event, arrays: inner(event, arrays) is not None
 
 
-def _comparison(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _comparison(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     left, right = parts
     return strict_of_two(compiler.compare(call.function, left, right), left.run, right.run)
 
 
-def _null_safe_equal(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _null_safe_equal(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     left, right = parts[0].run, parts[1].run
     compare = compiler.compare("=", *parts)
 
@@ -142,7 +142,7 @@ def _null_safe_equal(compiler: Compiler, call: Call, parts: list[Part]) -> Compi
     return run
 
 
-def _between(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _between(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     value, low, high = parts
     inner, least, most = value.run, low.run, high.run
     above, below = compiler.compare(">=", value, low), compiler.compare("<=", value, high)
@@ -159,7 +159,7 @@ def _between(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     return run
 
 
-def _in(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _in(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     value, *items = parts
     inner, zone = value.run, compiler.zone
     if value.text is None and all(item.is_constant for item in items):
@@ -207,7 +207,7 @@ _LOGIC_FORMS: Final[dict[str, Form]] = {
 class _Chooser:
     """Widens the chosen value of a CASE or coalesce to the kind that all candidates share."""
 
-    def __init__(self, compiler: Compiler, call: Call, parts: Sequence[Part]) -> None:
+    def __init__(self, compiler: Compiler, call: Call, parts: Sequence[CompiledOperand]) -> None:
         self._zone = compiler.zone
         among: list[Any] = [compiler.kinds.of(branch) for branch in branches(call)]
         self._known = frozenset(among) - {None, NoneType}
@@ -235,7 +235,7 @@ class _Chooser:
         return _unify(chosen, beside, self._known, self._zone)
 
 
-def _coalesce(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _coalesce(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     runs, choose = [part.run for part in parts], _Chooser(compiler, call, parts)
 
     def run(event: Scalars, arrays: Arrays) -> Value:
@@ -248,7 +248,7 @@ def _coalesce(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     return run
 
 
-def _case(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _case(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     pairs = zip(parts[0::2], parts[1::2], strict=False)
     cases = [(at, compiler.truth(when), then.run) for at, (when, then) in enumerate(pairs)]
     otherwise = parts[-1].run if len(parts) % 2 else constant(None).run
@@ -263,7 +263,7 @@ def _case(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     return run
 
 
-def _nvl2(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _nvl2(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     tested, present, absent = (part.run for part in parts)
     choose = _Chooser(compiler, call, parts[1:])
 
@@ -275,7 +275,7 @@ def _nvl2(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     return run
 
 
-def _nullif(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _nullif(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     left, right = parts[0].run, parts[1].run
     compare = compiler.compare("=", *parts)
 
@@ -289,7 +289,7 @@ def _nullif(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
 
 
 def _extreme(beyond: str) -> Form:
-    def form(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+    def form(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
         runs, zone = [part.run for part in parts], compiler.zone
         known: frozenset[Any] = frozenset(part.kind for part in parts) - {None, NoneType}
 
@@ -305,7 +305,7 @@ def _extreme(beyond: str) -> Form:
     return form
 
 
-def _unify(chosen: Value, beside: Iterable[Value], known: frozenset[Kind], zone: str) -> Value:
+def _unify(chosen: Value, beside: Iterable[Value], known: frozenset[ValueType], zone: str) -> Value:
     """A chosen value, widened to the kind it shares with the others; NULL if there is none."""
     if chosen is None:
         return None
@@ -319,11 +319,11 @@ def _unify(chosen: Value, beside: Iterable[Value], known: frozenset[Kind], zone:
     wide = widen(chosen, kind, zone)
     if isinstance(wide, Decimal):
         scale = max(scale_of(value) for value in [wide, *values] if isinstance(value, Decimal))
-        return rescale(wide, 38, scale)
+        return rescale(wide, MAX_DECIMAL_DIGITS, scale)
     return wide
 
 
-def _most_extreme(values: Sequence[Value], known: frozenset[Kind], name: str, zone: str) -> Value:
+def _most_extreme(values: Sequence[Value], known: frozenset[ValueType], name: str, zone: str) -> Value:
     """The greatest or least value by the comparison of this name; NULLs are skipped."""
     present = [value for value in values if value is not None]
     kinds = kinds_of(present) | known
@@ -352,12 +352,12 @@ _CHOICE_FORMS: Final[dict[str, Form]] = {
 # Arrays
 
 
-def _array_contains(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _array_contains(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     zone = compiler.zone
     return strict_of_two(lambda array, value: among(value, array, zone), _whole(call.arguments[0]), parts[1].run)
 
 
-def _element_at(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _element_at(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     index = compiler.argument(parts[1], FUNCTIONS["element_at"].parameter(1))
     return strict_of_two(_element, _whole(call.arguments[0]), index)
 
@@ -369,7 +369,7 @@ def _element(array: tuple[Scalar, ...], place: int) -> Scalar:
     return array[place - 1 if place > 0 else place]
 
 
-def _size(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _size(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     return strict_of_one(len, _whole(call.arguments[0]))
 
 
@@ -389,18 +389,18 @@ _ARRAY_FORMS: Final[dict[str, Form]] = {
 # Division, casts, and conditions of other languages
 
 
-def _divide(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _divide(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     left, right = map(compiler.kinds.declared, call.arguments)
     return strict_of_two(partial(arithmetic.divide, declared=(left, right)), parts[0].run, parts[1].run)
 
 
-def _cast(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _cast(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     target = target_of(str(parts[1].value))
     sources, convert, zone = target.sources, target.convert, compiler.zone
     return strict_of_one(lambda value: convert(value, zone) if type(value) in sources else None, parts[0].run)
 
 
-def _typeof(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _typeof(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     """typeof() of an attribute, which tells a missing one from a null; to a plain function both are NULL."""
     name_of = FUNCTIONS["typeof"].implementation
     assert name_of is not None
@@ -411,7 +411,7 @@ def _typeof(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
     return lambda event, arrays: inner(event, arrays) if name in event else "missing"
 
 
-def _condition_in(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _condition_in(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     condition = condition_in(*map(str, (parts[0].value, parts[1].value)))
     return lambda event, arrays: condition(event)
 
@@ -424,7 +424,7 @@ _CAST_FORMS: Final[dict[str, Form]] = {
 }
 
 
-def _in_timezone(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
+def _in_timezone(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compiled:
     return compile_expression(call.arguments[1], str(parts[0].value))
 
 

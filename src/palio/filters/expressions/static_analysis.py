@@ -24,13 +24,14 @@ from types import NoneType
 from typing import Final, TypeAlias
 
 from palio.errors import PalioError
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.expressions.arithmetic import INTEGER, Digits, kept_scale, quotient_digits
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Micros, Months, bottom_up, walk
 from palio.filters.expressions.cast import target_of
-from palio.filters.expressions.coercion import INTERVALS, MAX_DIGITS, NUMBERS, Kind, scale_of, widest
+from palio.filters.expressions.coercion import INTERVALS, NUMBERS, ValueType, scale_of, widest
 from palio.filters.expressions.functions import FUNCTIONS, ONLY_TEXT
 
-_TIMES: Final[frozenset[Kind]] = frozenset({date, datetime})
+_TIMES: Final[frozenset[ValueType]] = frozenset({date, datetime})
 _TEXT_OR_BINARY: Final = frozenset({"concat", "substring", "left", "overlay", "reverse", "lpad", "rpad"})
 _ROUNDINGS: Final = frozenset({"round", "bround", "abs", "neg", "positive"})
 ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%", "pmod"})
@@ -58,10 +59,10 @@ class Kinds:
     """Kinds of subexpressions, memoised; inner ones must be inferred before outer ones, to bound the recursion."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Kind | None] = {}
+        self._known: dict[int, ValueType | None] = {}
         self._digits: dict[int, Digits | None] = {}
 
-    def of(self, expression: Expression) -> Kind | None:
+    def of(self, expression: Expression) -> ValueType | None:
         """The kind of an expression; NoneType if it is always NULL, None if the kind may vary."""
         if isinstance(expression, Literal):
             return type(expression.value)
@@ -73,7 +74,7 @@ class Kinds:
             self._known[id(expression)] = self._of_call(expression)
         return self._known[id(expression)]
 
-    def _of_call(self, call: Call) -> Kind | None:
+    def _of_call(self, call: Call) -> ValueType | None:
         known = FUNCTIONS.get(call.function)
         if known is not None and known.result is not None:
             return known.result
@@ -148,7 +149,7 @@ def _cast_digits(call: Call) -> Digits:
     return Digits(int(precision), int(scale), True)
 
 
-def _cast_kind(call: Call) -> Kind | None:
+def _cast_kind(call: Call) -> ValueType | None:
     name = call.arguments[1]
     try:
         return target_of(str(name.value)).kind if isinstance(name, Literal) else None
@@ -156,7 +157,7 @@ def _cast_kind(call: Call) -> Kind | None:
         return None
 
 
-def _arithmetic_kind(name: str, left: Kind | None, right: Kind | None) -> Kind | None:
+def _arithmetic_kind(name: str, left: ValueType | None, right: ValueType | None) -> ValueType | None:
     if left is NoneType or right is NoneType:
         return NoneType
     if left is None or right is None:
@@ -168,7 +169,7 @@ def _arithmetic_kind(name: str, left: Kind | None, right: Kind | None) -> Kind |
         return NoneType
 
 
-def operator_kind(name: str, left: Kind, right: Kind) -> Kind:
+def operator_kind(name: str, left: ValueType, right: ValueType) -> ValueType:
     """The kind of `left name right`."""
     kinds = frozenset({left, right})
     number = widest(kinds)
@@ -185,11 +186,11 @@ def operator_kind(name: str, left: Kind, right: Kind) -> Kind:
     return _incompatible()
 
 
-def _incompatible() -> Kind:
+def _incompatible() -> ValueType:
     raise IncompatibleKinds
 
 
-def _sum_kind(left: Kind, right: Kind) -> Kind | None:
+def _sum_kind(left: ValueType, right: ValueType) -> ValueType | None:
     if left in INTERVALS:
         return left if left is right else None
     if left is date and right is int:
@@ -200,7 +201,7 @@ def _sum_kind(left: Kind, right: Kind) -> Kind | None:
     return datetime if left in _TIMES and right is Micros else None
 
 
-def _difference_kind(left: Kind, right: Kind) -> Kind | None:
+def _difference_kind(left: ValueType, right: ValueType) -> ValueType | None:
     if {left, right} <= _TIMES | {str} and {left, right} & _TIMES:
         return Micros
     return _sum_kind(left, right)
@@ -220,7 +221,7 @@ def needed_digits(name: str, left: Digits, right: Digits) -> Digits:
 
 
 def _bounded(digits: Digits) -> Digits:
-    return Digits(min(digits.precision, MAX_DIGITS), kept_scale(digits), True)
+    return Digits(min(digits.precision, MAX_DECIMAL_DIGITS), kept_scale(digits), True)
 
 
 # Attributes that must be non-NULL; None where the outcome is impossible.

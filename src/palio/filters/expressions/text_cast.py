@@ -19,6 +19,8 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64, MIN_INT64
+
 # What Spark trims: white space and control characters, of ASCII only.
 BLANKS = "".join(map(chr, range(0x21))) + "\x7f"
 # Java's own trim, which doubles and decimals go through, leaves DEL alone.
@@ -52,10 +54,7 @@ _TIMESTAMP = re.compile(
     re.DOTALL,
 )
 
-_LARGEST = 2**63 - 1
-_SMALLEST = -(2**63)
 _MAX_INTEGER_DIGITS = 19
-_MAX_DECIMAL_DIGITS = 38  # of Spark's widest decimal
 
 
 def to_integer(text: str) -> int | None:
@@ -65,7 +64,7 @@ def to_integer(text: str) -> int | None:
     if not match or len(match[2]) > _MAX_INTEGER_DIGITS:
         return None
     value = int(f"{match[1]}0{match[2]}")
-    return value if _SMALLEST <= value <= _LARGEST else None
+    return value if MIN_INT64 <= value <= MAX_INT64 else None
 
 
 def to_double(text: str) -> float | None:
@@ -90,11 +89,11 @@ def to_decimal(text: str) -> Decimal | None:
     if not value:
         return Decimal(0)
     magnitude = value.adjusted()
-    if magnitude >= _MAX_DECIMAL_DIGITS:
+    if magnitude >= MAX_DECIMAL_DIGITS:
         return None
     # No decimal of Spark has more than 38 digits after the point: smaller than this is 0 after any rounding,
     # and a number written with a million zeros would only be slow.
-    return value if magnitude > -3 * _MAX_DECIMAL_DIGITS else Decimal(0)
+    return value if magnitude > -3 * MAX_DECIMAL_DIGITS else Decimal(0)
 
 
 def to_boolean(text: str) -> bool | None:

@@ -13,10 +13,11 @@ from types import NoneType
 from typing import Final
 
 from palio.errors import PalioError
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.expressions.arithmetic import kept_scale
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, attributes_of
 from palio.filters.expressions.cast import target_of
-from palio.filters.expressions.coercion import KIND_NAMES, Kind, widest, zone_named
+from palio.filters.expressions.coercion import KIND_NAMES, ValueType, widest, zone_named
 from palio.filters.expressions.date_functions import UNITS
 from palio.filters.expressions.extension_functions import WHOLE_EVENT_FUNCTIONS, network
 from palio.filters.expressions.functions import ANY, FUNCTIONS, REAL, Function
@@ -168,8 +169,8 @@ def _decimals(call: Call, kinds: Kinds) -> str | None:
     if kept_scale(needed) == needed.scale:
         return None
     return (
-        f"this needs {needed.precision} digits where a decimal has 38, and how Spark rounds it depends on "
-        "the declared types, which events do not have; use doubles (0.1D, or CAST(… AS DOUBLE))"
+        f"this needs {needed.precision} digits where a decimal has {MAX_DECIMAL_DIGITS}, and how Spark rounds it "
+        "depends on the declared types, which events do not have; use doubles (0.1D, or CAST(… AS DOUBLE))"
     )
 
 
@@ -294,12 +295,12 @@ def _cast(call: Call, kinds: Kinds) -> str | None:
     return f"{_name(kind)} cannot be cast to {type_name.value}"
 
 
-def _name(kind: Kind | None) -> str:
+def _name(kind: ValueType | None) -> str:
     name = KIND_NAMES.get(kind, "value") if kind is not None else "value"
     return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
 
-def _pair(kinds: Sequence[Kind | None]) -> str:
+def _pair(kinds: Sequence[ValueType | None]) -> str:
     names = list(dict.fromkeys(map(_name, kinds)))
     return " and ".join(names) if len(names) > 1 else f"two of {names[0]}"
 

@@ -26,8 +26,8 @@ from palio.events.values import Scalar
 from palio.filters.expressions.coercion import (
     INTERVALS,
     NUMBERS,
-    Kind,
     Value,
+    ValueType,
     coerce_text,
     in_utc,
     kinds_of,
@@ -37,7 +37,7 @@ from palio.filters.expressions.coercion import (
 
 Compare: TypeAlias = Callable[[Any, Any], bool | None]
 
-COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+COMPARATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -47,12 +47,12 @@ COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
 
-_PLAIN: Final[frozenset[Kind]] = frozenset({bool, int, str, date, bytes, *INTERVALS, *NUMBERS}) - {float}
+_PLAIN: Final[frozenset[ValueType]] = frozenset({bool, int, str, date, bytes, *INTERVALS, *NUMBERS}) - {float}
 
 
 def comparison(name: str, zone: str) -> Compare:
     """The comparison of this name, on two values that are not NULL."""
-    compare = COMPARISONS[name]
+    compare = COMPARATORS[name]
 
     def on_values(left: Any, right: Any) -> bool | None:
         kind, other = type(left), type(right)
@@ -64,7 +64,7 @@ def comparison(name: str, zone: str) -> Compare:
     return on_values
 
 
-def _coerced(left: Any, right: Any, kind: Kind, other: Kind, zone: str) -> tuple[Any, Any] | None:
+def _coerced(left: Any, right: Any, kind: ValueType, other: ValueType, zone: str) -> tuple[Any, Any] | None:
     """Two values whose order in Python is their order in Spark; None if they do not compare."""
     if kind in NUMBERS and other in NUMBERS:
         if kind is float or other is float:
@@ -83,7 +83,7 @@ def _coerced(left: Any, right: Any, kind: Kind, other: Kind, zone: str) -> tuple
 def comparison_with_text(name: str, text: str, zone: str) -> Callable[[Any], bool | None]:
     """The comparison of a value that is not NULL with a string literal, which is converted once per kind."""
     compare = comparison(name, zone)
-    known: dict[Kind, Value] = {}
+    known: dict[ValueType, Value] = {}
 
     def on_value(left: Any) -> bool | None:
         kind = type(left)
@@ -115,14 +115,14 @@ def among(value: Value, items: Sequence[Value], zone: str) -> bool | None:
     return outcome
 
 
-def _common_number(kinds: frozenset[Kind]) -> Kind | None:
+def _common_number(kinds: frozenset[ValueType]) -> ValueType | None:
     """Double, if all are numbers and one is a double: even two integers then meet as doubles."""
     return float if float in kinds and len(kinds) > 1 and kinds <= NUMBERS else None
 
 
 def among_constants(items: Sequence[Value], zone: str) -> Callable[[Any], bool | None]:
     """IN a list of constants: a hash lookup, in one table per kind of value, built on demand."""
-    tables: dict[Kind, Callable[[Any], bool | None]] = {}
+    tables: dict[ValueType, Callable[[Any], bool | None]] = {}
 
     def on_value(value: Any) -> bool | None:
         if value is None:
@@ -135,7 +135,7 @@ def among_constants(items: Sequence[Value], zone: str) -> Callable[[Any], bool |
     return on_value
 
 
-def _table(kind: Kind, items: Sequence[Value], zone: str) -> Callable[[Any], bool | None]:
+def _table(kind: ValueType, items: Sequence[Value], zone: str) -> Callable[[Any], bool | None]:
     """The lookup for values of one kind, with the constants widened to it."""
     target = _target(kind, items)
     if target is None:
@@ -159,7 +159,7 @@ def _table(kind: Kind, items: Sequence[Value], zone: str) -> Callable[[Any], boo
     return look_up
 
 
-def _target(kind: Kind, items: Sequence[Value]) -> Kind | None:
+def _target(kind: ValueType, items: Sequence[Value]) -> ValueType | None:
     """The kind in which values of this kind are compared with the list; None if part of it does not compare."""
     # A string of an event is never converted, so it is looked up only among strings.
     kinds = kinds_of(items)
@@ -176,14 +176,14 @@ class Elements:
     """The values of an array by kind, with memoised extremes for comparisons."""
 
     def __init__(self, values: Iterable[Scalar], zone: str) -> None:
-        self.by_kind: dict[Kind, list[Scalar]] = {}
+        self.by_kind: dict[ValueType, list[Scalar]] = {}
         for value in values:
             if value is not None:
                 self.by_kind.setdefault(type(value), []).append(value)
         self._zone = zone
-        self._widened: dict[tuple[Kind, Kind], _Ordered] = {}
+        self._widened: dict[tuple[ValueType, ValueType], _Ordered] = {}
 
-    def widened(self, kind: Kind, common: Kind) -> _Ordered:
+    def widened(self, kind: ValueType, common: ValueType) -> _Ordered:
         """The values of one kind, widened to the kind in which they are compared."""
         ordered = self._widened.get((kind, common))
         if ordered is None:
@@ -240,7 +240,7 @@ def _compares(name: str, left: _Ordered, right: _Ordered) -> bool:
     return bool(mine.greatest >= theirs.least)
 
 
-def _common_kind(kind: Kind, other: Kind) -> Kind | None:
+def _common_kind(kind: ValueType, other: ValueType) -> ValueType | None:
     """The kind in which two kinds are compared; None where they do not compare."""
     if kind is other:
         return kind
@@ -249,7 +249,7 @@ def _common_kind(kind: Kind, other: Kind) -> Kind | None:
     return datetime if {kind, other} == {date, datetime} else None
 
 
-def _widen(value: Any, common: Kind, zone: str) -> Any:
+def _widen(value: Any, common: ValueType, zone: str) -> Any:
     """A value as an object with Python's order; None where it has no place in the kind."""
     if common is float:
         double = float(value)

@@ -63,12 +63,12 @@ def _compile(text: str) -> CompiledExpression:
     return compile_expression(parse_expression(text))
 
 
-def condition(text: str) -> Condition:
+def condition(text: str) -> CompiledCesql:
     """The evaluator of a residual: the entry point `palio.conditions`."""
-    return Condition(text)
+    return CompiledCesql(text)
 
 
-class Condition:
+class CompiledCesql:
     """A CESQL expression as part of a filter: true, false, or None where it failed or is not a Boolean."""
 
     def __init__(self, text: str) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, bottom_up
 from palio.filters.expressions.extension_functions import LARGEST_CESQL_INTEGER, SMALLEST_CESQL_INTEGER
+from palio.filters.expressions.value_comparison import COMPARATORS
 from palio.filters.like import LikePattern
 from palio.languages.cesql.functions import FunctionFailed, find_function, refusal
 from palio.languages.cesql.types import (
@@ -209,16 +210,8 @@ def _equal(wanted: bool) -> _Compile:
     return compile_equal
 
 
-_COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
-    "<": lambda x, y: x < y,
-    "<=": lambda x, y: x <= y,
-    ">": lambda x, y: x > y,
-    ">=": lambda x, y: x >= y,
-}
-
-
 def _comparison(call: Call, operands: list[CompiledExpression]) -> CompiledExpression:
-    compare = _COMPARISONS[call.function]
+    compare = COMPARATORS[call.function]
     integers = _integers(call, operands)
 
     def run(event: Event, failures: Failures) -> Value:
@@ -382,7 +375,7 @@ _COMPILERS: Final[dict[str, _Compile]] = {
     "not": _not,
     "=": _equal(True),
     "<>": _equal(False),
-    **dict.fromkeys(_COMPARISONS, _comparison),
+    **dict.fromkeys(("<", "<=", ">", ">="), _comparison),
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
     "like": _like,
     "in": _in,

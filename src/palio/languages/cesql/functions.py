@@ -28,7 +28,7 @@ class FunctionFailed(PalioError):
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class CesqlFunction:
     """A function. The last `optional` parameters may be left out; further arguments, if any, have the type `more`."""
 
     name: str
@@ -133,30 +133,30 @@ def _is_boolean(value: Value) -> bool:
 
 
 _TEXT, _WHOLE, _TRUTH = Type.STRING, Type.INTEGER, Type.BOOLEAN
-FUNCTIONS: Final[dict[str, Function]] = {
+FUNCTIONS: Final[dict[str, CesqlFunction]] = {
     function.name: function
     for function in (
-        Function("LENGTH", (_TEXT,), _WHOLE, len),
-        Function("CONCAT", (), _TEXT, _concat, more=_TEXT),
-        Function("CONCAT_WS", (_TEXT,), _TEXT, _concat_with, more=_TEXT),
-        Function("LOWER", (_TEXT,), _TEXT, _lower),
-        Function("UPPER", (_TEXT,), _TEXT, _upper),
-        Function("TRIM", (_TEXT,), _TEXT, _trim),
-        Function("LEFT", (_TEXT, _WHOLE), _TEXT, _left),
-        Function("RIGHT", (_TEXT, _WHOLE), _TEXT, _right),
-        Function("SUBSTRING", (_TEXT, _WHOLE, _WHOLE), _TEXT, _substring, optional=1),
-        Function("ABS", (_WHOLE,), _WHOLE, _absolute),
+        CesqlFunction("LENGTH", (_TEXT,), _WHOLE, len),
+        CesqlFunction("CONCAT", (), _TEXT, _concat, more=_TEXT),
+        CesqlFunction("CONCAT_WS", (_TEXT,), _TEXT, _concat_with, more=_TEXT),
+        CesqlFunction("LOWER", (_TEXT,), _TEXT, _lower),
+        CesqlFunction("UPPER", (_TEXT,), _TEXT, _upper),
+        CesqlFunction("TRIM", (_TEXT,), _TEXT, _trim),
+        CesqlFunction("LEFT", (_TEXT, _WHOLE), _TEXT, _left),
+        CesqlFunction("RIGHT", (_TEXT, _WHOLE), _TEXT, _right),
+        CesqlFunction("SUBSTRING", (_TEXT, _WHOLE, _WHOLE), _TEXT, _substring, optional=1),
+        CesqlFunction("ABS", (_WHOLE,), _WHOLE, _absolute),
         # The casts by name; a cast that fails is the call's own cast error.
-        Function("INT", (_WHOLE,), _WHOLE, _identity),
-        Function("BOOL", (_TRUTH,), _TRUTH, _identity),
-        Function("STRING", (_TEXT,), _TEXT, _identity),
-        Function("IS_INT", (Type.ANY,), _TRUTH, _is_integer),
-        Function("IS_BOOL", (Type.ANY,), _TRUTH, _is_boolean),
+        CesqlFunction("INT", (_WHOLE,), _WHOLE, _identity),
+        CesqlFunction("BOOL", (_TRUTH,), _TRUTH, _identity),
+        CesqlFunction("STRING", (_TEXT,), _TEXT, _identity),
+        CesqlFunction("IS_INT", (Type.ANY,), _TRUTH, _is_integer),
+        CesqlFunction("IS_BOOL", (Type.ANY,), _TRUTH, _is_boolean),
     )
 }
 
 
-def find_function(name: str, count: int) -> Function | None:
+def find_function(name: str, count: int) -> CesqlFunction | None:
     """The function of a name in capital letters that accepts this number of arguments."""
     function = FUNCTIONS.get(name)
     return function if function is not None and function.accepts(count) else None

@@ -29,7 +29,7 @@ from palio.languages.cesql.value_sets import (
     ALWAYS,
     NEVER,
     UNDEFINED,
-    Truth,
+    TruthTrees,
     compare_constant,
     compare_reversed,
     exists,
@@ -72,7 +72,7 @@ def lower_filter(expression: Expression) -> Filter:
     return Filter(EVERYTHING if is_true else NOTHING, _operand_of_not(expression).false)
 
 
-def lower(expression: Expression) -> Truth:
+def lower(expression: Expression) -> TruthTrees:
     """The meaning of an expression that gives a Boolean."""
     if not attributes_of(expression):
         value, failures = _fold(expression)
@@ -96,7 +96,7 @@ def lower(expression: Expression) -> Truth:
     return _residual(expression)
 
 
-def _comparison(operator: str, left: Expression, right: Expression) -> Truth | None:
+def _comparison(operator: str, left: Expression, right: Expression) -> TruthTrees | None:
     """A comparison of an attribute with a constant, either way round; None for any other."""
     if isinstance(left, Attribute) and not attributes_of(right):
         constant, compare, name = _constant(right), compare_constant, left.name
@@ -107,7 +107,7 @@ def _comparison(operator: str, left: Expression, right: Expression) -> Truth | N
     return UNDEFINED if constant is None else compare(name, operator, constant)
 
 
-def _operand(expression: Expression) -> Truth:
+def _operand(expression: Expression) -> TruthTrees:
     """An operand of AND, OR or XOR, which cast it to a Boolean."""
     if isinstance(expression, Attribute):
         return truth(expression.name)
@@ -116,14 +116,14 @@ def _operand(expression: Expression) -> Truth:
     return lower(Call("BOOL", (expression,), expression.span))
 
 
-def _operand_of_not(expression: Expression) -> Truth:
+def _operand_of_not(expression: Expression) -> TruthTrees:
     """The operand of NOT, which is cast to a Boolean unless it is an Integer."""
     if isinstance(expression, Attribute):
         return truth_for_not(expression.name)
     return UNDEFINED if _type_of(expression) is Type.INTEGER else _operand(expression)
 
 
-def _join(function: str, parts: list[Truth]) -> Truth:
+def _join(function: str, parts: list[TruthTrees]) -> TruthTrees:
     """Conditions joined by one operator, by halving, so that a long chain makes no deep tree."""
     if len(parts) == 1:
         return parts[0]
@@ -136,7 +136,7 @@ def _join(function: str, parts: list[Truth]) -> Truth:
     conditions, size = left.conditions + right.conditions, 2 * left.size + right.size
     match function:
         case "and":
-            return Truth(
+            return TruthTrees(
                 lambda: And((left.true, right.true)),
                 lambda: Or((left.false, And((left.defined, right.false)))),
                 lambda: Or((left.false, And((left.defined, right.defined)))),
@@ -144,14 +144,14 @@ def _join(function: str, parts: list[Truth]) -> Truth:
                 size=size,
             )
         case "or":
-            return Truth(
+            return TruthTrees(
                 lambda: Or((left.true, And((left.defined, right.true)))),
                 lambda: And((left.false, right.false)),
                 lambda: Or((left.true, And((left.defined, right.defined)))),
                 conditions=conditions,
                 size=size,
             )
-    return Truth(
+    return TruthTrees(
         lambda: Or((And((left.true, right.false)), And((left.false, right.true)))),
         lambda: Or((And((left.true, right.true)), And((left.false, right.false)))),
         lambda: And((left.defined, right.defined)),
@@ -160,10 +160,10 @@ def _join(function: str, parts: list[Truth]) -> Truth:
     )
 
 
-def _join_same_domain(function: str, parts: list[Truth]) -> Truth:
+def _join_same_domain(function: str, parts: list[TruthTrees]) -> TruthTrees:
     """Conditions that are defined in the same places, such as those on one attribute: there order does not matter."""
     every, some = (And, Or) if function == "and" else (Or, And)
-    return Truth(
+    return TruthTrees(
         lambda: every(tuple(part.true for part in parts)),
         lambda: some(tuple(part.false for part in parts)),
         lambda: parts[0].defined,
@@ -173,11 +173,11 @@ def _join_same_domain(function: str, parts: list[Truth]) -> Truth:
     )
 
 
-def _residual(expression: Expression) -> Truth:
+def _residual(expression: Expression) -> TruthTrees:
     """A condition that is kept as text and evaluated."""
     text = print_expression(expression)
     true, false = foreign(LANGUAGE, text, True), foreign(LANGUAGE, text, False)
-    return Truth(true, false, Or((true, false)))
+    return TruthTrees(true, false, Or((true, false)))
 
 
 def _type_of(expression: Expression) -> Type:

@@ -134,10 +134,10 @@ _HABITS: Final = {
 @lru_cache(maxsize=4096)
 def parse_expression(text: str) -> Expression:
     """The expression of a text; ParseError where it has none. Takes time linear in the length of the text."""
-    return Parser(text, tokenize(text)).whole()
+    return CesqlParser(text, tokenize(text)).whole()
 
 
-class Parser(ExpressionParser):
+class CesqlParser(ExpressionParser):
     """The parse of one expression."""
 
     __slots__ = ()
@@ -197,11 +197,6 @@ class Parser(ExpressionParser):
             self.fail(start, "an Integer has 32 bits: it lies between -2147483648 and 2147483647")
         return Literal(number, (start, end))
 
-    def _truth(self, token: Token) -> Literal:
-        _, key, start, end = token
-        self.at += 1
-        return Literal(key == "true", (start, end))
-
     def _exists(self, token: Token) -> Call:
         start = token[2]
         kind, key, first, end = name = self.tokens[self.at + 1]
@@ -209,12 +204,6 @@ class Parser(ExpressionParser):
             self.fail(first, "behind EXISTS stands the name of an attribute", "write EXISTS subject, without brackets")
         self.at += 2
         return Call("exists", (Attribute(self._name(name), (first, end)),), (start, end))
-
-    def _brackets(self, _: Token) -> Expression:
-        self.at += 1
-        inside = self.expression()
-        self.close("the bracket")
-        return inside
 
     def _function(self, token: Token) -> Call:
         _, key, start, end = token
@@ -296,9 +285,9 @@ class Parser(ExpressionParser):
 
     readers: ClassVar = {
         "'": _string,
-        "(": _brackets,
-        "true": _truth,
-        "false": _truth,
+        "(": ExpressionParser.read_brackets,
+        "true": ExpressionParser.read_truth,
+        "false": ExpressionParser.read_truth,
         "exists": _exists,
     }
 

@@ -1,6 +1,6 @@
 """Value sets of CESQL conditions on one attribute.
 
-The `Truth` of a condition has three trees: where it is true, where it is false, and where it is defined, that is, one
+The `TruthTrees` of a condition are three: where it is true, where it is false, and where it is defined, that is, one
 of the two. Elsewhere it ends in an error, and a filter with an error does not match.
 
 Almost every condition is a set of values. Two are evaluated instead. The strings of an Integer (`'+05'` is 5) form no
@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Final, TypeAlias
 
-from palio.events.values import DIGITS
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64, MIN_INT64
 from palio.filters.algebra import enumerable_union, strings_like
 from palio.filters.comparisons import compare
 from palio.filters.computed import computed_condition
@@ -40,7 +40,7 @@ from palio.languages.cesql.types import Type, Value, cast, instant_in, type_of
 _LazyNode: TypeAlias = Node | Callable[[], Node]
 
 
-class Truth:
+class TruthTrees:
     """Trees where a condition is true, false, and defined; each is made when it is needed, because most never are.
 
     `conditions` counts the conditions of the text, `size` those of the expanded tree. Conditions of the same `domain`
@@ -84,8 +84,8 @@ class Truth:
             self._defined = self._defined()
         return self._defined
 
-    def negated(self) -> Truth:
-        return Truth(
+    def negated(self) -> TruthTrees:
+        return TruthTrees(
             self._false if not callable(self._false) else lambda: self.false,
             self._true if not callable(self._true) else lambda: self.true,
             self._defined if not callable(self._defined) else lambda: self.defined,
@@ -95,9 +95,9 @@ class Truth:
         )
 
 
-ALWAYS: Final = Truth(EVERYTHING, NOTHING, EVERYTHING)
-NEVER: Final = Truth(NOTHING, EVERYTHING, EVERYTHING)
-UNDEFINED: Final = Truth(NOTHING, NOTHING, NOTHING)
+ALWAYS: Final = TruthTrees(EVERYTHING, NOTHING, EVERYTHING)
+NEVER: Final = TruthTrees(NOTHING, EVERYTHING, EVERYTHING)
+UNDEFINED: Final = TruthTrees(NOTHING, NOTHING, NOTHING)
 
 # The types by which an expression sees the values of an event; bytes have none.
 BOOLEANS: Final = ValueSet.kinds(Kind.BOOLEAN)
@@ -125,9 +125,9 @@ _TRUTHS: Final = {
 }
 
 
-def _within(name: str, domain: str, defined: ValueSet, true: ValueSet) -> Truth:
+def _within(name: str, domain: str, defined: ValueSet, true: ValueSet) -> TruthTrees:
     """A condition that is true for some of the values for which it is defined."""
-    return Truth(
+    return TruthTrees(
         Leaf(name, true),
         lambda: Leaf(name, _without(defined, true)),
         Leaf(name, defined),
@@ -135,9 +135,9 @@ def _within(name: str, domain: str, defined: ValueSet, true: ValueSet) -> Truth:
     )
 
 
-def exists(name: str) -> Truth:
+def exists(name: str) -> TruthTrees:
     """EXISTS name."""
-    return Truth(Leaf(name, PRESENT), Leaf(name, NULLS), EVERYTHING)
+    return TruthTrees(Leaf(name, PRESENT), Leaf(name, NULLS), EVERYTHING)
 
 
 def where_boolean_true(name: str) -> Node:
@@ -145,12 +145,12 @@ def where_boolean_true(name: str) -> Node:
     return Leaf(name, ValueSet.points([True]))
 
 
-def truth(name: str) -> Truth:
+def truth(name: str) -> TruthTrees:
     """An attribute as an operand of AND, OR and XOR."""
     return _within(name, "truth", enumerable_union(*_TRUTHS.values()), _TRUTHS[True])
 
 
-def truth_for_not(name: str) -> Truth:
+def truth_for_not(name: str) -> TruthTrees:
     """An attribute as the operand of NOT, which takes no Integer."""
     true, false = (_without(_TRUTHS[value], INTEGERS) for value in (True, False))
     return _within(name, "not", enumerable_union(true, false), true)
@@ -161,7 +161,7 @@ def truth_for_not(name: str) -> Truth:
 _TYPES: Final = ((Type.BOOLEAN, BOOLEANS), (Type.INTEGER, INTEGERS), (Type.STRING, TEXTS))
 
 
-def compare_constant(name: str, operator: str, constant: Value) -> Truth:
+def compare_constant(name: str, operator: str, constant: Value) -> TruthTrees:
     """`name operator constant`: the attribute is cast to the type of the constant."""
     if operator == "<>":
         return compare_constant(name, "=", constant).negated()
@@ -177,7 +177,7 @@ def compare_constant(name: str, operator: str, constant: Value) -> Truth:
     return meant if constant else meant.negated()
 
 
-def compare_reversed(name: str, operator: str, constant: Value) -> Truth:
+def compare_reversed(name: str, operator: str, constant: Value) -> TruthTrees:
     """`constant operator name`: the constant is cast to the type of the attribute."""
     if operator == "<>":
         return compare_reversed(name, "=", constant).negated()
@@ -191,14 +191,14 @@ def compare_reversed(name: str, operator: str, constant: Value) -> Truth:
             true.append(_values_equal_to_any([value]).intersect(within))
             defined.append(within)
     everywhere = enumerable_union(*defined)
-    return Truth(
+    return TruthTrees(
         Leaf(name, enumerable_union(*true)),
         lambda: Leaf(name, _without(everywhere, enumerable_union(*true))),
         Leaf(name, everywhere),
     )
 
 
-def in_list(name: str, constants: Sequence[Value | None]) -> Truth:
+def in_list(name: str, constants: Sequence[Value | None]) -> TruthTrees:
     """`name IN (constants)`, each cast to the type of the attribute, from left to right; None is one that fails."""
     true, false = [], []
     for type_, within in _TYPES:
@@ -209,7 +209,7 @@ def in_list(name: str, constants: Sequence[Value | None]) -> Truth:
         true.append(equal)
         if not fails:
             false.append(_without(within, equal))
-    return Truth(
+    return TruthTrees(
         Leaf(name, enumerable_union(*true)),
         Leaf(name, enumerable_union(*false)),
         Leaf(name, enumerable_union(*true, *false)),
@@ -227,7 +227,7 @@ def _values_equal_to_any(values: Iterable[Value | None]) -> ValueSet:
     return ValueSet.points(points)
 
 
-def _compare_integers(name: str, operator: str, number: int) -> Truth:
+def _compare_integers(name: str, operator: str, number: int) -> TruthTrees:
     """A comparison of Integers: the attribute's own, those that Booleans are cast to, and those that texts are."""
     true = compare(operator, number).true
     inside = enumerable_union(
@@ -235,7 +235,7 @@ def _compare_integers(name: str, operator: str, number: int) -> Truth:
     )
     number_of_text = Call("cesql_int", (Attribute(name),))
     condition = Call(operator, (number_of_text, Literal(number)))
-    return Truth(
+    return TruthTrees(
         lambda: Or((Leaf(name, inside), _strings(name, condition, True))),
         lambda: Or((Leaf(name, _without(NUMERIC, inside)), _strings(name, condition, False))),
         lambda: Or((Leaf(name, NUMERIC), _strings(name, Call("isnull", (number_of_text,)), False))),
@@ -284,11 +284,11 @@ def _candidates(text: str) -> Iterable[Scalar]:
     if text in ("true", "false"):
         yield text == "true"
     # The lengths bound the conversions: 64 bits have 19 digits and a sign, and no float has a text of 400 characters.
-    if len(text) <= 20 and _DIGITS.fullmatch(text) and -(2**63) <= int(text) < 2**63:
+    if len(text) <= 20 and _DIGITS.fullmatch(text) and MIN_INT64 <= int(text) <= MAX_INT64:
         yield int(text)
     if len(text) <= 400 and _FRACTION.fullmatch(text):
         yield float(text)
-        if len(text) <= 2 * DIGITS and sum(map(str.isdigit, text.lstrip("-0."))) <= DIGITS:
+        if len(text) <= 2 * MAX_DECIMAL_DIGITS and sum(map(str.isdigit, text.lstrip("-0."))) <= MAX_DECIMAL_DIGITS:
             yield Decimal(text)
     yield from (each for each in _NON_FINITE if cloudevents_text(each) == text)
     if text[:4].isdigit() and (day := _date_in(text)) is not None:
@@ -304,13 +304,13 @@ def _date_in(text: str) -> date | None:
         return None
 
 
-def like(name: str, pattern: LikePattern) -> Truth:
+def like(name: str, pattern: LikePattern) -> TruthTrees:
     """name LIKE pattern."""
     # Of the other kinds, some values are known by their text; the rest is evaluated, if the pattern can match at all.
     plain, evaluated = _values_like(pattern), _values_to_evaluate(pattern)
     strings = strings_like(pattern)
     tested = () if evaluated.is_empty else (evaluated,)
-    return Truth(
+    return TruthTrees(
         Or((Leaf(name, plain), Leaf(name, strings), *(_text_like(name, pattern, each, True) for each in tested))),
         lambda: Or(
             (

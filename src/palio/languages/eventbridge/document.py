@@ -29,22 +29,22 @@ _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": N
 
 
 @dataclass(frozen=True, slots=True)
-class Object:
+class ObjectNode:
     """The members of an object in their order, a name as often as it was written."""
 
-    members: tuple[tuple[str, Value], ...]
+    members: tuple[tuple[str, JsonValue], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Array:
-    items: tuple[Value, ...]
+class ArrayNode:
+    items: tuple[JsonValue, ...]
 
 
-Content: TypeAlias = Object | Array | str | Decimal | bool | None
+Content: TypeAlias = ObjectNode | ArrayNode | str | Decimal | bool | None
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class JsonValue:
     """A JSON value and the location where it begins."""
 
     content: Content
@@ -56,7 +56,7 @@ class Document:
     """A JSON text and its root value."""
 
     text: str
-    root: Value
+    root: JsonValue
 
 
 def parse_document(condition: Any) -> Document:
@@ -64,8 +64,8 @@ def parse_document(condition: Any) -> Document:
     if isinstance(condition, bytes):
         condition = _decode(condition)
     if isinstance(condition, str):
-        return Document(condition, _Parser(condition).document())
-    writer = _Writer()
+        return Document(condition, _JsonParser(condition).document())
+    writer = _JsonWriter()
     root = writer.value(condition, 1)
     return Document(writer.text, root)
 
@@ -78,7 +78,7 @@ def _decode(data: bytes) -> str:
         raise ParseError(shown, error.start, f"invalid UTF-8: {error.reason}") from None
 
 
-class _Parser:
+class _JsonParser:
     """Recursive-descent parser of JSON text."""
 
     def __init__(self, text: str) -> None:
@@ -86,14 +86,14 @@ class _Parser:
         self.at = 0
         self._containers = 0
 
-    def document(self) -> Value:
+    def document(self) -> JsonValue:
         value = self.value(1)
         self.skip_space()
         if self.at < len(self.text):
             raise self.refuse("not JSON: something follows the end of the pattern")
         return value
 
-    def value(self, depth: int) -> Value:
+    def value(self, depth: int) -> JsonValue:
         self.skip_space()
         start = self.at
         first = self.text[start : start + 1]
@@ -101,22 +101,22 @@ class _Parser:
             self._containers += 1
             if depth > MAX_NESTING_LEVELS or self._containers > _MAX_CONTAINERS:
                 raise self.refuse(_too_large(depth))
-            return Value(self.object(depth) if first == "{" else self.array(depth), start)
+            return JsonValue(self.object(depth) if first == "{" else self.array(depth), start)
         if first == '"':
-            return Value(self.string(), start)
+            return JsonValue(self.string(), start)
         # Read here and not by `json`, which would make a float of 0.10 and lose its digits.
         number = _NUMBER.match(self.text, start)
         if number is not None:
             self.at = number.end()
-            return Value(self.number(number.group(), start), start)
+            return JsonValue(self.number(number.group(), start), start)
         for word, meaning in _WORDS.items():
             if self.text.startswith(word, start):
                 self.at += len(word)
-                return Value(meaning, start)
+                return JsonValue(meaning, start)
         raise self.refuse("not JSON: expected a value" if first else "not JSON: the text ends where a value should be")
 
-    def object(self, depth: int) -> Object:
-        members: list[tuple[str, Value]] = []
+    def object(self, depth: int) -> ObjectNode:
+        members: list[tuple[str, JsonValue]] = []
         self.at += 1
         while not self.closes("}", bool(members)):
             if self.text[self.at : self.at + 1] != '"':
@@ -127,14 +127,14 @@ class _Parser:
                 raise self.refuse("not JSON: expected a colon after a name")
             self.at += 1
             members.append((name, self.value(depth + 1)))
-        return Object(tuple(members))
+        return ObjectNode(tuple(members))
 
-    def array(self, depth: int) -> Array:
-        items: list[Value] = []
+    def array(self, depth: int) -> ArrayNode:
+        items: list[JsonValue] = []
         self.at += 1
         while not self.closes("]", bool(items)):
             items.append(self.value(depth + 1))
-        return Array(tuple(items))
+        return ArrayNode(tuple(items))
 
     def closes(self, bracket: str, after_one: bool) -> bool:
         """Whether an object or array ends here; steps over the bracket, or over the comma before what follows."""
@@ -183,7 +183,7 @@ class _Parser:
         return ParseError(self.text, self.at, reason)
 
 
-class _Writer:
+class _JsonWriter:
     """Printer of Python objects as JSON that records the position of each."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class _Writer:
     def text(self) -> str:
         return "".join(self._pieces)
 
-    def value(self, value: Any, depth: int) -> Value:
+    def value(self, value: Any, depth: int) -> JsonValue:
         start = self._length
         if isinstance(value, Mapping | list | tuple):
             # Depth alone does not bound the work: each of a hundred lists may hold the next one twice.
@@ -203,15 +203,15 @@ class _Writer:
             if depth > MAX_NESTING_LEVELS or self._containers > _MAX_CONTAINERS:
                 raise self.refuse(_too_large(depth))
         if isinstance(value, Mapping):
-            return Value(self.object(value, depth), start)
+            return JsonValue(self.object(value, depth), start)
         if isinstance(value, list | tuple):
-            return Value(self.array(value, depth), start)
+            return JsonValue(self.array(value, depth), start)
         content = self.scalar(value)
         self.write(_as_json(content))
-        return Value(content, start)
+        return JsonValue(content, start)
 
-    def object(self, content: Mapping[Any, Any], depth: int) -> Object:
-        members: list[tuple[str, Value]] = []
+    def object(self, content: Mapping[Any, Any], depth: int) -> ObjectNode:
+        members: list[tuple[str, JsonValue]] = []
         self.write("{")
         for name, value in content.items():
             if not isinstance(name, str):
@@ -219,17 +219,17 @@ class _Writer:
             self.write(f"{', ' if members else ''}{_as_json(self.scalar(name))}: ")
             members.append((name, self.value(value, depth + 1)))
         self.write("}")
-        return Object(tuple(members))
+        return ObjectNode(tuple(members))
 
-    def array(self, content: list[Any] | tuple[Any, ...], depth: int) -> Array:
-        items: list[Value] = []
+    def array(self, content: list[Any] | tuple[Any, ...], depth: int) -> ArrayNode:
+        items: list[JsonValue] = []
         self.write("[")
         for value in content:
             if items:
                 self.write(", ")
             items.append(self.value(value, depth + 1))
         self.write("]")
-        return Array(tuple(items))
+        return ArrayNode(tuple(items))
 
     def scalar(self, value: Any) -> str | Decimal | bool | None:
         match value:
@@ -268,7 +268,7 @@ def _as_json(content: str | Decimal | bool | None) -> str:
     return str(content) if isinstance(content, Decimal) else json.dumps(content, ensure_ascii=False)
 
 
-def kind_of(value: Value) -> str:
+def kind_of(value: JsonValue) -> str:
     """The JSON type of a value, as an error says it."""
     match value.content:
         case None:
@@ -279,9 +279,9 @@ def kind_of(value: Value) -> str:
             return "a number"
         case str():
             return "a string"
-        case Array():
+        case ArrayNode():
             return "an array"
-        case Object():
+        case ObjectNode():
             return "an object"
 
 
@@ -304,7 +304,7 @@ class Location:
         """An element of an array."""
         return Location(self.text, f"{self.path}[{index}]")
 
-    def refuse(self, value: Value, reason: str, hint: str | None = None) -> ParseError:
+    def refuse(self, value: JsonValue, reason: str, hint: str | None = None) -> ParseError:
         """The error for a value at this path."""
         path = self.path if len(self.path) <= _MAX_PATH_CHARACTERS else f"…{self.path[-_MAX_PATH_CHARACTERS:]}"
         return ParseError(self.text, value.position, f"{path}: {reason}" if path else reason, hint)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Final
 
-from palio.events.names import join_path
+from palio.events.names import dot_readings, join_path
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Leaf, Node, Or
 from palio.filters.value_sets import ValueSet
@@ -116,13 +116,5 @@ def _names_of(field: Field, document: Document, dialect: Dialect) -> list[str]:
             f"{field.dotted[:80]}: more than {_MAX_DOTS} dots in names, each of which may be a step into an object",
             "write objects for the steps",
         )
-    readings = product(*map(_readings, field.path))
+    readings = product(*map(dot_readings, field.path))
     return [join_path(step for steps in reading for step in steps) for reading in readings]
-
-
-def _readings(name: str) -> list[tuple[str, ...]]:
-    """Every way to take the dots of a name as steps, or not."""
-    first, dot, rest = name.partition(".")
-    if not dot:
-        return [(name,)]
-    return [reading for after in _readings(rest) for reading in ((first, *after), (f"{first}.{after[0]}", *after[1:]))]

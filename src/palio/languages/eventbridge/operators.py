@@ -17,12 +17,12 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Final
 
-from palio.events.values import DIGITS
+from palio.events.values import fits_decimal
 from palio.filters.comparisons import compare
 from palio.filters.kinds import Kind
 from palio.filters.value_sets import NO_VALUE, ValueSet
 from palio.languages.eventbridge.dialect import Dialect
-from palio.languages.eventbridge.document import Array, Location, Object, Value, kind_of
+from palio.languages.eventbridge.document import ArrayNode, JsonValue, Location, ObjectNode, kind_of
 from palio.languages.eventbridge.value_predicates import (
     ANYTHING,
     ValueTest,
@@ -61,7 +61,7 @@ _STRING_TESTS_IGNORING_CASE: Final[Mapping[str, Callable[[str], ValueTest]]] = {
 }
 
 
-def parse_alternatives(items: tuple[Value, ...], location: Location, dialect: Dialect) -> list[Alternative]:
+def parse_alternatives(items: tuple[JsonValue, ...], location: Location, dialect: Dialect) -> list[Alternative]:
     """The tests of a field's list, one of which is to hold."""
     plain: list[str | bool | None] = []
     numbers: list[ValueSet] = []
@@ -72,9 +72,9 @@ def parse_alternatives(items: tuple[Value, ...], location: Location, dialect: Di
                 plain.append(item.content)
             case Decimal():
                 numbers.append(_exact_number(item, location.item(index), dialect))
-            case Object():
+            case ObjectNode():
                 alternatives.append(_parse_test(item, location.item(index), dialect))
-            case Array():
+            case ArrayNode():
                 raise location.item(index).refuse(
                     item, "an array inside the list of a field", "the list holds values and tests side by side"
                 )
@@ -85,25 +85,25 @@ def parse_alternatives(items: tuple[Value, ...], location: Location, dialect: Di
     return alternatives
 
 
-def wildcards_in(items: tuple[Value, ...]) -> Iterator[str]:
+def wildcards_in(items: tuple[JsonValue, ...]) -> Iterator[str]:
     """The texts of all wildcards in a field's list, wanted or excluded."""
     for item in items:
         match item.content:
-            case Object((("wildcard", Value(str(text))),)):
+            case ObjectNode((("wildcard", JsonValue(str(text))),)):
                 yield text
-            case Object((("wildcard", Value(Array(several))),)):
+            case ObjectNode((("wildcard", JsonValue(ArrayNode(several))),)):
                 yield from (each.content for each in several if isinstance(each.content, str))
-            case Object((("anything-but", inner),)):
+            case ObjectNode((("anything-but", inner),)):
                 yield from wildcards_in((inner,))
 
 
-def _exact_number(item: Value, location: Location, dialect: Dialect) -> ValueSet:
+def _exact_number(item: JsonValue, location: Location, dialect: Dialect) -> ValueSet:
     assert isinstance(item.content, Decimal)
     _check_bound(item, dialect.max_exact_number, location, dialect)
     return _equal_numbers(item.content, dialect)
 
 
-def _check_bound(item: Value, bound: Decimal | None, location: Location, dialect: Dialect) -> None:
+def _check_bound(item: JsonValue, bound: Decimal | None, location: Location, dialect: Dialect) -> None:
     assert isinstance(item.content, Decimal)
     if bound is not None and item.content.copy_abs() > bound:
         raise location.refuse(
@@ -113,7 +113,7 @@ def _check_bound(item: Value, bound: Decimal | None, location: Location, dialect
         )
 
 
-def _parse_test(item: Value, location: Location, dialect: Dialect) -> Alternative:
+def _parse_test(item: JsonValue, location: Location, dialect: Dialect) -> Alternative:
     name, operand = _only_member(item, location, dialect.operators, dialect)
     inside = location.inside(name)
     match name:
@@ -127,15 +127,17 @@ def _parse_test(item: Value, location: Location, dialect: Dialect) -> Alternativ
             return partial(in_network, network=_parse_network(operand, inside))
         case "anything-but":
             return _parse_anything_but(operand, inside, dialect)
-        case "prefix" | "suffix" if dialect.ignores_case_in_parts and isinstance(operand.content, Object):
+        case "prefix" | "suffix" if dialect.ignores_case_in_parts and isinstance(operand.content, ObjectNode):
             _, folded = _only_member(operand, inside, frozenset({"equals-ignore-case"}), dialect)
             return _STRING_TESTS_IGNORING_CASE[name](_text(folded, inside.inside("equals-ignore-case")))
     return _string_test(name, operand, inside)
 
 
-def _only_member(value: Value, location: Location, known: frozenset[str], dialect: Dialect) -> tuple[str, Value]:
+def _only_member(
+    value: JsonValue, location: Location, known: frozenset[str], dialect: Dialect
+) -> tuple[str, JsonValue]:
     """The one member of a test, whose name must be known."""
-    assert isinstance(value.content, Object)
+    assert isinstance(value.content, ObjectNode)
     members = value.content.members
     names = ", ".join(sorted(known))
     if not members:
@@ -154,13 +156,13 @@ def _only_member(value: Value, location: Location, known: frozenset[str], dialec
     return name, operand
 
 
-def _text(operand: Value, location: Location) -> str:
+def _text(operand: JsonValue, location: Location) -> str:
     if not isinstance(operand.content, str):
         raise location.refuse(operand, f"this takes a string, not {kind_of(operand)}")
     return operand.content
 
 
-def _string_test(name: str, operand: Value, location: Location) -> ValueTest:
+def _string_test(name: str, operand: JsonValue, location: Location) -> ValueTest:
     text = _text(operand, location)
     try:
         return _STRING_TESTS[name](text)
@@ -168,22 +170,24 @@ def _string_test(name: str, operand: Value, location: Location) -> ValueTest:
         raise location.refuse(operand, str(error), r"\* is an asterisk and \\ a backslash") from None
 
 
-def _parse_anything_but(operand: Value, location: Location, dialect: Dialect) -> ValueTest:
+def _parse_anything_but(operand: JsonValue, location: Location, dialect: Dialect) -> ValueTest:
     match operand.content:
         case str():
             return none_of([exactly([operand.content])])
         case Decimal():
             return none_of([within(_equal_numbers(_comparable_number(operand, location, dialect), dialect))])
-        case Array(items):
+        case ArrayNode(items):
             return none_of([_parse_uniform_list(items, operand, location, dialect)])
-        case Object():
+        case ObjectNode():
             return none_of(_parse_excluded(operand, location, dialect))
     raise location.refuse(
         operand, f"anything-but takes a string, a number, a list of one kind of them or a test, not {kind_of(operand)}"
     )
 
 
-def _parse_uniform_list(items: tuple[Value, ...], operand: Value, location: Location, dialect: Dialect) -> ValueTest:
+def _parse_uniform_list(
+    items: tuple[JsonValue, ...], operand: JsonValue, location: Location, dialect: Dialect
+) -> ValueTest:
     """The values of a list of strings alone, or of numbers alone."""
     strings: list[str | bool | None] = []
     sets: list[ValueSet] = []
@@ -202,11 +206,11 @@ def _parse_uniform_list(items: tuple[Value, ...], operand: Value, location: Loca
     return exactly(strings) if strings else ValueTest(tuple(sets), ())
 
 
-def _parse_excluded(operand: Value, location: Location, dialect: Dialect) -> list[ValueTest]:
+def _parse_excluded(operand: JsonValue, location: Location, dialect: Dialect) -> list[ValueTest]:
     """The tests inside `anything-but`: one name, with a text or a list of them."""
     name, inner = _only_member(operand, location, dialect.excludable, dialect)
     inside = location.inside(name)
-    if not (isinstance(inner.content, Array) and dialect.excludes_lists):
+    if not (isinstance(inner.content, ArrayNode) and dialect.excludes_lists):
         return [_parse_excluded_test(name, inner, inside)]
     items = inner.content.items
     if not items:
@@ -214,7 +218,7 @@ def _parse_excluded(operand: Value, location: Location, dialect: Dialect) -> lis
     return [_parse_excluded_test(name, item, inside.item(index)) for index, item in enumerate(items)]
 
 
-def _parse_excluded_test(name: str, operand: Value, location: Location) -> ValueTest:
+def _parse_excluded_test(name: str, operand: JsonValue, location: Location) -> ValueTest:
     if operand.content == "" and name in ("prefix", "suffix"):
         raise location.refuse(operand, f"every string has the empty {name}, and nothing would be left")
     return _string_test(name, operand, location)
@@ -281,9 +285,8 @@ def _compare_truncated(operator: str, literal: Decimal, digits: int) -> ValueSet
 
 def _is_decimal(literal: Decimal) -> bool:
     """Whether an event can hold a number as a decimal: with 38 digits, of which any part is behind the point."""
-    exponent = literal.normalize(_EXACT).as_tuple().exponent
-    assert isinstance(exponent, int)  # it is finite
-    return exponent >= -DIGITS and literal.adjusted() < DIGITS and literal.adjusted() - min(exponent, 0) < DIGITS
+    # Zeros at the end are no digits that the decimal must hold: 1.0 with fifty zeros is 1.
+    return fits_decimal(literal.normalize(_EXACT))
 
 
 def _is_exact_binary64(literal: Decimal) -> bool:
@@ -291,7 +294,7 @@ def _is_exact_binary64(literal: Decimal) -> bool:
     return Decimal(repr(float(literal))) == literal
 
 
-def _comparable_number(value: Value, location: Location, dialect: Dialect) -> Decimal:
+def _comparable_number(value: JsonValue, location: Location, dialect: Dialect) -> Decimal:
     """The number of a value, if values of events can be compared with it."""
     literal = value.content
     assert isinstance(literal, Decimal)
@@ -309,9 +312,9 @@ def _comparable_number(value: Value, location: Location, dialect: Dialect) -> De
     return literal
 
 
-def _parse_numeric(operand: Value, location: Location, dialect: Dialect) -> ValueSet:
+def _parse_numeric(operand: JsonValue, location: Location, dialect: Dialect) -> ValueSet:
     """The numbers that satisfy the operand of `numeric`: one comparison, or a lower and an upper bound."""
-    if not isinstance(operand.content, Array):
+    if not isinstance(operand.content, ArrayNode):
         raise location.refuse(operand, f"numeric takes an array, not {kind_of(operand)}", _FORM)
     items = operand.content.items
     if not items:
@@ -335,7 +338,7 @@ def _parse_numeric(operand: Value, location: Location, dialect: Dialect) -> Valu
 _FORM: Final = 'write ["=", 5], [">", 0], ["<=", 9] or a range [">=", 0, "<", 10]'
 
 
-def _operator(item: Value, location: Location, allowed: tuple[str, ...]) -> str:
+def _operator(item: JsonValue, location: Location, allowed: tuple[str, ...]) -> str:
     if not isinstance(item.content, str):
         raise location.refuse(item, f"an operator is a string, not {kind_of(item)}", _FORM)
     if item.content not in allowed:
@@ -343,7 +346,9 @@ def _operator(item: Value, location: Location, allowed: tuple[str, ...]) -> str:
     return item.content
 
 
-def _operand(items: tuple[Value, ...], index: int, operand: Value, location: Location, dialect: Dialect) -> Decimal:
+def _operand(
+    items: tuple[JsonValue, ...], index: int, operand: JsonValue, location: Location, dialect: Dialect
+) -> Decimal:
     operator = items[index - 1].content
     if index >= len(items):
         raise location.refuse(operand, f"{operator} is followed by no number", _FORM)
@@ -352,7 +357,7 @@ def _operand(items: tuple[Value, ...], index: int, operand: Value, location: Loc
     return _comparable_number(items[index], location, dialect)
 
 
-def _parse_network(operand: Value, location: Location) -> str:
+def _parse_network(operand: JsonValue, location: Location) -> str:
     """A network in CIDR notation, checked; host bits are ignored."""
     text = _text(operand, location)
     address, slash, mask = text.partition("/")

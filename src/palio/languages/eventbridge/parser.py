@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from palio.errors import ParseError
 from palio.languages.eventbridge.dialect import Dialect, max_active_states
-from palio.languages.eventbridge.document import Array, Document, Location, Object, Value, kind_of
+from palio.languages.eventbridge.document import ArrayNode, Document, JsonValue, Location, ObjectNode, kind_of
 from palio.languages.eventbridge.operators import Alternative, parse_alternatives, wildcards_in
 
 # Names that an object inside `$or` may not use for a field: those of tests, of operators, and some set aside.
@@ -60,17 +60,17 @@ Rule: TypeAlias = tuple[Field | Choice, ...]
 def parse_rule(document: Document, dialect: Dialect) -> Rule:
     """The rule of a pattern."""
     location = Location(document.text)
-    if not isinstance(document.root.content, Object):
+    if not isinstance(document.root.content, ObjectNode):
         raise location.refuse(document.root, f"a pattern is an object, not {kind_of(document.root)}")
     try:
-        rule = _Parser(dialect, or_is_choice=True).object(document.root, location, (), False)
+        rule = _RuleParser(dialect, or_is_choice=True).object(document.root, location, (), False)
     except ParseError:
         if not _has_member(document.root, "$or"):
             raise
         # Where some `$or` is no choice, all of them are field names. If that fails too, the first error is raised. With
         # no choices left, there are no combinations to count.
         try:
-            rule = _Parser(dialect, or_is_choice=False).object(document.root, location, (), False)
+            rule = _RuleParser(dialect, or_is_choice=False).object(document.root, location, (), False)
         except ParseError:
             pass
         else:
@@ -81,19 +81,19 @@ def parse_rule(document: Document, dialect: Dialect) -> Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parser:
+class _RuleParser:
     dialect: Dialect
     or_is_choice: bool
     """Whether `$or` leaves a choice, or is a field like any other."""
 
-    def object(self, value: Value, location: Location, path: tuple[str, ...], inside_or: bool) -> Rule:
-        assert isinstance(value.content, Object)
+    def object(self, value: JsonValue, location: Location, path: tuple[str, ...], inside_or: bool) -> Rule:
+        assert isinstance(value.content, ObjectNode)
         if not value.content.members:
             raise location.refuse(value, "an empty object asks for nothing", 'ask for a field, as in {"a": [1]}')
         parts = (self.member(name, each, location, path, inside_or) for name, each in value.content.members)
         return tuple(chain.from_iterable(parts))
 
-    def member(self, name: str, value: Value, location: Location, path: tuple[str, ...], inside_or: bool) -> Rule:
+    def member(self, name: str, value: JsonValue, location: Location, path: tuple[str, ...], inside_or: bool) -> Rule:
         inside = location.inside(name)
         if name == "$or" and self.or_is_choice:
             return (self.choice(value, inside, path),)
@@ -101,9 +101,9 @@ class _Parser:
         if inside_or and name in RESERVED:
             raise inside.refuse(value, f"inside $or, {name!r} cannot be the name of a field")
         match value.content:
-            case Object():
+            case ObjectNode():
                 return self.object(value, inside, (*path, name), inside_or)
-            case Array(items):
+            case ArrayNode(items):
                 if not items:
                     raise inside.refuse(value, "an empty array accepts no value")
                 return (self.field((*path, name), items, inside),)
@@ -115,7 +115,7 @@ class _Parser:
             "put the value into an array",
         )
 
-    def field(self, path: tuple[str, ...], items: tuple[Value, ...], location: Location) -> Field:
+    def field(self, path: tuple[str, ...], items: tuple[JsonValue, ...], location: Location) -> Field:
         alternatives = tuple(parse_alternatives(items, location, self.dialect))
         limit = self.dialect.max_wildcard_states
         # Counted up to one beyond the limit, which is enough to refuse.
@@ -127,12 +127,12 @@ class _Parser:
             )
         return Field(path, alternatives, len(items))
 
-    def choice(self, value: Value, location: Location, path: tuple[str, ...]) -> Choice:
-        if not isinstance(value.content, Array):
+    def choice(self, value: JsonValue, location: Location, path: tuple[str, ...]) -> Choice:
+        if not isinstance(value.content, ArrayNode):
             raise location.refuse(value, f"$or takes an array of objects, not {kind_of(value)}")
         branches: list[Rule] = []
         for index, item in enumerate(value.content.items):
-            if not isinstance(item.content, Object):
+            if not isinstance(item.content, ObjectNode):
                 raise location.item(index).refuse(item, f"$or chooses between objects, and here is {kind_of(item)}")
             branches.append(self.object(item, location.item(index), path, True))
         if len(branches) < 2:
@@ -140,12 +140,12 @@ class _Parser:
         return Choice(tuple(branches))
 
 
-def _has_member(value: Value, name: str) -> bool:
+def _has_member(value: JsonValue, name: str) -> bool:
     """Whether some object within a value has a member of this name."""
     match value.content:
-        case Object(members):
+        case ObjectNode(members):
             return any(each == name or _has_member(inner, name) for each, inner in members)
-        case Array(items):
+        case ArrayNode(items):
             return any(_has_member(item, name) for item in items)
     return False
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from palio.errors import ParseError
 from palio.filters.filter import Filter
-from palio.languages.jms.evaluation import Condition
+from palio.languages.jms.evaluation import CompiledSelector
 from palio.languages.jms.lowering import lower_filter
 from palio.languages.jms.parser import parse_selector
 
@@ -22,9 +22,9 @@ def parse(condition: Any, *, timezone: str = "UTC") -> Filter:
     return _parse(condition)
 
 
-def condition(text: str) -> Condition:
+def condition(text: str) -> CompiledSelector:
     """The evaluator of a residual, and of `condition_in('jms', …)`: the entry point `palio.conditions`."""
-    return Condition(parse_selector(text))
+    return CompiledSelector(parse_selector(text))
 
 
 @lru_cache(maxsize=4096)

@@ -21,24 +21,24 @@ timestamps and bytes, which JMS does not know, compare among their own kind.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from math import copysign, fmod, inf, isinf, nan
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from palio.events.values import Scalar
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, attributes_of
-from palio.filters.like import LikePattern
-from palio.languages.jms.lexer import to_long
+from palio.filters.expressions.coercion import low_64_bits
+from palio.filters.expressions.value_comparison import COMPARATORS
+from palio.filters.like import LikePattern, escape_like
 from palio.languages.jms.type_check import COMPARISONS, ORDERS, is_condition
 
 Event: TypeAlias = Mapping[str, Scalar]
-Truth: TypeAlias = Callable[[Event], bool | None]
+TruthFunction: TypeAlias = Callable[[Event], bool | None]
 Value: TypeAlias = Callable[[Event], Scalar]
 
 
-class Condition:
+class CompiledSelector:
     """A selector that is evaluated on an event, and the attributes that it reads."""
 
     __slots__ = ("_truth", "attributes")
@@ -51,7 +51,7 @@ class Condition:
         return self._truth(event)
 
 
-def compile_condition(expression: Expression) -> Truth:
+def compile_condition(expression: Expression) -> TruthFunction:
     """A function from an event to the truth of a condition."""
     match expression:
         case Literal(value):
@@ -94,7 +94,7 @@ def _as_truth(value: Scalar) -> bool | None:
     return None if value is None else value is True
 
 
-def _connective(parts: list[Truth], decisive: bool) -> Truth:
+def _connective(parts: list[TruthFunction], decisive: bool) -> TruthFunction:
     """AND and OR: one decisive part settles the outcome; without one, an unknown part makes it unknown."""
 
     def truth(event: Event) -> bool | None:
@@ -109,7 +109,7 @@ def _connective(parts: list[Truth], decisive: bool) -> Truth:
     return truth
 
 
-def _predicate(function: str, arguments: tuple[Expression, ...]) -> Truth:
+def _predicate(function: str, arguments: tuple[Expression, ...]) -> TruthFunction:
     value, *others = map(compile_value, arguments)
     if function in COMPARISONS:
         (other,) = others
@@ -136,7 +136,7 @@ def as_comparisons(function: str, arguments: tuple[Expression, ...]) -> Call:
     return Call("or", (Call("<", (value, low)), Call(">", (value, high))))
 
 
-def _like(value: Value, arguments: tuple[Expression, ...], wanted: bool) -> Truth:
+def _like(value: Value, arguments: tuple[Expression, ...], wanted: bool) -> TruthFunction:
     pattern = pattern_of(arguments)
 
     def truth(event: Event) -> bool | None:
@@ -162,7 +162,7 @@ def _is_number(value: Scalar) -> bool:
 def _negate(value: Scalar) -> Scalar:
     """A number with the other sign."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return to_long(-value)
+        return low_64_bits(-value)
     return -value if isinstance(value, float | Decimal) else None
 
 
@@ -206,7 +206,7 @@ def _exact_remainder(left: int, right: int) -> int | None:
     return rest if left >= 0 else -rest
 
 
-_add: Final = _of_numbers(lambda left, right: to_long(left + right), lambda left, right: left + right)
+_add: Final = _of_numbers(lambda left, right: low_64_bits(left + right), lambda left, right: left + right)
 
 
 def _plus(left: Scalar, right: Scalar) -> Scalar:
@@ -217,23 +217,14 @@ def _plus(left: Scalar, right: Scalar) -> Scalar:
 
 _OPERATIONS: Final[dict[str, Operation]] = {
     "+": _plus,
-    "-": _of_numbers(lambda left, right: to_long(left - right), lambda left, right: left - right),
-    "*": _of_numbers(lambda left, right: to_long(left * right), lambda left, right: left * right),
+    "-": _of_numbers(lambda left, right: low_64_bits(left - right), lambda left, right: left - right),
+    "*": _of_numbers(lambda left, right: low_64_bits(left * right), lambda left, right: left * right),
     "/": _of_numbers(lambda left, right: float(left) / float(right) if right else None, _quotient),
     "%": _of_numbers(_exact_remainder, _remainder),
 }
 
 
 # --- comparison ------------------------------------------------------------------------------------------
-
-_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 def _compare(sign: str, left: Scalar, right: Scalar) -> bool | None:
@@ -246,7 +237,7 @@ def _compare(sign: str, left: Scalar, right: Scalar) -> bool | None:
         return False
     if isinstance(left, float) or isinstance(right, float):
         left, right = _as_sortable(float(left), float(right))  # type: ignore[arg-type]
-    return _COMPARE[sign](left, right)
+    return COMPARATORS[sign](left, right)
 
 
 def _are_comparable(left: Scalar, right: Scalar) -> bool:
@@ -310,7 +301,7 @@ def _with_backslashes(text: str, escape: str | None) -> Iterator[str]:
         character = text[place]
         if character == escape and text[place + 1 : place + 2] in ("%", "_", escape):
             place += 1
-            yield f"\\{text[place]}" if text[place] in "%_\\" else text[place]
+            yield escape_like(text[place])
         else:
             yield "\\\\" if character == "\\" else character
         place += 1

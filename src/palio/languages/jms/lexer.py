@@ -26,6 +26,8 @@ from unicodedata import category
 
 from palio.errors import ParseError
 from palio.events.names import split_path
+from palio.events.values import MAX_INT64
+from palio.filters.expressions.coercion import low_64_bits
 from palio.languages.grammar import (
     END,
     NUMBER,
@@ -82,8 +84,6 @@ NUMERAL: Final = rf"""
 """
 """The form of all numerals, as a verbose regular expression."""
 
-_MAX_LONG: Final = 2**63 - 1
-
 
 def parse_number(numeral: str, negative: bool = False) -> int | float:
     """The number a numeral stands for, behind a minus where `negative`; InvalidLiteral where Java has none."""
@@ -99,8 +99,8 @@ def parse_number(numeral: str, negative: bool = False) -> int | float:
         return _octal(digits, negative)
     # To convert a long text takes quadratic time, and no number of twenty digits is in range. The stand-in is out of
     # range behind a minus too, which allows one more.
-    exact = int(digits) if len(digits) < 20 else _MAX_LONG + 2
-    if exact > _MAX_LONG + negative:
+    exact = int(digits) if len(digits) < 20 else MAX_INT64 + 2
+    if exact > MAX_INT64 + negative:
         raise InvalidLiteral(f"{shorten(digits)} is more than a 64-bit integer holds", "write a number with a point")
     return -exact if negative else exact
 
@@ -121,8 +121,8 @@ def _bits(digits: str, base: int, negative: bool) -> int:
     if value >= 1 << 64:
         raise InvalidLiteral(f"{shorten(digits)} has more than 64 bits", "write a number with a point")
     # As in Java, the digits are the bits of a long: 0xFFFFFFFFFFFFFFFF is -1.
-    value = value - (1 << 64) if value > _MAX_LONG else value
-    return to_long(-value) if negative else value
+    value = value - (1 << 64) if value > MAX_INT64 else value
+    return low_64_bits(-value) if negative else value
 
 
 def _approximate(digits: str, negative: bool) -> float:
@@ -161,11 +161,6 @@ def _to_float(value: float) -> float:
     except OverflowError:
         return float("inf")
     return rounded
-
-
-def to_long(value: int) -> int:
-    """An integer wrapped to 64 bits, as Java's longs overflow."""
-    return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 HYPHENATED: Final = "hyphenated_props:"

@@ -60,10 +60,10 @@ _SLIPS: Final = {
 
 def parse_selector(text: str) -> Expression:
     """The expression of a selector; ParseError where it has none. Takes time linear in its length."""
-    return Parser(text, tokenize(text)).selector()
+    return SelectorParser(text, tokenize(text)).selector()
 
 
-class Parser(ExpressionParser):
+class SelectorParser(ExpressionParser):
     """The parse of one selector."""
 
     __slots__ = ()
@@ -136,16 +136,6 @@ class Parser(ExpressionParser):
         _, _, start, end = self.tokens[self.at + 1]
         self.at += 2
         return Literal(self.read(start, parse_number, self.text[start:end], token[1] == "-"), (token[2], end))
-
-    def _truth(self, token: Token) -> Literal:
-        self.at += 1
-        return Literal(token[1] == "true", token[2:])
-
-    def _brackets(self, _: Token) -> Expression:
-        self.at += 1
-        inside = self.expression()
-        self.close("the bracket")
-        return inside
 
     # --- predicates ----------------------------------------------------------------------------------------
 
@@ -260,9 +250,9 @@ class Parser(ExpressionParser):
         "0": _number,
         "-": _signed_number,
         "+": _signed_number,
-        "(": _brackets,
-        "true": _truth,
-        "false": _truth,
+        "(": ExpressionParser.read_brackets,
+        "true": ExpressionParser.read_truth,
+        "false": ExpressionParser.read_truth,
     }
 
 

@@ -52,7 +52,7 @@ class LogSourceMapping:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class _LogSourceEntry:
     key: Key
     mapping: LogSourceMapping
     rewritten: Key | None
@@ -62,7 +62,7 @@ class _Entry:
 class LogSources:
     """All mappings of log sources."""
 
-    entries: tuple[_Entry, ...]
+    entries: tuple[_LogSourceEntry, ...]
     names: Mapping[str, tuple[str, ...]]
     known: frozenset[Key] | None = None  # all log sources that exist, where a list of them was given
     _resolved: dict[Key, list[LogSourceMapping]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -92,7 +92,7 @@ class LogSources:
     def _find_mappings(self, key: Key, depth: int) -> list[LogSourceMapping]:
         if depth > _MAX_REWRITES:
             raise ValueError(f"the mapping of the log source {_describe(key)} goes round in a circle")
-        groups: dict[Key, list[_Entry]] = {}
+        groups: dict[Key, list[_LogSourceEntry]] = {}
         for entry in self.entries:
             if all(mine in (None, theirs) for mine, theirs in zip(entry.key, key, strict=True)):
                 groups.setdefault(entry.key, []).append(entry)
@@ -103,7 +103,7 @@ class LogSources:
             mappings = [before.join(after) for before in mappings for after in added]
         return mappings
 
-    def _follow_rewrite(self, entry: _Entry, depth: int) -> list[LogSourceMapping]:
+    def _follow_rewrite(self, entry: _LogSourceEntry, depth: int) -> list[LogSourceMapping]:
         if entry.rewritten is None:
             return [entry.mapping]
         return [entry.mapping.join(further) for further in self._find_mappings(entry.rewritten, depth + 1)]
@@ -176,7 +176,7 @@ def _read_list(mapping: Mapping[str, Any], source: str) -> LogSources:
     return LogSources(standard.entries, standard.names, frozenset(known))
 
 
-def _entry(name: Any, entry: Any, source: str) -> _Entry:
+def _entry(name: Any, entry: Any, source: str) -> _LogSourceEntry:
     if not isinstance(entry, Mapping):
         raise InputError(source, f"the entry {name!r} is no mapping")
     unknown = [key for key in entry if key not in _KNOWN]
@@ -190,7 +190,7 @@ def _entry(name: Any, entry: Any, source: str) -> _Entry:
     if not isinstance(conditions, Mapping) or not isinstance(rewritten, Mapping | None):
         raise InputError(source, f"the `conditions` and the `rewrite` of the entry {name!r} are mappings")
     definitions = [dict(each) for each in (conditions, _channels(entry.get("sources"))) if each]
-    return _Entry(
+    return _LogSourceEntry(
         key,
         LogSourceMapping(tuple(definitions), _names(entry.get("fieldmappings"), source)),
         None if rewritten is None else _key_of(rewritten),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from palio.events.names import join_path, split_path
+from palio.events.names import dot_readings, join_path, split_path
 from palio.filters.filter import Filter
 from palio.filters.tree import And, Node, Or
 from palio.languages.sigma.logsources import LogSourceMapping, LogSources
@@ -23,7 +23,7 @@ from palio.languages.sigma.parser import (
     Formula,
     Not,
     Rule,
-    Source,
+    RuleText,
     fields_in,
     parse_detection,
 )
@@ -54,12 +54,12 @@ def lower_rule(rule: Rule, logsources: LogSources, timezone: str) -> Filter:
     for mapping in mappings:
         named = tuple(sorted((field, names) for field, names in mapping.names.items() if field in used))
         by_names.setdefault(named, []).append(mapping)
-    groups = [_Group(dict(named), alike, rule, timezone) for named, alike in by_names.items()]
+    groups = [_MappedRule(dict(named), alike, rule, timezone) for named, alike in by_names.items()]
     return Filter(Or(tuple(each.holds() for each in groups)), lambda: And(tuple(each.fails() for each in groups)))
 
 
 @dataclass(frozen=True)
-class _Group:
+class _MappedRule:
     """A rule with the mappings of its log source that give its fields the same names."""
 
     names: Mapping[str, tuple[str, ...]]
@@ -76,11 +76,11 @@ class _Group:
         return Or((outside_log_source, self._rule.lower(self.rule.formula, False)))
 
     @property
-    def _rule(self) -> _Lowering:
-        return _Lowering(self.names, self.rule.source, self.timezone)
+    def _rule(self) -> _FormulaLowering:
+        return _FormulaLowering(self.names, self.rule.source, self.timezone)
 
     def _lower_conditions(self, mapping: LogSourceMapping, wanted: bool) -> list[Node]:
-        lowering = _Lowering(mapping.names, self.rule.source, self.timezone)
+        lowering = _FormulaLowering(mapping.names, self.rule.source, self.timezone)
         return [lowering.lower(self._condition(each), wanted) for each in mapping.conditions]
 
     def _condition(self, definition: Mapping[str, object]) -> Formula:
@@ -93,9 +93,9 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Lowering:
+class _FormulaLowering:
     names: Mapping[str, tuple[str, ...]]
-    source: Source
+    source: RuleText
     timezone: str
 
     def lower(self, formula: Formula, wanted: bool) -> Node:
@@ -150,17 +150,8 @@ class _Lowering:
         """The attributes a field may be; a dot in its name leads into an object, or is part of a name in the event."""
         mapped = self.names.get(field)
         if mapped is None:
-            return [join_path(names) for names in _readings(field)]
+            # Of many dots, all are steps or none is: the readings double with each dot.
+            few = field.count(".") <= _MAX_DOTS
+            readings = dot_readings(field) if few else [tuple(field.split(".")), (field,)]
+            return [join_path(names) for names in readings]
         return [join_path(split_path(each)) for each in mapped]
-
-
-def _readings(field: str) -> list[list[str]]:
-    """The ways to read the dots of a name, all as steps first; of many dots, all as steps or none."""
-    first, *rest = field.split(".")
-    if len(rest) > _MAX_DOTS:
-        return [[first, *rest], [field]]
-    readings = [[first]]
-    for step in rest:
-        as_step = [[*names, step] for names in readings]
-        readings = as_step + [[*names[:-1], f"{names[-1]}.{step}"] for names in readings]
-    return readings

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from palio.errors import MissingExtra, PalioError, ParseError
-from palio.filters.like import LikePattern
+from palio.filters.like import LikePattern, escape_like
 from palio.filters.regex import Regex
 from palio.languages.sigma.pcre import to_java
 from palio.languages.sigma.yaml_loader import YamlError, load_documents
@@ -166,7 +166,7 @@ class _ConditionParser:
         """The detections a pattern means; a name that begins with _ only if the pattern does too."""
         # A detection may itself be named `them`.
         wanted = "*" if pattern.lower() == "them" and pattern not in self._detections else pattern
-        like = LikePattern.parse("%".join(part.replace("_", "\\_") for part in wanted.split("*")))
+        like = LikePattern.parse("%".join(map(escape_like, wanted.split("*"))))
         return [
             name
             for name in self._detections
@@ -315,7 +315,7 @@ _LOGSOURCE_PARTS: Final = ("category", "product", "service")
 
 
 @dataclass(frozen=True)
-class Source:
+class RuleText:
     """A rule as it was given, for errors to point into."""
 
     text: str
@@ -348,7 +348,7 @@ class Source:
 class Rule:
     """A parsed rule: its log source, and one formula for detections and condition."""
 
-    source: Source
+    source: RuleText
     logsource: Mapping[str, Any]
     formula: Formula
 
@@ -375,9 +375,9 @@ def parse_rule(condition: Any) -> Rule:
     return Rule(source, _logsource(document, source), _parse_formula(detection, source))
 
 
-def _document(condition: Any) -> tuple[Source, Mapping[str, Any]]:
+def _document(condition: Any) -> tuple[RuleText, Mapping[str, Any]]:
     if isinstance(condition, Mapping):
-        source = Source(_as_json(condition))
+        source = RuleText(_as_json(condition))
         if not all(isinstance(key, str) for key in condition):
             raise source.refuse((), "the names in a rule are texts")
         return source, condition
@@ -385,7 +385,7 @@ def _document(condition: Any) -> tuple[Source, Mapping[str, Any]]:
         condition = condition.decode("utf-8", "replace")
     if not isinstance(condition, str):
         raise ParseError(str(condition)[:1000], 0, f"a rule is YAML text or a dict, not {type(condition).__name__}")
-    source = Source(condition)
+    source = RuleText(condition)
     try:
         documents = load_documents(condition)
     except YamlError as error:
@@ -410,7 +410,7 @@ def _as_json(condition: Mapping[str, Any]) -> str:
         return str(list(condition))
 
 
-def _logsource(document: Mapping[str, Any], source: Source) -> Mapping[str, Any]:
+def _logsource(document: Mapping[str, Any], source: RuleText) -> Mapping[str, Any]:
     logsource = document.get("logsource")
     if logsource is None:
         return {}
@@ -422,7 +422,7 @@ def _logsource(document: Mapping[str, Any], source: Source) -> Mapping[str, Any]
     return logsource
 
 
-def _parse_formula(detection: Mapping[str, Any], source: Source) -> Formula:
+def _parse_formula(detection: Mapping[str, Any], source: RuleText) -> Formula:
     detections: dict[str, Formula] = {}
     for name, definition in detection.items():
         if not isinstance(name, str):
@@ -442,7 +442,7 @@ def _parse_formula(detection: Mapping[str, Any], source: Source) -> Formula:
     return formulas[0] if len(formulas) == 1 else AnyOf(tuple(formulas))
 
 
-def _parse_condition_text(text: Any, detections: Mapping[str, Formula], source: Source) -> Formula:
+def _parse_condition_text(text: Any, detections: Mapping[str, Formula], source: RuleText) -> Formula:
     path: Path = ("detection", "condition")
     if not isinstance(text, str):
         raise source.refuse(path, f"a condition is text, not {type(text).__name__}")

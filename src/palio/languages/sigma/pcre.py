@@ -45,12 +45,12 @@ _TEXT_END: Final = r"(?:\n?\z)"
 def to_java(text: str, flags: frozenset[str] = frozenset()) -> str:
     """The expression in Java's notation; ValueError says what in it cannot be meant here, and where."""
     # First with a plain `$`, for the check of `Regex` on what follows a `$`; to that check, _TEXT_END is no anchor.
-    Regex.compile(_Writer(text, flags, end_of_text="$", end_of_line="$").write())
-    return Regex.compile(_Writer(text, flags, end_of_text=_TEXT_END, end_of_line=_LINE_END).write()).text
+    Regex.compile(_JavaWriter(text, flags, end_of_text="$", end_of_line="$").write())
+    return Regex.compile(_JavaWriter(text, flags, end_of_text=_TEXT_END, end_of_line=_LINE_END).write()).text
 
 
 @dataclass(slots=True)
-class _Group:
+class _OpenGroup:
     """State of an open group: the flags to restore when it closes, and whether something came before it."""
 
     dot_is_all: bool
@@ -58,7 +58,7 @@ class _Group:
     starts: bool
 
 
-class _Writer:
+class _JavaWriter:
     """Rewrites one expression from left to right.
 
     `is_place` marks pieces that match a position and no character: what follows them may still be at the start.
@@ -71,8 +71,8 @@ class _Writer:
         self._dot_is_all = "s" in flags
         self._by_lines = "m" in flags
         self._starts = True  # whether no character can be matched before this place
-        self._open: list[_Group] = []
-        self._first = _Group(self._dot_is_all, self._by_lines, True)
+        self._open: list[_OpenGroup] = []
+        self._first = _OpenGroup(self._dot_is_all, self._by_lines, True)
         self._ends = (end_of_text, end_of_line)  # indexed by `_by_lines`
 
     def write(self) -> str:
@@ -138,7 +138,7 @@ class _Writer:
             self._set(flags)
             self._put(_written_flags(flags, ")"), len(flags[0]), is_place=True)
             return
-        self._open.append(_Group(self._dot_is_all, self._by_lines, self._starts))
+        self._open.append(_OpenGroup(self._dot_is_all, self._by_lines, self._starts))
         if named is not None:
             self._put("(?:", len(named[0]), is_place=True)
         elif flags is not None:

@@ -24,13 +24,14 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.algebra import enumerable_union, opposite, strings_like
 from palio.filters.comparisons import OPERATORS, compare
 from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal
 from palio.filters.expressions.text_cast import WORD_VALUES, may_occur_in_number
 from palio.filters.kinds import Kind
-from palio.filters.like import Gap, LikePattern
+from palio.filters.like import Gap, LikePattern, escape_like
 from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, domain_of
 from palio.filters.value_predicates import Computed, Rlike, Test
@@ -151,7 +152,7 @@ class ComputedPredicate:
 
 
 @dataclass(frozen=True)
-class EventSearch:
+class EventSearchPredicate:
     """Some value of the event, whatever its attribute, is accepted: TRUE or FALSE, never NULL."""
 
     expression: Call
@@ -176,7 +177,6 @@ def text_test(attribute: str, function: str, pattern: str) -> Test:
 
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
-_MAX_DECIMAL_DIGITS: Final = 38  # of a decimal
 _MISSING: Final = ValueSet.kinds(Kind.MISSING)
 _EXISTING: Final = _MISSING.complement()
 _OPERATORS: Final = {"LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NEQ": "<>"}
@@ -226,12 +226,12 @@ def event_search(value: SigmaType) -> Predicate:
         case types.SigmaString():
             pattern = pattern_of(value, anywhere=True)
             function = "any_value_ilike" if pattern.ignore_case else "any_value_like"
-            return EventSearch(Call(function, (Literal(pattern.sql),)))
+            return EventSearchPredicate(Call(function, (Literal(pattern.sql),)))
         case types.SigmaNumber() | types.SigmaBool():
             pattern = LikePattern.parse(f"%{value}%", ignore_case=True)
-            return EventSearch(Call("any_value_ilike", (Literal(pattern.sql),)))
+            return EventSearchPredicate(Call("any_value_ilike", (Literal(pattern.sql),)))
         case types.SigmaRegularExpression():
-            return EventSearch(Call("any_value_rlike", (Literal(regex_of(value).text),)))
+            return EventSearchPredicate(Call("any_value_rlike", (Literal(regex_of(value).text),)))
     raise ValueError("the whole event is searched for texts and regular expressions; this needs the name of a field")
 
 
@@ -264,13 +264,9 @@ def pattern_of(value: SigmaString, anywhere: bool = False) -> LikePattern:
         if isinstance(part, SpecialChars):
             written.append("%" if part is SpecialChars.WILDCARD_MULTI else "_")
         else:
-            written.append(_literal(part))
+            written.append(escape_like(part))
     text = "".join(written)
     return LikePattern.parse(f"%{text}%" if anywhere else text, ignore_case=not isinstance(value, SigmaCasedString))
-
-
-def _literal(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def regex_of(value: SigmaRegularExpression) -> Regex:
@@ -304,7 +300,7 @@ def _strings_like(pattern: LikePattern) -> tuple[ValueSet, tuple[Test, ...]]:
 
 
 def _is_number(text: str) -> bool:
-    return len(text) <= _MAX_DECIMAL_DIGITS and _NUMBER.fullmatch(text) is not None
+    return len(text) <= MAX_DECIMAL_DIGITS and _NUMBER.fullmatch(text) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -320,7 +316,7 @@ def _number_predicate(attribute: str, number: int | float) -> ValuePredicate:
 
 def _number_literal(number: int | float) -> Decimal | float:
     """A number of a rule, exact where a decimal can hold it."""
-    return Decimal(str(number)) if len(str(number)) <= _MAX_DECIMAL_DIGITS else float(number)
+    return Decimal(str(number)) if len(str(number)) <= MAX_DECIMAL_DIGITS else float(number)
 
 
 def _regex_predicate(attribute: str, regex: Regex) -> ValuePredicate:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from palio.events.values import MAX_INT64, MICROS_PER_DAY, MIN_INT64
 from palio.filters.expressions.ast import Micros, Months
+from palio.filters.expressions.text_cast import BLANKS
 from palio.languages.grammar import InvalidLiteral
 
 _SECOND: Final = 1_000_000
@@ -21,13 +23,12 @@ _MICROS: Final = {
     "second": _SECOND,
     "minute": 60 * _SECOND,
     "hour": 3_600 * _SECOND,
-    "day": 86_400 * _SECOND,
-    "week": 7 * 86_400 * _SECOND,
+    "day": MICROS_PER_DAY,
+    "week": 7 * MICROS_PER_DAY,
 }
 INTERVAL_UNITS: Final = frozenset(form for unit in (*_MONTHS, *_MICROS, "nanosecond") for form in (unit, f"{unit}s"))
 _RANGE_UNITS: Final = ("year", "month", "day", "hour", "minute", "second")
 
-_MAX_LONG: Final = 2**63
 _MAX_INT: Final = 2**31
 
 _PART = re.compile(
@@ -35,7 +36,6 @@ _PART = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _PREFIX = re.compile(r"\Ainterval(?=\s)", re.IGNORECASE)
-_BLANKS: Final = "".join(map(chr, range(0x21))) + "\x7f"
 
 
 class IntervalPart(NamedTuple):
@@ -63,7 +63,7 @@ def parse_interval_parts(parts: list[IntervalPart]) -> Months | Micros:
 
 def parse_interval_text(text: str) -> Months | Micros:
     """The interval of a text with values and units, as in INTERVAL '1 day 2 hours'."""
-    text = text.strip(_BLANKS)
+    text = text.strip(BLANKS)
     return _sum(_PREFIX.sub("", text))
 
 
@@ -79,9 +79,10 @@ def _sum(text: str) -> Months | Micros:
         unit = unit.lower()
         if fraction is not None and unit != "second":
             raise InvalidLiteral(f"only seconds may have a fraction, not {unit}s")
+        # Twenty digits are beyond 64 bits already, and int() refuses texts of thousands.
         digits = whole.lstrip("0")[:20] or "0"
-        if int(digits) >= _MAX_LONG:
-            _bounded_micros(_MAX_LONG)
+        if int(digits) > MAX_INT64:
+            _bounded_micros(MAX_INT64 + 1)
         count = int(sign + digits)
         kinds.add(unit in _MONTHS)
         if unit in _MONTHS:
@@ -122,7 +123,7 @@ def parse_interval_range(part: IntervalPart, last: str) -> Months | Micros:
     if len(units) < 2 or units[0] != first:
         raise InvalidLiteral(f"there are no intervals from {first} to {last}", "such as DAY TO SECOND, YEAR TO MONTH")
     pattern = "".join(_PATTERNS[unit] + (" " if unit == "day" else ":") for unit in units)[:-1]
-    found = re.fullmatch(_SIGN + pattern, text.strip(_BLANKS))
+    found = re.fullmatch(_SIGN + pattern, text.strip(BLANKS))
     if not found:
         shape = "".join({"day": "d ", "hour": "h:", "minute": "m:", "second": "s:"}[unit] for unit in units)[:-1]
         raise InvalidLiteral(f"{text!r} is no interval from {first} to {last}", f"write it as '{shape}'")
@@ -138,7 +139,7 @@ def parse_interval_range(part: IntervalPart, last: str) -> Months | Micros:
 
 
 def _year_month(text: str) -> Months:
-    found = _YEAR_MONTH.fullmatch(text.strip(_BLANKS))
+    found = _YEAR_MONTH.fullmatch(text.strip(BLANKS))
     if not found:
         raise InvalidLiteral(f"{text!r} is no interval from year to month", "write it as '1-11'")
     months = int(found[3].lstrip("0")[:25] or "0")
@@ -155,6 +156,6 @@ def _bounded_months(months: int) -> Months:
 
 
 def _bounded_micros(micros: int) -> Micros:
-    if not -_MAX_LONG <= micros < _MAX_LONG:
+    if not MIN_INT64 <= micros <= MAX_INT64:
         raise InvalidLiteral("an interval beyond the longest, 106751991 days")
     return Micros(micros)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.filters.expressions.ast import Attribute, Expression, Literal
 from palio.filters.expressions.date_functions import UNITS
 from palio.filters.expressions.text_cast import zone_of
@@ -34,7 +35,7 @@ from palio.languages.sql.lexer import (
 from palio.languages.sql.unsupported import REFUSED_FUNCTIONS
 
 if TYPE_CHECKING:
-    from palio.languages.sql.parser import Parser
+    from palio.languages.sql.parser import SqlParser
 
 
 _TYPES: Final[dict[str, str]] = {
@@ -109,26 +110,27 @@ def _decimal(word: str, sizes: list[str]) -> str:
         )
     # Twenty digits are enough to be too large, and `int` refuses texts of thousands.
     digits, scale = (int(size[:20]) for size in [*sizes, *["10", "0"][len(sizes) :]])
-    if digits > 38 or scale > digits:
+    if digits > MAX_DECIMAL_DIGITS or scale > digits:
         raise InvalidLiteral(
-            f"there is no DECIMAL({digits},{scale})", "at most 38 digits, and no more of them after the point"
+            f"there is no DECIMAL({digits},{scale})",
+            f"at most {MAX_DECIMAL_DIGITS} digits, and no more of them after the point",
         )
     return f"decimal({digits},{scale})"
 
 
-Reader: TypeAlias = Callable[["Parser", Token], Expression | None]
+Reader: TypeAlias = Callable[["SqlParser", Token], Expression | None]
 
 _CONSTANTS: Final = {"null": None, "true": True, "false": False}
 _TRIMS: Final = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
 _CASE_HINT: Final = "write CASE WHEN x > 1 THEN 'a' ELSE 'b' END"
 
 
-def _constant(parser: Parser, token: Token) -> Expression:
+def _constant(parser: SqlParser, token: Token) -> Expression:
     parser.at += 1
     return Literal(_CONSTANTS[token[1]], token[2:])
 
 
-def _case(parser: Parser, token: Token) -> Expression | None:
+def _case(parser: SqlParser, token: Token) -> Expression | None:
     """CASE WHEN a THEN b … END, or CASE x WHEN a THEN b … END, where x is compared with every a."""
     kind, following, _, _ = parser.tokens[parser.at + 1]
     if kind == END or following in CONTINUES_NAME:
@@ -154,7 +156,7 @@ def _case(parser: Parser, token: Token) -> Expression | None:
     return parser.call("case", tuple(parts), token[2])
 
 
-def _cast(parser: Parser, token: Token) -> Expression | None:
+def _cast(parser: SqlParser, token: Token) -> Expression | None:
     """CAST(x AS type), and TRY_CAST, which does not differ: a cast that fails is NULL here anyway."""
     if parser.peek(1) != "(":
         return None
@@ -166,7 +168,7 @@ def _cast(parser: Parser, token: Token) -> Expression | None:
     return parser.call("cast", (value, found), token[2])
 
 
-def read_type(parser: Parser) -> Literal:
+def read_type(parser: SqlParser) -> Literal:
     """The name of a type that stands next, in its one spelling."""
     kind, word, first, last = parser.tokens[parser.at]
     if kind != WORD:
@@ -185,7 +187,7 @@ def read_type(parser: Parser) -> Literal:
     return Literal(parser.read(first, type_name, word, sizes), (first, last))
 
 
-def _extract(parser: Parser, token: Token) -> Expression | None:
+def _extract(parser: SqlParser, token: Token) -> Expression | None:
     """EXTRACT(part FROM x); with a comma it is a function like any other."""
     if parser.peek(1) != "(":
         return None
@@ -198,7 +200,7 @@ def _extract(parser: Parser, token: Token) -> Expression | None:
     return parser.read(first, extract_call, parser.text[first:last].strip("`"), value, parser.span(token[2]))
 
 
-def _substring(parser: Parser, token: Token) -> Expression | None:
+def _substring(parser: SqlParser, token: Token) -> Expression | None:
     """SUBSTRING(x FROM a FOR b), or with commas in place of the words."""
     if parser.peek(1) != "(":
         return None
@@ -214,7 +216,7 @@ def _substring(parser: Parser, token: Token) -> Expression | None:
     return parser.call("substring", tuple(arguments), token[2])
 
 
-def _trim(parser: Parser, token: Token) -> Expression | None:
+def _trim(parser: SqlParser, token: Token) -> Expression | None:
     """TRIM([BOTH | LEADING | TRAILING] [characters] FROM x), or trim(x), trim(characters, x)."""
     if parser.peek(1) != "(":
         return None
@@ -236,7 +238,7 @@ def _trim(parser: Parser, token: Token) -> Expression | None:
     return parser.call(_TRIMS[side] if named else "trim", tuple(arguments), token[2])
 
 
-def _overlay(parser: Parser, token: Token) -> Expression | None:
+def _overlay(parser: SqlParser, token: Token) -> Expression | None:
     """OVERLAY(x PLACING part FROM a FOR b), or with commas in place of the words."""
     if parser.peek(1) != "(":
         return None
@@ -256,7 +258,7 @@ def _overlay(parser: Parser, token: Token) -> Expression | None:
 def _with_unit(function: str, of_days: str) -> Reader:
     """dateadd(DAY, 1, x), datediff(DAY, x, y): a unit and two values; of two arguments, the first is no unit."""
 
-    def read(parser: Parser, token: Token) -> Expression | None:
+    def read(parser: SqlParser, token: Token) -> Expression | None:
         if parser.peek(1) != "(":
             return None
         kind, unit, first, last = parser.tokens[parser.at + 2]
@@ -278,7 +280,7 @@ def _with_unit(function: str, of_days: str) -> Reader:
     return read
 
 
-def _position(parser: Parser, token: Token) -> Expression | None:
+def _position(parser: SqlParser, token: Token) -> Expression | None:
     """POSITION(part IN x), or position(part, x[, start])."""
     if parser.peek(1) != "(":
         return None
@@ -297,7 +299,7 @@ def _position(parser: Parser, token: Token) -> Expression | None:
     return parser.call("locate", tuple(arguments), token[2])
 
 
-def _in_timezone(parser: Parser, token: Token) -> Expression | None:
+def _in_timezone(parser: SqlParser, token: Token) -> Expression | None:
     """in_timezone('Asia/Tokyo', condition): the condition is read, and computed, on the clocks of that zone."""
     kind, _, first, last = parser.tokens[parser.at + 2] if parser.peek(1) == "(" else token
     if kind != TEXT:
@@ -318,7 +320,7 @@ def _in_timezone(parser: Parser, token: Token) -> Expression | None:
     return parser.call("in_timezone", (Literal(zone, (first, last)), condition), token[2])
 
 
-def _typed_literal(parser: Parser, token: Token) -> Expression | None:
+def _typed_literal(parser: SqlParser, token: Token) -> Expression | None:
     """DATE'…', TIMESTAMP'…', X'…': a text with its type before it."""
     kind, _, first, last = parser.tokens[parser.at + 1]
     if kind != TEXT:
@@ -337,7 +339,7 @@ def _typed_literal(parser: Parser, token: Token) -> Expression | None:
     return Literal(parser.read(first, moment, written, parser.timezone), span)
 
 
-def _interval(parser: Parser, token: Token) -> Expression | None:
+def _interval(parser: SqlParser, token: Token) -> Expression | None:
     """INTERVAL with values and units, with one text of them, or with a text and a range of units."""
     kind, _, first, last = parser.tokens[parser.at + 1]
     if kind == TEXT and parser.peek(2) not in INTERVAL_UNITS:
@@ -361,7 +363,7 @@ def _interval(parser: Parser, token: Token) -> Expression | None:
     return Literal(parser.read(first, parse_interval_parts, parts), parser.span(token[2]))
 
 
-def _interval_part(parser: Parser) -> IntervalPart | None:
+def _interval_part(parser: SqlParser) -> IntervalPart | None:
     """A value with its unit, if one stands next."""
     at = parser.at
     sign = parser.peek() if parser.peek() in ("+", "-") else ""
@@ -378,7 +380,7 @@ def _interval_part(parser: Parser) -> IntervalPart | None:
     return IntervalPart(sign, value, kind == TEXT, parser.tokens[at + 1][1])
 
 
-def _exists(parser: Parser, token: Token) -> Expression | None:
+def _exists(parser: SqlParser, token: Token) -> Expression | None:
     if parser.peek(1) == "(":
         parser.at += 2
         parser.refuse_query("a condition looks at one event: compare its attributes")
@@ -386,7 +388,7 @@ def _exists(parser: Parser, token: Token) -> Expression | None:
     return None
 
 
-def _without_brackets(parser: Parser, token: Token) -> Expression | None:
+def _without_brackets(parser: SqlParser, token: Token) -> Expression | None:
     """CURRENT_DATE and its like, which are functions that are called without brackets."""
     if parser.peek(1) in ("(", "."):
         return None
@@ -395,7 +397,7 @@ def _without_brackets(parser: Parser, token: Token) -> Expression | None:
     return parser.fail(token[2], reason.format(name=token[1].upper()), hint)
 
 
-def _infix_word(parser: Parser, token: Token) -> Expression | None:
+def _infix_word(parser: SqlParser, token: Token) -> Expression | None:
     """A word that stands between operands where an operand should be: a name only if an operator follows."""
     following = parser.peek(1)
     called = following == "(" and token[1] in ("like", "ilike", "rlike", "regexp")

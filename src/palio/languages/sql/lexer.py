@@ -20,6 +20,7 @@ from struct import pack, unpack
 from typing import Final
 
 from palio.errors import ParseError
+from palio.events.values import MAX_DECIMAL_DIGITS, MAX_INT64, MIN_INT64
 from palio.filters.expressions.text_cast import to_date, to_local_timestamp, to_timestamp, zone_of
 from palio.languages.grammar import (
     END,
@@ -150,9 +151,7 @@ _STRAY = {
 
 # --- numbers -----------------------------------------------------------------------------------------------
 
-_WIDTHS: Final = {"l": ("bigint", 2**63), "s": ("smallint", 2**15), "y": ("tinyint", 2**7)}
-_MAX_LONG: Final = 2**63
-_MAX_DECIMAL_DIGITS: Final = 38
+_WIDTHS: Final = {"l": ("bigint", MAX_INT64 + 1), "s": ("smallint", 2**15), "y": ("tinyint", 2**7)}
 # As Spark writes them: what is above is refused, even where it would round to them.
 _MAX_FLOAT: Final = Decimal("3.4028234663852886E38")
 _MAX_DOUBLE: Final = Decimal("1.7976931348623157E308")
@@ -173,10 +172,10 @@ def parse_number(text: str) -> int | Decimal | float:
 
 
 def _integer(text: str) -> int | Decimal:
-    if len(text) > _MAX_DECIMAL_DIGITS:
+    if len(text) > MAX_DECIMAL_DIGITS:
         _bound_digits(text.lstrip("-").lstrip("0"))
     value = int(Decimal(text))
-    return value if -_MAX_LONG <= value < _MAX_LONG else Decimal(value)
+    return value if MIN_INT64 <= value <= MAX_INT64 else Decimal(value)
 
 
 def _sized_integer(text: str, name: str, bound: int) -> int:
@@ -207,24 +206,24 @@ def _decimal(text: str) -> Decimal:
     # Ten thousand places are beyond any decimal, and within what Decimal can count.
     if len(exponent.lstrip("+-").lstrip("0")) > 4:
         raise InvalidLiteral(
-            f"{text}BD has more than {_MAX_DECIMAL_DIGITS} digits, the most a decimal has", "write it as a double"
+            f"{text}BD has more than {MAX_DECIMAL_DIGITS} digits, the most a decimal has", "write it as a double"
         )
     value = Decimal(text)
     if not value:
         value = abs(value)  # no decimal zero is negative
     _, digits, scale = value.as_tuple()
     assert isinstance(scale, int)
-    if len(digits) + max(scale, 0) > _MAX_DECIMAL_DIGITS or -scale > _MAX_DECIMAL_DIGITS:
+    if len(digits) + max(scale, 0) > MAX_DECIMAL_DIGITS or -scale > MAX_DECIMAL_DIGITS:
         raise InvalidLiteral(
-            f"{text} has more than {_MAX_DECIMAL_DIGITS} digits, the most a decimal has", "write it as a double"
+            f"{text} has more than {MAX_DECIMAL_DIGITS} digits, the most a decimal has", "write it as a double"
         )
     return value if scale <= 0 else Decimal(int(value))
 
 
 def _bound_digits(digits: str) -> None:
-    if len(digits) > _MAX_DECIMAL_DIGITS:
+    if len(digits) > MAX_DECIMAL_DIGITS:
         raise InvalidLiteral(
-            f"a number of {len(digits)} digits; no type has more than {_MAX_DECIMAL_DIGITS}", "write it as a double"
+            f"a number of {len(digits)} digits; no type has more than {MAX_DECIMAL_DIGITS}", "write it as a double"
         )
 
 

@@ -10,8 +10,10 @@ becomes a test on its values, evaluated once per distinct value; a condition on 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
 
 from palio.errors import ParseError
 from palio.events.values import Scalar
@@ -40,11 +42,19 @@ class TruthTest(Enum):
     NOT_FALSE = "not false"
 
 
+# NOT swaps TRUE and FALSE and keeps NULL: NOT x is not TRUE exactly where x is not FALSE.
 INVERSE = {
     TruthTest.TRUE: TruthTest.FALSE,
     TruthTest.FALSE: TruthTest.TRUE,
     TruthTest.NOT_TRUE: TruthTest.NOT_FALSE,
     TruthTest.NOT_FALSE: TruthTest.NOT_TRUE,
+}
+POSITIVE: Final = (TruthTest.TRUE, TruthTest.NOT_FALSE)
+"""The tests under which AND stays an AND, and a predicate that is never NULL itself."""
+TEXT_FUNCTION_PATTERNS: Final[dict[str, Callable[[str], LikePattern]]] = {
+    "startswith": LikePattern.starting,
+    "endswith": LikePattern.ending,
+    "contains": LikePattern.containing,
 }
 # Calls whose value is a truth value; those below may also have the type of their arguments.
 _CONDITIONS = frozenset(
@@ -87,16 +97,14 @@ class _Lowering:
                 return leaf_where(name, Truth(ValueSet.points([True]), ValueSet.points([False])), wanted)
             case Call("and" | "or" as function, arguments):
                 parts = tuple(self.lower(each, wanted) for each in arguments)
-                conjunctive = (function == "and") == (wanted in (TruthTest.TRUE, TruthTest.NOT_FALSE))
+                conjunctive = (function == "and") == (wanted in POSITIVE)
                 return And(parts) if conjunctive else Or(parts)
             case Call("not", (argument,)):
                 return self.lower(argument, INVERSE[wanted])
             case Call("istrue" | "isfalse" as function, (argument,)):
                 return self.lower(argument, inner_test(function == "istrue", wanted))
             case Call("isnull" | "isnotnull" as function, (argument,)):
-                return self._lower_null_test(
-                    argument, (function == "isnull") == (wanted in (TruthTest.TRUE, TruthTest.NOT_FALSE))
-                )
+                return self._lower_null_test(argument, (function == "isnull") == (wanted in POSITIVE))
             case Call("in_timezone", (Literal(str() as zone), condition)):
                 return replace(self, timezone=zone).lower(condition, wanted)
             case Call("between", (value, low, high)):
@@ -136,6 +144,7 @@ class _Lowering:
         if isinstance(argument, Call) and argument.function in _NEVER_NULL:
             return NOTHING if is_null else EVERYTHING
         if _is_condition(argument) and not _is_polymorphic(argument) and not _tests_for_null(argument):
+            # A condition is NULL where it is neither TRUE nor FALSE.
             if is_null:
                 return And((self.lower(argument, TruthTest.NOT_TRUE), self.lower(argument, TruthTest.NOT_FALSE)))
             return Or((self.lower(argument, TruthTest.TRUE), self.lower(argument, TruthTest.FALSE)))
@@ -219,12 +228,7 @@ class _Lowering:
                 text = self.constant(part)
                 if not isinstance(text, str):
                     return None
-                made = {
-                    "startswith": LikePattern.starting,
-                    "endswith": LikePattern.ending,
-                    "contains": LikePattern.containing,
-                }
-                return lower_like(name, made[function](text), wanted)
+                return lower_like(name, TEXT_FUNCTION_PATTERNS[function](text), wanted)
         return None
 
     def _lower_computed(self, expression: Call, wanted: TruthTest) -> Node:
@@ -285,7 +289,7 @@ def _tests_for_null(expression: Expression) -> bool:
 
 def inner_test(positive: bool, wanted: TruthTest) -> TruthTest:
     """The truth test of the operand of IS TRUE (`positive`) or IS FALSE, which is never NULL itself."""
-    wants = wanted in (TruthTest.TRUE, TruthTest.NOT_FALSE)
+    wants = wanted in POSITIVE
     if positive:
         return TruthTest.TRUE if wants else TruthTest.NOT_TRUE
     return TruthTest.FALSE if wants else TruthTest.NOT_FALSE
@@ -328,7 +332,7 @@ def lower_like(name: str, pattern: LikePattern, wanted: TruthTest) -> Node:
 
 def lower_pattern(name: str, pattern: Pattern, wanted: TruthTest) -> Node:
     """A string pattern: TRUE or FALSE for strings, NULL for everything else."""
-    test = Test(pattern, wanted in (TruthTest.TRUE, TruthTest.NOT_FALSE))
+    test = Test(pattern, wanted in POSITIVE)
     inside = Leaf(name, domain_of(test).where([test]))
     if wanted in (TruthTest.TRUE, TruthTest.FALSE):
         return inside

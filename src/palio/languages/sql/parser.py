@@ -72,10 +72,10 @@ def parse_condition(text: str, *, timezone: str = "UTC") -> Expression:
     if timezone != "UTC" and zone_of(timezone) is None:
         hint = "write a region such as Europe/Paris, or an offset such as +02:00"
         raise ParseError(text, 0, f"there is no time zone {timezone!r}", hint)
-    return Parser(text, timezone).condition()
+    return SqlParser(text, timezone).condition()
 
 
-class Parser(ExpressionParser):
+class SqlParser(ExpressionParser):
     """The parse of one condition."""
 
     __slots__ = ("_copied_nodes", "timezone")
@@ -324,7 +324,7 @@ def _count(minimum: int, maximum: int | None) -> str:
     return f"{counted} argument{'' if maximum == 1 else 's'}"
 
 
-def _read_predicate(parser: Parser, value: Expression, start: int) -> Expression:
+def _read_predicate(parser: SqlParser, value: Expression, start: int) -> Expression:
     """The predicate that begins with the next token; `start` is where its value begins."""
     key = parser.take()
     if key == "!":
@@ -353,7 +353,7 @@ def _read_predicate(parser: Parser, value: Expression, start: int) -> Expression
     return parser.call("not", (found,), start) if negated else found
 
 
-def _is(parser: Parser, value: Expression, start: int) -> Expression:
+def _is(parser: SqlParser, value: Expression, start: int) -> Expression:
     negated = parser.peek() == "not"
     if negated:
         parser.at += 1
@@ -374,7 +374,7 @@ def _is(parser: Parser, value: Expression, start: int) -> Expression:
     return parser.call("not", (found,), start) if negated else found
 
 
-def _like(parser: Parser, function: str, value: Expression, start: int) -> Call:
+def _like(parser: SqlParser, function: str, value: Expression, start: int) -> Call:
     pattern = parser.expression(VALUE)
     if parser.peek() != "escape":
         return parser.call(function, (value, pattern), start)
@@ -386,7 +386,7 @@ def _like(parser: Parser, function: str, value: Expression, start: int) -> Call:
     return like_call(function, value, pattern, Literal(character, (first, last)), parser.span(start))
 
 
-def _like_many(parser: Parser, function: str, value: Expression, start: int, negated: bool) -> Expression:
+def _like_many(parser: SqlParser, function: str, value: Expression, start: int, negated: bool) -> Expression:
     """LIKE ANY and LIKE ALL; NOT goes to every pattern by itself, so NOT LIKE ANY is an OR of NOT LIKEs."""
     quantifier = parser.take()
     patterns = _list(parser, f"LIKE {quantifier.upper()}")
@@ -398,7 +398,7 @@ def _like_many(parser: Parser, function: str, value: Expression, start: int, neg
     return Call("and" if quantifier == "all" else "or", tuple(parts), span) if len(parts) > 1 else parts[0]
 
 
-def _list(parser: Parser, owner: str) -> list[Expression]:
+def _list(parser: SqlParser, owner: str) -> list[Expression]:
     """The expressions of a list in brackets."""
     parser.expect("(", f"behind {owner} stands a list in brackets", f"write {owner} ('a', 'b')")
     parser.refuse_query("list the values themselves")

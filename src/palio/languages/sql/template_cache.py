@@ -179,6 +179,7 @@ class ConjunctPrefixes:
         """The templates of the conjuncts and all their literals; None where one is unknown, or there is one alone."""
         pieces = LITERAL.split(text)
         literals = pieces[1::2]
+        # Every known conjunct ends in a literal; with anything behind the last one, the text is none of theirs.
         if pieces[-1] or len(literals) < 2:
             return None
         templates: list[Template] = []

@@ -14,11 +14,11 @@ from decimal import Decimal
 from typing import Any, Final
 
 from palio.filters.comparisons import Truth, equal_to_any
+from palio.filters.expressions.value_comparison import COMPARATORS, OPPOSITES
 from palio.filters.kinds import KIND_OF_TYPE, MISSING, Missing
-from palio.languages.sql.lowering import INVERSE, TruthTest, compare_literal, inner_test
+from palio.languages.sql.lowering import INVERSE, POSITIVE, TruthTest, compare_literal, inner_test
 from palio.languages.sql.templates import (
     INTEGER,
-    POSITIVE,
     STRING,
     Arguments,
     BooleanAttribute,
@@ -38,16 +38,9 @@ from palio.languages.sql.templates import (
 )
 
 Event = Mapping[str, Any]
-_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "=": operator.eq,
-    "<=>": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-_OPPOSITE: Final = {"=": "<>", "<=>": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+# Applied to two integers or two strings only, neither of them NULL: there <=> is =.
+_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {**COMPARATORS, "<=>": operator.eq}
+_OPPOSITE: Final = {**OPPOSITES, "<=>": "<>"}
 
 
 def evaluator_of(template: Template) -> Evaluator:

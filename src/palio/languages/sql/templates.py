@@ -49,6 +49,8 @@ from palio.languages.sql.lexer import (
 )
 from palio.languages.sql.lowering import (
     INVERSE,
+    POSITIVE,
+    TEXT_FUNCTION_PATTERNS,
     TruthTest,
     check_refusals,
     compare_literal,
@@ -117,10 +119,6 @@ def _value(operand: Operand, arguments: Arguments) -> Scalar:
     return arguments[operand.index] if type(operand) is Parameter else operand.value  # type: ignore[union-attr]
 
 
-POSITIVE: Final = (TruthTest.TRUE, TruthTest.NOT_FALSE)
-"""The tests under which AND stays an AND, and a predicate that is never NULL itself."""
-
-
 # --- predicates on one attribute -----------------------------------------------------------------------------
 
 
@@ -172,9 +170,7 @@ def _pattern(function: str, text: str) -> LikePattern:
 _PATTERNS: Final[dict[str, Callable[..., LikePattern]]] = {
     "like": LikePattern.parse,
     "ilike": lambda text: LikePattern.parse(text, ignore_case=True),
-    "startswith": LikePattern.starting,
-    "endswith": LikePattern.ending,
-    "contains": LikePattern.containing,
+    **TEXT_FUNCTION_PATTERNS,
 }
 
 

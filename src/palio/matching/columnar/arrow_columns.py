@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from palio.errors import EventError
 from palio.events.names import join_path
+from palio.events.values import MAX_INT64
 from palio.filters.array_choice import MAX_CHOICES
 from palio.matching.columnar import encoding_kernels as kernels
 from palio.matching.columnar.array_types import Int32s, Int64s
@@ -60,7 +61,6 @@ from palio.matching.columnar.layout import (
     KIND_U64,
 )
 from palio.matching.columnar.native import address_of
-from palio.matching.columnar.slot_order import MAX_INT64
 
 _TYPES: Final = {
     pa.null(): KIND_NULL,

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from palio.events.values import MAX_INT64, MIN_INT64
 from palio.matching.columnar import encoding_kernels as kernels
 from palio.matching.columnar.array_types import AnyArray, Int64s
 from palio.matching.columnar.layout import (
@@ -48,8 +49,6 @@ from palio.matching.columnar.layout import (
 )
 from palio.matching.columnar.native import address_of
 from palio.matching.columnar.slot_order import (
-    MAX_INT64,
-    MIN_INT64,
     days,
     float_order,
     micros,

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from palio.events.values import MAX_INT64, MIN_INT64
 from palio.matching.columnar import encoding_kernels as kernels
 from palio.matching.columnar.array_types import AnyArray, Bytes, Flags, Int64s
 from palio.matching.columnar.layout import (
@@ -40,8 +41,6 @@ from palio.matching.columnar.native import address_of
 
 Number: TypeAlias = int | float | Decimal
 
-MIN_INT64: Final = -(2**63)
-MAX_INT64: Final = 2**63 - 1
 EXACT_FLOATS: Final = 2**53
 _EPOCH: Final = datetime(1970, 1, 1)
 _EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias, get_args
 
 from palio.errors import InvalidArgument, PalioError
 from palio.events import Event
+from palio.events.values import MAX_INT64
 from palio.network import protocol
 from palio.network.protocol import Acknowledge, Elsewhere, Matched, More, Overflow, decode_numbers
 from palio.routing import codec
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from palio.network.client.connection import Connection
 
 CREDIT_WINDOW_EVENTS: Final = 1024
-_INT64_LIMIT: Final = 2**63
 _Targets: TypeAlias = "tuple[tuple[EventStream, tuple[str, ...]], ...]"
 
 
@@ -236,7 +236,7 @@ def check_subscription_options(name: str, confirm: Confirm, queue: int, overflow
         raise InvalidArgument(f"confirm is one of {', '.join(get_args(Confirm))}, not {confirm!r}")
     if overflow is not None and overflow not in get_args(Overflow):
         raise InvalidArgument(f"overflow is one of {', '.join(get_args(Overflow))}, not {overflow!r}")
-    if type(queue) is not int or not 0 <= queue < _INT64_LIMIT:
+    if type(queue) is not int or not 0 <= queue <= MAX_INT64:
         raise InvalidArgument(f"queue is a number of events, not {queue!r:.80}")
 
 
@@ -254,5 +254,5 @@ def check_text(what: str, text: str, longest: int, shortest: int = 0) -> None:
 
 def check_number(what: str, number: int, least: int) -> None:
     """InvalidArgument for anything but an integer from `least` to the largest of 64 bits."""
-    if type(number) is not int or not least <= number < _INT64_LIMIT:
+    if type(number) is not int or not least <= number <= MAX_INT64:
         raise InvalidArgument(f"{what} is a whole number from {least} on, not {number!r:.80}")

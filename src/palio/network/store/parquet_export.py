@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from palio.errors import InvalidArgument
 from palio.events.json import write_json
+from palio.events.values import MAX_DECIMAL_DIGITS
 from palio.network.store.interface import Log, LogEntry
 from palio.routing import codec
 
@@ -102,7 +103,6 @@ def _identity(entry: LogEntry) -> dict[str, Any]:
     }
 
 
-_MAX_DECIMAL_DIGITS: Final = 38
 _INTEGER_DIGITS: Final = 19
 
 
@@ -205,7 +205,7 @@ def _merge_numbers(one: type | DecimalKind, other: type | DecimalKind) -> Kind:
     if all(isinstance(each, DecimalKind) for each in exact):
         before = max(each.before for each in exact if isinstance(each, DecimalKind))
         after = max(each.after for each in exact if isinstance(each, DecimalKind))
-        return DecimalKind(before, after) if before + after <= _MAX_DECIMAL_DIGITS else str
+        return DecimalKind(before, after) if before + after <= MAX_DECIMAL_DIGITS else str
     return str
 
 

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from palio.errors import PipelineError
 from palio.events import Event
 from palio.events.arrow import read_column
+from palio.events.values import MAX_INT64, MIN_INT64
 from palio.filters.kinds import LAST_FLOAT, MISSING, Kind
 from palio.peers.histograms import Histogram, OrderedCells
 from palio.peers.rendezvous_mappings import AttributeSplit, KeyMapping, KeySpaceSplit, SelectiveAttribute
 from palio.spark.rendezvous.placement import EventCells, Int64s
 
-_MAX_INT64: Final = 2**63 - 1
 _UNIX_EPOCH_ORDINAL: Final = 719_163  # `date(1970, 1, 1).toordinal()`
 _MAGNITUDE_MASK: Final = np.int64(0x7FFFFFFFFFFFFFFF)
 
@@ -153,7 +153,7 @@ class ColumnScale:
     def _cuts(self) -> dict[Kind, Int64s]:
         """The cuts of kinds with integer positions; those above 64 bits are above all values and are dropped."""
         return {
-            kind: np.array([max(-_MAX_INT64 - 1, cut) for cut in stretch.cuts if cut <= _MAX_INT64], np.int64)
+            kind: np.array([max(MIN_INT64, cut) for cut in stretch.cuts if cut <= MAX_INT64], np.int64)
             for kind in (Kind.BOOLEAN, Kind.INTEGER, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP)
             if isinstance(stretch := self._scale.cells_by_kind[kind], OrderedCells)
         }

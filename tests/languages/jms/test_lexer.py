@@ -1,4 +1,4 @@
-"""The numbers that numerals stand for: Java's."""
+"""Numerals of selectors: their values are those of Java."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palio.filters.expressions.coercion import low_64_bits
 from palio.languages.grammar import InvalidLiteral
-from palio.languages.jms.lexer import NUMERAL, parse_number, to_long
+from palio.languages.jms.lexer import NUMERAL, parse_number
 
 FORM = re.compile(NUMERAL, re.VERBOSE)
 LONGS = st.integers(-(2**63), 2**63 - 1)
@@ -35,7 +36,7 @@ def test_a_numeral_stands_for_a_number(numeral: str, value: float) -> None:
     assert FORM.fullmatch(numeral)
     found = parse_number(numeral)
     assert (type(found), found) == (type(value), value)
-    assert parse_number(numeral, negative=True) == (to_long(-value) if isinstance(value, int) else -value)
+    assert parse_number(numeral, negative=True) == (low_64_bits(-value) if isinstance(value, int) else -value)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_every_double_can_be_written(value: float) -> None:
 
 @given(st.integers())
 def test_a_long_comes_round(value: int) -> None:
-    assert -(2**63) <= to_long(value) < 2**63
-    assert (to_long(value) - value) % 2**64 == 0
-    assert to_long(2**63) == -(2**63)
-    assert inf > to_long(value)
+    assert -(2**63) <= low_64_bits(value) < 2**63
+    assert (low_64_bits(value) - value) % 2**64 == 0
+    assert low_64_bits(2**63) == -(2**63)
+    assert inf > low_64_bits(value)

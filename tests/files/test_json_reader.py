@@ -1,4 +1,4 @@
-"""JSON lines and JSON documents, also those that are not."""
+"""JSON lines and JSON documents, valid and invalid."""
 
 from __future__ import annotations
 
