@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +27,7 @@ from palio.errors import (
     PalioError,
     UnknownSubscription,
 )
+from palio.files.durable_write import replace_private_file
 from palio.network.gateway.problems import HttpProblem
 from palio.network.gateway.settings import HttpSettings
 from palio.network.gateway.subscription_request import SubscriptionRequest
@@ -269,14 +269,8 @@ class PushSubscriptions:
     def _write(self) -> None:
         if self._path is None:
             return
-        # Written beside and renamed: a crash leaves the old file or the new one. Mode 600: it has secrets.
-        new = self._path.with_suffix(".new")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(tuple(self._subscriptions.values())))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self._path)
+        # Private: it has the secrets of sinks.
+        replace_private_file(self._path, msgspec.json.encode(tuple(self._subscriptions.values())))
 
 
 class DeadLetters:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from palio.errors import PalioError, Refused, WireError
 from palio.network.addresses import Address
+from palio.network.backoff import Backoff
 from palio.network.links.key_exchange import (
     KEY_OVERLAP_SECONDS,
     UNKNOWN_KEY,
@@ -152,7 +153,7 @@ class SealedDialler(asyncio.DatagramProtocol):
         self._link.on_unreachable("nothing listens there")
 
     async def _run(self) -> None:
-        backoff = MIN_BACKOFF_SECONDS
+        backoff = Backoff(MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, self._random.uniform)
         while True:
             self._was_up = False
             try:
@@ -160,9 +161,9 @@ class SealedDialler(asyncio.DatagramProtocol):
             except (OSError, ssl.SSLError, TimeoutError, PalioError) as error:
                 self._link.close(connect_failure(error))
             # Reset only by a link that was up: a key exchange alone does not show that datagrams arrive.
-            backoff = MIN_BACKOFF_SECONDS if self._was_up else backoff
-            await asyncio.sleep(backoff * self._random.uniform(0.5, 1.5))
-            backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
+            if self._was_up:
+                backoff.reset()
+            await asyncio.sleep(backoff.next())
 
     async def _dial(self) -> SealedTransport:
         seal = Seal(await self._exchange_key(b""), dials=True, now=self._now())
