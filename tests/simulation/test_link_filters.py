@@ -11,7 +11,7 @@ from palio import Event, Filter
 from palio.network.security.authorization import LinkFilters
 from palio.routing.codec import decode_event
 from palio.routing.log_replay import filter_incoming_pages, filter_outgoing_pages
-from palio.routing.messages import LogPage, PastEvent
+from palio.routing.messages import BrokerLogPage, PastEvent
 from palio.simulation import Network
 from tests.simulation.scenarios import hosts
 
@@ -51,7 +51,7 @@ def test_what_may_not_come_in_does_not_come_as_past() -> None:
 
 
 def test_an_event_that_cannot_be_read_passes_no_gate() -> None:
-    page = LogPage(0, 1, 1, 2, 2, 1.0, (PastEvent(1, 1.0, b"", b"\xff no event"),))
+    page = BrokerLogPage(0, 1, 1, 2, 2, 1.0, (PastEvent(1, 1.0, b"", b"\xff no event"),))
     gates = {1: LinkFilters(OPEN, OPEN)}
     assert [
         each.events for each in (*filter_outgoing_pages(1, [page], gates), *filter_incoming_pages(1, [page], gates))

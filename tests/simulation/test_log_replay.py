@@ -11,7 +11,7 @@ from palio import Event, Filter
 from palio.routing.codec import decode_event
 from palio.routing.effects import Requested
 from palio.routing.log_replay import fit_pages, merge_pages
-from palio.routing.messages import LogPage, Past, PastEvent, ReplayClient
+from palio.routing.messages import BrokerLogPage, Past, PastEvent, ReplayClient
 from palio.simulation import Network
 from tests.simulation.scenarios import hosts
 
@@ -95,14 +95,14 @@ def test_a_link_that_breaks_meanwhile_makes_it_partial() -> None:
 
 def test_an_offset_that_is_not_kept_any_more_is_an_error_and_no_skip() -> None:
     request = ReplayClient(1, Filter.parse("TRUE"), places=((7, 3), (8, 1)))
-    pages = [LogPage(7, 5, 3, 3, 9, 0.0), LogPage(8, 1, 1, 2, 2, 1.0, (PastEvent(1, 1.0, b"", b""),))]
+    pages = [BrokerLogPage(7, 5, 3, 3, 9, 0.0), BrokerLogPage(8, 1, 1, 2, 2, 1.0, (PastEvent(1, 1.0, b"", b""),))]
     past = merge_pages(request, pages, [7, 8])
     assert (past.events, past.expired, past.missing, past.complete) == ((), ((7, 5),), (), False)
 
 
-def read(log: list[PastEvent], broker: int, place: int, limit: int) -> LogPage:
+def read(log: list[PastEvent], broker: int, place: int, limit: int) -> BrokerLogPage:
     found = tuple(log[place - 1 : place - 1 + limit])
-    return LogPage(broker, 1, place, place + len(found), len(log) + 1, found[-1].time if found else 0.0, found)
+    return BrokerLogPage(broker, 1, place, place + len(found), len(log) + 1, found[-1].time if found else 0.0, found)
 
 
 @given(

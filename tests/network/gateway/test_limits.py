@@ -19,7 +19,7 @@ from palio.network import protocol
 from palio.network.gateway.authentication import TICKET_SECONDS, Tickets
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import Principal
-from palio.network.security.quotas import Limits
+from palio.network.security.quotas import BrokerLimits
 from palio.network.server.process import Server
 from palio.routing import codec
 from palio.routing.messages import EventId, Past, PastEvent, Publish
@@ -35,7 +35,7 @@ def told(answer: httpx.Response, status: int, limit: str) -> None:
 
 
 def test_sizes_of_requests_events_and_conditions() -> None:
-    limits = Limits(
+    limits = BrokerLimits(
         frame_bytes=2_000,
         batch_events=3,
         filter_bytes=300,
@@ -68,7 +68,10 @@ async def pieces(*parts: bytes) -> Any:
 
 def test_connections_of_each_and_of_all() -> None:
     async def test() -> None:
-        async with serving(limits=Limits(connections_per_principal=2)) as (server, client), AsyncExitStack() as open:
+        async with (
+            serving(limits=BrokerLimits(connections_per_principal=2)) as (server, client),
+            AsyncExitStack() as open,
+        ):
             for _ in range(2):
                 await open.enter_async_context(listening(client))
             told(await client.get("/events"), 429, "connections_per_principal")
@@ -77,7 +80,7 @@ def test_connections_of_each_and_of_all() -> None:
                 await asyncio.sleep(0.01)
             async with listening(client):
                 pass
-        async with serving(limits=Limits(connections=2)) as (server, client), AsyncExitStack() as open:
+        async with serving(limits=BrokerLimits(connections=2)) as (server, client), AsyncExitStack() as open:
             for _ in range(2):
                 await open.enter_async_context(listening(client))
             assert (await client.get("/events")).status_code == 503
@@ -87,7 +90,7 @@ def test_connections_of_each_and_of_all() -> None:
 
 def test_subscriptions_of_each_over_all_its_connections() -> None:
     async def test() -> None:
-        async with serving(limits=Limits(subscriptions_per_principal=2)) as (server, client):
+        async with serving(limits=BrokerLimits(subscriptions_per_principal=2)) as (server, client):
             async with listening(client), palio.connect(url(server)) as broker, broker.subscribe("x > 1"):
                 told(await client.get("/events"), 429, "subscriptions_per_principal")
             while server.sessions:
@@ -100,7 +103,7 @@ def test_subscriptions_of_each_over_all_its_connections() -> None:
 
 def test_durable_subscriptions_count_while_nobody_is_connected_to_them() -> None:
     async def test() -> None:
-        async with serving(limits=Limits(subscriptions_per_principal=3)) as (server, client):
+        async with serving(limits=BrokerLimits(subscriptions_per_principal=3)) as (server, client):
             async with palio.connect(url(server)) as broker:
                 for name in ("a", "b", "c"):
                     async with broker.subscribe("x > 0", durable=name):
@@ -137,7 +140,7 @@ def test_an_event_has_the_same_bounds_by_whichever_way_it_comes(confirm: bool) -
     ]
 
     async def test() -> None:
-        async with serving(limits=Limits(event=bounds)) as (server, client), listening(client) as heard:
+        async with serving(limits=BrokerLimits(event=bounds)) as (server, client), listening(client) as heard:
             for event in others:
                 assert (await client.post("/events", json=event)).status_code in (400, 413)
                 with pytest.raises((palio.Refused, LimitReached)):
@@ -158,7 +161,7 @@ async def published(server: Server, event: dict[str, Any], confirm: bool) -> Non
 
 def test_events_a_second_of_each_whatever_it_speaks() -> None:
     async def test() -> None:
-        limits = Limits(events_per_second=0.001, burst_events=5)
+        limits = BrokerLimits(events_per_second=0.001, burst_events=5)
         async with serving(limits=limits) as (server, client), listening(client) as events:
             three = b"".join(b'{"n": %d}\n' % n for n in range(3))
             assert (await client.post("/events", headers=LINES, content=three)).status_code == 200
@@ -177,7 +180,7 @@ def test_events_a_second_of_each_whatever_it_speaks() -> None:
 
 def test_a_filter_that_is_too_long_is_not_even_read_however_it_is_written() -> None:
     async def test() -> None:
-        async with serving(limits=Limits(filter_bytes=1_000)) as (server, _):
+        async with serving(limits=BrokerLimits(filter_bytes=1_000)) as (server, _):
             address = server.addresses[0]
             asked = protocol.Subscribe(1, "a", Filter.parse("x IN (" + ", ".join(map(str, range(0, 5_000, 2))) + ")"))
             short = protocol.encode(asked)
@@ -206,7 +209,7 @@ async def said_slowly(server: Server, *parts: bytes) -> bytes:
 
 def test_heads_and_bodies_that_do_not_come_are_not_waited_for() -> None:
     async def test() -> None:
-        async with serving(limits=Limits(handshake_seconds=0.3)) as (server, client):
+        async with serving(limits=BrokerLimits(handshake_seconds=0.3)) as (server, client):
             assert await said_slowly(server) == b""
             assert await said_slowly(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\n") == b""
             second = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"

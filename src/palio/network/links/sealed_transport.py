@@ -23,16 +23,16 @@ from palio.network.links.key_exchange import (
     KEY_OVERLAP_SECONDS,
     UNKNOWN_KEY,
     IssuedKey,
-    Key,
     KeyRegistry,
     Seal,
+    SharedKey,
     key_id_of,
 )
 from palio.network.links.tcp import MAX_BACKOFF_SECONDS, MIN_BACKOFF_SECONDS, connect_failure
 from palio.network.links.udp import SocketAddress, UdpLink, greeting_node, widen_receive_buffer
 from palio.network.security.authorization import Principal
 
-ExchangeKey = Callable[[bytes], Awaitable[Key]]  # given the id of the key to be replaced
+ExchangeKey = Callable[[bytes], Awaitable[SharedKey]]  # given the id of the key to be replaced
 _KEY_CHECK_SECONDS: Final = 0.5  # between two checks whether a key is to be replaced
 log = logging.getLogger("palio.links")
 KEY_USED_UP: Final = "key for datagrams used up"

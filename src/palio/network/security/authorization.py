@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from palio.errors import InvalidArgument, NotPermitted
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.network.security.quotas import Limits, restrict_filter
+from palio.network.security.quotas import BrokerLimits, restrict_filter
 
 Role: TypeAlias = Literal["client", "broker", "admin"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -94,7 +94,7 @@ ANYONE: Final = unrestricted("anyone")
 _SOURCE = "source"
 
 
-def effective_filter(wanted: Filter, principal: Principal, limits: Limits | None = None) -> Filter:
+def effective_filter(wanted: Filter, principal: Principal, limits: BrokerLimits | None = None) -> Filter:
     """The part of a subscription that the grant admits.
 
     NotPermitted where nothing is left of it, LimitReached where the conjunction exceeds the limits.

@@ -54,7 +54,7 @@ from palio.network.protocol import (
     Welcome,
 )
 from palio.network.security.authorization import Principal, check_operator, check_status, effective_filter
-from palio.network.security.quotas import OFF_LOOP_BYTES, Limits, restrict_filter
+from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, restrict_filter
 from palio.network.server.delivery_queues import durable_client
 from palio.network.server.durable_subscriptions import end_durable, request_durable
 from palio.network.server.log_queries import answer_log_query
@@ -329,7 +329,7 @@ class ClientConnection:
             channel.send(encode(Dropped(queue.name, queue.dropped)))
 
 
-def _decode_off_loop(frame: bytes, principal: Principal, limits: Limits) -> None:
+def _decode_off_loop(frame: bytes, principal: Principal, limits: BrokerLimits) -> None:
     """Decode a long request and join its filter with the grant; both results are cached for the loop's own call."""
     match protocol.decode_from_client(frame):
         case Subscribe(wanted=wanted) | ReplayQuery(wanted=wanted):

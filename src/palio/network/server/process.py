@@ -34,7 +34,7 @@ from palio.network.links.neighbours import Neighbours, StartupBarrier
 from palio.network.log_throttle import RefusalLog
 from palio.network.security.authentication import Authenticator
 from palio.network.security.authorization import Principal, effective_filter
-from palio.network.security.quotas import OFF_LOOP_BYTES, Limits, Quotas
+from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, Quotas
 from palio.network.security.tls import certificate_names, check_exposure
 from palio.network.server.durable_subscriptions import revise_durable
 from palio.network.server.handshake import (
@@ -297,7 +297,7 @@ class Server:
         return status_of(self)
 
 
-def _parse_off_loop(text: str, language: str, principal: Principal, limits: Limits) -> Filter:
+def _parse_off_loop(text: str, language: str, principal: Principal, limits: BrokerLimits) -> Filter:
     wanted = Filter.parse(text, language)
     with suppress(PalioError):  # the subscription itself reports it; this call only fills the cache
         effective_filter(wanted, principal, limits)

@@ -32,7 +32,7 @@ from palio.network.security.authorization import (
     published_by,
     revise_grants,
 )
-from palio.network.security.quotas import Limits, Quotas, restrict_filter
+from palio.network.security.quotas import BrokerLimits, Quotas, restrict_filter
 from palio.network.server.delivery_queues import ClientDelivery, Delivered, DeliveryQueue, DurableQueue
 from palio.network.server.durable_subscriptions import check_subscription_quota
 from palio.network.server.leases import Leases
@@ -113,7 +113,7 @@ class Session:
         client: str,
         principal: Principal,
         app: str,
-        limits: Limits,
+        limits: BrokerLimits,
         flow: Flow,
         quotas: Quotas,
         startup_barrier: StartupBarrier,
