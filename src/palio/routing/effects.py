@@ -274,7 +274,7 @@ class Drop(NamedTuple):
     link: int | None = None
 
 
-UNWANTED: Final = "nobody wants it here"
+UNWANTED: Final = "no subscription matches here"
 
 
 Effect: TypeAlias = Send | Deliver | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop

@@ -82,8 +82,8 @@ class StorageFolder:
             # The store retries a put whose answer was lost, and then finds its own object.
             return _create_object(self.address, self._path(name), data) or self.read(name) == data
         raise PipelineError(
-            f"{self.address}: nothing is known here about two who write at once on {self._system.type_name}; "
-            "a disk, S3, Google Cloud Storage or Azure will do"
+            f"{self.address}: two writers cannot be kept apart on {self._system.type_name}; "
+            "take a disk, S3, Google Cloud Storage or Azure"
         )
 
     def remove(self, name: str) -> None:

@@ -294,12 +294,12 @@ def test_keys_are_given_over_tls_alone_and_by_those_who_take_datagrams(world: Wo
     async def test() -> None:
         hello, ask = BrokerHello(protocol.VERSION, world.leaf), AskKey(bytes(32))
         async with world.hub() as hub, world.hub(listen=(SECURE,), data=None) as other:
-            assert b"over TLS alone" in await answered(hub.addresses[2], None, hello, ask)
+            assert b"over TLS only" in await answered(hub.addresses[2], None, hello, ask)
             tls = world.trust.context()
             assert b"takes no sealed datagrams" in await answered(other.addresses[0], tls, hello, ask)
             assert b"a second greeting" in await answered(hub.addresses[0], tls, hello, hello)
             assert b"a token is needed" in await answered(hub.addresses[0], tls, ask)
-            assert b"nothing more to say" in await answered(hub.addresses[0], tls, hello, ask)
+            assert b"the key is issued" in await answered(hub.addresses[0], tls, hello, ask)
 
     run(test)
 

@@ -187,7 +187,7 @@ class SealedDialler(asyncio.DatagramProtocol):
             if not transport.is_in_use:
                 return
             if transport.seal.has_expired(self._now()):
-                raise Refused("its key is over, and there was no other")
+                raise Refused("its key has expired, and none could be exchanged to replace it")
             if transport.seal.is_renewal_due(self._now()) and self._now() >= next_try:
                 next_try = self._now() + (0.0 if await self._replace_key(transport) else MAX_BACKOFF_SECONDS)
 

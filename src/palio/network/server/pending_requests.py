@@ -39,7 +39,7 @@ class PendingQueries:
     def submit(self, request: Callable[[int], ClientRequest], on_answer: OnQueryAnswer) -> None:
         """Send a query, made with its number; `on_answer` gets the answer, or the reason why there is none."""
         if len(self._pending) >= _MAX_QUERIES:
-            raise LimitReached("questions", _MAX_QUERIES, "too many queries of this client are unanswered")
+            raise LimitReached("queries", _MAX_QUERIES, "too many queries of this client are unanswered")
         self._last_number -= 1
         self._pending[self._last_number] = on_answer
         self._request(request(self._last_number))
