@@ -237,11 +237,11 @@ def test_a_listener_that_does_not_read_loses_events_by_its_own_rule_and_not_the_
             writer.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readuntil(b"retry")
             lines = b"".join(json.dumps({"n": n, "text": "x" * 20_000}).encode() + b"\n" for n in range(100))
-            (outlet,) = [each for session in server.sessions for each in session.queues.values()]
-            while not outlet.waiting:
+            (queue,) = [each for session in server.sessions for each in session.queues.values()]
+            while not queue.waiting:
                 assert (await client.post("/events", headers=LINES, content=lines)).status_code == 200
-            assert len(outlet.waiting) == 10
-            assert server.host.drops["subscriber slow: drop_oldest"] == outlet.dropped > 0
+            assert len(queue.waiting) == 10
+            assert server.host.drops["subscriber slow: drop_oldest"] == queue.dropped > 0
             writer.close()
 
     run(test)

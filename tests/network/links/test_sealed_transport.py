@@ -238,8 +238,8 @@ def test_a_principal_that_is_removed_is_heard_no_more(world: World) -> None:
     async def test() -> None:
         async with world.linked() as (hub, edge, between):
             world.tokens.change(replace(LEAF, may_subscribe=Filter.parse("region = 'asia'")))
-            gates = hub.host.node.broker.link_filters
-            await until(lambda: all(str(gate.exports) == "region = 'asia'" for gate in gates.values()))
+            link_filters = hub.host.node.broker.link_filters
+            await until(lambda: all(str(each.exports) == "region = 'asia'" for each in link_filters.values()))
             world.tokens.remove("leaf")
             await until(lambda: not up(hub) and not up(edge))
             await until(lambda: "no principal has this token" in edge.neighbours.describe()[0]["reason"])

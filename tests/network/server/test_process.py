@@ -119,8 +119,8 @@ def test_a_full_queue_drops_by_its_rule_and_counts(overflow: Overflow, kept: tup
             await session.subscribe("mine", palio.Filter.parse("x >= 0"), queue=10, overflow=overflow)
             for x in range(100):
                 await client.publish({"x": x}, confirm=x == 99)
-            outlet = session.queues["mine"]
-            await until(lambda: outlet.dropped == 90)
+            queue = session.queues["mine"]
+            await until(lambda: queue.dropped == 90)
             batch = await session.next_batch()
             assert len(batch) == 10
             assert server.host.drops[f"subscriber slow: {overflow}"] == 90
