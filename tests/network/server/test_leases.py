@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 import palio
@@ -11,37 +9,7 @@ from palio.errors import InvalidArgument, NotAdvertised, Refused
 from palio.network.channel import Channel
 from palio.network.server.leases import MAX_LEASE_SECONDS, Leases
 from tests.network.running import broker, run, until, url
-
-
-class Timer:
-    """Handle of a callback at a time."""
-
-    def __init__(self, end: float, callback: Callable[[], None]) -> None:
-        self.end = end
-        self.callback = callback
-        self.is_over = False
-
-    def cancel(self) -> None:
-        self.is_over = True
-
-
-class VirtualTime:
-    """The timers of an event loop; they end when the test says that time has passed."""
-
-    def __init__(self) -> None:
-        self._now = 0.0
-        self._timers: list[Timer] = []
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        self._timers.append(Timer(self._now + seconds, callback))
-        return self._timers[-1]
-
-    def pass_seconds(self, seconds: float) -> None:
-        self._now += seconds
-        for timer in self._timers:
-            if timer.end <= self._now and not timer.is_over:
-                timer.is_over = True
-                timer.callback()
+from tests.network.virtual_time import VirtualTime
 
 
 @pytest.fixture

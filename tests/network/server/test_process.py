@@ -8,6 +8,7 @@ import pytest
 
 import palio
 from palio.network.protocol import Overflow
+from palio.network.server.delivery_queues import SubscribeOptions
 from palio.routing import codec
 from tests.network.running import broker, line, run, until, up, url
 
@@ -116,7 +117,7 @@ def test_a_full_queue_drops_by_its_rule_and_counts(overflow: Overflow, kept: tup
     async def test() -> None:
         async with broker() as server, palio.connect(url(server)) as client:
             session = server.open_session(server.authenticate(""), "slow")
-            await session.subscribe("mine", palio.Filter.parse("x >= 0"), queue=10, overflow=overflow)
+            await session.subscribe("mine", palio.Filter.parse("x >= 0"), SubscribeOptions(queue=10, overflow=overflow))
             for x in range(100):
                 await client.publish({"x": x}, confirm=x == 99)
             queue = session.queues["mine"]
@@ -153,7 +154,7 @@ def test_a_confirmed_publisher_waits_for_a_subscriber_that_blocks_and_nobody_els
     async def test() -> None:
         async with broker() as server, palio.connect(url(server)) as client:
             session = server.open_session(server.authenticate(""), "slow")
-            await session.subscribe("mine", palio.Filter.parse("x >= 0"), queue=5, overflow="block")
+            await session.subscribe("mine", palio.Filter.parse("x >= 0"), SubscribeOptions(queue=5, overflow="block"))
             publishing = [asyncio.ensure_future(client.publish({"x": x}, confirm=True)) for x in range(8)]
             await until(lambda: server.host.is_blocked)
             await client.publish({"y": 1})

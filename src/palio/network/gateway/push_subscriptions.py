@@ -42,6 +42,7 @@ from palio.network.gateway.webhooks import (
     send_once,
 )
 from palio.network.security.authorization import Principal, effective_filter
+from palio.network.server.delivery_queues import SubscribeOptions
 from palio.network.server.durable_subscriptions import forget_durable
 from palio.network.store.interface import DeadLetter, DeadLetterAdded, DeadLettersRemoved
 
@@ -232,7 +233,7 @@ class PushSubscriptions:
             limits = self._server.settings.limits
             wanted = await self._server.host.run_off_loop(lambda: subscription.request.to_filter(limits))
             await self._server.host.run_off_loop(lambda: effective_filter(wanted, principal, limits))
-            await session.subscribe(_durable_name(subscription.id), wanted, durable=True)
+            await session.subscribe(_durable_name(subscription.id), wanted, SubscribeOptions(durable=True))
             settled.set()
             sender = WebhookSender(
                 session,

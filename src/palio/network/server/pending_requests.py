@@ -17,8 +17,8 @@ from palio.errors import HomeAway, LimitReached, LivesElsewhere, PalioError
 from palio.routing.messages import ClaimClient, Claimed, ClientRequest, HomeBroker, Past
 
 if TYPE_CHECKING:
-    from palio.network.links.neighbours import StartupBarrier
     from palio.network.server.host import Host
+    from palio.network.server.startup_barrier import StartupBarrier
 
 OnAnswer: TypeAlias = Callable[[PalioError | None], None]
 OnQueryAnswer: TypeAlias = Callable[[Past | PalioError | None], None]
