@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from palio import Event, Filter
 from palio.network.security.authorization import LinkFilters
 from palio.routing.codec import decode_event
-from palio.routing.log_replay import filter_incoming_pages, filter_outgoing_pages
-from palio.routing.messages import BrokerLogPage, PastEvent
 from palio.simulation import Network
 from tests.simulation.scenarios import hosts
 
@@ -48,14 +46,6 @@ def test_what_may_not_come_in_does_not_come_as_past() -> None:
         net.publish(0, {"x": x}, confirm=True)
         net.run()
     assert [replayed(net, at) for at in range(3)] == [{0, 1, 2}, {1, 2}, {1, 2}]
-
-
-def test_an_event_that_cannot_be_read_passes_no_link_filter() -> None:
-    page = BrokerLogPage(0, 1, 1, 2, 2, 1.0, (PastEvent(1, 1.0, b"", b"\xff no event"),))
-    link_filters = {1: LinkFilters(OPEN, OPEN)}
-    for pages in (filter_outgoing_pages(1, [page], link_filters), filter_incoming_pages(1, [page], link_filters)):
-        assert [each.events for each in pages] == [()]
-    assert filter_outgoing_pages(2, [page], link_filters) == filter_incoming_pages(2, [page], link_filters) == [page]
 
 
 @settings(max_examples=40, deadline=None)
