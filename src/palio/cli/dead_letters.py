@@ -27,6 +27,7 @@ _HTTP_HINT: Final = "dead letters are read over HTTP, from the HTTP address that
 
 
 def _http_options(command: Callable[..., None]) -> Callable[..., None]:
+    # Last to first: a decorator that is applied later stands earlier in `--help`.
     for option in (
         click.option("--authority", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
                      help="Certificate authority to trust, with https://."),
