@@ -53,8 +53,9 @@ def check_options(options: Mapping[str, Any]) -> None:
             close = get_close_matches(str(name), OPTION_KINDS, 1)
             known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(OPTION_KINDS))}"
             raise InvalidArgument(f"there is no option {name!r} of a network; {known}")
-        if value is None and name == "bandwidth":
+        if value is None and name == "bandwidth":  # without a bound
             continue
+        # By `type`, not `isinstance`: a boolean is an integer to Python, and no number here.
         if type(value) not in _TYPES_OF_KIND[kind] or (type(value) is float and not isfinite(value)):
             raise InvalidArgument(f"{name} is {kind}, not {value!r}")
         if name in _FRACTIONS and not 0 <= value < 1:
