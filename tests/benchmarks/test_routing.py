@@ -14,7 +14,7 @@ import routing_simulation
 from harness import hops
 
 
-def test_the_front_door_names_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_module_names_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
     assert routing.main([]) == 0
     assert {"bloom", "prefix", "reuse"} <= set(routing.parts())
     assert "Parts: " in capsys.readouterr().out

@@ -1,16 +1,42 @@
-"""Events that nobody waits for travel together where there are many, and at once where there are few."""
+"""Channels: framing of a stream, and batching of events for which no caller waits."""
 
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from palio.network.channel import Channel, FrameReader
+from palio.errors import WireError
+from palio.network.channel import Channel, FrameReader, frame_header
 from palio.routing.codec import MAX_FRAME_BYTES
 
+FRAMES = st.lists(st.binary(min_size=2, max_size=300), max_size=8)
+
+
+@given(FRAMES, st.lists(st.integers(0, 2600), max_size=12))
+def test_a_stream_gives_its_frames_however_it_is_cut(frames: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(frame_header(len(frame)) + frame for frame in frames)
+    reader = FrameReader()
+    found: list[bytes] = []
+    places = [0, *sorted(cut for cut in cuts if cut < len(stream)), len(stream)]
+    for start, end in pairwise(places):
+        found += reader.feed(stream[start:end])
+    assert found == frames
+
+
+@pytest.mark.parametrize("length", [0, 1, 101, 2**32 - 1])
+def test_a_length_that_no_frame_has_is_refused_before_its_bytes_come(length: int) -> None:
+    with pytest.raises(WireError, match="where one has from 2 to 100"):
+        FrameReader(limit=100).feed(frame_header(length))
+
+
 EVENT = b"\x01\x00event"
+
+
 ANSWER = b"\x01\x00answer"
 
 
@@ -49,6 +75,11 @@ class Nobody:
         pass
 
 
+def run(test: Any) -> None:
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        runner.run(test())
+
+
 async def sent(count: int, gap: float) -> tuple[Clock, Channel, Written]:
     """A channel on which some events were sent, with a pause in seconds after each."""
     loop = asyncio.get_running_loop()
@@ -62,11 +93,6 @@ async def sent(count: int, gap: float) -> tuple[Clock, Channel, Written]:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     return loop, channel, written
-
-
-def run(test: Any) -> None:
-    with asyncio.Runner(loop_factory=Clock) as runner:
-        runner.run(test())
 
 
 @pytest.mark.parametrize("gap", [0.00025, 0.001, 10.0])

@@ -121,11 +121,12 @@ def test_from_whatever_is_in_memory_the_next_rounds_lead_to_a_tree() -> None:
             links = spanning.links
             spanning.root, spanning.epoch, spanning.distance = random.randrange(-3, 8), random.randrange(2**40), 1
             spanning.parent = random.choice([None, *links])
+            best = {random.randrange(8): (random.randrange(2**40), random.randrange(5)) for _ in range(3)}
             # Corrupted tables: no protocol message leads to such a state.
-            spanning._own_epoch = random.randrange(2**40)
-            spanning._best = {random.randrange(8): (random.randrange(2**40), random.randrange(5)) for _ in range(3)}
+            spanning._own_epoch, spanning._best = random.randrange(2**40), best
             for link in random.sample(links, random.randrange(len(links) + 1)):
                 wrong = (random.randrange(-3, 8), random.randrange(2**40), random.randrange(5))
+                # Corrupted, too.
                 spanning._offers[link] = type(spanning._offers[link])(*wrong, random.randrange(3))
         net.run(200)
         assert_tree(net, set(), set(), f"seed {seed}")

@@ -31,6 +31,7 @@ def language_option(
 
 
 def _check_language(ctx: click.Context, param: click.Parameter, given: str) -> str:
+    # Palio's own first: only `languages` reads the metadata of installed packages.
     if given not in OWN_LANGUAGES and given not in (known := languages()):
         raise UnknownLanguage(given, known)
     return given
@@ -57,7 +58,7 @@ def parse_option(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
         raise InvalidArgument(f"an option is NAME=VALUE, not {text!r}")
-    for kind in (int, float):
+    for kind in (int, float):  # in this order: a float reads every integer, too
         try:
             return name, kind(value)
         except ValueError:
@@ -98,6 +99,7 @@ def broker_options(command: Callable[..., None]) -> Callable[..., None]:
     ) -> None:
         command(place=BrokerLocation(url, token, authority, tls), as_json=as_json, **others)
 
+    # Last to first: a decorator that is applied later stands earlier in `--help`.
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Everything as JSON, on a line each."),
         click.option("--tls", nargs=2, type=_FILE, metavar="CERTIFICATE KEY",

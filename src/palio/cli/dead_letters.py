@@ -23,10 +23,11 @@ from palio.errors import ConnectionFailed, InvalidArgument, Refused
 
 _TIMEOUT_SECONDS: Final = 60.0
 _COLUMNS: Final = ("owner", "subscription", "reason")
-_HTTP_HINT: Final = "dead letters are asked for over HTTP, and `palio serve` says where it speaks HTTP"
+_HTTP_HINT: Final = "dead letters are read over HTTP, from the HTTP address that `palio serve` prints"
 
 
 def _http_options(command: Callable[..., None]) -> Callable[..., None]:
+    # Last to first: a decorator that is applied later stands earlier in `--help`.
     for option in (
         click.option("--authority", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
                      help="Certificate authority to trust, with https://."),
@@ -105,7 +106,7 @@ def _request(method: str, path: str, url: str, token: str | None, authority: Pat
     except OSError as error:
         raise ConnectionFailed(url, f"{error.reason if isinstance(error, URLError) else error}; {_HTTP_HINT}") from None
     except (HTTPException, ValueError):
-        raise ConnectionFailed(url, f"what answers there is no broker that speaks HTTP; {_HTTP_HINT}") from None
+        raise ConnectionFailed(url, f"the answer does not come from the HTTP port of a broker; {_HTTP_HINT}") from None
 
 
 def _detail_of(error: HTTPError) -> str:

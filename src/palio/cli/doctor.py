@@ -101,6 +101,7 @@ def _cache_remedy() -> str:
 
     from palio.matching.columnar import match_kernels
 
+    # Numba tells it only by the class of a private attribute.
     kept = not isinstance(getattr(match_kernels.match_rows, "_cache", NullCache()), NullCache)
     return "" if kept else "compiled code can be kept nowhere; set NUMBA_CACHE_DIR to a folder that can be written to"
 
@@ -210,6 +211,7 @@ def _version_of(package: str) -> str | None:
 
 
 def _version_numbers(text: str) -> tuple[int, ...]:
+    # A part such as `0rc1` is left out: a pre-release counts as its minor version.
     return tuple(int(part) for part in text.split(".")[:2] if part.isdigit())
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from difflib import get_close_matches
-from importlib import import_module
 from types import FrameType
 from typing import Any, Final, NoReturn
 
 import click
 
 from palio import __version__
+from palio.cli.lazy_group import LazyGroup
 from palio.errors import PalioError
 
 BAD_INPUT: Final = 2
@@ -46,7 +45,6 @@ _COMMANDS: Final = {
     "demo": "See it work: real flights against thousands of subscriptions.",
 }
 
-
 # Subcommands that live in a module of another name: of their opposite, or of the field's word for them.
 _MODULES: Final = {
     "unsubscribe": "subscribe",
@@ -57,33 +55,8 @@ _MODULES: Final = {
 }
 
 
-class Commands(click.Group):
-    """The subcommands by name, imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module = import_module(f"palio.cli.{_MODULES.get(cmd_name, cmd_name)}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            near = get_close_matches(args[0], _COMMANDS, 1)
-            if not near:
-                raise
-            raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+class Palio(LazyGroup):
+    """The command `palio`: errors of its subcommands become one line and an exit code."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Record first whether `--json` was given: a wrong option may stand before it."""
@@ -133,7 +106,10 @@ def _fail(ctx: click.Context, message: PalioError | str, kind: str) -> NoReturn:
 
 
 @click.command(
-    cls=Commands,
+    cls=Palio,
+    package="palio.cli",
+    summaries=_COMMANDS,
+    modules=_MODULES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Every command has its own --help, with examples. Start with `palio demo`.",
 )

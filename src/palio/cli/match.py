@@ -19,6 +19,7 @@ from palio.cli.common_options import language_option, timezone_option
 from palio.cli.main import INTERRUPTED
 from palio.cli.match_statistics import MatchStatistics
 from palio.errors import EventError, InputError, PalioError
+from palio.events.names import list_first
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -396,13 +397,8 @@ def _facts(statistics: MatchStatistics, events: str, out: str | None) -> Iterato
     listed = f": {', '.join(silent)}" if 0 < len(silent) <= 5 else ""
     yield "subscriptions", f"{statistics.subscriptions:,}, of which {len(silent):,} never matched{listed}"
     if statistics.unseen and statistics.events:
-        few = sorted(statistics.unseen)[:_MAX_NAMED_ATTRIBUTES]
-        more = (
-            f" and {len(statistics.unseen) - _MAX_NAMED_ATTRIBUTES:,} more"
-            if len(statistics.unseen) > _MAX_NAMED_ATTRIBUTES
-            else ""
-        )
-        yield "in no event", f"{', '.join(few)}{more}, which subscriptions ask about"
+        named = list_first(sorted(statistics.unseen), _MAX_NAMED_ATTRIBUTES)
+        yield "in no event", f"{named}, which subscriptions ask about"
     if skipped := _skipped_text(statistics):
         yield "skipped", skipped
     if statistics.interrupted:

@@ -33,7 +33,7 @@ class MatchStatistics:
         """Attributes of subscriptions that no event had so far."""
         self._subscriptions = subscriptions
         self._counts = np.zeros(len(subscriptions), np.int64)
-        self._number_of: dict[str, int] = {}
+        self._number_of: dict[str, int] = {}  # made at the first match, of which there may be none
         # The dictionary of all ids is the same in every batch, and resolved once; a smaller one is resolved each time.
         self._resolved: tuple[Any, pa.Array] | None = None
 
@@ -47,6 +47,7 @@ class MatchStatistics:
             # Rows ascend, so each change of the row is one more event.
             self.wanted_events += 1 + int(np.count_nonzero(np.diff(rows)))
             numbers, _ = self._resolve(subscriptions)
+            # Counted by index into the batch's dictionary: ids are looked up once each, not once for each match.
             found = np.bincount(subscriptions.indices.to_numpy(), minlength=len(numbers))
             np.add.at(self._counts, numbers, found)
 
@@ -75,6 +76,7 @@ class MatchStatistics:
         """The subscriptions with most matches, with their numbers; none without a match."""
         import numpy as np
 
+        # Stable, so that equal counts stay in the order of the file and two runs print the same.
         order = np.argsort(-self._counts, kind="stable")[:most].tolist()
         return [(self._subscriptions[n], int(self._counts[n])) for n in order if self._counts[n]]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from palio.events import Event
 
 COLUMNS = ("event", "subscription", "subscriber", "content")
-_ROWS_PER_GROUP = 128 * 1024
+_ROWS_PER_GROUP = 128 * 1024  # of Parquet, which are held in memory until the group is written
 
 
 def open_writer(
@@ -47,6 +47,7 @@ def open_writer(
 def refuse_inputs(out: str | Path | None, *inputs: str | Path) -> None:
     """OutputError for an output that is one of the inputs."""
     for each in inputs:
+        # By identity, not by name: a link to an input is that input. One that does not exist is none.
         with suppress(OSError):
             if out is not None and os.path.samefile(out, each):
                 raise OutputError(str(out), f"it is read from as {each}, and would be lost; write to another file")
@@ -65,6 +66,7 @@ class MatchWriter:
         self._file = file
         self._columns = tuple(columns)
         self._open = True
+        # An interrupt here would leave a format half made, of which nothing could be completed or discarded.
         try:
             with defer_interrupt(), file.failures():
                 self._format = FORMATS[kind.format](file.stream, self._columns)
@@ -82,6 +84,7 @@ class MatchWriter:
         """Write one piece: columns of equal length, as sequences, NumPy or Arrow arrays."""
         given = {"event": event, "subscription": subscription, "subscriber": subscriber, "content": content}
         columns = {name: given[name] for name in self._columns}
+        # Checked before the first byte: a piece that fails half-way could not be taken back.
         absent = [name for name, values in columns.items() if values is None]
         if absent:
             raise ValueError(f"the column {absent[0]} was announced, but is not given")
@@ -96,7 +99,7 @@ class MatchWriter:
         """Complete the file and move it to its path."""
         if not self._open:
             return
-        self._open = False
+        self._open = False  # first: a close that fails has discarded the file, and must not be tried again
         try:
             with defer_interrupt(), self._file.failures():
                 self._format.finish()
@@ -126,6 +129,7 @@ class MatchWriter:
 
 
 def _output_kind(path: str | Path | None, format: str | None) -> FileKind:
+    # Without a name there is nothing to tell the format from.
     if format is None and (path is None or str(path) == STANDARD_OUTPUT):
         return FileKind("jsonl", None)
     try:
@@ -172,6 +176,7 @@ class JsonArray:
 
     def __init__(self, stream: Any, names: Sequence[str]) -> None:
         self._stream = stream
+        # What goes before the next row. JSON forbids a comma after the last one, so each piece begins with it.
         self._between = "[\n"
 
     def write(self, columns: Mapping[str, Any]) -> None:
@@ -227,7 +232,7 @@ class Parquet:
     def _write_group(self) -> None:
         import pyarrow as pa
 
-        if self._rows:
+        if self._rows:  # an empty file has no row group, and is valid with its schema alone
             self._writer.write_table(pa.Table.from_batches(self._gathered))
         self._gathered = []
         self._rows = 0
@@ -251,7 +256,7 @@ def _objects(columns: Mapping[str, Any]) -> Iterable[str]:
 
 def _texts(name: str, values: Any) -> Iterable[str]:
     if name == "event":
-        return map(str, _to_list(values))
+        return map(str, _to_list(values))  # numbers need no encoding
     if name == "content":
         return [event.to_json() for event in values]
     # Few subscriptions have most of the matches, so that most texts are encoded already.
@@ -264,10 +269,12 @@ def _texts(name: str, values: Any) -> Iterable[str]:
 def _json_string() -> Callable[[str | None], str]:
     import json
 
+    # One encoder for all texts: `json.dumps` makes a new one for each call with options.
     return json.JSONEncoder(ensure_ascii=False).encode
 
 
 def _to_list(values: Any) -> Sequence[Any]:
+    # To Python values at once: reading an Arrow or NumPy array element by element makes an object for each.
     if hasattr(values, "to_pylist"):
         values = values.to_pylist()
     elif hasattr(values, "tolist"):
@@ -291,6 +298,7 @@ def _to_batch(columns: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
         if field.name == "content":
             values = [event.to_json() for event in values]
         if isinstance(values, pa.ChunkedArray):
-            values = values.combine_chunks()
+            values = values.combine_chunks()  # a record batch takes no chunks
+        # A cast, because ids come as a dictionary, and the file has plain strings.
         arrays.append(values.cast(field.type) if isinstance(values, pa.Array) else pa.array(values, field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

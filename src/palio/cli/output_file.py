@@ -61,11 +61,14 @@ class OutputFile:
     def finish(self) -> None:
         """Complete the file and move it to its path."""
         with self.failures():
+            # The compressed stream first: its last block and checksum are written when it is closed.
             if self.stream is not self._file:
                 self.stream.close()
+            # Standard output stays open: it belongs to the process, and a summary may follow.
             if self._file is sys.stdout.buffer:
                 self._file.flush()
                 return
+            # Closed before it is moved: a full disk may show only when the last buffer is written.
             self._file.close()
             if self._draft is not None and self._path is not None:
                 os.replace(self._draft, self._path)
@@ -75,6 +78,7 @@ class OutputFile:
         """Remove the draft; what went to standard output cannot be taken back."""
         if self._file is not sys.stdout.buffer:
             for stream in (self.stream, self._file):
+                # It is discarded because something failed, and that is what the caller is to see.
                 with suppress(OSError, ValueError):
                     stream.close()
         if self._draft is not None:
@@ -88,7 +92,7 @@ class OutputFile:
         try:
             yield
         except BrokenPipeError:
-            raise
+            raise  # `main` ends quietly then, with an exit code of its own
         except OSError as error:
             raise OutputError(self.name, _reason_of(error)) from None
 
@@ -100,6 +104,8 @@ def _open_draft(path: Path) -> tuple[Path | None, Path | None, io.BufferedWriter
             return None, None, open(path, "wb")
     # A symbolic link stays; the file that it points to is replaced.
     place = path.resolve()
+    # In the same folder, because a rename is atomic only within a file system; hidden, and with a random part, so
+    # that two runs with one output do not write into each other's draft.
     draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
     file = open(draft, "xb")  # noqa: SIM115 - closed by finish or discard
     with suppress(OSError):
@@ -116,13 +122,14 @@ def defer_interrupt() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
+    # A handler only takes note: nothing may be raised between two bytes of a piece.
     deferred: list[tuple[int, FrameType | None]] = []
     signal.signal(signal.SIGINT, lambda number, frame: deferred.append((number, frame)))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-        if deferred:
+        if deferred:  # however often Ctrl-C was pressed, it is one interrupt
             before(*deferred[0])
 
 
@@ -155,6 +162,7 @@ class _UnclosableFile(io.RawIOBase):
         return written
 
     def flush(self) -> None:
+        # Python flushes it when it is closed or collected, by when the file itself may be closed.
         if not self._file.closed:
             self._file.flush()
 

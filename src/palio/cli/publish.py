@@ -21,7 +21,7 @@ from palio.events import Event
 from palio.filters.filter import Filter
 
 _EVENTS_PER_PROGRESS_UPDATE: Final = 1_000
-_MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+_MAX_LINE_BYTES: Final = 16 * 1024 * 1024  # of a pipe; asyncio's own limit of 64 KiB is too small for events
 _STDIN: Final = "standard input"
 
 
@@ -71,7 +71,7 @@ def publish(
                 try:
                     await broker.publish_all(events, confirm=not unconfirmed, show=show)
                     is_whole = True
-                finally:
+                finally:  # also on Ctrl-C and errors: a publisher must know from where to continue
                     _report(count, time.perf_counter() - began, is_whole, as_json)
 
     asyncio.run(publish_all())
@@ -89,7 +89,7 @@ def _report(count: int, seconds: float, is_whole: bool, as_json: bool) -> None:
 
 
 def _is_json(event: str) -> bool:
-    return event.lstrip().startswith("{")
+    return event.lstrip().startswith("{")  # a file whose name begins so can be given as ./{…
 
 
 def _events(event: str | None) -> Iterable[Event] | AsyncIterable[Event]:

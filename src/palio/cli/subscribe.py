@@ -61,11 +61,12 @@ def subscribe(
                         console.print(f"waiting for events from {broker.address}; Ctrl-C ends", style="quiet")
                     async for event in events:
                         terminal.print_json(_envelope(event) if as_json else terminal.as_json(event), at_once=True)
+                        # After printing: an event that was not printed is delivered again.
                         await event.ack()
                         seen += 1
                         if seen == count:
                             return
-            finally:
+            finally:  # the summary comes after Ctrl-C, too
                 if console.is_terminal:
                     dropped = f"; {subscription.dropped:,} more were dropped" if subscription.dropped else ""
                     took = terminal.duration(time.perf_counter() - began)

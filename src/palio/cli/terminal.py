@@ -58,6 +58,7 @@ class _Unpadded:
     def write(self, text: str) -> int:
         return self._stream.write(_TRAILING_BLANKS.sub("", text))
 
+    # Rich asks a stream for its encoding, its descriptor and whether it is a terminal.
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
@@ -68,6 +69,7 @@ class _Console(Console):
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError
 
+    # Escaped here, by which everything passes, and not by each caller: one that forgot it would be a hole.
     def print(self, *objects: Any, **options: Any) -> None:
         super().print(*map(escape_control, objects), **options)
 
@@ -81,6 +83,8 @@ class _Table(Table):
 
 def results() -> Console:
     """The console of results: standard output."""
+    # Made at each call: `sys.stdout` may be replaced meanwhile, as by `CliRunner`. Markup, emoji and highlighting are
+    # off, because names and events of others would be read as Rich's markup.
     stream: Any = sys.stdout if sys.stdout.isatty() else _Unpadded(sys.stdout)
     return _Console(file=stream, theme=_THEME, highlight=False, emoji=False, markup=False)
 
@@ -163,6 +167,7 @@ def table(*columns: str | Column, title: str | None = None) -> Table:
     """A table without lines but one below its header; use `numbers` for numeric columns."""
     from rich.box import Box
 
+    # Rich describes a box by eight lines of four characters; the third is the line below the header.
     line = Box("    \n    \n ── \n    \n    \n    \n    \n    \n")
     plain = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
     return _Table(
@@ -195,7 +200,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> Table:
 def bar(share: float, width: int) -> Text:
     """A bar over a share of a width; any share above 0 is visible."""
     eighths = 0 if share <= 0 else max(1, round(min(share, 1.0) * width * 8))
-    if _is_ascii():
+    if _is_ascii():  # no parts of a character there; a small share is rounded up to a whole one
         return Text("#" * max(eighths > 0, eighths // 8), style="bar")
     return Text("█" * (eighths // 8) + _EIGHTH_BLOCKS[eighths % 8].strip(), style="bar")
 
@@ -294,8 +299,9 @@ def progress(console: Console, description: str, total: float | None, shown: boo
         TextColumn("{task.fields[done]}", markup=False),
         TimeElapsedColumn(),
         console=console,
-        transient=True,
+        transient=True,  # gone when it is done, so that the summary stands alone
         disable=not (shown and can_animate(console)),
+        # Results go to standard output as they are; Rich would print them through its console.
         redirect_stdout=False,
         redirect_stderr=False,
         refresh_per_second=8,
@@ -307,6 +313,7 @@ def escape_control(shown: Any) -> Any:
     text = shown.plain if isinstance(shown, Text) else shown
     if not isinstance(text, str) or text.isprintable():
         return shown
+    # Newlines stay: some messages have several lines.
     written = "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
     if written == text:
         return shown

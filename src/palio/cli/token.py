@@ -23,6 +23,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _grant_options(command: _Command) -> _Command:
+    # Flags default to None, which means "not given": `change` leaves those as they are.
     for option in (
         click.option("--source", "sources", multiple=True,
                      help="Source that its events may name, with all below, beside its own name; `*` is any; may be "

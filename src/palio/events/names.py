@@ -9,7 +9,7 @@ path has exactly one spelling: two names denote the same attribute iff they are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from palio.errors import EventError
 from palio.events.values import Limits, check_text, type_name
@@ -96,3 +96,13 @@ def name_too_long(path: str, limits: Limits) -> EventError:
 def abbreviate(path: str) -> str:
     """A path shortened for a message."""
     return path if len(path) <= 80 else path[:77] + "..."
+
+
+def list_first(names: Sequence[str], limit: int) -> str:
+    """The first names, and how many more there are; for messages.
+
+    >>> list_first(["a", "b"], 2), list_first(["a", "b", "c", "d"], 2)
+    ('a, b', 'a, b and 2 more')
+    """
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from palio.errors import StoreError, StoreInUse
+from palio.files.durable_write import fsync_path
 
 DEFAULT_PATH: Final = Path("palio-data")
 
@@ -60,14 +61,5 @@ class DataDirectory:
         is_new = not self.path.is_dir()
         make_private(self.path)
         if is_new:
-            _sync(self.path.parent)  # the entry of the directory itself; SQLite syncs those inside it
+            fsync_path(self.path.parent)  # the entry of the directory itself; SQLite syncs those inside it
         os.close(os.open(self.database, os.O_RDWR | os.O_CREAT, 0o600))
-
-
-def _sync(directory: Path) -> None:
-    """Make the entries of a directory durable."""
-    opened = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

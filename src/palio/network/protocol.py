@@ -287,7 +287,7 @@ class StatusAnswer(Struct, frozen=True, array_like=True, tag=105):
     status: dict[str, Any]
 
 
-class LoggedEvent(Struct, frozen=True, array_like=True):
+class LogAnswerEvent(Struct, frozen=True, array_like=True):
     """An event of a log; the time is when it was logged, in seconds since 1970."""
 
     offset: int
@@ -306,7 +306,7 @@ class LogAnswer(Struct, frozen=True, array_like=True, tag=108):
     oldest: int
     after: int
     next: int
-    events: tuple[LoggedEvent, ...]
+    events: tuple[LogAnswerEvent, ...]
 
 
 class ReplayAnswer(Struct, frozen=True, array_like=True, tag=109):

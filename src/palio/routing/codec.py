@@ -141,7 +141,7 @@ def _encode_filter(value: Any) -> Any:
     """Hook of the encoder for what MessagePack lacks: a filter is its text, with a time zone other than UTC."""
     if isinstance(value, Filter):
         return str(value) if value.timezone == "UTC" else (value.timezone, str(value))
-    raise TypeError(f"nothing that is sent has a {type(value).__name__}")
+    raise TypeError(f"a message cannot contain a {type(value).__name__}")
 
 
 def _decode_filter(kind: type, value: Any) -> Any:

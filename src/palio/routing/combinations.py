@@ -53,8 +53,9 @@ def check_options(options: Mapping[str, Any]) -> None:
             close = get_close_matches(str(name), OPTION_KINDS, 1)
             known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(OPTION_KINDS))}"
             raise InvalidArgument(f"there is no option {name!r} of a network; {known}")
-        if value is None and name == "bandwidth":
+        if value is None and name == "bandwidth":  # without a bound
             continue
+        # By `type`, not `isinstance`: a boolean is an integer to Python, and no number here.
         if type(value) not in _TYPES_OF_KIND[kind] or (type(value) is float and not isfinite(value)):
             raise InvalidArgument(f"{name} is {kind}, not {value!r}")
         if name in _FRACTIONS and not 0 <= value < 1:
@@ -132,11 +133,11 @@ class Combination:
 
     def _refusal(self) -> str | None:
         if self.is_faulty and not self.has_session:
-            return "hard upkeep says everything once, and a raw lossy link may lose it for ever; it needs the session"
+            return "a change is announced only once, and a faulty link may lose it for ever; it needs the session"
         if self.forwarding == "content" or (self.forwarding == "reuse" and self.mode == "never"):
             return None
         if self.propagation == "flooding":
-            return "with flooding no broker knows who wants what, so there is nothing to write into a header"
+            return "with flooding no broker knows the interest of the others, so that it cannot write a header"
         if self.propagation in _SUPPRESSING:
             return self._refusal_by_suppression()
         if self.advertisements and self.forwarding == "prefix" and self.tree == "local":
@@ -150,11 +151,11 @@ class Combination:
         spread = f"with {self.propagation} not every filter reaches every broker"
         match self.forwarding:
             case "reuse" if self.mode == "always":
-                return f"{spread}, so the list of the first cannot name all that match; take partial reuse"
+                return f"{spread}, so the list of the first broker cannot name all that match; take partial reuse"
             case "prefix" if self.tree == "local":
                 return f"{spread}, so that trees that each builds from its own differ; take the optimiser's tree"
             case "bloom":
-                return f"{spread}, so the digest of the first lacks the bits of filters it was never told"
+                return f"{spread}, so the digest of the first broker lacks bits of filters that it does not know"
         return None
 
     def __str__(self) -> str:

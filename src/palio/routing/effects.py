@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from palio.filters.filter import Filter
-from palio.routing.messages import Answer, ClientRequest, EventId, LogPage, Message, Publish, Refusal
+from palio.routing.messages import Answer, BrokerLogPage, ClientRequest, EventId, Message, Publish, Refusal
 
 Client: TypeAlias = str
 Lane: TypeAlias = Literal["control", "events"]
@@ -94,7 +94,7 @@ class ReadDone(NamedTuple):
     """The page of a `Read`; None where the log cannot be read."""
 
     token: int
-    page: LogPage | None
+    page: BrokerLogPage | None
 
 
 class QueueFull(NamedTuple):
@@ -274,7 +274,7 @@ class Drop(NamedTuple):
     link: int | None = None
 
 
-UNWANTED: Final = "nobody wants it here"
+UNWANTED: Final = "no subscription matches here"
 
 
 Effect: TypeAlias = Send | Deliver | Reply | Persist | Read | SetTimer | CancelTimer | Work | Close | Drop

@@ -168,7 +168,7 @@ class StreamSession:
         elif type(frame) is Grant:
             out.inputs.append(Credit(self._link, frame.events))
         elif isinstance(frame, Hello | Grant | Packet):
-            out.effects.append(Close(self._link, "packets on a link that keeps order and loses nothing"))
+            out.effects.append(Close(self._link, "packets of a retransmitting session on a reliable link"))
         else:
             out.inputs.append(Received(self._link, frame, now))
 

@@ -25,7 +25,7 @@ from palio.routing.codec import decode_event
 from palio.routing.echo import Echo, Query
 from palio.routing.effects import Client, Effect, Read, ReadDone, Reply, Send
 from palio.routing.event_router import LinkFilter
-from palio.routing.messages import LOCAL, EventId, LogPage, Past, PastEvent, Replay, ReplayClient, Replayed
+from palio.routing.messages import LOCAL, BrokerLogPage, EventId, Past, PastEvent, Replay, ReplayClient, Replayed
 
 _MAX_EVENTS_READ: Final = 2_000  # of one log, for one answer
 _MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024  # of events in one answer, however many logs there are
@@ -36,7 +36,7 @@ class _Collection:
     """The pages read so far, and at the initiator the request and the brokers that are known to have a log."""
 
     request: tuple[Client, ReplayClient, list[int]] | None
-    pages: list[LogPage] = field(default_factory=list)
+    pages: list[BrokerLogPage] = field(default_factory=list)
 
 
 class LogReplay:
@@ -100,22 +100,22 @@ class LogReplay:
 
 
 def filter_incoming_pages(
-    link: int, pages: Sequence[LogPage], link_filters: Mapping[int, LinkFilter]
-) -> Sequence[LogPage]:
+    link: int, pages: Sequence[BrokerLogPage], link_filters: Mapping[int, LinkFilter]
+) -> Sequence[BrokerLogPage]:
     """Drop the events that may not come in by a link."""
     passing = link_filters.get(link)
     return pages if passing is None else _filter_pages(pages, passing.admits)
 
 
 def filter_outgoing_pages(
-    link: int, pages: Sequence[LogPage], link_filters: Mapping[int, LinkFilter]
-) -> Sequence[LogPage]:
+    link: int, pages: Sequence[BrokerLogPage], link_filters: Mapping[int, LinkFilter]
+) -> Sequence[BrokerLogPage]:
     """Drop the events that may not go out by a link."""
     passing = link_filters.get(link)
     return pages if passing is None else _filter_pages(pages, passing.releases)
 
 
-def _filter_pages(pages: Iterable[LogPage], may_pass: Callable[[Event], bool]) -> list[LogPage]:
+def _filter_pages(pages: Iterable[BrokerLogPage], may_pass: Callable[[Event], bool]) -> list[BrokerLogPage]:
     return [
         replace(page, events=tuple(event for event in page.events if _passes(event.body, may_pass))) for page in pages
     ]
@@ -128,7 +128,7 @@ def _passes(body: bytes, may_pass: Callable[[Event], bool]) -> bool:
         return False  # a filter cannot vouch for what it cannot read
 
 
-def fit_pages(pages: Sequence[LogPage], most: int = _MAX_ANSWER_BYTES) -> tuple[LogPage, ...]:
+def fit_pages(pages: Sequence[BrokerLogPage], most: int = _MAX_ANSWER_BYTES) -> tuple[BrokerLogPage, ...]:
     """Shorten pages that are too much for one message together; the earliest event always stays."""
     order = sorted((event.time, page.broker, event.offset, len(event.body)) for page in pages for event in page.events)
     sizes = list(accumulate(size for *_, size in order))
@@ -139,7 +139,7 @@ def fit_pages(pages: Sequence[LogPage], most: int = _MAX_ANSWER_BYTES) -> tuple[
     return tuple(_up_to(last, page) for page in pages)
 
 
-def _up_to(last: list[float], page: LogPage) -> LogPage:
+def _up_to(last: list[float], page: BrokerLogPage) -> BrokerLogPage:
     """Cut a page off after an event, which is given as its time, its broker and its offset."""
     kept = sum([event.time, page.broker, event.offset] <= last for event in page.events)  # times never go down
     if kept == len(page.events):
@@ -148,7 +148,7 @@ def _up_to(last: list[float], page: LogPage) -> LogPage:
     return replace(page, next=next, until=min(page.until, last[0]), events=page.events[:kept])
 
 
-def merge_pages(request: ReplayClient, pages: Sequence[LogPage], logs: Iterable[int]) -> Past:
+def merge_pages(request: ReplayClient, pages: Sequence[BrokerLogPage], logs: Iterable[int]) -> Past:
     """Merge pages in the order of time, up to where the first of those ends that have more."""
     expired = tuple(sorted((page.broker, page.oldest) for page in pages if not page.oldest <= page.start <= page.end))
     missing = tuple(sorted({*logs, *dict(request.places)} - {page.broker for page in pages}))

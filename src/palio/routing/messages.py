@@ -129,7 +129,7 @@ class Reach(Struct, frozen=True, array_like=True, tag=12):
     removed: tuple[int, ...] = ()
 
 
-class Acknowledged(Struct, frozen=True, array_like=True):
+class AttemptOutcome(Struct, frozen=True, array_like=True):
     """The outcome of one delivery attempt: not `whole` where it must be made again, and then `unwritten` are the home
     brokers whose disks did not take it."""
 
@@ -142,7 +142,7 @@ class Acknowledged(Struct, frozen=True, array_like=True):
 class Acknowledge(Struct, frozen=True, array_like=True, tag=13):
     """Behind the sender these durable events are in every durable queue that they are for."""
 
-    events: tuple[Acknowledged, ...]
+    events: tuple[AttemptOutcome, ...]
 
 
 class PastEvent(Struct, frozen=True, array_like=True):
@@ -154,7 +154,7 @@ class PastEvent(Struct, frozen=True, array_like=True):
     body: bytes
 
 
-class LogPage(Struct, frozen=True, array_like=True):
+class BrokerLogPage(Struct, frozen=True, array_like=True):
     """A page of one broker's log with those `events` that match: from `start`, which has expired where it is before
     `oldest`, up to before `next`, and to the time `until`; the log goes up to before `end`."""
 
@@ -181,7 +181,7 @@ class Replayed(Struct, frozen=True, array_like=True, tag=15):
     """The answer to `Replay`: a page of each log that could be read."""
 
     id: EventId
-    pages: tuple[LogPage, ...]
+    pages: tuple[BrokerLogPage, ...]
 
 
 class HomeBroker(Struct, frozen=True, array_like=True, order=True):

@@ -21,8 +21,8 @@ from palio.routing.effects import (
 )
 from palio.routing.messages import (
     AdvertiseClient,
+    BrokerLogPage,
     EventId,
-    LogPage,
     PastEvent,
     Publish,
     SubscribeClient,
@@ -74,7 +74,7 @@ class Disk:
         records = tuple(Record(client, request) for client, request in self.read())
         return Remembered(records, tuple(self._unfinished.values()), tuple(self._seen), tuple(self._standings.values()))
 
-    def page(self, broker: int, read: Read) -> LogPage:
+    def page(self, broker: int, read: Read) -> BrokerLogPage:
         """A page of the log, which is kept for ever."""
         start = read.place if read.place is not None else bisect_left(self.log, read.since, key=lambda each: each[0])
         looked_at = self.log[start : start + read.limit]
@@ -84,7 +84,7 @@ class Disk:
             if read.wanted.matches(decode_event(event.body))
         )
         until = looked_at[-1][0] if looked_at else inf
-        return LogPage(broker, 0, start, start + len(looked_at), len(self.log), until, events)
+        return BrokerLogPage(broker, 0, start, start + len(looked_at), len(self.log), until, events)
 
     def _remember_key(self, key: bytes) -> None:
         if key:

@@ -92,8 +92,8 @@ class Traffic:
         self._counts: dict[tuple[int, int], dict[int, list[int]]] = {}
         self._unwanted: Counter[tuple[int, int]] = Counter()
         self.useless_hops = 0
-        """Links that events which came to nobody went over, each since it was last of use: since a broker that
-        delivered it or sent it more than one way."""
+        """Links over which events went without use, each counted since the last broker that delivered the event or
+        sent it more than one way."""
 
     def count(self, link: tuple[int, int], kind: int, size: int) -> None:
         kinds = self._counts.get(link)
@@ -112,7 +112,7 @@ class Traffic:
         self.useless_hops += useless
 
     def false_positives(self, link: tuple[int, int] | None = None) -> int:
-        """Events that were sent over a link, one or all together, and that nobody behind it wanted."""
+        """Events that were sent over a link, one or all together, and that no subscription behind it matched."""
         return self._unwanted.total() if link is None else self._unwanted[min(link), max(link)]
 
     def __iter__(self) -> Iterator[Flow]:

@@ -31,6 +31,9 @@ PLACEHOLDER_ATTRIBUTE: Final = "palio nothing"
 """Attribute of a projection that would have no other."""
 PRESENCE_MEMBER: Final = "palio there"
 """Member of a struct that holds the struct's presence, where conditions read it beside other members."""
+# For messages about columns, which name some of the subscriptions that read them.
+MAX_INSPECTED_SUBSCRIPTIONS: Final = 5_000  # inspecting a million would take longer than matching them
+MAX_NAMED: Final = 3
 
 Path = tuple[str, ...]
 _log = logging.getLogger("palio.spark")

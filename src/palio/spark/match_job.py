@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from palio.errors import InvalidSubscription, PipelineError
-from palio.events.names import join_path
+from palio.events.names import join_path, list_first
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
-from palio.spark.attributes import find_name, is_case_sensitive
+from palio.spark.attributes import MAX_INSPECTED_SUBSCRIPTIONS, MAX_NAMED, find_name, is_case_sensitive
 from palio.spark.physical_plan import (
     Plan,
     Rendezvous,
@@ -67,8 +67,6 @@ MISSING_COLUMN_WARNING: Final = "the events have no column for"
 """Beginning of the warning, for filters."""
 # Measured: two columns of numbers cost less to pass through Python than to be kept beside it.
 _MAX_COPIED_COLUMNS: Final = 2
-_MAX_INSPECTED_SUBSCRIPTIONS: Final = 5_000  # inspecting a million would take longer than matching them
-_MAX_NAMED: Final = 3
 
 
 def match(
@@ -311,11 +309,9 @@ def warn_about_missing_columns(absent: Sequence[str], wants: Matcher | Subscript
     """Warn of attributes without a column, perhaps mistyped, and name some subscriptions that read them."""
     if absent:
         by_name = _readers_of(absent, wants)
-        shown = [f"{name} ({', '.join(ids)})" if (ids := by_name[name]) else name for name in absent[:_MAX_NAMED]]
-        more = len(absent) - _MAX_NAMED
-        named = ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+        shown = [f"{name} ({', '.join(ids)})" if (ids := by_name[name]) else name for name in absent]
         warnings.warn(
-            f"{MISSING_COLUMN_WARNING} {named}: NULL to every condition", stacklevel=3
+            f"{MISSING_COLUMN_WARNING} {list_first(shown, MAX_NAMED)}: NULL to every condition", stacklevel=3
         )  # the caller of `match`
 
 
@@ -324,12 +320,12 @@ def _readers_of(absent: Sequence[str], wants: Matcher | SubscriptionFrame) -> di
         wants.sample if isinstance(wants, SubscriptionFrame) else map(wants.__getitem__, wants)
     )
     found: dict[str, list[str]] = {name: [] for name in absent}
-    for each in islice(subscriptions, _MAX_INSPECTED_SUBSCRIPTIONS):
+    for each in islice(subscriptions, MAX_INSPECTED_SUBSCRIPTIONS):
         try:
             names = each.filter.attributes.intersection(found)
         except InvalidSubscription:  # refused, and reported with the refused ones
             continue
         for name in names:
-            if len(found[name]) < _MAX_NAMED:
+            if len(found[name]) < MAX_NAMED:
                 found[name].append(each.id)
     return found

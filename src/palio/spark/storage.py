@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from palio.errors import PipelineError
+from palio.files.durable_write import fsync_path
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -81,8 +82,8 @@ class StorageFolder:
             # The store retries a put whose answer was lost, and then finds its own object.
             return _create_object(self.address, self._path(name), data) or self.read(name) == data
         raise PipelineError(
-            f"{self.address}: nothing is known here about two who write at once on {self._system.type_name}; "
-            "a disk, S3, Google Cloud Storage or Azure will do"
+            f"{self.address}: two writers cannot be kept apart on {self._system.type_name}; "
+            "take a disk, S3, Google Cloud Storage or Azure"
         )
 
     def remove(self, name: str) -> None:
@@ -170,15 +171,6 @@ def _create_on_disk(path: Path, data: bytes) -> bool:
     # The link is durable only after the folder is.
     fsync_path(path.parent)
     return True
-
-
-def fsync_path(path: Path) -> None:
-    """Make the content of a file durable, or the names in a folder."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _create_object(address: str, path: str, data: bytes) -> bool:

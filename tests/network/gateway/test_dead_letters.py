@@ -54,7 +54,7 @@ def test_letters_are_asked_for_where_a_broker_speaks_http_and_a_command_says_so(
                 for option in ("--connect", "--http"):
                     told = await letters(option, wrong)
                     assert (told.exit_code, told.stdout, told.stderr[:7]) == (2, "", "error: "), told
-                    assert "`palio serve` says where it speaks HTTP" in told.stderr
+                    assert "from the HTTP address that `palio serve` prints" in told.stderr
                     assert wrong in told.stderr
             shown = " ".join((await letters("--help")).output.split())
             assert "--connect, --http URL" in shown

@@ -19,7 +19,7 @@ from palio.network import protocol
 from palio.network.gateway.authentication import TICKET_SECONDS, Tickets
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import Principal
-from palio.network.security.quotas import ServerLimits
+from palio.network.security.quotas import BrokerLimits
 from palio.network.server.process import Server
 from palio.routing import codec
 from palio.routing.messages import EventId, Past, PastEvent, Publish
@@ -35,7 +35,7 @@ def told(answer: httpx.Response, status: int, limit: str) -> None:
 
 
 def test_sizes_of_requests_events_and_conditions() -> None:
-    limits = ServerLimits(
+    limits = BrokerLimits(
         frame_bytes=2_000,
         batch_events=3,
         filter_bytes=300,
@@ -69,7 +69,7 @@ async def pieces(*parts: bytes) -> Any:
 def test_connections_of_each_and_of_all() -> None:
     async def test() -> None:
         async with (
-            serving(limits=ServerLimits(connections_per_principal=2)) as (server, client),
+            serving(limits=BrokerLimits(connections_per_principal=2)) as (server, client),
             AsyncExitStack() as open,
         ):
             for _ in range(2):
@@ -80,7 +80,7 @@ def test_connections_of_each_and_of_all() -> None:
                 await asyncio.sleep(0.01)
             async with listening(client):
                 pass
-        async with serving(limits=ServerLimits(connections=2)) as (server, client), AsyncExitStack() as open:
+        async with serving(limits=BrokerLimits(connections=2)) as (server, client), AsyncExitStack() as open:
             for _ in range(2):
                 await open.enter_async_context(listening(client))
             assert (await client.get("/events")).status_code == 503
@@ -90,7 +90,7 @@ def test_connections_of_each_and_of_all() -> None:
 
 def test_subscriptions_of_each_over_all_its_connections() -> None:
     async def test() -> None:
-        async with serving(limits=ServerLimits(subscriptions_per_principal=2)) as (server, client):
+        async with serving(limits=BrokerLimits(subscriptions_per_principal=2)) as (server, client):
             async with listening(client), palio.connect(url(server)) as broker, broker.subscribe("x > 1"):
                 told(await client.get("/events"), 429, "subscriptions_per_principal")
             while server.sessions:
@@ -103,7 +103,7 @@ def test_subscriptions_of_each_over_all_its_connections() -> None:
 
 def test_durable_subscriptions_count_while_nobody_is_connected_to_them() -> None:
     async def test() -> None:
-        async with serving(limits=ServerLimits(subscriptions_per_principal=3)) as (server, client):
+        async with serving(limits=BrokerLimits(subscriptions_per_principal=3)) as (server, client):
             async with palio.connect(url(server)) as broker:
                 for name in ("a", "b", "c"):
                     async with broker.subscribe("x > 0", durable=name):
@@ -140,7 +140,7 @@ def test_an_event_has_the_same_bounds_by_whichever_way_it_comes(confirm: bool) -
     ]
 
     async def test() -> None:
-        async with serving(limits=ServerLimits(event=bounds)) as (server, client), listening(client) as heard:
+        async with serving(limits=BrokerLimits(event=bounds)) as (server, client), listening(client) as heard:
             for event in others:
                 assert (await client.post("/events", json=event)).status_code in (400, 413)
                 with pytest.raises((palio.Refused, LimitReached)):
@@ -161,7 +161,7 @@ async def published(server: Server, event: dict[str, Any], confirm: bool) -> Non
 
 def test_events_a_second_of_each_whatever_it_speaks() -> None:
     async def test() -> None:
-        limits = ServerLimits(events_per_second=0.001, burst_events=5)
+        limits = BrokerLimits(events_per_second=0.001, burst_events=5)
         async with serving(limits=limits) as (server, client), listening(client) as events:
             three = b"".join(b'{"n": %d}\n' % n for n in range(3))
             assert (await client.post("/events", headers=LINES, content=three)).status_code == 200
@@ -180,7 +180,7 @@ def test_events_a_second_of_each_whatever_it_speaks() -> None:
 
 def test_a_filter_that_is_too_long_is_not_even_read_however_it_is_written() -> None:
     async def test() -> None:
-        async with serving(limits=ServerLimits(filter_bytes=1_000)) as (server, _):
+        async with serving(limits=BrokerLimits(filter_bytes=1_000)) as (server, _):
             address = server.addresses[0]
             asked = protocol.Subscribe(1, "a", Filter.parse("x IN (" + ", ".join(map(str, range(0, 5_000, 2))) + ")"))
             short = protocol.encode(asked)
@@ -209,7 +209,7 @@ async def said_slowly(server: Server, *parts: bytes) -> bytes:
 
 def test_heads_and_bodies_that_do_not_come_are_not_waited_for() -> None:
     async def test() -> None:
-        async with serving(limits=ServerLimits(handshake_seconds=0.3)) as (server, client):
+        async with serving(limits=BrokerLimits(handshake_seconds=0.3)) as (server, client):
             assert await said_slowly(server) == b""
             assert await said_slowly(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\n") == b""
             second = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -237,11 +237,11 @@ def test_a_listener_that_does_not_read_loses_events_by_its_own_rule_and_not_the_
             writer.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readuntil(b"retry")
             lines = b"".join(json.dumps({"n": n, "text": "x" * 20_000}).encode() + b"\n" for n in range(100))
-            (outlet,) = [each for session in server.sessions for each in session.queues.values()]
-            while not outlet.waiting:
+            (queue,) = [each for session in server.sessions for each in session.queues.values()]
+            while not queue.waiting:
                 assert (await client.post("/events", headers=LINES, content=lines)).status_code == 200
-            assert len(outlet.waiting) == 10
-            assert server.host.drops["subscriber slow: drop_oldest"] == outlet.dropped > 0
+            assert len(queue.waiting) == 10
+            assert server.host.drops["subscriber slow: drop_oldest"] == queue.dropped > 0
             writer.close()
 
     run(test)

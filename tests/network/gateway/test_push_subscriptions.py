@@ -387,10 +387,10 @@ def test_two_who_want_the_same_id_at_the_same_time_do_not_both_get_it(tmp_path: 
 def test_a_request_that_is_none_is_refused(body: Any) -> None:
     from palio import PalioError
     from palio.network.gateway.subscription_request import read_subscription_request
-    from palio.network.security.quotas import ServerLimits
+    from palio.network.security.quotas import BrokerLimits
 
     def read() -> None:
-        read_subscription_request(json.dumps(body).encode(), ServerLimits()).to_filter(ServerLimits())
+        read_subscription_request(json.dumps(body).encode(), BrokerLimits()).to_filter(BrokerLimits())
 
     with pytest.raises(PalioError):
         read()

@@ -17,7 +17,7 @@ from palio import Filter
 from palio.network.gateway.settings import HttpSettings
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import Principal, unrestricted
-from palio.network.security.quotas import ServerLimits
+from palio.network.security.quotas import BrokerLimits
 from palio.network.server.process import Server
 from tests.network.gateway.serving import base, bearing, client_of, serving
 from tests.network.running import run
@@ -147,7 +147,7 @@ def test_who_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
 
     async def test() -> None:
         async with (
-            serving(data=tmp_path, limits=ServerLimits(handshake_seconds=0.2)) as (server, _),
+            serving(data=tmp_path, limits=BrokerLimits(handshake_seconds=0.2)) as (server, _),
             talking(server) as talk,
         ):
             assert (await talk.hear("problem"))["problem"]["status"] == 408
@@ -192,7 +192,7 @@ def test_who_is_not_known_yet_may_not_say_much(tmp_path: Path) -> None:
 
 def test_messages_are_neither_compressed_nor_without_bounds() -> None:
     async def test() -> None:
-        async with serving(limits=ServerLimits(frame_bytes=1_000)) as (server, _), talking(server) as talk:
+        async with serving(limits=BrokerLimits(frame_bytes=1_000)) as (server, _), talking(server) as talk:
             assert talk.socket.protocol.extensions == []
             await talk.hear("welcome")
             await talk.socket.send(" " * 1_001)

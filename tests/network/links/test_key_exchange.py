@@ -17,10 +17,10 @@ from palio.network.links.key_exchange import (
     REPLAYED,
     SEAL_OVERHEAD_BYTES,
     UNKNOWN_KEY,
-    Key,
     KeyRegistry,
     KeySettings,
     Seal,
+    SharedKey,
     key_id_of,
 )
 from palio.network.protocol import AskKey, KeyGiven
@@ -32,7 +32,7 @@ HALF = bytes(range(32))
 
 def ends(seconds: float = 60.0, datagrams: int = 10**6) -> tuple[Seal, Seal]:
     """Both ends of a new key: of who dials, and of who listens."""
-    key = Key(secrets.token_bytes(8), secrets.token_bytes(32), secrets.token_bytes(32), seconds, datagrams)
+    key = SharedKey(secrets.token_bytes(8), secrets.token_bytes(32), secrets.token_bytes(32), seconds, datagrams)
     return Seal(key, dials=True, now=0.0), Seal(key, dials=False, now=0.0)
 
 
@@ -124,8 +124,8 @@ class Giver:
             self.keys.open(datagram)
 
 
-def of(given: KeyGiven) -> Key:
-    return Key(given.id, given.secret, HALF, given.seconds, given.datagrams)
+def of(given: KeyGiven) -> SharedKey:
+    return SharedKey(given.id, given.secret, HALF, given.seconds, given.datagrams)
 
 
 def test_a_key_that_was_replaced_is_good_until_the_new_one_is_used_and_a_little_longer() -> None:

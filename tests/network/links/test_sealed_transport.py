@@ -238,8 +238,8 @@ def test_a_principal_that_is_removed_is_heard_no_more(world: World) -> None:
     async def test() -> None:
         async with world.linked() as (hub, edge, between):
             world.tokens.change(replace(LEAF, may_subscribe=Filter.parse("region = 'asia'")))
-            gates = hub.host.node.broker.link_filters
-            await until(lambda: all(str(gate.exports) == "region = 'asia'" for gate in gates.values()))
+            link_filters = hub.host.node.broker.link_filters
+            await until(lambda: all(str(each.exports) == "region = 'asia'" for each in link_filters.values()))
             world.tokens.remove("leaf")
             await until(lambda: not up(hub) and not up(edge))
             await until(lambda: "no principal has this token" in edge.neighbours.describe()[0]["reason"])
@@ -294,12 +294,12 @@ def test_keys_are_given_over_tls_alone_and_by_those_who_take_datagrams(world: Wo
     async def test() -> None:
         hello, ask = BrokerHello(protocol.VERSION, world.leaf), AskKey(bytes(32))
         async with world.hub() as hub, world.hub(listen=(SECURE,), data=None) as other:
-            assert b"over TLS alone" in await answered(hub.addresses[2], None, hello, ask)
+            assert b"over TLS only" in await answered(hub.addresses[2], None, hello, ask)
             tls = world.trust.context()
             assert b"takes no sealed datagrams" in await answered(other.addresses[0], tls, hello, ask)
             assert b"a second greeting" in await answered(hub.addresses[0], tls, hello, hello)
             assert b"a token is needed" in await answered(hub.addresses[0], tls, ask)
-            assert b"nothing more to say" in await answered(hub.addresses[0], tls, hello, ask)
+            assert b"the key is issued" in await answered(hub.addresses[0], tls, hello, ask)
 
     run(test)
 

@@ -13,51 +13,56 @@ from palio.network.security.authorization import ANYONE, Principal, unrestricted
 
 
 def test_without_tokens_everyone_is_let_in_whatever_they_say(tmp_path: Path) -> None:
-    for door in (Authenticator(None), Authenticator(tmp_path)):
-        assert door.is_open
-        assert door.authenticate() == door.authenticate("anything") == door.find("anyone") == ANYONE
+    for authenticator in (Authenticator(None), Authenticator(tmp_path)):
+        assert authenticator.is_open
+        assert (
+            authenticator.authenticate()
+            == authenticator.authenticate("anything")
+            == authenticator.find("anyone")
+            == ANYONE
+        )
         with pytest.raises(AuthenticationFailed):
-            door.find("desk")
+            authenticator.find("desk")
 
 
 def test_with_the_first_token_those_who_were_let_in_without_have_to_leave(tmp_path: Path) -> None:
-    door = Authenticator(tmp_path)
+    authenticator = Authenticator(tmp_path)
     token = Tokens(tmp_path).add(unrestricted("root"))
-    assert door.changes() == {"anyone": None}
-    assert door.authenticate(token).name == "root"
+    assert authenticator.changes() == {"anyone": None}
+    assert authenticator.authenticate(token).name == "root"
     with pytest.raises(AuthenticationFailed, match="palio token add"):
-        door.authenticate()
+        authenticator.authenticate()
     with pytest.raises(AuthenticationFailed):
-        door.find("anyone")
+        authenticator.find("anyone")
 
 
-def test_a_door_that_was_closed_never_opens_again(tmp_path: Path) -> None:
+def test_an_authenticator_that_once_required_tokens_always_does(tmp_path: Path) -> None:
     Tokens(tmp_path).add(unrestricted("root"))
-    door = Authenticator(tmp_path)
+    authenticator = Authenticator(tmp_path)
     Tokens(tmp_path).remove("root")
-    assert door.changes() == {"root": None}
+    assert authenticator.changes() == {"root": None}
     (tmp_path / PRINCIPALS_FILE).unlink()
-    door.changes()
+    authenticator.changes()
     for token in ("", "anything"):
         with pytest.raises(AuthenticationFailed):
-            door.authenticate(token)
+            authenticator.authenticate(token)
 
 
 def test_a_certificate_is_as_good_as_a_token(tmp_path: Path) -> None:
     Tokens(tmp_path).add(Principal("desk", may_subscribe=Filter.everything), certificates=("desk.example",))
-    door = Authenticator(tmp_path)
-    assert door.authenticate(certificate=("desk.example",)).name == "desk"
+    authenticator = Authenticator(tmp_path)
+    assert authenticator.authenticate(certificate=("desk.example",)).name == "desk"
     with pytest.raises(AuthenticationFailed):
-        door.authenticate(certificate=("other.example",))
+        authenticator.authenticate(certificate=("other.example",))
     with pytest.raises(AuthenticationFailed):
-        door.authenticate("wrong", ("desk.example",))
+        authenticator.authenticate("wrong", ("desk.example",))
 
 
 def test_whoever_expires_has_to_leave_once(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path)
     tokens.add(Principal("desk"), expires=datetime.now(UTC) + timedelta(seconds=0.2))
-    door = Authenticator(tmp_path)
-    while not (changes := door.changes()):
+    authenticator = Authenticator(tmp_path)
+    while not (changes := authenticator.changes()):
         pass
     assert changes == {"desk": None}
-    assert door.changes() == {}
+    assert authenticator.changes() == {}

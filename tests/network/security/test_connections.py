@@ -20,7 +20,7 @@ from palio.network.gateway.metrics import write_metrics
 from palio.network.gateway.settings import HttpSettings
 from palio.network.security.authentication import Tokens
 from palio.network.security.authorization import Principal
-from palio.network.security.quotas import ServerLimits
+from palio.network.security.quotas import BrokerLimits
 from palio.network.security.tls import ClientTls, ServerTls
 from palio.network.server.handshake import MAX_REFUSED_CONNECTIONS, listening_sockets
 from palio.network.server.process import Server
@@ -34,7 +34,7 @@ async def connect(server: Server) -> tuple[asyncio.StreamReader, asyncio.StreamW
 
 def test_who_does_not_greet_in_time_is_told_so_and_leaves_nothing() -> None:
     async def test() -> None:
-        async with broker(limits=ServerLimits(handshake_seconds=0.2)) as server:
+        async with broker(limits=BrokerLimits(handshake_seconds=0.2)) as server:
             hello = protocol.encode(protocol.BrokerHello(protocol.VERSION))
             for said in (b"", b"\0\0", len(hello).to_bytes(4, "big") + hello):
                 reader, writer = await connect(server)
@@ -51,7 +51,7 @@ def test_a_handshake_of_tls_that_does_not_come_is_not_waited_for(tmp_path: Path)
 
     async def test() -> None:
         secure = {"listen": (Address("127.0.0.1", 0, "palio+tls"),), "tls": ServerTls(pair.certificate, pair.key)}
-        async with broker(limits=ServerLimits(handshake_seconds=0.2), **secure) as server:
+        async with broker(limits=BrokerLimits(handshake_seconds=0.2), **secure) as server:
             reader, writer = await connect(server)
             assert await reader.read() == b""
             writer.close()
@@ -80,7 +80,7 @@ def test_handshakes_of_tls_that_fail_are_counted_by_kind_whatever_is_spoken_behi
             secured.recv(1)
 
     async def test() -> None:
-        async with broker(limits=ServerLimits(handshake_seconds=2), http=HttpSettings(port=0), **secure) as server:
+        async with broker(limits=BrokerLimits(handshake_seconds=2), http=HttpSettings(port=0), **secure) as server:
             assert server.gateway is not None
             addresses = ((server.addresses[0].host, server.addresses[0].port), server.gateway.address)
             silent = [await asyncio.open_connection(*place) for place in addresses]
@@ -114,7 +114,7 @@ def test_handshakes_of_tls_are_counted_and_not_waited_for_whatever_is_spoken_beh
     secure = {"listen": (Address("127.0.0.1", 0, "palio+tls"),), "tls": ServerTls(pair.certificate, pair.key)}
 
     async def test() -> None:
-        limits = ServerLimits(handshake_seconds=0.5, connections=1)
+        limits = BrokerLimits(handshake_seconds=0.5, connections=1)
         async with broker(limits=limits, http=HttpSettings(port=0), **secure) as server:
             assert server.gateway is not None
             for place in ((server.addresses[0].host, server.addresses[0].port), server.gateway.address):
@@ -141,7 +141,7 @@ def test_handshakes_of_tls_are_counted_and_not_waited_for_whatever_is_spoken_beh
 
 def test_so_many_may_connect_known_or_not_and_no_more() -> None:
     async def test() -> None:
-        async with broker(limits=ServerLimits(connections=3)) as server, palio.connect(url(server)):
+        async with broker(limits=BrokerLimits(connections=3)) as server, palio.connect(url(server)):
             waiting = [await connect(server) for _ in range(2)]
             await until(lambda: len(server.unauthenticated) == 2)
             reader, writer = await connect(server)
@@ -159,7 +159,7 @@ def test_who_asks_for_ever_and_reads_no_answer_is_let_go(caplog: pytest.LogCaptu
     caplog.set_level("DEBUG", "palio.server")
 
     async def test() -> None:
-        async with broker(limits=ServerLimits(frame_bytes=100_000)) as server:
+        async with broker(limits=BrokerLimits(frame_bytes=100_000)) as server:
             # Answers first fill the buffers of the kernel, which grow to megabytes unless the receiver's is small.
             end = socket.socket()
             end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -189,7 +189,7 @@ def test_so_many_of_one_principal_may_connect(tmp_path: Path) -> None:
 
     async def test() -> None:
         async with (
-            broker(data=tmp_path, limits=ServerLimits(connections_per_principal=1)) as server,
+            broker(data=tmp_path, limits=BrokerLimits(connections_per_principal=1)) as server,
             palio.connect(url(server), token),
             palio.connect(url(server), other),
         ):

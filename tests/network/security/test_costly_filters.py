@@ -134,9 +134,9 @@ def test_others_are_served_while_a_neighbours_long_condition_is_read() -> None:
             handled = server.host.drops  # of a neighbour that is in no tree yet, each message is counted there
             long, late = (Subscribe(bytes([n]) * 16, Filter.parse(f"late = {n}")) for n in (1, 2))
             # As above.
-            written = codec._encoder.encode(costly(30_000))
+            short, written = map(codec._encoder.encode, ("late = 1", costly(30_000)))
             with slow_reading(server):
-                link.say(codec.encode(long).replace(codec._encoder.encode("late = 1"), written), codec.encode(late))
+                link.say(codec.encode(long).replace(short, written), codec.encode(late))
                 await round_trip(server)
                 assert handled["link not in use"] == 0  # nor was what came behind it, which keeps its place
             await until(lambda: handled["link not in use"] == 2)

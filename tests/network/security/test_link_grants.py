@@ -110,8 +110,8 @@ def test_a_link_follows_its_principal(tmp_path: Path, caplog: pytest.LogCaptureF
             await until(lambda: "cannot read the principals file" in caplog.messages)
             (tmp_path / PRINCIPALS_FILE).write_bytes(kept)
             Tokens(tmp_path).change(replace(LEAF, may_subscribe=Filter.parse("region = 'us'")))
-            gates = hub.host.node.broker.link_filters
-            await until(lambda: all(str(gate.exports) == "region = 'us'" for gate in gates.values()))
+            link_filters = hub.host.node.broker.link_filters
+            await until(lambda: all(str(each.exports) == "region = 'us'" for each in link_filters.values()))
             for n, region in ((1, "eu"), (2, "us")):
                 await at_hub.publish({"n": n, "region": region})
             assert await heard(events, 1) == [2]

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import Filter, InvalidArgument, LimitReached
-from palio.network.security.quotas import Quota, RateLimiter, ServerLimits, check_condition, check_filter
+from palio.network.security.quotas import BrokerLimits, Quota, RateLimiter, check_condition, check_filter
 
 
 def test_a_condition_may_have_so_many_characters() -> None:
-    limits = ServerLimits(filter_bytes=9)
+    limits = BrokerLimits(filter_bytes=9)
     assert check_condition("x" * 9, limits) == "x" * 9
     with pytest.raises(LimitReached, match="filter_bytes = 9") as caught:
         check_condition("x" * 10, limits)
@@ -22,22 +22,22 @@ def test_a_filter_may_be_so_many_conjunctions() -> None:
     def product(factors: int) -> Filter:
         return Filter.parse(" AND ".join(f"(a{n} = 1 OR b{n} = 1)" for n in range(factors)))
 
-    limits = ServerLimits(filter_conjunctions=64)
+    limits = BrokerLimits(filter_conjunctions=64)
     assert check_filter(product(6), limits) == product(6)
     with pytest.raises(LimitReached, match="filter_conjunctions = 64"):
         check_filter(product(7), limits)
     with pytest.raises(LimitReached, match="filter_conjunctions"):
-        check_filter(product(300), ServerLimits())  # two to the power of 300, and an answer at once
+        check_filter(product(300), BrokerLimits())  # two to the power of 300, and an answer at once
 
 
 def test_what_a_filter_takes_is_counted_and_not_made() -> None:
     factor = [" OR ".join(f"{name}{n} = 1" for n in range(800)) for name in "ab"]
     with pytest.raises(LimitReached, match="filter_conjunctions"):
-        check_filter(Filter.parse(f"({factor[0]}) AND ({factor[1]})"), ServerLimits(filter_bytes=10**6))
+        check_filter(Filter.parse(f"({factor[0]}) AND ({factor[1]})"), BrokerLimits(filter_bytes=10**6))
 
 
 def test_a_filter_that_grew_by_its_grant_may_not_be_longer_than_one_that_was_written() -> None:
-    limits = ServerLimits(filter_bytes=40)
+    limits = BrokerLimits(filter_bytes=40)
     wanted, granted = Filter.parse("a IN (1, 2, 3, 4, 5)"), Filter.parse("b IN (1, 2, 3, 4, 5)")
     check_filter(wanted, limits)
     with pytest.raises(LimitReached, match="filter_bytes"):
@@ -47,7 +47,7 @@ def test_a_filter_that_grew_by_its_grant_may_not_be_longer_than_one_that_was_wri
 def test_a_limit_is_a_positive_number() -> None:
     for wrong in (0, -1, float("nan"), "5", True):
         with pytest.raises(InvalidArgument, match="connections is a positive number"):
-            ServerLimits(connections=wrong)  # type: ignore[arg-type]
+            BrokerLimits(connections=wrong)  # type: ignore[arg-type]
 
 
 def test_a_rate_admits_a_burst_and_then_what_flows_in() -> None:

@@ -134,7 +134,7 @@ def test_a_name_is_used_once_and_has_no_strange_letters(directory: Path) -> None
             Principal(name)
 
 
-def test_a_file_that_is_none_is_an_error_and_never_an_open_door(directory: Path) -> None:
+def test_a_file_that_is_none_is_an_error_and_never_lets_everyone_in(directory: Path) -> None:
     Tokens(directory).add(DESK)
     for content in [
         "",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import palio
-from palio.network.security.quotas import ServerLimits
+from palio.network.security.quotas import BrokerLimits
 from palio.network.server.process import Server
 from palio.network.server.settings import Flow
 from tests.network.running import broker, line, run, until, url
@@ -122,7 +122,7 @@ async def publish(server: Server, events: int, failing: bool = False) -> None:
 
 def test_what_was_refused_is_raised_at_the_end_where_nobody_heard_of_it_before() -> None:
     async def test() -> None:
-        async with broker(limits=ServerLimits(events_per_second=1, burst_events=50)) as server:
+        async with broker(limits=BrokerLimits(events_per_second=1, burst_events=50)) as server:
             with pytest.raises(palio.LimitReached, match="events_per_second"):
                 await publish(server, 200)
             with pytest.raises(ZeroDivisionError):  # which is more urgent

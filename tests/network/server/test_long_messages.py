@@ -8,12 +8,12 @@ import pytest
 
 import palio
 from palio.errors import InvalidArgument, LimitReached, WireError
-from palio.network.security.quotas import ServerLimits
+from palio.network.security.quotas import BrokerLimits
 from palio.routing.codec import MAX_FRAME_BYTES, encode_event
 from tests.network.running import broker, line, run, url
 
 LONGEST = 4_000
-LIMITS = ServerLimits(frame_bytes=2 * LONGEST)
+LIMITS = BrokerLimits(frame_bytes=2 * LONGEST)
 
 
 def event(size: int) -> dict[str, str]:
@@ -122,5 +122,5 @@ def test_a_refusal_of_one_event_keeps_no_other_from_being_published(monkeypatch:
 
 
 def test_every_event_that_any_broker_lets_in_fits_into_a_frame_of_a_link() -> None:
-    assert ServerLimits(frame_bytes=2**40).event_bytes <= ServerLimits().event.json_bytes
-    assert 2 * ServerLimits(frame_bytes=2**40).event_bytes <= MAX_FRAME_BYTES
+    assert BrokerLimits(frame_bytes=2**40).event_bytes <= BrokerLimits().event.json_bytes
+    assert 2 * BrokerLimits(frame_bytes=2**40).event_bytes <= MAX_FRAME_BYTES

@@ -8,6 +8,7 @@ import pytest
 
 import palio
 from palio.network.protocol import Overflow
+from palio.network.server.delivery_queues import SubscribeOptions
 from palio.routing import codec
 from tests.network.running import broker, line, run, until, up, url
 
@@ -116,11 +117,11 @@ def test_a_full_queue_drops_by_its_rule_and_counts(overflow: Overflow, kept: tup
     async def test() -> None:
         async with broker() as server, palio.connect(url(server)) as client:
             session = server.open_session(server.authenticate(""), "slow")
-            await session.subscribe("mine", palio.Filter.parse("x >= 0"), queue=10, overflow=overflow)
+            await session.subscribe("mine", palio.Filter.parse("x >= 0"), SubscribeOptions(queue=10, overflow=overflow))
             for x in range(100):
                 await client.publish({"x": x}, confirm=x == 99)
-            outlet = session.queues["mine"]
-            await until(lambda: outlet.dropped == 90)
+            queue = session.queues["mine"]
+            await until(lambda: queue.dropped == 90)
             batch = await session.next_batch()
             assert len(batch) == 10
             assert server.host.drops[f"subscriber slow: {overflow}"] == 90
@@ -153,7 +154,7 @@ def test_a_confirmed_publisher_waits_for_a_subscriber_that_blocks_and_nobody_els
     async def test() -> None:
         async with broker() as server, palio.connect(url(server)) as client:
             session = server.open_session(server.authenticate(""), "slow")
-            await session.subscribe("mine", palio.Filter.parse("x >= 0"), queue=5, overflow="block")
+            await session.subscribe("mine", palio.Filter.parse("x >= 0"), SubscribeOptions(queue=5, overflow="block"))
             publishing = [asyncio.ensure_future(client.publish({"x": x}, confirm=True)) for x in range(8)]
             await until(lambda: server.host.is_blocked)
             await client.publish({"y": 1})
@@ -203,7 +204,7 @@ def test_scripts_wait_for_what_they_ask() -> None:
         with palio.connect_blocking(address) as client, client.subscribe("x > 1") as events:
             client.publish({"x": 2}, confirm=True)
             assert next(events).get("x") == 2
-            assert events.get(timeout=0.01) is None
+            assert events.get(timeout=0) is None
             assert client.status()["subscriptions"] == 1
 
     run(test)

@@ -8,7 +8,7 @@ import pytest
 
 import palio
 from palio.errors import ExpiredOffset, InvalidArgument, NotPermitted, Refused
-from palio.network.client.broker import read_replay_page
+from palio.network.client.broker import decode_replay_page
 from palio.network.security.authorization import Principal, check_operator
 from palio.routing.messages import Past
 from tests.network.running import broker, line, run, until, url
@@ -40,7 +40,7 @@ def test_the_logs_of_all_brokers_are_asked() -> None:
 
 def test_an_expired_place_is_an_error_that_names_the_brokers() -> None:
     with pytest.raises(ExpiredOffset, match=r"broker 7 no longer has offset 3.*; nor have those of 9") as caught:
-        read_replay_page(Past(1, (), ((7, 3), (9, 1)), (), ((7, 5), (9, 2)), complete=False))
+        decode_replay_page(Past(1, (), ((7, 3), (9, 1)), (), ((7, 5), (9, 2)), complete=False))
     assert caught.value.expired == {7: 5, 9: 2}
 
 

@@ -92,15 +92,15 @@ def test_a_group_that_takes_nothing_has_one_bounded_queue() -> None:
         ):
             await publish(client, [{"n": n} for n in range(count)])
             [session] = server.sessions
-            outlet = session.queues["one"]
-            assert outlet is session.queues["other"]
-            await until(lambda: outlet.taken + outlet.dropped + outlet.queued == count)
-            assert outlet.queued == 10
-            assert outlet.dropped > 0
-            found = [(await anext(stream)).get("n") for _ in range(count - outlet.dropped)]
+            queue = session.queues["one"]
+            assert queue is session.queues["other"]
+            await until(lambda: queue.taken + queue.dropped + queue.queued == count)
+            assert queue.queued == 10
+            assert queue.dropped > 0
+            found = [(await anext(stream)).get("n") for _ in range(count - queue.dropped)]
             assert found == sorted(found)
             assert found[-10:] == list(range(count - 10, count))
-            await until(lambda: stream.dropped == outlet.dropped)
+            await until(lambda: stream.dropped == queue.dropped)
 
     run(test)
 

@@ -92,7 +92,7 @@ def killed(path: Path, script: Script, chance: Random) -> int:
         try:
             write_until_killed(path, script, confirm)
         finally:
-            os._exit(1)
+            os._exit(1)  # a killed process runs no handlers either
     os.close(confirm)
     said = b""
     for _ in range(chance.randrange(6)):

@@ -124,7 +124,7 @@ def test_a_part_of_the_log_is_exported_by_offsets(tmp_path: Path) -> None:
 
 def test_an_attribute_of_the_name_of_the_identity_is_refused(tmp_path: Path) -> None:
     log = store_of({"_palio": 1}).log
-    with pytest.raises(InvalidArgument, match="name another column"):
+    with pytest.raises(InvalidArgument, match="give the identity column another name"):
         export_parquet(log, tmp_path / "a.parquet")
     assert export_parquet(log, tmp_path / "a.parquet", identity="who") == 1
 

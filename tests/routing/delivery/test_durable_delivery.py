@@ -36,7 +36,7 @@ from palio.routing.effects import (
 from palio.routing.messages import (
     Accepted,
     Acknowledge,
-    Acknowledged,
+    AttemptOutcome,
     Begin,
     Confirmed,
     DeliveryTag,
@@ -92,7 +92,9 @@ def test_an_event_is_confirmed_and_routed_when_it_is_on_disk_and_not_before() ->
     assert replies(effects) == [Accepted(5)]
     [sent] = [message for _, message in sends(effects) if isinstance(message, Publish)]
     assert sent.kept is not None
-    [finished] = broker.handle_batch([Received(1, Acknowledge((Acknowledged(sent.id, sent.kept.attempt),)), 0.0)], 0.0)
+    [finished] = broker.handle_batch(
+        [Received(1, Acknowledge((AttemptOutcome(sent.id, sent.kept.attempt),)), 0.0)], 0.0
+    )
     assert isinstance(finished, Persist)
     assert finished.records == (Finished(sent.id),)
 
@@ -106,7 +108,7 @@ def test_a_hop_acknowledges_when_all_links_have_and_its_own_queues_are_written()
         broker.handle_batch([Persisted(each.token)] if isinstance(each, Persist) else [], 0.0)
     effects = broker.handle_batch([Received(1, kept(x=2), 0.0)], 0.0)
     [queueing] = [each for each in effects if isinstance(each, Persist) and type(each.records[0]) is Queued]
-    done = Acknowledge((Acknowledged(FAR, 1),))
+    done = Acknowledge((AttemptOutcome(FAR, 1),))
     assert acknowledged(effects) == []
     assert acknowledged(broker.handle_batch([Received(2, done, 0.0)], 0.0)) == []
     assert acknowledged(broker.handle_batch([Persisted(queueing.token)], 0.0)) == []
@@ -233,7 +235,7 @@ def test_an_attempt_that_was_not_whole_although_all_can_be_reached_is_made_again
     broker.says(1, subscription("x > 1"), Reach(((9, HOME),)))
     effects = broker.asks(PublishClient(event(x=2), confirm=True))
     [(_, sent)] = [each for each in sends(effects) if isinstance(each[1], Publish)]
-    [timer] = broker.says(1, Acknowledge((Acknowledged(sent.id, sent.kept.attempt, whole=False),)))
+    [timer] = broker.says(1, Acknowledge((AttemptOutcome(sent.id, sent.kept.attempt, whole=False),)))
     [(_, again)] = sends(broker(TimerFired(timer.name)))  # type: ignore[union-attr]
     assert again.kept.attempt > sent.kept.attempt
 
@@ -245,7 +247,7 @@ def test_who_was_refused_for_want_of_room_is_told_to_proceed() -> None:
     [(_, sent)] = [each for each in sends(effects) if isinstance(each[1], Publish)]
     [refused] = replies(broker.asks(PublishClient(event("two", x=2), confirm=True, number=2), client="feed"))
     assert (refused.kind, refused.number) == ("busy", 2)
-    effects = broker.says(1, Acknowledge((Acknowledged(sent.id, sent.kept.attempt),)))
+    effects = broker.says(1, Acknowledge((AttemptOutcome(sent.id, sent.kept.attempt),)))
     assert [each for each in effects if isinstance(each, Reply)] == [Reply("feed", Proceed())]
 
 
@@ -264,7 +266,7 @@ def test_nothing_overtakes_what_was_refused_before_it() -> None:
     said = broker.asks(*publish[:3])
     sent = [message for _, message in sends(said) if isinstance(message, Publish)]
     assert [each.number for each in replies(said) if isinstance(each, Refused)] == [3]
-    [first, second] = [Acknowledge((Acknowledged(each.id, each.kept.attempt),)) for each in sent if each.kept]
+    [first, second] = [Acknowledge((AttemptOutcome(each.id, each.kept.attempt),)) for each in sent if each.kept]
     later = broker(Received(1, first, 0.0), Requested("desk", publish[3], 0.0))
     assert replies(later)[0] == Refused(replies(later)[0].reason, "busy", 4)
     assert Proceed() in replies(later)

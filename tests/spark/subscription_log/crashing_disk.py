@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from palio.files import durable_write
 from palio.spark import storage
 
 # What changes something on the disk. A draft that is written but not synchronised counts as two steps.
@@ -57,5 +58,6 @@ def crashing(crash_at: int | None, *, after: bool = False) -> Iterator[CrashingD
     real_remove = storage.StorageFolder.remove
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage, "os", disk)
+        patch.setattr(durable_write, "os", disk)
         patch.setattr(storage.StorageFolder, "remove", remove)
         yield disk

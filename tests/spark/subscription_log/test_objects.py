@@ -86,5 +86,5 @@ def test_where_nothing_is_known_about_writing_it_is_refused() -> None:
     place = StorageFolder("/")
     # No address leads to a file system that Palio does not know.
     place._system = pyarrow.fs._MockFileSystem()
-    with pytest.raises(PipelineError, match="nothing is known here about two who write at once on mock"):
+    with pytest.raises(PipelineError, match="two writers cannot be kept apart on mock"):
         place.create("name", b"")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, Final
 
 import click
 
+from palio.cli.lazy_group import LazyGroup
 from palio.errors import PipelineError
 
 # Help texts are here, so that `palio spark --help` loads no command.
@@ -19,23 +19,11 @@ _COMMANDS: Final = {
     "covering": "Find the subscriptions that another one covers.",
     "generate": "Generate events and subscriptions for tests and benchmarks.",
 }
+_MODULES: Final = dict.fromkeys(("estimate", "covering", "generate"), "tools")
 
 
-_TOOLS: Final = ("estimate", "covering", "generate")
-
-
-class _Commands(click.Group):
-    """Subcommands, loaded when they are run; each is in the module of its name or in `tools`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module = "tools" if cmd_name in _TOOLS else cmd_name
-        command: click.Command = getattr(import_module(f"palio.cli.spark.{module}"), cmd_name)
-        return command
+class _SparkCommands(LazyGroup):
+    """The group `palio spark`: errors of Spark become a `PipelineError` with their cause."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -45,10 +33,6 @@ class _Commands(click.Group):
             if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
                 raise
             raise PipelineError(f"Spark failed: {cause_in(str(error))}") from error
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
 
 
 def cause_in(message: str) -> str:
@@ -67,7 +51,13 @@ def cause_in(message: str) -> str:
     return next(iter([*named, *lines]), "it does not say why").strip()
 
 
-@click.command(cls=_Commands, epilog="Every command has its own --help, with examples.")
+@click.command(
+    cls=_SparkCommands,
+    package="palio.cli.spark",
+    summaries=_COMMANDS,
+    modules=_MODULES,
+    epilog="Every command has its own --help, with examples.",
+)
 def spark() -> None:
     """The data pipeline on Spark: matching of archives and of streams, on all cores of this machine or on a cluster.
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from palio.cli import terminal
 from palio.errors import InvalidSubscription, PipelineError
+from palio.events.names import list_first
 from palio.filters.explanation import excludes_text
 from palio.filters.tree import Leaf, leaves
-from palio.spark.attributes import is_case_sensitive
+from palio.spark.attributes import MAX_INSPECTED_SUBSCRIPTIONS, MAX_NAMED, is_case_sensitive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN_REFUSALS: Final = 5
 _MAX_SHOWN_COLUMNS: Final = 8
-_MAX_INSPECTED_SUBSCRIPTIONS: Final = 5_000  # inspecting a million would take longer than matching them
-_MAX_NAMED: Final = 3
 
 
 def gather(spark: SparkSession, source: str, language: str, *, strict: bool = False) -> Wants:
@@ -60,9 +59,7 @@ def refused_facts(wants: Wants) -> Iterator[tuple[str, str]]:
 def absent_facts(attributes: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The line of the summary about attributes without a column."""
     if attributes:
-        more = len(attributes) - _MAX_SHOWN_COLUMNS
-        named = ", ".join(attributes[:_MAX_SHOWN_COLUMNS]) + (f" and {more:,} more" if more > 0 else "")
-        yield "no column", f"{named}: NULL for every event"
+        yield "no column", f"{list_first(attributes, _MAX_SHOWN_COLUMNS)}: NULL for every event"
 
 
 @contextmanager
@@ -96,7 +93,7 @@ def find_type_mismatches(events: DataFrame, subscriptions: Iterable[Subscription
         if field.dataType.typeName() in ("string", "char", "varchar")
     }
     found: dict[tuple[str, str], dict[str, None]] = {}
-    for each in islice(subscriptions, _MAX_INSPECTED_SUBSCRIPTIONS):
+    for each in islice(subscriptions, MAX_INSPECTED_SUBSCRIPTIONS):
         try:
             conditions = list(leaves(each.filter.tree))
         except InvalidSubscription:  # reported with the refused ones
@@ -113,7 +110,6 @@ def find_type_mismatches(events: DataFrame, subscriptions: Iterable[Subscription
 def type_mismatch_facts(mismatches: Sequence[TypeMismatch]) -> Iterator[tuple[str, str]]:
     """Lines of the summary about type mismatches."""
     for each in mismatches:
-        more = len(each.subscriptions) - _MAX_NAMED
-        named = ", ".join(each.subscriptions[:_MAX_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+        named = list_first(each.subscriptions, MAX_NAMED)
         mismatch = f"{each.column} is {each.type}, and compared with {each.compared_with} by {named}"
         yield "never equal", f"{mismatch}; write CAST({each.column} AS …), or say what it is: --schema"

@@ -38,6 +38,7 @@ class _LoopThread:
         self.is_stopped = False
         self._url = url
         self._loop = new_event_loop()
+        # A daemon: a script that never leaves its connection can end all the same.
         self._thread = Thread(target=self._loop.run_forever, name="palio client", daemon=True)
         self._thread.start()
 
@@ -113,6 +114,7 @@ class _BlockingStream(Generic[_Stream]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # A connection that was left before its subscription has ended that already.
         if not self._loop.is_stopped:
             self._loop.wait(self._subscription.__aexit__(kind, error, trace))
 
@@ -199,6 +201,7 @@ class BlockingBroker:
         queue: int = 0,
         overflow: Overflow | None = None,
     ) -> BlockingSubscription:
+        # A coroutine, though it awaits nothing: the client is used by the loop's thread alone.
         async def subscribe() -> Subscription:
             return self._broker.subscribe(
                 where,
@@ -286,6 +289,7 @@ async def _iterate_in_thread(items: Iterable[_Item]) -> AsyncIterator[_Item]:
         for item in items:
             yield item
         return
+    # Not `StopIteration`, which cannot be raised into a future: a sentinel marks the end.
     iterator, end = iter(items), object()
     while (item := await asyncio.to_thread(next, iterator, end)) is not end:
         yield cast(_Item, item)
@@ -305,7 +309,7 @@ class BlockingConnectionContext:
         try:
             return BlockingBroker(self._loop.wait(self._open()), self._loop)
         except BaseException:
-            self._loop.stop()
+            self._loop.stop()  # `__exit__` is not called where `__enter__` fails
             raise
 
     async def _open(self) -> Broker:

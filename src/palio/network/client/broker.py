@@ -314,7 +314,7 @@ class Broker:
         check_number("limit", limit, 0)
         time = None if since is None else to_unix_seconds(since)
         answer = await self.connection.request(lambda number: LogQuery(number, wanted, start, time, limit))
-        return read_log_page(answer, start if since is None else 0)
+        return decode_log_page(answer, start if since is None else 0)
 
     async def replay(
         self,
@@ -337,7 +337,7 @@ class Broker:
             check_number("a broker", broker, 0)
             check_number("an offset", place, 0)
         named = tuple(sorted((places or {}).items()))
-        return read_replay_page(
+        return decode_replay_page(
             await self.connection.request(lambda number: ReplayQuery(number, wanted, time, named, limit))
         )
 
@@ -446,7 +446,7 @@ def to_unix_seconds(since: datetime | float) -> float:
     raise InvalidArgument(f"a time is a datetime, or seconds since 1970, not {since!r}")
 
 
-def read_replay_page(answer: Past) -> ReplayPage:
+def decode_replay_page(answer: Past) -> ReplayPage:
     """The page of an answer; `ExpiredOffset` if retention has passed a requested offset."""
     places = dict(answer.places)
     for broker, oldest in answer.expired:
@@ -462,7 +462,7 @@ def read_replay_page(answer: Past) -> ReplayPage:
     return ReplayPage(events, dict(answer.places), list(answer.missing), not answer.complete)
 
 
-def read_log_page(answer: LogAnswer, start: int) -> LogPage:
+def decode_log_page(answer: LogAnswer, start: int) -> LogPage:
     """The page of an answer; `ExpiredOffset` if retention has removed the requested offset."""
     if 0 < start < answer.oldest:
         raise ExpiredOffset(start, answer.oldest, answer.node)

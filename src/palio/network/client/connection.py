@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from random import random
 from typing import Any, Final
 
 from palio.errors import (
@@ -23,6 +22,7 @@ from palio.errors import (
 )
 from palio.network import protocol
 from palio.network.addresses import Address
+from palio.network.backoff import Backoff
 from palio.network.channel import Channel
 from palio.network.error_codes import error_of_code
 from palio.network.protocol import ClientHello, Done, Failed, Goodbye, Matched, Welcome
@@ -259,9 +259,9 @@ class Connection:
         """Dial again, with exponential backoff and jitter, until connected or patience ends."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience
-        backoff = _FIRST_BACKOFF_SECONDS
+        backoff = Backoff(_FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS)
         while True:
-            await asyncio.sleep(backoff * (0.5 + random()))  # jitter: clients of one broker must not return together
+            await asyncio.sleep(backoff.next())
             try:
                 await self._dial(self._timeout)
                 return
@@ -272,7 +272,6 @@ class Connection:
                 if loop.time() >= deadline:
                     self._give_up(error)
                     return
-            backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
 
     def _give_up(self, error: PalioError) -> None:
         if self.failure is not None:

@@ -166,7 +166,7 @@ class Gateway:
 
     async def _on_error(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, PalioError)
-        self._server.refusals.note(error, "somebody" if request.client is None else request.client.host)
+        self._server.refusals.note(error, "unknown address" if request.client is None else request.client.host)
         return problem_response(error)
 
     async def _publish(self, request: Request, principal: Principal) -> Response:

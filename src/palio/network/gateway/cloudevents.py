@@ -15,7 +15,7 @@ from palio.events import Event
 from palio.events.cloudevents import with_base64
 from palio.events.json import parse_value, write_json
 from palio.events.values import Limits as EventLimits
-from palio.network.security.quotas import ServerLimits
+from palio.network.security.quotas import BrokerLimits
 
 STRUCTURED: Final = "application/cloudevents+json"
 BATCH: Final = "application/cloudevents-batch+json"
@@ -24,7 +24,7 @@ _DEFAULT_TYPE: Final = "palio.event"
 _DEFAULT_SOURCE: Final = "palio"
 
 
-def read_events(body: bytes, headers: Iterable[tuple[str, str]], limits: ServerLimits) -> list[Event]:
+def read_events(body: bytes, headers: Iterable[tuple[str, str]], limits: BrokerLimits) -> list[Event]:
     """The events of an HTTP message; EventError says which one cannot be read, and why."""
     relevant = _select_headers(headers)
     media = relevant.get("content-type", "").partition(";")[0].strip().lower()
@@ -63,7 +63,7 @@ def _select_headers(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     return found
 
 
-def _read_array(body: bytes, limits: ServerLimits) -> list[Any]:
+def _read_array(body: bytes, limits: BrokerLimits) -> list[Any]:
     # The limit of the whole is that of a request; each event in it has a limit of its own.
     whole = EventLimits(json_bytes=max(limits.frame_bytes, 1))
     events = parse_value(body, whole)
@@ -72,7 +72,7 @@ def _read_array(body: bytes, limits: ServerLimits) -> list[Any]:
     return events
 
 
-def _read_many(events: list[Any], limits: ServerLimits) -> list[Event]:
+def _read_many(events: list[Any], limits: BrokerLimits) -> list[Event]:
     if len(events) > limits.batch_events:
         raise LimitReached("batch_events", limits.batch_events, f"{len(events):,} events in one request")
     read = []

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
-from palio.network.security.quotas import ServerLimits
+from palio.network.security.quotas import BrokerLimits
 from palio.network.server.handshake import MAX_FIRST_FRAME_BYTES, MAX_REFUSED_CONNECTIONS, TlsHandshakes
 
 _SHUTDOWN_SECONDS: Final = 1.0  # for open streams to end properly
@@ -123,7 +123,7 @@ class HttpServer(uvicorn.Server):
 
 
 def make_server(
-    app: ASGIApp, limits: ServerLimits, tls: ssl.SSLContext | None, handshakes: TlsHandshakes
+    app: ASGIApp, limits: BrokerLimits, tls: ssl.SSLContext | None, handshakes: TlsHandshakes
 ) -> HttpServer:
     """A server for an application, within limits."""
     config = uvicorn.Config(

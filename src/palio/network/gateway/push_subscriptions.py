@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +27,7 @@ from palio.errors import (
     PalioError,
     UnknownSubscription,
 )
+from palio.files.durable_write import replace_private_file
 from palio.network.gateway.problems import HttpProblem
 from palio.network.gateway.settings import HttpSettings
 from palio.network.gateway.subscription_request import SubscriptionRequest
@@ -42,6 +42,7 @@ from palio.network.gateway.webhooks import (
     send_once,
 )
 from palio.network.security.authorization import Principal, effective_filter
+from palio.network.server.delivery_queues import SubscribeOptions
 from palio.network.server.durable_subscriptions import forget_durable
 from palio.network.store.interface import DeadLetter, DeadLetterAdded, DeadLettersRemoved
 
@@ -232,7 +233,7 @@ class PushSubscriptions:
             limits = self._server.settings.limits
             wanted = await self._server.host.run_off_loop(lambda: subscription.request.to_filter(limits))
             await self._server.host.run_off_loop(lambda: effective_filter(wanted, principal, limits))
-            await session.subscribe(_durable_name(subscription.id), wanted, durable=True)
+            await session.subscribe(_durable_name(subscription.id), wanted, SubscribeOptions(durable=True))
             settled.set()
             sender = WebhookSender(
                 session,
@@ -269,14 +270,8 @@ class PushSubscriptions:
     def _write(self) -> None:
         if self._path is None:
             return
-        # Written beside and renamed: a crash leaves the old file or the new one. Mode 600: it has secrets.
-        new = self._path.with_suffix(".new")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.encode(tuple(self._subscriptions.values())))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, self._path)
+        # Private: it has the secrets of sinks.
+        replace_private_file(self._path, msgspec.json.encode(tuple(self._subscriptions.values())))
 
 
 class DeadLetters:

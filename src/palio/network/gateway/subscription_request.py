@@ -18,7 +18,7 @@ from palio.events.json import parse_value
 from palio.filters.filter import Filter
 from palio.network.gateway.cloudevents import STRUCTURED
 from palio.network.gateway.webhooks import Sink, SinkUnreachable
-from palio.network.security.quotas import ServerLimits, check_condition
+from palio.network.security.quotas import BrokerLimits, check_condition
 
 _AUTHORIZATION: Final = "Authorization"
 _Secret: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^[\x21-\x7e]+$")]
@@ -107,7 +107,7 @@ class SubscriptionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
     protocolsettings: ProtocolSettings = ProtocolSettings()
     sinkcredential: SinkCredential | None = None
 
-    def to_filter(self, limits: ServerLimits) -> Filter:
+    def to_filter(self, limits: BrokerLimits) -> Filter:
         """The conjunction of its filters, source, types and condition; ParseError for an unreadable part."""
         expressions: list[dict[str, Any]] = [*self.filters]
         if self.source is not None:
@@ -134,7 +134,7 @@ class SubscriptionRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
         return {**visible, "id": id}
 
 
-def read_subscription_request(body: bytes, limits: ServerLimits) -> SubscriptionRequest:
+def read_subscription_request(body: bytes, limits: BrokerLimits) -> SubscriptionRequest:
     """A subscription from its JSON text; InvalidArgument says what is wrong where."""
     # The filters of a request are conditions, too, so the whole is bounded as one.
     check_condition(body.decode("utf-8", "replace"), limits)

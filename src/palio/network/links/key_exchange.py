@@ -66,7 +66,7 @@ class KeySettings:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Key:
+class SharedKey:
     """A shared secret, of which each end contributed a half."""
 
     id: bytes
@@ -95,7 +95,7 @@ class Seal:
         "id",
     )
 
-    def __init__(self, key: Key, *, dials: bool, now: float) -> None:
+    def __init__(self, key: SharedKey, *, dials: bool, now: float) -> None:
         """`dials` tells the two ends apart; `now` is of a monotonic clock."""
         try:
             from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -207,7 +207,7 @@ class KeyRegistry:
         """Issue a key to a broker; it replaces the one that the request names, if that is its own."""
         id, secret = secrets.token_bytes(KEY_ID_BYTES), secrets.token_bytes(KEY_SECRET_BYTES)
         settings = self._settings
-        key = Key(id, secret, request.secret, settings.seconds, settings.datagrams)
+        key = SharedKey(id, secret, request.secret, settings.seconds, settings.datagrams)
         before = self._issued.get(request.replaces)
         # The id of a key is no secret: naming it must not be enough to take over the link of another principal.
         if before is not None and before.principal.name != principal.name:
@@ -238,7 +238,7 @@ class KeyRegistry:
             del self._issued[id]
 
 
-async def exchange_key(at: Address, token: str, tls: Callable[[], ssl.SSLContext], replaces: bytes) -> Key:
+async def exchange_key(at: Address, token: str, tls: Callable[[], ssl.SSLContext], replaces: bytes) -> SharedKey:
     """Request a key from the broker at a TLS address; `replaces` is the id of its predecessor, or empty.
 
     Raises `OSError`, `TimeoutError` or `PalioError`.
@@ -253,7 +253,7 @@ async def exchange_key(at: Address, token: str, tls: Callable[[], ssl.SSLContext
             issued = await _read_key(reader)
         finally:
             writer.close()
-    return Key(issued.id, issued.secret, request.secret, issued.seconds, issued.datagrams)
+    return SharedKey(issued.id, issued.secret, request.secret, issued.seconds, issued.datagrams)
 
 
 async def _read_key(reader: asyncio.StreamReader) -> KeyGiven:

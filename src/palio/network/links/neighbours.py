@@ -2,10 +2,6 @@
 
 Two brokers that dial each other would have two links. The one that the broker with the lower number dialled is kept;
 both ends decide alike, whichever came first.
-
-The startup barrier holds back requests to the whole network ("all brokers know it", "no other broker has it") until the
-dialled neighbours have sent their routing tables: before that, no broker could answer them. It opens after a
-bounded time, since a dialled broker may stay away for long.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from palio.errors import ConnectionFailed, InvalidArgument, Refused, WireError
 from palio.network.addresses import Address
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("palio.links")
-_POLL_SECONDS: Final = 0.02  # of the startup barrier
 _LINK_ROLES = ("broker", "admin")  # the roles that may link a broker
 _DUPLICATE_LINK = "there are two links between these brokers"
 _LINKED_ELSEWHERE = "this broker is linked under another address already"
@@ -288,45 +283,3 @@ def _log_linked(channel: Channel, neighbour: int) -> None:
     """Log a new link, unless its greeting was refused: that has closed the channel by now."""
     if not channel.is_closing:
         log.info("linked", extra={"address": channel.peer, "neighbour": neighbour})
-
-
-class StartupBarrier:
-    """Calls that wait until `is_open` holds for the first time, at most for `patience` seconds."""
-
-    def __init__(self, is_open: Callable[[], bool], patience: float) -> None:
-        self._is_open = is_open
-        self._loop = asyncio.get_running_loop()
-        self._deadline = self._loop.time() + patience
-        self._calls: list[Callable[[], None]] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._has_opened = False
-
-    def run_after(self, call: Callable[[], None]) -> None:
-        """Call once the barrier is open: at once where it is."""
-        if self._has_opened or self._check():
-            call()
-        else:
-            self._calls.append(call)
-            self._poll_later()
-
-    def stop(self) -> None:
-        self._calls.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _check(self) -> bool:
-        self._has_opened = self._is_open() or self._loop.time() >= self._deadline
-        return self._has_opened
-
-    def _poll_later(self) -> None:
-        if self._timer is None:
-            self._timer = self._loop.call_later(_POLL_SECONDS, self._poll)
-
-    def _poll(self) -> None:
-        self._timer = None
-        if not self._check():
-            self._poll_later()
-            return
-        calls, self._calls = self._calls, []
-        for call in calls:
-            call()

@@ -18,20 +18,21 @@ from typing import Any, Final
 
 from palio.errors import PalioError, Refused, WireError
 from palio.network.addresses import Address
+from palio.network.backoff import Backoff
 from palio.network.links.key_exchange import (
     KEY_OVERLAP_SECONDS,
     UNKNOWN_KEY,
     IssuedKey,
-    Key,
     KeyRegistry,
     Seal,
+    SharedKey,
     key_id_of,
 )
 from palio.network.links.tcp import MAX_BACKOFF_SECONDS, MIN_BACKOFF_SECONDS, connect_failure
 from palio.network.links.udp import SocketAddress, UdpLink, greeting_node, widen_receive_buffer
 from palio.network.security.authorization import Principal
 
-ExchangeKey = Callable[[bytes], Awaitable[Key]]  # given the id of the key to be replaced
+ExchangeKey = Callable[[bytes], Awaitable[SharedKey]]  # given the id of the key to be replaced
 _KEY_CHECK_SECONDS: Final = 0.5  # between two checks whether a key is to be replaced
 log = logging.getLogger("palio.links")
 KEY_USED_UP: Final = "key for datagrams used up"
@@ -152,7 +153,7 @@ class SealedDialler(asyncio.DatagramProtocol):
         self._link.on_unreachable("nothing listens there")
 
     async def _run(self) -> None:
-        backoff = MIN_BACKOFF_SECONDS
+        backoff = Backoff(MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, self._random.uniform)
         while True:
             self._was_up = False
             try:
@@ -160,9 +161,9 @@ class SealedDialler(asyncio.DatagramProtocol):
             except (OSError, ssl.SSLError, TimeoutError, PalioError) as error:
                 self._link.close(connect_failure(error))
             # Reset only by a link that was up: a key exchange alone does not show that datagrams arrive.
-            backoff = MIN_BACKOFF_SECONDS if self._was_up else backoff
-            await asyncio.sleep(backoff * self._random.uniform(0.5, 1.5))
-            backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
+            if self._was_up:
+                backoff.reset()
+            await asyncio.sleep(backoff.next())
 
     async def _dial(self) -> SealedTransport:
         seal = Seal(await self._exchange_key(b""), dials=True, now=self._now())
@@ -186,7 +187,7 @@ class SealedDialler(asyncio.DatagramProtocol):
             if not transport.is_in_use:
                 return
             if transport.seal.has_expired(self._now()):
-                raise Refused("its key is over, and there was no other")
+                raise Refused("its key has expired, and none could be exchanged to replace it")
             if transport.seal.is_renewal_due(self._now()) and self._now() >= next_try:
                 next_try = self._now() + (0.0 if await self._replace_key(transport) else MAX_BACKOFF_SECONDS)
 

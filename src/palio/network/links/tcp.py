@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from palio.errors import WireError
 from palio.network import protocol
 from palio.network.addresses import Address
+from palio.network.backoff import Backoff
 from palio.network.channel import Channel
 from palio.network.protocol import BrokerHello
 from palio.network.security.quotas import OFF_LOOP_BYTES
@@ -197,7 +198,7 @@ class TcpConnector:
         self._broken.set()
 
     async def _run(self) -> None:
-        backoff = MIN_BACKOFF_SECONDS
+        backoff = Backoff(MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, self._random.uniform)
         while True:
             self._broken.clear()
             try:
@@ -207,13 +208,12 @@ class TcpConnector:
             else:
                 await self._wait_for_greeting()
                 if self.link.is_up and not await self._breaks_within(_REFUSAL_SECONDS):
-                    backoff = MIN_BACKOFF_SECONDS
+                    backoff.reset()
                     self.reason = ""
                     log.info("linked", extra={"address": str(self.address), "neighbour": self.link.neighbour})
                     await self._broken.wait()
                 self._log_reason(self.reason)
-            await asyncio.sleep(backoff * self._random.uniform(0.5, 1.5))
-            backoff = min(2 * backoff, MAX_BACKOFF_SECONDS)
+            await asyncio.sleep(backoff.next())
 
     async def _dial(self) -> None:
         loop = asyncio.get_running_loop()

@@ -27,6 +27,7 @@ from typing import Final
 import msgspec
 
 from palio.errors import AuthenticationFailed, InputError, InvalidArgument, PalioError
+from palio.files.durable_write import replace_private_file
 from palio.filters.filter import Filter
 from palio.network.addresses import TOKEN_PREFIX
 from palio.network.data_directory import make_private
@@ -210,13 +211,7 @@ def _read_file(path: Path) -> _File:
 
 
 def _write_file(path: Path, content: _File) -> None:
-    new = path.with_suffix(".new")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(content)))
-        file.flush()
-        os.fsync(file.fileno())  # before the name points to it: a crash must not leave an empty file
-    os.replace(new, path)
+    replace_private_file(path, msgspec.json.format(msgspec.json.encode(content)))
 
 
 def _encode_entry(id: str, digest: str, known: RegisteredPrincipal) -> _Entry:

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from palio.errors import InvalidArgument, NotPermitted
 from palio.events import Event
 from palio.filters.filter import Filter
-from palio.network.security.quotas import ServerLimits, restrict_filter
+from palio.network.security.quotas import BrokerLimits, restrict_filter
 
 Role: TypeAlias = Literal["client", "broker", "admin"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
@@ -94,13 +94,14 @@ ANYONE: Final = unrestricted("anyone")
 _SOURCE = "source"
 
 
-def effective_filter(wanted: Filter, principal: Principal, limits: ServerLimits | None = None) -> Filter:
+def effective_filter(wanted: Filter, principal: Principal, limits: BrokerLimits | None = None) -> Filter:
     """The part of a subscription that the grant admits.
 
     NotPermitted where nothing is left of it, LimitReached where the conjunction exceeds the limits.
     """
     grant = principal.may_subscribe
     granted = wanted & grant if limits is None else restrict_filter(wanted, grant, limits)
+    # A subscription that asks for nothing is not refused: its grant takes nothing away from it.
     if granted == Filter.nothing and wanted != Filter.nothing:
         raise NotPermitted(principal.name, "subscribe to that", "nothing that the grant admits can match")
     return granted
@@ -218,6 +219,7 @@ def revise_grants(before: Principal, after: Principal | None, wanted: Mapping[st
 
     Costs one conjunction for each subscription.
     """
+    # A role decides whether a connection is a client's or a link, which cannot change while it is open.
     if after is None or after.role != before.role:
         return GrantRevision(None, {}, frozenset(wanted))
     replace: dict[str, Filter] = {}
@@ -226,6 +228,7 @@ def revise_grants(before: Principal, after: Principal | None, wanted: Mapping[st
         granted = requested & after.may_subscribe
         if granted == Filter.nothing:
             remove.add(name)
+        # Only what changed is sent again: a grant may have a million subscriptions under it.
         elif granted != requested & before.may_subscribe:
             replace[name] = granted
     return GrantRevision(after, replace, frozenset(remove))

@@ -26,7 +26,7 @@ OFF_LOOP_BYTES: Final = 1_024  # of a message or condition, beyond which it is p
 
 
 @dataclass(frozen=True, slots=True)
-class ServerLimits:
+class BrokerLimits:
     """The limits of a server; each is the largest value that is still accepted."""
 
     connections: int = 20_000
@@ -70,14 +70,14 @@ class ServerLimits:
         check_minimum(self, frame_bytes=_MIN_FRAME_BYTES)
 
 
-def check_condition(text: str, limits: ServerLimits) -> str:
+def check_condition(text: str, limits: BrokerLimits) -> str:
     """Check the length of a condition before it is parsed."""
     if len(text) > limits.filter_bytes:
         raise LimitReached("filter_bytes", limits.filter_bytes, f"a condition of {len(text):,} characters")
     return text
 
 
-def check_filter(wanted: Filter, limits: ServerLimits) -> Filter:
+def check_filter(wanted: Filter, limits: BrokerLimits) -> Filter:
     """Check the length of a filter and the number of its conjunctions.
 
     Costs time in the size of the filter.
@@ -89,7 +89,7 @@ def check_filter(wanted: Filter, limits: ServerLimits) -> Filter:
     return wanted
 
 
-def restrict_filter(wanted: Filter, grant: Filter, limits: ServerLimits) -> Filter:
+def restrict_filter(wanted: Filter, grant: Filter, limits: BrokerLimits) -> Filter:
     """The conjunction of a request and a grant; LimitReached where it is too large.
 
     Long filters take up to seconds, so that the last results are cached: a first call in another thread spares the
@@ -105,7 +105,7 @@ def restrict_filter(wanted: Filter, grant: Filter, limits: ServerLimits) -> Filt
 
 # Errors are cached as values: a cache forgets calls that raise, and the loop would repeat the slow ones.
 @lru_cache(64)
-def _joined(wanted: Filter, grant: Filter, limits: ServerLimits) -> Filter | LimitReached:
+def _joined(wanted: Filter, grant: Filter, limits: BrokerLimits) -> Filter | LimitReached:
     try:
         return check_filter(wanted & grant, limits)
     except LimitReached as error:
@@ -204,7 +204,7 @@ _ALL_SUBSCRIPTIONS: Final = 2**62  # in total: unbounded but for each principal'
 class Quotas:
     """Quotas of all principals. Rate limits outlive connections: reconnecting does not refill the bucket."""
 
-    def __init__(self, limits: ServerLimits, now: Callable[[], float]) -> None:
+    def __init__(self, limits: BrokerLimits, now: Callable[[], float]) -> None:
         """`now` is a monotonic clock."""
         self.connections = Quota("connections", limits.connections, limits.connections_per_principal, "connections")
         self.subscriptions = Quota(

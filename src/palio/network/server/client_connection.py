@@ -54,8 +54,8 @@ from palio.network.protocol import (
     Welcome,
 )
 from palio.network.security.authorization import Principal, check_operator, check_status, effective_filter
-from palio.network.security.quotas import OFF_LOOP_BYTES, ServerLimits, restrict_filter
-from palio.network.server.delivery_queues import durable_client
+from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, restrict_filter
+from palio.network.server.delivery_queues import SubscribeOptions, durable_client
 from palio.network.server.durable_subscriptions import end_durable, request_durable
 from palio.network.server.log_queries import answer_log_query
 from palio.network.server.session import Session
@@ -158,12 +158,14 @@ class ClientConnection:
             message.name,
             _with_lease(message.wanted, message.validity),
             partial(self._answer, message.request),
-            confirm=message.confirm,
-            queue=max(0, message.queue),
-            overflow=message.overflow or None,
-            credit=max(0, message.credit),
-            number=message.request,
-            group=message.group,
+            SubscribeOptions(
+                confirm=message.confirm,
+                queue=max(0, message.queue),
+                overflow=message.overflow or None,
+                credit=max(0, message.credit),
+                number=message.request,
+                group=message.group,
+            ),
         )
 
     def _unsubscribe(self, message: Unsubscribe) -> None:
@@ -329,7 +331,7 @@ class ClientConnection:
             channel.send(encode(Dropped(queue.name, queue.dropped)))
 
 
-def _decode_off_loop(frame: bytes, principal: Principal, limits: ServerLimits) -> None:
+def _decode_off_loop(frame: bytes, principal: Principal, limits: BrokerLimits) -> None:
     """Decode a long request and join its filter with the grant; both results are cached for the loop's own call."""
     match protocol.decode_from_client(frame):
         case Subscribe(wanted=wanted) | ReplayQuery(wanted=wanted):

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -29,7 +30,7 @@ from palio.network.protocol import Overflow, encode_numbers
 from palio.network.security.authorization import Principal, may_receive
 from palio.network.store.interface import Acknowledged
 from palio.routing import codec
-from palio.routing.messages import Answer, Divided, HomeBroker, Publish, UnsubscribeClient
+from palio.routing.messages import Answer, Confirm, Divided, HomeBroker, Publish, UnsubscribeClient
 
 if TYPE_CHECKING:
     from palio.network.server.host import Host
@@ -40,6 +41,19 @@ if TYPE_CHECKING:
 _MAX_IN_FLIGHT_EVENTS: Final = 65_536
 DURABLE_CLIENT_PREFIX: Final = "durable "  # of the client name of a durable subscription's owner
 _REHOME_CHECK_SECONDS: Final = 0.1  # until a queue with rival homes is looked at again
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribeOptions:
+    """How a subscription is confirmed and delivered."""
+
+    durable: bool = False
+    confirm: Confirm = "edge"
+    queue: int = 0  # events that may wait; 0 is the broker's default
+    overflow: Overflow | None = None  # None is the broker's default
+    credit: int | None = None  # events that may leave before more is granted; None is without flow control
+    number: int = 0  # the client's own number of the subscription
+    group: str = ""  # subscriptions of one group share the queue of the first of them
 
 
 class QueuedEvent(NamedTuple):

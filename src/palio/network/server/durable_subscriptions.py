@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from palio.errors import LimitReached, PalioError, UnknownSubscription
 from palio.filters.filter import Filter
 from palio.network.security.authorization import Principal
-from palio.network.server.delivery_queues import DURABLE_CLIENT_PREFIX, DurableQueue, durable_client
+from palio.network.server.delivery_queues import DURABLE_CLIENT_PREFIX, DurableQueue, SubscribeOptions, durable_client
 from palio.network.server.pending_requests import OnAnswer, answer_future
 from palio.network.store.interface import Acknowledged, Size
 from palio.routing.messages import Confirm, SubscribeClient, UnsubscribeClient
@@ -120,7 +120,9 @@ def request_durable(
         try:
             if error is not None:
                 raise error
-            session.request_subscription(name, wanted, on_answer, durable=True, confirm=confirm, credit=credit)
+            session.request_subscription(
+                name, wanted, on_answer, SubscribeOptions(durable=True, confirm=confirm, credit=credit)
+            )
         except PalioError as reason:
             on_answer(reason)
 

@@ -234,10 +234,11 @@ class Handshake:
 
     def _issue_key(self, channel: Channel, asked: AskKey) -> None:
         if channel.extra("ssl_object") is None:
-            raise Refused("keys are given over TLS alone")
+            raise Refused("keys are issued over TLS only; connect with palio+tls://")
         given = self._server.neighbours.give_key(self._check_broker(channel), asked)
         channel.send(protocol.encode(given))
-        channel.close("refused", "there is nothing more to say")
+        # A connection that asks for a key carries nothing else; the link itself goes over datagrams.
+        channel.close("refused", "the key is issued; this connection has no other use")
 
     def _check_broker(self, channel: Channel) -> Principal:
         """The principal at the other end; `NotPermitted` where it may not link a broker."""

@@ -46,9 +46,9 @@ from palio.routing.memo import IdentityMemo
 from palio.routing.messages import (
     Accepted,
     Answer,
+    BrokerLogPage,
     ClientRequest,
     HomeBroker,
-    LogPage,
     Publish,
     PublishBatch,
     PublishClient,
@@ -395,7 +395,7 @@ class Host:
         self._run_job(effect.job, lambda result: WorkDone(effect.token, result))
 
     def _read(self, effect: Read) -> None:
-        def read() -> LogPage | None:
+        def read() -> BrokerLogPage | None:
             try:
                 return read_log_page(effect, self._store.log, self.broker_id)
             except PalioError:

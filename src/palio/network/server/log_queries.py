@@ -10,30 +10,30 @@ from typing import Final
 
 from palio.errors import ExpiredOffset
 from palio.filters.filter import Filter
-from palio.network.protocol import LogAnswer, LoggedEvent, LogQuery
+from palio.network.protocol import LogAnswer, LogAnswerEvent, LogQuery
 from palio.network.security.authorization import Principal, effective_filter
 from palio.network.store.interface import Log, LogEntry
 from palio.routing import codec
 from palio.routing.effects import Read
-from palio.routing.messages import LogPage, PastEvent
+from palio.routing.messages import BrokerLogPage, PastEvent
 
 _MAX_QUERY_EVENTS: Final = 10_000  # that one query examines
 _MAX_PAGE_BYTES: Final = 1024 * 1024
 _SCAN_EVENTS: Final = 500  # that are read from the store together
 
 
-def read_log_page(read: Read, log: Log, node: int) -> LogPage:
+def read_log_page(read: Read, log: Log, node: int) -> BrokerLogPage:
     """The matching events of a log from an offset or a time on, as one broker sends them to another."""
     oldest, end = log.bounds()
     start = log.find(read.since) if read.place is None else read.place
     if start < oldest:
-        return LogPage(node, oldest, start, start, end, 0.0)
+        return BrokerLogPage(node, oldest, start, start, end, 0.0)
     next, until, matching = _scan(log, start, min(end, start + read.limit), read.wanted)
     events = tuple(
         PastEvent(each.offset, each.time, each.event.kept.identity if each.event.kept else b"", each.event.body)
         for each in matching
     )
-    return LogPage(node, oldest, start, next, end, until, events)
+    return BrokerLogPage(node, oldest, start, next, end, until, events)
 
 
 def answer_log_query(query: LogQuery, log: Log, node: int, principal: Principal) -> LogAnswer:
@@ -46,7 +46,7 @@ def answer_log_query(query: LogQuery, log: Log, node: int, principal: Principal)
         next, _, matching = _scan(log, start, stop, wanted)
     except ExpiredOffset as expired:
         return LogAnswer(query.request, node, expired.oldest, after, start, ())
-    events = tuple(LoggedEvent(each.offset, each.time, each.event.body) for each in matching)
+    events = tuple(LogAnswerEvent(each.offset, each.time, each.event.body) for each in matching)
     return LogAnswer(query.request, node, oldest, after, next, events)
 
 

@@ -17,8 +17,8 @@ from palio.errors import HomeAway, LimitReached, LivesElsewhere, PalioError
 from palio.routing.messages import ClaimClient, Claimed, ClientRequest, HomeBroker, Past
 
 if TYPE_CHECKING:
-    from palio.network.links.neighbours import StartupBarrier
     from palio.network.server.host import Host
+    from palio.network.server.startup_barrier import StartupBarrier
 
 OnAnswer: TypeAlias = Callable[[PalioError | None], None]
 OnQueryAnswer: TypeAlias = Callable[[Past | PalioError | None], None]
@@ -39,7 +39,7 @@ class PendingQueries:
     def submit(self, request: Callable[[int], ClientRequest], on_answer: OnQueryAnswer) -> None:
         """Send a query, made with its number; `on_answer` gets the answer, or the reason why there is none."""
         if len(self._pending) >= _MAX_QUERIES:
-            raise LimitReached("questions", _MAX_QUERIES, "too many queries of this client are unanswered")
+            raise LimitReached("queries", _MAX_QUERIES, "too many queries of this client are unanswered")
         self._last_number -= 1
         self._pending[self._last_number] = on_answer
         self._request(request(self._last_number))
@@ -50,6 +50,7 @@ class PendingQueries:
             on_answer(answer)
 
     def close(self, error: PalioError) -> None:
+        # Emptied first: an answer may lead back to here.
         pending, self._pending = self._pending, {}
         for on_answer in pending.values():
             on_answer(error)
@@ -60,7 +61,7 @@ def answer_future() -> tuple[asyncio.Future[None], OnAnswer]:
     future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def on_answer(error: PalioError | None) -> None:
-        if future.done():
+        if future.done():  # cancelled: its caller waits no longer
             return
         if error is None:
             future.set_result(None)
@@ -108,6 +109,7 @@ class PendingClaims:
         """Ask whether this broker may be the home; `on_answer` gets None, or the reason why not."""
         if self._host.is_durable(owner, name):
             rivals = self._host.rival_homes(owner, name)
+            # Rivals are left by a network split; the home with the highest number is to be emptied first.
             higher = [each for each in rivals if each.broker > self._host.broker_id]
             on_answer(LivesElsewhere(name, addresses(higher)) if higher else None)
             return

@@ -30,11 +30,11 @@ from palio.network.addresses import Address
 from palio.network.channel import Channel
 from palio.network.event_loop import run_event_loop
 from palio.network.gateway.settings import HttpSettings
-from palio.network.links.neighbours import Neighbours, StartupBarrier
+from palio.network.links.neighbours import Neighbours
 from palio.network.log_throttle import RefusalLog
 from palio.network.security.authentication import Authenticator
 from palio.network.security.authorization import Principal, effective_filter
-from palio.network.security.quotas import OFF_LOOP_BYTES, Quotas, ServerLimits
+from palio.network.security.quotas import OFF_LOOP_BYTES, BrokerLimits, Quotas
 from palio.network.security.tls import certificate_names, check_exposure
 from palio.network.server.durable_subscriptions import revise_durable
 from palio.network.server.handshake import (
@@ -47,8 +47,9 @@ from palio.network.server.handshake import (
 )
 from palio.network.server.host import Host
 from palio.network.server.persistence import SESSION_CLIENT_PREFIX
-from palio.network.server.session import Session
+from palio.network.server.session import BrokerServices, Session
 from palio.network.server.settings import Settings
+from palio.network.server.startup_barrier import StartupBarrier
 from palio.network.store.interface import Store
 from palio.network.store.memory import MemoryStore
 from palio.network.store.sqlite import SqliteStore
@@ -121,6 +122,9 @@ class Server:
         self.host.enqueue_all([])  # an empty batch, in which the node resumes unfinished deliveries
         self.neighbours = Neighbours(self.host, self.settings, self.authenticator)
         self._startup_barrier = StartupBarrier(lambda: self.neighbours.are_known, self.settings.flow.patience)
+        self._services = BrokerServices(
+            self.host, self.store, self.settings.limits, self.settings.flow, self.quotas, self._startup_barrier
+        )
         try:
             self.addresses = tuple([await self._listen(address) for address in self.settings.listen])
             if self.settings.http is not None:
@@ -169,18 +173,7 @@ class Server:
         # With the incarnation: the name is the deduplication key of a client without one of its own, and keys outlive
         # a restart.
         name = f"{SESSION_CLIENT_PREFIX}{self.incarnation}.{next(self._session_numbers)}"
-        session = Session(
-            self.host,
-            self.store,
-            name,
-            principal,
-            app,
-            self.settings.limits,
-            self.settings.flow,
-            self.quotas,
-            self._startup_barrier,
-            publisher,
-        )
+        session = Session(self._services, name, principal, app, publisher)
         self.sessions.add(session)
         self.arrivals[principal.name] += 1
         log.debug("came", extra={"client": name, "principal": principal.name, "app": app})
@@ -297,7 +290,7 @@ class Server:
         return status_of(self)
 
 
-def _parse_off_loop(text: str, language: str, principal: Principal, limits: ServerLimits) -> Filter:
+def _parse_off_loop(text: str, language: str, principal: Principal, limits: BrokerLimits) -> Filter:
     wanted = Filter.parse(text, language)
     with suppress(PalioError):  # the subscription itself reports it; this call only fills the cache
         effective_filter(wanted, principal, limits)

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from palio.errors import LimitReached, LivesElsewhere, NotPermitted, PalioError, Refused
 from palio.filters.filter import Filter
 from palio.network.error_codes import error_of_refusal
-from palio.network.protocol import Overflow
 from palio.network.security.authorization import (
     ANY_SOURCE,
     Principal,
@@ -32,8 +32,14 @@ from palio.network.security.authorization import (
     published_by,
     revise_grants,
 )
-from palio.network.security.quotas import Quotas, ServerLimits, restrict_filter
-from palio.network.server.delivery_queues import ClientDelivery, Delivered, DeliveryQueue, DurableQueue
+from palio.network.security.quotas import BrokerLimits, Quotas, restrict_filter
+from palio.network.server.delivery_queues import (
+    ClientDelivery,
+    Delivered,
+    DeliveryQueue,
+    DurableQueue,
+    SubscribeOptions,
+)
 from palio.network.server.durable_subscriptions import check_subscription_quota
 from palio.network.server.leases import Leases
 from palio.network.server.pending_requests import OnAnswer, PendingClaims, PendingQueries, addresses, answer_future
@@ -51,12 +57,27 @@ from palio.routing.messages import (
 )
 
 if TYPE_CHECKING:
-    from palio.network.links.neighbours import StartupBarrier
     from palio.network.server.host import Host
     from palio.network.server.settings import Flow
+    from palio.network.server.startup_barrier import StartupBarrier
     from palio.network.store.interface import Store
 
 Publication: TypeAlias = PublishClient | PublishBatch
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerServices:
+    """What all sessions of one broker share."""
+
+    host: Host
+    store: Store
+    limits: BrokerLimits
+    flow: Flow
+    quotas: Quotas
+    startup_barrier: StartupBarrier
+
+
+_DEFAULT_OPTIONS: Final = SubscribeOptions()
 
 
 class Session:
@@ -107,22 +128,18 @@ class Session:
     )
 
     def __init__(
-        self,
-        host: Host,
-        store: Store,
-        client: str,
-        principal: Principal,
-        app: str,
-        limits: ServerLimits,
-        flow: Flow,
-        quotas: Quotas,
-        startup_barrier: StartupBarrier,
-        publisher: str = "",
+        self, services: BrokerServices, client: str, principal: Principal, app: str, publisher: str = ""
     ) -> None:
+        self._host = services.host
+        self._store = services.store
+        self._limits = services.limits
+        self._flow = services.flow
+        self._quotas = services.quotas
+        self._startup_barrier = services.startup_barrier
         self.client = client
         self.app = app
         self.published = 0  # events, accepted or not
-        self.delivery = ClientDelivery(host, self._on_queue_over)
+        self.delivery = ClientDelivery(self._host, self._on_queue_over)
         self.queues = self.delivery.by_subscription
         self.on_ready: Callable[[], None] = self._wake
         self.on_end: Callable[[PalioError], None] = lambda reason: self._wake()
@@ -131,22 +148,20 @@ class Session:
         self.on_moved: Callable[[LivesElsewhere], None] = lambda where: self.end(str(where))
         self.on_refused: OnAnswer | None = None
         self.failure: PalioError | None = None
-        self._host = host
-        self._store = store
-        self._limits = limits
-        self._flow = flow
-        self._quotas = quotas
         self._wanted: dict[str, Filter] = {}
         self._unconfirmed: dict[str, OnAnswer] = {}  # subscriptions that the broker has not confirmed yet
         self._publisher = f"{principal.name}/{publisher}" if publisher else client
-        self._max_event_bytes = limits.event_bytes
+        self._max_event_bytes = self._limits.event_bytes  # a computed property, read for every event
         self._last_publication = 0
         self._pending_publications: dict[int, tuple[Publication, OnAnswer]] = {}
         self._busy: list[Publication] = []  # to be repeated on `Proceed`
         self.queries = PendingQueries(self._request)
-        self._startup_barrier = startup_barrier
         self.durable_claims = PendingClaims(
-            host, self._request, flow.patience, startup_barrier, limits.subscriptions_per_principal
+            self._host,
+            self._request,
+            self._flow.patience,
+            self._startup_barrier,
+            self._limits.subscriptions_per_principal,
         )
         self._advertised: set[str] = set()
         self._subscription_leases = Leases(self._on_lease_expired)
@@ -154,28 +169,15 @@ class Session:
         self._ready = asyncio.Event()
         self._is_open = True
         self._apply_grants(principal)
-        host.clients[client] = self
+        self._host.clients[client] = self
 
     # Requests of the client
 
     def request_subscription(
-        self,
-        name: str,
-        wanted: Filter,
-        on_answer: OnAnswer,
-        *,
-        durable: bool = False,
-        confirm: Confirm = "edge",
-        queue: int = 0,
-        overflow: Overflow | None = None,
-        credit: int | None = None,
-        number: int = 0,
-        group: str = "",
+        self, name: str, wanted: Filter, on_answer: OnAnswer, options: SubscribeOptions = _DEFAULT_OPTIONS
     ) -> None:
-        """Deliver the matching events that the grant admits, from the broker's confirmation on.
-
-        Subscriptions of one group share the queue of the first of them; `number` is the client's own of this one.
-        """
+        """Deliver the matching events that the grant admits, from the broker's confirmation on."""
+        durable, group = options.durable, options.group
         if name in self.queues or self.delivery.group(name) is not None:
             raise Refused(f"there is a subscription {name!r} already")
         if (durable and group) or group in self.queues:
@@ -185,17 +187,18 @@ class Session:
         self._quotas.subscriptions.take(self.principal.name)
         delivery_queue: DeliveryQueue | DurableQueue | None = self.delivery.group(group)
         if durable:
-            delivery_queue = DurableQueue(self._host, self._store, self, name, credit)
+            delivery_queue = DurableQueue(self._host, self._store, self, name, options.credit)
         elif delivery_queue is None:
-            limit = min(queue or self._flow.queue, self._flow.longest_queue)
-            delivery_queue = DeliveryQueue(group or name, limit, overflow or self._flow.overflow, credit)
+            limit = min(options.queue or self._flow.queue, self._flow.longest_queue)
+            overflow = options.overflow or self._flow.overflow
+            delivery_queue = DeliveryQueue(group or name, limit, overflow, options.credit)
         # The queue stands before the request: the batch that handles the request may deliver events already.
-        self.delivery.add(name, delivery_queue, number, group)
+        self.delivery.add(name, delivery_queue, options.number, group)
         self._wanted[name] = wanted
         self._subscription_leases.begin(name, wanted.validity)
         self._unconfirmed[name] = on_answer
         # This broker confirms even if the client does not ask: only then does the session know that it stands.
-        level: Confirm = "network" if confirm == "network" else "edge"
+        level: Confirm = "network" if options.confirm == "network" else "edge"
         request = messages.SubscribeClient(name, granted, level, durable)
         if level == "edge":
             self._request(request, self._owner_of(name))
@@ -409,22 +412,10 @@ class Session:
 
     # Requests that wait for their answer
 
-    async def subscribe(
-        self,
-        name: str,
-        wanted: Filter,
-        *,
-        durable: bool = False,
-        confirm: Confirm = "edge",
-        queue: int = 0,
-        overflow: Overflow | None = None,
-        credit: int | None = None,
-    ) -> None:
+    async def subscribe(self, name: str, wanted: Filter, options: SubscribeOptions = _DEFAULT_OPTIONS) -> None:
         """Subscribe; done when this broker knows, or with `confirm="network"` when all brokers do."""
         done, on_answer = answer_future()
-        self.request_subscription(
-            name, wanted, on_answer, durable=durable, confirm=confirm, queue=queue, overflow=overflow, credit=credit
-        )
+        self.request_subscription(name, wanted, on_answer, options)
         await done
 
     async def unsubscribe(self, name: str) -> None:

@@ -15,7 +15,7 @@ from palio.network.gateway.settings import HttpSettings
 from palio.network.links.key_exchange import KeySettings
 from palio.network.protocol import OVERFLOW_POLICIES, Overflow
 from palio.network.security.authorization import OPEN_LINK, LinkFilters
-from palio.network.security.quotas import ServerLimits
+from palio.network.security.quotas import BrokerLimits
 from palio.network.security.tls import ClientTls, ServerTls
 from palio.network.settings_validation import change_settings, check_positive
 from palio.network.store.interface import Retention
@@ -58,7 +58,7 @@ class Settings:
     heartbeat: float = 5.0
     watch: float = 2.0  # seconds between checks of the principals file and measurements of rates
     token: str = ""  # by which this broker authenticates itself to others
-    limits: ServerLimits = field(default_factory=ServerLimits)
+    limits: BrokerLimits = field(default_factory=BrokerLimits)
     flow: Flow = field(default_factory=Flow)
     tls: ServerTls | None = None  # what `palio+tls://` listens with
     trust: ClientTls = field(default_factory=ClientTls)  # authorities that links over TLS trust

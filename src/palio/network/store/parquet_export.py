@@ -65,7 +65,7 @@ def export_parquet(
             columns.widen(_content(entry))
     fields = columns.fields()
     if identity in {field.name for field in fields}:
-        raise InvalidArgument(f"events have an attribute {identity!r}; name another column for who they are")
+        raise InvalidArgument(f"events have an attribute {identity!r}; give the identity column another name")
     schema = pa.schema([pa.field(identity, _IDENTITY_TYPE), *fields])
     written = 0
     with pq.ParquetWriter(where, schema, compression="zstd") as writer:

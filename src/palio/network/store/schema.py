@@ -64,8 +64,8 @@ _MIGRATIONS: Final[tuple[str, ...]] = (
 )
 
 
-def open_for_writing(path: Path, safety: Safety, disk_bytes: int | None) -> sqlite3.Connection:
-    """The one connection that writes; creates or migrates the database."""
+def open_for_writing(path: Path, disk_bytes: int | None) -> sqlite3.Connection:
+    """The one connection that writes; creates or migrates the database. It is durable until `relax`."""
     if sqlite3.sqlite_version_info < _MIN_SQLITE_VERSION:
         raise StoreError(str(path), f"a store needs SQLite 3.35 or newer, and this is {sqlite3.sqlite_version}")
     connection = _connect(path, "rwc")
@@ -76,10 +76,12 @@ def open_for_writing(path: Path, safety: Safety, disk_bytes: int | None) -> sqli
         if disk_bytes is not None:
             [(size,)] = connection.execute("PRAGMA page_size")
             connection.execute(f"PRAGMA max_page_count = {max(1, disk_bytes // size)}")
-        if safety == "relaxed":
-            # After the migration, which is durable all the same.
-            connection.execute("PRAGMA synchronous = NORMAL")
     return connection
+
+
+def relax(connection: sqlite3.Connection) -> None:
+    """Leave it to checkpoints to sync: in WAL mode, NORMAL does not sync when a transaction is committed."""
+    connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def open_for_checkpoints(path: Path) -> sqlite3.Connection:

@@ -16,7 +16,7 @@ from palio.errors import ExpiredOffset, PalioError, StoreError
 from palio.network.data_directory import DataDirectory
 from palio.network.store.interface import DeadLetter, LogEntry, OnWritten, Recovered, Retention, Size, Writable
 from palio.network.store.memory import new_node_number
-from palio.network.store.schema import Safety, open_for_reading, open_for_writing, store_error, translate_errors
+from palio.network.store.schema import Safety, open_for_reading, open_for_writing, relax, store_error, translate_errors
 from palio.network.store.transaction import Ledger, QueueKey, QueueState, read_duplicate_keys, read_ledger
 from palio.network.store.writer import MICROSECONDS, Writer
 from palio.routing import codec
@@ -28,7 +28,7 @@ class SqliteStore:
     """A store in a directory of its own.
 
     Safety `durable`: answered writes survive a loss of power. `relaxed`: they survive the end of the process; a loss of
-    power may take the last seconds with it, and damages nothing.
+    power may take the last seconds with it, and damages nothing. The incarnation is durable in both.
     """
 
     def __init__(
@@ -53,11 +53,15 @@ class SqliteStore:
         self._directory.acquire()
         try:
             path = self._directory.database
-            connection = open_for_writing(path, self._safety, self._retention.disk_bytes)
+            connection = open_for_writing(path, self._retention.disk_bytes)
             try:
                 with translate_errors(path):
                     ledger = read_ledger(connection)
                     recovered = _recover(connection, ledger, self._retention.duplicates)
+                    if self._safety == "relaxed":
+                        # Only now: an incarnation that a loss of power took back would be given out again, and
+                        # neighbours would deduplicate new events as those of the life before.
+                        relax(connection)
                 reader = SqliteReader(path)
                 writer = Writer(connection, path, ledger, self._retention, self._clock)
             except PalioError as error:

@@ -229,7 +229,7 @@ class Writer:
             self._roll_back_after(error)
             return False
         except Exception as error:  # the next submission must fail, and not wait for ever for a dead thread
-            log.exception("the store cannot let go of what is old")
+            log.exception("retention failed: expired events cannot be removed from the store")
             self._broken = StoreError(str(self._path.parent), f"the store does not work: {error!r}")
             self._roll_back()
             return False

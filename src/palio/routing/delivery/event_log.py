@@ -28,7 +28,7 @@ from palio.routing.messages import (
     LOCAL,
     Accepted,
     Acknowledge,
-    Acknowledged,
+    AttemptOutcome,
     DeliveryTag,
     EventId,
     Key,
@@ -225,7 +225,7 @@ class EventLog:
             )
             yield attempt, self._decoded.pop(id, None)
 
-    def on_attempt_ended(self, attempt: Acknowledged) -> None:
+    def on_attempt_ended(self, attempt: AttemptOutcome) -> None:
         self._under_way.discard(attempt.id)
         self._unwritten_by.pop(attempt.id, None)
         if attempt.whole:
@@ -274,11 +274,11 @@ class DeliveryAttempts:
 
     __slots__ = ("_acknowledgements", "_effects", "_on_ended", "_under_way")
 
-    def __init__(self, on_ended: Callable[[Acknowledged], None], effects: list[Effect]) -> None:
+    def __init__(self, on_ended: Callable[[AttemptOutcome], None], effects: list[Effect]) -> None:
         self._on_ended = on_ended
         self._effects = effects
         self._under_way: dict[EventId, _Attempt] = {}
-        self._acknowledgements: dict[int, list[Acknowledged]] = {}
+        self._acknowledgements: dict[int, list[AttemptOutcome]] = {}
 
     def begin(
         self, id: EventId, number: int, upstream: int, links: Iterable[int], is_written: bool, is_whole: bool
@@ -294,7 +294,7 @@ class DeliveryAttempts:
 
     def acknowledge(self, upstream: int, id: EventId, number: int, is_whole: bool) -> None:
         """Answer an attempt that is not tracked here: it is done, or must be made again where it is not whole."""
-        self._answer(upstream, Acknowledged(id, number, is_whole))
+        self._answer(upstream, AttemptOutcome(id, number, is_whole))
 
     def on_acknowledge(self, link: int, message: Acknowledge) -> None:
         for each in message.events:
@@ -355,9 +355,9 @@ class DeliveryAttempts:
         if attempt.awaited or not attempt.is_written:
             return
         del self._under_way[id]
-        self._answer(attempt.upstream, Acknowledged(id, attempt.number, attempt.is_whole, attempt.unwritten))
+        self._answer(attempt.upstream, AttemptOutcome(id, attempt.number, attempt.is_whole, attempt.unwritten))
 
-    def _answer(self, upstream: int, answer: Acknowledged) -> None:
+    def _answer(self, upstream: int, answer: AttemptOutcome) -> None:
         if upstream == LOCAL:
             self._on_ended(answer)
         else:

@@ -7,13 +7,13 @@ may be away makes delivery exactly-once.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from palio.errors import PipelineError
+from palio.network.backoff import Backoff
 from palio.spark.connections import NatsConnection, nats_settings
 from palio.spark.sinks.messages import Message, check_template, push_messages
 from palio.spark.sinks.sink import Batch, Sink, Taken
@@ -86,7 +86,7 @@ class NatsDelivery:
 
         headers = {**message.headers(self.source), "Nats-Msg-Id": message.id}
         subject = message.fill(self.subject)
-        end, backoff = time.monotonic() + self.patience, 0.05
+        end, backoff = time.monotonic() + self.patience, Backoff(0.05, _MAX_BACKOFF_SECONDS)
         while True:
             try:
                 await jetstream.publish(subject, message.data.encode(), timeout=_ACK_TIMEOUT_SECONDS, headers=headers)
@@ -100,5 +100,4 @@ class NatsDelivery:
                     if isinstance(error, NoStreamResponseError):
                         reason = "no stream takes this subject"
                     raise PipelineError(f"nothing can be published to {subject}: {reason}") from None
-            await asyncio.sleep(backoff * random.uniform(0.5, 1.5))
-            backoff = min(2 * backoff, _MAX_BACKOFF_SECONDS)
+            await asyncio.sleep(backoff.next())

@@ -28,9 +28,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from palio.errors import PipelineError
+from palio.files.durable_write import fsync_path
 from palio.spark.record_batches import arrow_schema
 from palio.spark.sinks.sink import Batch, Taken
-from palio.spark.storage import absolute, fsync_path, resolve
+from palio.spark.storage import absolute, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

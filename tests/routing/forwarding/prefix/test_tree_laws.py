@@ -238,8 +238,7 @@ def test_filters_that_leave_take_their_nodes_along(staying: list[Filter], leavin
             tree.remove(conjunction)
     assert nodes_of(tree) == [tree.root]
     # Private: nothing else shows that conditions which no node uses are released.
-    assert not tree._conditions
-    assert not tree._uses
+    assert (tree._conditions, tree._uses) == ({}, {})
     assert tree.root.ends == 0
 
 

@@ -43,7 +43,7 @@ function connect() {
     else if (message.type === "event") { if (message.name === subscribed) add(message.event); }
     else if (message.type === "problem") { complain(message.problem); if (message.name === subscribed) subscribed = null; }
   };
-  // A broker that has tokens waits for a greeting; then somebody has to type one.
+  // A broker that has tokens waits for a greeting; then the reader has to type one.
   setTimeout(() => {
     if (!welcomed && socket.readyState === WebSocket.OPEN) {
       show("", "who are you?");

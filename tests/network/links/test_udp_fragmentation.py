@@ -43,6 +43,7 @@ def test_what_waits_is_bounded_and_the_oldest_goes_first() -> None:
     assert pieces.put(last) is None  # the first piece of it is not there any more
     for number in range(1_000, 2_000):
         assert pieces.put(next(fragments(bytes(2), number, 33))) is None
+    # As above: a bound on memory.
     assert len(pieces._unfinished) <= 64
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import palio
-from palio.network.security.quotas import ServerLimits
+from palio.network.security.quotas import BrokerLimits
 from tests.network.running import broker, run, url
 
-LIMITS = ServerLimits(events_per_second=400, burst_events=100)
+LIMITS = BrokerLimits(events_per_second=400, burst_events=100)
 
 
 def test_many_events_go_at_the_rate_that_the_broker_allows() -> None:
