@@ -23,28 +23,113 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TEXTS = [
-    "10", "3", " 7 ", "abc", "10.5", "true", "FALSE", "1", "0", "", None, "2024-01-01", "2024-01-01 10:00:00", "1e1", "5",
-    "9223372036854775808", "NaN", "010", "2.54", "-5", "yes", "2024-01-01T10:00:00+02:00", "5.0", "2.5", "t", "Infinity",
+    "10", "3", " 7 ", "abc", "10.5", "true", "FALSE", "1",
+    "0", "", None, "2024-01-01", "2024-01-01 10:00:00", "1e1", "5", "9223372036854775808",
+    "NaN", "010", "2.54", "-5", "yes", "2024-01-01T10:00:00+02:00", "5.0", "2.5",
+    "t", "Infinity",
 ]  # fmt: skip
 MOMENT = datetime(2024, 1, 1, 10, tzinfo=UTC)
 
-CONDITIONS = [
-    "t > 5", "t > 5L", "t > 5.5", "t > 5e0", "t = 5", "t <> 5", "NOT (t > 5)", "(t > 5) IS NOT TRUE", "5 < t", "t > -6",
-    "t = true", "t = false", "t <> true", "t AND b", "NOT t", "t OR b", "t IS TRUE", "t IS NOT FALSE", "t <=> 5", "t <=> '5'",
-    "t IS DISTINCT FROM 5", "t <=> NULL", "t IS NULL", "t = NULL", "t > 12345678901234567890", "t > 5BD", "t = '10'",
-    "t > DATE'2023-12-31'", "t = TIMESTAMP'2024-01-01 10:00:00'",
-    "t BETWEEN 1 AND 20", "t BETWEEN 1 AND 20.5", "t NOT BETWEEN 1 AND 2.5", "t BETWEEN '1' AND '3'", "t BETWEEN i AND 7",
-    "i BETWEEN t AND 7", "t IN (1, 10)", "t IN (2.5, 1)", "t IN (1, 2.5)", "t IN (1, 2.5, 3e0)", "t IN (true)", "t IN ('a', 1)",
-    "t NOT IN (1, 10)", "t NOT IN (1, NULL)", "t IN (DATE'2024-01-01', TIMESTAMP'2024-01-01 10:00:00')", "t IN (1, d)",
-    "i IN (t, 2)", "i IN ('5', t)", "d IN (t, 1)", "5 IN (t, 7)", "t > i", "t >= l", "t > sh", "t < d", "t > f", "t = b",
-    "t = da", "t = ts", "t = nt", "t = bin", "i = t OR i > t", "t = i + 1", "(t > 5) = b", "t = (i > 3)", "i = lower(t)",
-    "substring(t, 1, 1) > 0", "substring(t, 1, 1) = i", "t + 1 > 5", "t * 2 > d", "abs(t) > 5", "coalesce(t, 5) > 5",
-    "CASE t WHEN 5 THEN true WHEN 'abc' THEN true END", "CASE WHEN t > 5 THEN true ELSE false END", "nullif(t, 5) = '10'",
-    "i LIKE '1%'", "d LIKE '5%'", "f LIKE '5.%'", "f RLIKE '5'", "startswith(i, '5')", "contains(l, '5')", "da LIKE '2024%'",
-    "b LIKE 't%'", "ts LIKE '2024-01-01 1%'", "bin LIKE '1%'", "i NOT LIKE '1%'", "endswith(d, '5')", "b ILIKE 'T%'",
-    "t LIKE '1%'", "t > 5 AND t = '10'", "t > 5 AND t < 11 AND b", "s.u > 5", "s.u = true", "m.k > 5", "m.k = '10'",
-    "T > 5 AND `t` < 20", "n > '5'", "i > '5'", "flt LIKE '5.1%'", "t > 5 OR s.u > 5",
-]  # fmt: skip
+CONDITIONS = """
+t > 5
+t > 5L
+t > 5.5
+t > 5e0
+t = 5
+t <> 5
+NOT (t > 5)
+(t > 5) IS NOT TRUE
+5 < t
+t > -6
+t = true
+t = false
+t <> true
+t AND b
+NOT t
+t OR b
+t IS TRUE
+t IS NOT FALSE
+t <=> 5
+t <=> '5'
+t IS DISTINCT FROM 5
+t <=> NULL
+t IS NULL
+t = NULL
+t > 12345678901234567890
+t > 5BD
+t = '10'
+t > DATE'2023-12-31'
+t = TIMESTAMP'2024-01-01 10:00:00'
+t BETWEEN 1 AND 20
+t BETWEEN 1 AND 20.5
+t NOT BETWEEN 1 AND 2.5
+t BETWEEN '1' AND '3'
+t BETWEEN i AND 7
+i BETWEEN t AND 7
+t IN (1, 10)
+t IN (2.5, 1)
+t IN (1, 2.5)
+t IN (1, 2.5, 3e0)
+t IN (true)
+t IN ('a', 1)
+t NOT IN (1, 10)
+t NOT IN (1, NULL)
+t IN (DATE'2024-01-01', TIMESTAMP'2024-01-01 10:00:00')
+t IN (1, d)
+i IN (t, 2)
+i IN ('5', t)
+d IN (t, 1)
+5 IN (t, 7)
+t > i
+t >= l
+t > sh
+t < d
+t > f
+t = b
+t = da
+t = ts
+t = nt
+t = bin
+i = t OR i > t
+t = i + 1
+(t > 5) = b
+t = (i > 3)
+i = lower(t)
+substring(t, 1, 1) > 0
+substring(t, 1, 1) = i
+t + 1 > 5
+t * 2 > d
+abs(t) > 5
+coalesce(t, 5) > 5
+CASE t WHEN 5 THEN true WHEN 'abc' THEN true END
+CASE WHEN t > 5 THEN true ELSE false END
+nullif(t, 5) = '10'
+i LIKE '1%'
+d LIKE '5%'
+f LIKE '5.%'
+f RLIKE '5'
+startswith(i, '5')
+contains(l, '5')
+da LIKE '2024%'
+b LIKE 't%'
+ts LIKE '2024-01-01 1%'
+bin LIKE '1%'
+i NOT LIKE '1%'
+endswith(d, '5')
+b ILIKE 'T%'
+t LIKE '1%'
+t > 5 AND t = '10'
+t > 5 AND t < 11 AND b
+s.u > 5
+s.u = true
+m.k > 5
+m.k = '10'
+T > 5 AND `t` < 20
+n > '5'
+i > '5'
+flt LIKE '5.1%'
+t > 5 OR s.u > 5
+""".strip().splitlines()
 
 
 def table() -> pa.Table:
@@ -142,8 +227,8 @@ def test_numbers_stay_those_of_the_matcher_that_was_given(spark: SparkSession, f
 
 def test_elements_of_objects_are_cast_where_they_stand(spark: SparkSession) -> None:
     events = spark.sql(
-        "SELECT 1 AS id, array(named_struct('size', '10', 'sku', 'a'), named_struct('size', 'x', 'sku', 'b')) AS items, "
-        "array('7', 'x') AS tags"
+        "SELECT 1 AS id, array('7', 'x') AS tags, "
+        "array(named_struct('size', '10', 'sku', 'a'), named_struct('size', 'x', 'sku', 'b')) AS items"
     )
     found = pairs(
         match(
@@ -169,7 +254,8 @@ def test_elements_of_objects_are_cast_where_they_stand(spark: SparkSession) -> N
 
 def test_an_array_is_null_only_where_it_is_as_a_whole(spark: SparkSession) -> None:
     events = spark.sql(
-        "SELECT * FROM VALUES (1, array(10, NULL)), (2, array()), (3, CAST(NULL AS ARRAY<INT>)), (4, array(7)) AS v(id, a)"
+        "SELECT * FROM VALUES (1, array(10, NULL)), (2, array()), (3, CAST(NULL AS ARRAY<INT>)), (4, array(7)) "
+        "AS v(id, a)"
     )
     conditions = ["a IS NULL", "a IS NOT NULL", "a <=> NULL", "NOT (a <=> NULL)"]
     expected = {(row["id"], each) for each in conditions for row in events.where(each).collect()}
