@@ -1,7 +1,7 @@
 """Checks of subscriptions before a job: unusable ones, missing columns, and type mismatches.
 
-A column of strings that is compared with numbers or dates is reported: SQL conditions cast it, as Spark does, and those in
-other languages never match it.
+A column of strings that is compared with numbers or dates is reported: SQL conditions cast it, as Spark does, and those
+in other languages never match it.
 """
 
 from __future__ import annotations
