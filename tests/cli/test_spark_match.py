@@ -75,6 +75,7 @@ def test_matches_are_written_and_summed_up(folder: Path) -> None:
         "type": "string",
         "compared_with": "numbers",
         "subscriptions": ["unlike"],
+        "is_cast": True,
     }
     assert ended.stderr.count("left out") == 1
     assert "left out: typo" in ended.stderr
@@ -128,13 +129,19 @@ def test_csv_is_read_as_it_is_read_without_spark(spark: SparkSession, tmp_path: 
     wants.write_text("".join(json.dumps({"id": id, "where": where}) + "\n" for id, where in conditions.items()))
     rows = read_events(spark, str(events), None)
     found = Counter(row.subscription_id for row in match(rows, str(wants)).collect())
-    assert found == {"late": 8, "day": 6, "missing": 4, "big": 4, "code": 1, "quoted": 1}
+    uncast = {"late": 8, "day": 6, "missing": 4, "big": 4, "code": 1, "quoted": 1}
     alone = CliRunner().invoke(palio, ["match", str(wants), str(events), "--json"]).stdout.splitlines()
-    assert Counter(json.loads(line)["subscription"] for line in alone) == found
-    subscriptions = [Subscription(id, where) for id, where in conditions.items()]
+    assert Counter(json.loads(line)["subscription"] for line in alone) == uncast
+    # Spark's columns have types, and those of texts are cast where they are compared with numbers.
+    assert found == {**uncast, "no number": 1, "note": 9}
+    subscriptions = [
+        *(Subscription(id, where) for id, where in conditions.items()),
+        Subscription("selector", "note > 1", "jms"),
+    ]
     assert find_type_mismatches(rows, subscriptions) == (
-        TypeMismatch("note", "string", "numbers", ("note",)),
-        TypeMismatch("zip", "string", "numbers", ("no number",)),
+        TypeMismatch("note", "string", "numbers", ("selector",), False),
+        TypeMismatch("note", "string", "numbers", ("note",), True),
+        TypeMismatch("zip", "string", "numbers", ("no number",), True),
     )
     # Who knows better says so.
     said = read_events(spark, str(events), None, "late int, zip int, note int")

@@ -104,13 +104,14 @@ class Matcher:
         names, conditions = list(ids), list(wheres)
         if len(names) != len(conditions):
             raise InvalidArgument(f"every id has one condition; there are {len(names)} ids and {len(conditions)}")
-        self._add_many(Subscriptions.of_texts(names, conditions, language, timezone))
+        self.add_all(Subscriptions.of_texts(names, conditions, language, timezone))
 
     def add_subscriptions(self, subscriptions: Sequence[Subscription]) -> None:
         """Add many subscriptions, each with its language, subscriber and metadata. All are added, or none."""
-        self._add_many(Subscriptions.of(subscriptions))
+        self.add_all(Subscriptions.of(subscriptions))
 
-    def _add_many(self, subscriptions: Subscriptions) -> None:
+    def add_all(self, subscriptions: Subscriptions) -> None:
+        """As `add_subscriptions`, of columns: the form in which `subscriptions()` gives them."""
         ids = subscriptions.ids
         if len(set(ids)) < len(ids):
             raise DuplicateSubscription(_first_repeated(ids))
@@ -317,6 +318,11 @@ class Matcher:
         """All of them as columns, in the order in which they were added: some microseconds each."""
         snapshot = self._segments.snapshot
         return snapshot.catalogue.many(snapshot.alive(np.arange(len(snapshot.catalogue))).tolist())
+
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The numbers of all subscriptions, in the order of `subscriptions()`."""
+        snapshot = self._segments.snapshot
+        return snapshot.alive(np.arange(len(snapshot.catalogue)))
 
     def __repr__(self) -> str:
         count = len(self)

@@ -15,13 +15,14 @@ on the driver, `column_functions.ArrowValues` with Arrow arrays in a worker.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
 from palio.errors import EventError
-from palio.events.names import join_path
+from palio.events.names import join_path, split_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,13 @@ PRESENCE_MEMBER: Final = "palio there"
 # For messages about columns, which name some of the subscriptions that read them.
 MAX_INSPECTED_SUBSCRIPTIONS: Final = 5_000  # inspecting a million would take longer than matching them
 MAX_NAMED: Final = 3
+
+PRESENCE_TARGET: Final = "presence"
+"""Target of the pseudo-cast to TRUE, or NULL where the values are."""
+# The targets of casts are known, so that few names of columns can be taken for a cast attribute by mistake.
+_CAST_SUFFIX: Final = re.compile(
+    r"(?s)(.*) AS (BIGINT|BINARY|BOOLEAN|DATE|DECIMAL_[0-9]+_[0-9]+|DOUBLE|PRESENCE|STRING|TIMESTAMP|TIMESTAMP_NTZ)"
+)
 
 Path = tuple[str, ...]
 _log = logging.getLogger("palio.spark")
@@ -69,6 +77,9 @@ class Values(Protocol):
     def to_utc(self, zone: str) -> Self:
         """Local times of a zone as local times of UTC."""
 
+    def try_cast(self, target: str, zone: str) -> Self:
+        """Scalars converted to another type as by TRY_CAST in a session of this zone, NULL where that fails."""
+
 
 V = TypeVar("V", bound=Values)
 
@@ -81,6 +92,7 @@ class AttributeResolver(Generic[V]):
     case_sensitive: bool
     zone: Callable[[str], str]
     """Maps the name of a column without a time zone to the zone in which conditions read it."""
+    session_zone: str = "UTC"
 
     def resolve(self, paths: Iterable[Path]) -> tuple[dict[str, V], list[str]]:
         """The values of attributes by name, and the names of attributes without a column.
@@ -113,20 +125,45 @@ class AttributeResolver(Generic[V]):
                 )
         return found, absent
 
+    def declared_type(self, path: Path) -> tuple[DataType, bool] | None:
+        """The type at a path, of the array where there is one, and whether the path leads through arrays of objects."""
+        from pyspark.sql.types import ArrayType, MapType, StructType
+
+        try:
+            values, rest = self._split_at_given(path)
+        except KeyError:
+            return None
+        kind, is_within = values.kind, False
+        for segment in rest:
+            inner = _element_type(kind)
+            is_within = is_within or (isinstance(kind, ArrayType) and isinstance(inner, StructType | MapType))
+            member = self._member_type(inner, segment, join_path(path))
+            if member is None:
+                return None
+            kind = member
+        return kind, is_within
+
     def _split_at_given(self, path: Path) -> tuple[V, Path]:
         """The given values at the longest known prefix of a path, and the rest of the path."""
         # The longest prefix first: a column may be named with a dot.
         for length in range(len(path), 0, -1):
-            name = self._find_given(path[:length])
-            if name is not None:
-                return self.given[name], path[length:]
+            values = self._find_given(path[:length])
+            if values is not None:
+                return values, path[length:]
         raise KeyError(path)
 
-    def _find_given(self, path: Path) -> Path | None:
+    def _find_given(self, path: Path) -> V | None:
         # An exact spelling wins, also where other columns differ from it only in case.
-        if self.case_sensitive or path in self.given:
-            return path if path in self.given else None
-        return _unambiguous(join_path(path), self._given_in_lower_case.get(_lower(path), []), join_path)
+        if path in self.given:
+            return self.given[path]
+        base, target = split_cast(path[-1])
+        if target is not None:
+            values = self._find_given((*path[:-1], base))
+            return None if values is None else self._try_cast(values, target)
+        if self.case_sensitive:
+            return None
+        name = _unambiguous(join_path(path), self._given_in_lower_case.get(_lower(path), []), join_path)
+        return None if name is None else self.given[name]
 
     @cached_property
     def _given_in_lower_case(self) -> dict[Path, list[Path]]:
@@ -151,8 +188,14 @@ class AttributeResolver(Generic[V]):
 
     def _member_type(self, kind: DataType, segment: str, name: str) -> DataType | None:
         """The type of a member of a structure or of the entries of a map."""
-        from pyspark.sql.types import MapType, StructType
+        from pyspark.sql.types import BooleanType, MapType, StructType
 
+        base, target = split_cast(segment)
+        if target is not None:
+            inner = self._member_type(kind, base, name)
+            if inner is None or target == PRESENCE_TARGET:
+                return None if inner is None else BooleanType()
+            return _with_element_type(inner, type_of_target(target))
         if isinstance(kind, StructType):
             field = find_name(kind, segment, self.case_sensitive)
             return None if field is None else kind[field].dataType
@@ -191,11 +234,24 @@ class AttributeResolver(Generic[V]):
     def _step(self, values: V, segment: str) -> V:
         from pyspark.sql.types import StructType
 
+        base, target = split_cast(segment)
+        if target is not None:
+            return self._try_cast(self._step(values, base), target)
         if not isinstance(values.kind, StructType):
             return values.entry(segment)
         field = find_name(values.kind, segment, self.case_sensitive)
         assert field is not None  # `_type_at` has found the path
         return values.field(field)
+
+    def _try_cast(self, values: V, target: str) -> V:
+        """Values cast to a type, element by element where they are arrays."""
+        from pyspark.sql.types import ArrayType
+
+        if target == PRESENCE_TARGET:
+            return values.presence()
+        if isinstance(values.kind, ArrayType):
+            return values.map_elements(lambda each: self._try_cast(each, target))
+        return values.try_cast(target, self.session_zone)
 
     def _single_member(self, array: Path, member: Path) -> V | None:
         """The values of a member of the structs in an array; None where it is, or lies in, an array itself."""
@@ -247,6 +303,50 @@ class AttributeResolver(Generic[V]):
         if isinstance(values.kind, StructType | MapType):
             return values.presence()
         return values.to_utc(self.zone(name)) if isinstance(values.kind, TimestampNTZType) else values
+
+
+def cast_name(attribute: str, target: str) -> str:
+    """The name of the attribute that holds the values of another one, cast to a type (see `implicit_casts`)."""
+    *outer, name = split_path(attribute)
+    suffix = target.upper().replace("(", "_").replace(",", "_").replace(")", "")
+    return join_path([*outer, f"{name} AS {suffix}"])
+
+
+def split_cast(segment: str) -> tuple[str, str | None]:
+    """The name that a cast attribute is made of, and the type; None for other names."""
+    found = _CAST_SUFFIX.fullmatch(segment)
+    if found is None:
+        return segment, None
+    target = found[2].lower()
+    if target.startswith("decimal"):
+        _, precision, scale = target.split("_")
+        target = f"decimal({precision},{scale})"
+    return found[1], target
+
+
+def type_of_target(target: str) -> DataType:
+    """Spark's type of the target of a cast."""
+    from pyspark.sql import types
+
+    if target.startswith("decimal"):
+        precision, scale = map(int, target.removeprefix("decimal(").removesuffix(")").split(","))
+        return types.DecimalType(precision, scale)
+    return {
+        "bigint": types.LongType(),
+        "binary": types.BinaryType(),
+        "boolean": types.BooleanType(),
+        "date": types.DateType(),
+        "double": types.DoubleType(),
+        "string": types.StringType(),
+        "timestamp": types.TimestampType(),
+        "timestamp_ntz": types.TimestampNTZType(),
+    }[target]
+
+
+def _with_element_type(kind: DataType, element: DataType) -> DataType:
+    from pyspark.sql.types import ArrayType
+
+    return ArrayType(_with_element_type(kind.elementType, element)) if isinstance(kind, ArrayType) else element
 
 
 def _flatten(values: V) -> V:

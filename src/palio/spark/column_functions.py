@@ -20,15 +20,26 @@ import pyarrow.compute as pc
 from palio.errors import PipelineError
 from palio.events.arrow import read_column
 from palio.events.names import split_path
+from palio.filters.expressions import text_cast
+from palio.filters.expressions.cast import target_of
 from palio.filters.expressions.coercion import moment_of
 from palio.matching.columnar.array_types import Int64s
 from palio.matching.columnar.arrow_columns import list_lengths
 from palio.matching.matcher import Matcher
 from palio.routing.forwarding.precomputed_headers import TableSnapshot
-from palio.spark.attributes import PLACEHOLDER_ATTRIBUTE, AttributeResolver, Path, is_case_sensitive
+from palio.spark.attributes import PLACEHOLDER_ATTRIBUTE, AttributeResolver, Path, is_case_sensitive, type_of_target
+from palio.spark.implicit_casts import ImplicitCasts
 from palio.spark.match_job import project_for
 from palio.spark.projection import column_zones, leaf_paths, matcher_zones, session_zone
-from palio.spark.record_batches import BatchMatcher, MatchPairs, OutputColumns, as_arrow_udf, group_into_lists
+from palio.spark.record_batches import (
+    BatchMatcher,
+    MatchPairs,
+    arrow_type,
+    as_arrow_udf,
+    group_into_lists,
+    match_batch,
+    sanitize_text,
+)
 from palio.spark.shared_index import SharedIndex
 from palio.spark.subscriptions import OnError, Wants
 
@@ -71,47 +82,57 @@ def matching_function(
     if session is None:
         raise PipelineError("there is no Spark session yet; start one, or hand it in as spark=…")
     wants = Wants.read(session, subscriptions, on_error=on_error)
-    matcher = BatchMatcher(SharedIndex.publish(session, wants.matcher))
-    output = OutputColumns("ids")
+    index = SharedIndex.publish(session, wants.matcher)
     case_sensitive = is_case_sensitive(session)
     zone = session_zone(session)
     paths = [split_path(name) for name in names]
-    readers: list[_StructReader] = []  # made in the worker, once, because it needs the opened index
+    readers: list[_TypedMatcher] = []  # made in the worker, once, because it needs the opened index
 
     def palio_matches(*columns: pa.Array) -> pa.Array:
         # In the worker: the closure is pickled on the driver, and must not hold an open index.
+        given = _given_columns(columns, paths)
         if not readers:
-            readers.append(_StructReader(matcher.index.open(), case_sensitive, zone))
-        rows, numbers = matcher.match(readers[0].read(columns, paths))
-        (ids,) = output.columns(matcher, numbers)
+            readers.append(_TypedMatcher(index.open(), given, case_sensitive, zone))
+        rows, ids = readers[0].match(given, len(columns[0]))
         return group_into_lists(rows, ids, len(columns[0]))
 
     return as_arrow_udf(palio_matches, ArrayType(StringType()))
 
 
-class _StructReader:
-    """Projection in a worker, for a UDF that gets columns as they are; the rules are those of `projection`."""
+def _given_columns(columns: Sequence[pa.Array], paths: Sequence[Path]) -> dict[Path, ArrowValues]:
+    """The arguments of the function by path; without paths, the only argument is a struct of all columns."""
+    if paths:
+        return {path: ArrowValues.of(column) for path, column in zip(paths, columns, strict=True)}
+    return {(name,): values for name, values in ArrowValues.of(columns[0]).fields().items()}
 
-    def __init__(self, matcher: Matcher, case_sensitive: bool, zone: str) -> None:
-        self._attributes = sorted(map(split_path, matcher.attributes))
-        self._reads_whole_events = matcher.reads_whole_events
+
+class _TypedMatcher:
+    """Matching in a worker, for a UDF that gets columns as they are.
+
+    Only here are the columns' types known. Conditions with casts are indexed again, once in each worker.
+    """
+
+    def __init__(self, matcher: Matcher, given: Mapping[Path, ArrowValues], case_sensitive: bool, zone: str) -> None:
+        casts = ImplicitCasts({path: values.kind for path, values in given.items()}, case_sensitive)
+        self._matcher = casts.apply_to_matcher(matcher)
+        self._attributes = sorted(map(split_path, self._matcher.attributes))
         self._case_sensitive = case_sensitive
+        self._session_zone = zone
         self._zone = column_zones(lambda: matcher_zones(matcher), zone)
 
-    def read(self, columns: Sequence[pa.Array], paths: Sequence[Path]) -> pa.RecordBatch:
-        """The attributes that subscriptions read; without paths, the only column is a struct of all."""
-        if paths:
-            given = {path: ArrowValues.of(column) for path, column in zip(paths, columns, strict=True)}
-        else:
-            given = {(name,): values for name, values in ArrowValues.of(columns[0]).fields().items()}
+    def match(self, given: Mapping[Path, ArrowValues], count: int) -> tuple[Int64s, pa.StringArray]:
+        """Rows and the ids of the subscriptions that match them, ordered by row."""
         wanted = set(self._attributes)
-        if self._reads_whole_events:
+        if self._matcher.reads_whole_events:
             wanted.update(leaf_paths((path, values.kind) for path, values in given.items()))
-        found, _ = AttributeResolver(given, self._case_sensitive, self._zone).resolve(sorted(wanted))
+        resolver = AttributeResolver(given, self._case_sensitive, self._zone, self._session_zone)
+        found, _ = resolver.resolve(sorted(wanted))
         arrays = {name: values.array for name, values in found.items()}
         if not arrays:  # Arrow has no rows without columns
-            arrays[PLACEHOLDER_ATTRIBUTE] = pa.nulls(len(columns[0]))
-        return pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
+            arrays[PLACEHOLDER_ATTRIBUTE] = pa.nulls(count)
+        batch = pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
+        rows, numbers = match_batch(self._matcher, batch, ())
+        return rows, self._matcher.numbered_ids().take(pa.array(numbers))
 
 
 class Header(Protocol):
@@ -176,6 +197,7 @@ def annotate(
     else:
         kind = header or Subscribers()
         wants = Wants.read(events.sparkSession, subscriptions, on_error=on_error)
+        wants = wants.with_casts(ImplicitCasts.of(events))
     projection = project_for(events, wants.matcher, json)
     matcher = BatchMatcher(wants.index or SharedIndex.publish(events.sparkSession, wants.matcher), projection.json)
     names = [*projection.attributes, *projection.json]
@@ -254,6 +276,13 @@ class ArrowValues:
         found = pa.array(moments, pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
         return ArrowValues(found.take(encoded.indices), self.kind)
 
+    def try_cast(self, target: str, zone: str) -> ArrowValues:
+        # In Python, so once for each distinct value.
+        encoded = self.array.dictionary_encode()
+        found = [None if each is None else _cast(each, target, zone) for each in _scalars(encoded.dictionary)]
+        kind = type_of_target(target)
+        return ArrowValues(pa.array(found, arrow_type(kind, target)).take(encoded.indices), kind)
+
     def _summed(self, of_elements: Int64s) -> Int64s:
         """Sum a number of each element over its array."""
         lengths = list_lengths(self.array)
@@ -268,6 +297,21 @@ class ArrowValues:
 
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
         return ArrowValues(pa.ListArray.from_arrays(offsets, elements, mask=self.array.is_null()), ArrayType(kind))
+
+
+def _scalars(array: Any) -> list[Any]:
+    if pa.types.is_string(array.type):
+        array = sanitize_text(array)
+    if pa.types.is_float32(array.type):
+        # The shortest decimal that rounds to the single, which Spark writes; as a double it would have 17 digits.
+        return [None if each is None else float(str(np.float32(each))) for each in array.to_pylist()]
+    return read_column(array)
+
+
+def _cast(value: Any, target: str, zone: str) -> Any:
+    if target == "timestamp_ntz":
+        return text_cast.to_local_timestamp(value)
+    return target_of(target).convert(value, zone)
 
 
 def _moment(clock: datetime | None, zone: str) -> datetime | None:

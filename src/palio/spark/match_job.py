@@ -24,6 +24,7 @@ from palio.events.names import join_path, list_first
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
 from palio.spark.attributes import MAX_INSPECTED_SUBSCRIPTIONS, MAX_NAMED, find_name, is_case_sensitive
+from palio.spark.implicit_casts import ImplicitCasts
 from palio.spark.physical_plan import (
     Plan,
     Rendezvous,
@@ -95,11 +96,13 @@ def match(
     """
     spark = events.sparkSession
     available = index_memory_bytes(spark, memory)
-    gathered = gather_for_plan(spark, subscriptions, _plan_for_stream(events, plan), available, on_error)
+    casts = ImplicitCasts.of(events)
+    gathered = gather_for_plan(spark, subscriptions, _plan_for_stream(events, plan), available, on_error, casts)
     kept = kept_columns(events, columns)
     name = SUBSCRIPTIONS_COLUMN if per_event else SUBSCRIPTION_COLUMN
     has_subscribers = gathered.subscribers if isinstance(gathered, Wants) else gathered.has_subscribers
-    output = OutputColumns(name, numbers, SUBSCRIBER_COLUMN if has_subscribers and not per_event else None)
+    renumbered = gathered.numbers if isinstance(gathered, Wants) else None
+    output = OutputColumns(name, numbers, SUBSCRIBER_COLUMN if has_subscribers and not per_event else None, renumbered)
     _check_column_names(events, kept, output.names)
     wants = gathered.matcher if isinstance(gathered, Wants) else gathered
     projection = project_for(events, wants, json)

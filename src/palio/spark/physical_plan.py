@@ -41,6 +41,8 @@ from palio.spark.subscriptions import OnError, Wants, check_on_error, open_frame
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from palio.spark.implicit_casts import ImplicitCasts
+
 
 _DRIVER_SUBSCRIPTIONS: Final = 20_000  # collected by the driver before anything is known of a frame
 _INDEX_MEMORY_SHARE: Final = 0.5  # of an executor's memory
@@ -73,7 +75,12 @@ Plan: TypeAlias = Literal["auto", "broadcast", "rendezvous"] | Rendezvous
 
 
 def gather_for_plan(
-    spark: SparkSession, source: Any, plan: Plan, memory: int, on_error: OnError = "quarantine"
+    spark: SparkSession,
+    source: Any,
+    plan: Plan,
+    memory: int,
+    on_error: OnError = "quarantine",
+    casts: ImplicitCasts | None = None,
 ) -> Wants | SubscriptionFrame:
     """Choose the plan and gather the subscriptions for it: `Wants` for broadcast, a frame for rendezvous."""
     if not isinstance(plan, Rendezvous) and plan not in ("auto", "broadcast", "rendezvous"):
@@ -86,8 +93,10 @@ def gather_for_plan(
         if plan == "auto":
             plan = "broadcast" if _index_fits(source, memory) else "rendezvous"
         if plan != "broadcast":
-            return from_frame(source, on_error)
+            return from_frame(source, on_error, casts)
     wants = Wants.read(spark, source, on_error=on_error)
+    if casts is not None:
+        wants = wants.with_casts(casts)
     return wants if choose_plan(wants.matcher, plan, memory) == "broadcast" else from_wants(spark, wants)
 
 

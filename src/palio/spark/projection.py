@@ -25,6 +25,7 @@ from palio.spark.attributes import (
     Path,
     find_name,
     is_case_sensitive,
+    type_of_target,
     warn_once,
 )
 
@@ -89,7 +90,7 @@ def project_attributes(
         (field.name,): ColumnValues(column(field.name), field.dataType) for field in events.schema.fields
     }
     session = session_zone(events.sparkSession)
-    found, absent = AttributeResolver(given, case_sensitive, zone or (lambda _: session)).resolve(paths)
+    found, absent = AttributeResolver(given, case_sensitive, zone or (lambda _: session), session).resolve(paths)
     columns = {name: values.column for name, values in found.items()}
     if not columns and not texts:
         # Subscriptions without conditions read no attribute, but Arrow has no rows without columns.
@@ -163,6 +164,9 @@ class ColumnValues:
         if zone == "UTC":
             return self
         return ColumnValues(sql.convert_timezone(sql.lit(zone), sql.lit("UTC"), self.column), self.kind)
+
+    def try_cast(self, target: str, zone: str) -> ColumnValues:
+        return ColumnValues(self.column.try_cast(target), type_of_target(target))
 
 
 def _json_column(schema: StructType, name: str, case_sensitive: bool) -> str:

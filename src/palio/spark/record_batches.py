@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -71,6 +71,8 @@ class OutputColumns:
     name: str
     numbers: bool = False
     subscriber: str | None = None
+    renumbered: npt.NDArray[np.int64] | None = field(default=None, compare=False)
+    """By number in the index, the number in the result; None where they are equal."""
 
     @property
     def names(self) -> list[str]:
@@ -78,8 +80,11 @@ class OutputColumns:
 
     def columns(self, matcher: BatchMatcher, numbers: npt.NDArray[np.int32]) -> list[pa.Array]:
         at = pa.array(numbers)
-        found = [at if self.numbers else matcher.ids().take(at)]
+        found = [self._numbers(at) if self.numbers else matcher.ids().take(at)]
         return found if self.subscriber is None else [*found, matcher.subscribers().take(at)]
+
+    def _numbers(self, at: pa.Array) -> pa.Array:
+        return at if self.renumbered is None else pa.array(self.renumbered, pa.int32()).take(at)
 
 
 def match_batch(matcher: Matcher, batch: pa.RecordBatch, json: tuple[str, ...]) -> MatchPairs:
@@ -187,7 +192,7 @@ def _are_same(some: list[Any], others: list[Any]) -> bool:
 def _sanitize(array: Any) -> Any:
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _sanitize_text(array)
+        return sanitize_text(array)
     if pa.types.is_dictionary(kind):
         values = array.dictionary
         repaired = _sanitize(values)
@@ -203,7 +208,8 @@ def _sanitize(array: Any) -> Any:
     return array
 
 
-def _sanitize_text(array: Any) -> Any:
+def sanitize_text(array: Any) -> Any:
+    """Strings with U+FFFD in place of bytes that are no UTF-8."""
     try:
         # Only full validation looks at the bytes; Arrow trusts what Spark has handed over.
         array.validate(full=True)
@@ -286,18 +292,19 @@ _SCALARS: Final = {
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema of a DataFrame's schema."""
-    return pa.schema([(field.name, _arrow_type(field.dataType, field.name)) for field in schema.fields])
+    return pa.schema([(field.name, arrow_type(field.dataType, field.name)) for field in schema.fields])
 
 
-def _arrow_type(type: DataType, name: str) -> pa.DataType:
+def arrow_type(type: DataType, name: str) -> pa.DataType:
+    """The Arrow type of a Spark type; `name` is that of the column, for the error."""
     from pyspark.sql.types import ArrayType, DecimalType, MapType, StructType
 
     if isinstance(type, StructType):
-        return pa.struct([(field.name, _arrow_type(field.dataType, field.name)) for field in type.fields])
+        return pa.struct([(field.name, arrow_type(field.dataType, field.name)) for field in type.fields])
     if isinstance(type, ArrayType):
-        return pa.list_(_arrow_type(type.elementType, name))
+        return pa.list_(arrow_type(type.elementType, name))
     if isinstance(type, MapType):
-        return pa.map_(_arrow_type(type.keyType, name), _arrow_type(type.valueType, name))
+        return pa.map_(arrow_type(type.keyType, name), arrow_type(type.valueType, name))
     if isinstance(type, DecimalType):
         return pa.decimal128(type.precision, type.scale)
     found = _SCALARS.get(type.typeName())

@@ -24,6 +24,8 @@ from palio.spark.subscriptions import OnError, Refused, Wants, check_columns, re
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from palio.spark.implicit_casts import ImplicitCasts
+
 SUBSCRIPTION_SCHEMA: Final = pa.schema(
     [
         ("number", pa.int64()),
@@ -95,9 +97,11 @@ def from_wants(spark: SparkSession, wants: Wants) -> SubscriptionFrame:
     )
 
 
-def from_frame(rows: DataFrame, on_error: OnError) -> SubscriptionFrame:
+def from_frame(rows: DataFrame, on_error: OnError, casts: ImplicitCasts | None = None) -> SubscriptionFrame:
     """The frame of a DataFrame with the columns `id` and `where`; inspects all rows once, on the cluster."""
     frame = normalize(rows)
+    if casts is not None:
+        frame = frame.mapInArrow(casts.apply_to_batches, frame.schema)
     examined = frame.mapInArrow(palio_examine, _INSPECTION_SCHEMA).toArrow().to_pylist()
     refused = [Refused(row["id"], row["reason"]) for row in examined if row["reason"] is not None]
     # Rows with an unreadable condition stay; `shuffle_plan` skips them when it computes keys.

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from palio.errors import InputError, InvalidSubscription, PalioError, PipelineError
 from palio.files import read_subscriptions
 from palio.matching.matcher import Matcher
@@ -23,6 +26,7 @@ from palio.spark.projection import session_zone
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from palio.spark.implicit_casts import ImplicitCasts
     from palio.spark.shared_index import SharedIndex
 
 OnError = Literal["quarantine", "fail"]
@@ -53,6 +57,11 @@ class Wants:
     subscribers: Mapping[str, str] = field(default_factory=dict)
     index: SharedIndex | None = None
     """The index file for workers, if it was published before."""
+    casts: ImplicitCasts | None = None
+    """The casts that are in the conditions of the index already."""
+    numbers: npt.NDArray[np.int64] | None = field(default=None, compare=False)
+    """By number in the index, the number in results; None where they are equal."""
+    _last_cast: list[Wants] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @classmethod
     def read(
@@ -99,6 +108,23 @@ class Wants:
             yield replace(self, index=index)
         finally:
             index.release(spark)
+
+    def with_casts(self, casts: ImplicitCasts) -> Wants:
+        """These subscriptions with the casts that Spark would put into their conditions; see `implicit_casts`."""
+        if self.casts == casts:
+            return self
+        # A published index does not change any more, so the last answer is kept for the next job of these columns.
+        if self.index is not None and self._last_cast and self._last_cast[0].casts == casts:
+            return self._last_cast[0]
+        matcher = casts.apply_to_matcher(self.matcher)
+        if matcher is self.matcher:
+            found = replace(self, casts=casts)
+        else:
+            # The new index numbers its subscriptions without the gaps of removed ones.
+            numbers = self.matcher.numbers() if self.matcher.statistics().removed else None
+            found = replace(self, matcher=matcher, index=None, casts=casts, numbers=numbers)
+        self._last_cast[:] = [found]
+        return found
 
     def refused_rows(self, spark: SparkSession) -> DataFrame:
         """The refused subscriptions as a DataFrame of `id` and `reason`."""

@@ -100,23 +100,47 @@ def test_changes_take_effect_within_one_trigger(spark: SparkSession, tmp_path: P
     assert not [who for _, who in found if who == "c"]
 
 
+def test_conditions_are_cast_in_every_version(spark: SparkSession, tmp_path: Path) -> None:
+    flow = StreamScenario(tmp_path)
+    log = write_log(flow, "price LIKE '1%'", *(f"id = {id}" for id in range(9)))
+    query = flow.start(spark, ParquetSink(flow.out), trigger={"processingTime": "0 seconds"})
+    try:
+        flow.add_events(0)
+        query.processAllAvailable()
+        log.add("added", "price LIKE '%2'")  # into the index of the first version
+        log.commit()
+        flow.add_events(1)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    prices = {id: str((id * 7) % 13) for id in [*range(10), *range(1000, 1010)]}
+    found = flow.parquet()
+    assert {id for id, who in found if who == "price LIKE '1%'"} == {
+        id for id, price in prices.items() if price.startswith("1")
+    }
+    assert {id for id, who in found if who == "added"} == {
+        id for id, price in prices.items() if price.endswith("2") and id >= 1000
+    }
+
+
 def test_the_file_of_an_index_that_is_not_needed_any_more_is_removed(spark: SparkSession, flow: StreamScenario) -> None:
+    from palio.spark.implicit_casts import ImplicitCasts
     from palio.spark.shared_index import SharedIndex
     from palio.spark.streaming.stream import VersionIndexes
 
     log = write_log(flow, "price > 6 AND price < 1234567")  # as no other test has it
-    indexes = VersionIndexes(log)
-    first = indexes.at(spark, 1)
-    assert indexes.at(spark, 1) is first
+    indexes, casts = VersionIndexes(log), ImplicitCasts({}, False)
+    first = indexes.at(spark, 1, casts)
+    assert indexes.at(spark, 1, casts) is first
     assert first.index is not None
     shared = SharedIndex.publish(spark, first.matcher)  # somebody else has the same
     log.add("a", "price = 1")
     log.commit()
-    second = indexes.at(spark, 2)
+    second = indexes.at(spark, 2, casts)
     assert second.index is not None
     assert Path(first.index.path).exists()
     shared.release(spark)
     assert not Path(first.index.path).exists()
     assert second.matcher.match({"price": 1}) == {"a"}
     # Back to a version that was: built from the log.
-    assert len(indexes.at(spark, 1).matcher.match({"price": 7})) == 1
+    assert len(indexes.at(spark, 1, casts).matcher.match({"price": 7})) == 1

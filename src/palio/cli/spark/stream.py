@@ -151,7 +151,8 @@ def _warn_about_type_mismatches(events: DataFrame, subscriptions: str) -> None:
     """Warn of conditions of the latest version that can never match events of this schema."""
     from palio.spark.subscription_log import SubscriptionLog
 
-    for kind, message in type_mismatch_facts(find_type_mismatches(events, SubscriptionLog(subscriptions).at())):
+    mismatches = find_type_mismatches(events, SubscriptionLog(subscriptions).at())
+    for kind, message in type_mismatch_facts([each for each in mismatches if not each.is_cast]):
         terminal.fault(terminal.messages(), subscriptions, kind, None, message)
 
 

@@ -1,6 +1,7 @@
 """Checks of subscriptions before a job: unusable ones, missing columns, and type mismatches.
 
-A condition that compares a column of strings with a number or a date never matches; that is reported.
+A column of strings that is compared with numbers or dates is reported: SQL conditions cast it, as Spark does, and those
+in other languages never match it.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class TypeMismatch(NamedTuple):
     type: str
     compared_with: str
     subscriptions: tuple[str, ...]
+    is_cast: bool
 
     def as_dict(self) -> dict[str, Any]:
         return self._asdict()
@@ -92,7 +94,7 @@ def find_type_mismatches(events: DataFrame, subscriptions: Iterable[Subscription
         for field in events.schema.fields
         if field.dataType.typeName() in ("string", "char", "varchar")
     }
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    found: dict[tuple[str, str, bool], dict[str, None]] = {}
     for each in islice(subscriptions, MAX_INSPECTED_SUBSCRIPTIONS):
         try:
             conditions = list(leaves(each.filter.tree))
@@ -102,9 +104,12 @@ def find_type_mismatches(events: DataFrame, subscriptions: Iterable[Subscription
             name = leaf.attribute if isinstance(leaf, Leaf) else ""
             field = texts.get(name if exact else name.lower())
             if field is not None and isinstance(leaf, Leaf) and (kinds := excludes_text(leaf.values)):
-                found.setdefault((field.name, kinds), {})[each.id] = None
+                found.setdefault((field.name, kinds, each.language == "sql"), {})[each.id] = None
     types = {field.name: field.dataType.simpleString() for field in texts.values()}
-    return tuple(TypeMismatch(name, types[name], kinds, tuple(ids)) for (name, kinds), ids in sorted(found.items()))
+    return tuple(
+        TypeMismatch(name, types[name], kinds, tuple(ids), is_cast)
+        for (name, kinds, is_cast), ids in sorted(found.items())
+    )
 
 
 def type_mismatch_facts(mismatches: Sequence[TypeMismatch]) -> Iterator[tuple[str, str]]:
@@ -112,4 +117,7 @@ def type_mismatch_facts(mismatches: Sequence[TypeMismatch]) -> Iterator[tuple[st
     for each in mismatches:
         named = list_first(each.subscriptions, MAX_NAMED)
         mismatch = f"{each.column} is {each.type}, and compared with {each.compared_with} by {named}"
-        yield "never equal", f"{mismatch}; write CAST({each.column} AS …), or say what it is: --schema"
+        if each.is_cast:
+            yield "cast", f"{mismatch}, as Spark does; NULL where a value is none of them"
+        else:
+            yield "never equal", f"{mismatch}; say what it is: --schema"

@@ -13,9 +13,9 @@ between were compacted away, it is built anew from the log.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from palio.errors import PipelineError, VersionNotKept
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
+from palio.spark.implicit_casts import ImplicitCasts
 from palio.spark.match_job import SUBSCRIBER_COLUMN, SUBSCRIPTION_COLUMN, kept_columns, match
 from palio.spark.projection import column, project_attributes
 from palio.spark.shared_index import SharedIndex, is_connect
@@ -132,7 +133,7 @@ class Job:
         begun = journal.begin(number, log)
         clock = _Stopwatch()
         with clock.measure("index"):
-            wants = indexes.at(events.sparkSession, begun.version)
+            wants = indexes.at(events.sparkSession, begun.version, ImplicitCasts.of(events))
         batch = Batch(journal.stream, number, begun.version, begun.time)
         before = journal.done(number - 1) if number else None
         counted = _BatchRun(self, wants, batch, clock).run(events, None if before is None else before.latest)
@@ -289,21 +290,21 @@ class VersionIndexes:
         self._log = log
         self._latest: tuple[int, Wants] | None = None
 
-    def at(self, spark: SparkSession, version: int) -> Wants:
-        """The subscriptions at a version, with an index published to the workers."""
-        if self._latest is not None and self._latest[0] == version:
+    def at(self, spark: SparkSession, version: int, casts: ImplicitCasts) -> Wants:
+        """The subscriptions at a version, for events of certain columns, with an index published to the workers."""
+        if self._latest is not None and self._latest[0] == version and self._latest[1].casts == casts:
             return self._latest[1]
-        wants = self._derive(version) or Wants.gather(self._log.at(version))
+        wants = self._derive(version, casts) or _gather(self._log.at(version), casts)
         # Published before the old one is released: equal content keeps its file.
         index = SharedIndex.publish(spark, wants.matcher)
         if self._latest is not None and (old := self._latest[1].index) is not None:
             old.release(spark)
-        self._latest = version, Wants(wants.matcher, wants.refused, wants.subscribers, index)
+        self._latest = version, replace(wants, index=index)
         return self._latest[1]
 
-    def _derive(self, version: int) -> Wants | None:
+    def _derive(self, version: int, casts: ImplicitCasts) -> Wants | None:
         """The version derived from the current index; None where that is impossible or not worthwhile."""
-        if self._latest is None or self._latest[0] > version:
+        if self._latest is None or self._latest[0] > version or self._latest[1].casts != casts:
             return None
         old = self._latest[1]
         assert old.index is not None  # it was published
@@ -319,11 +320,15 @@ class VersionIndexes:
         # Removed subscriptions stay in the index as tombstones; a rebuild pays off when they prevail.
         if figures.removed + len(touched) > figures.subscriptions:
             return None
-        changed = Wants.gather([each for each in touched.values() if each is not None])
+        changed = _gather([each for each in touched.values() if each is not None], casts)
         # Mapped from the file; `old.matcher` stays as it was published.
         matcher = Matcher.open(old.index.path)
         matcher.remove_many([id for id in touched if id in matcher])
         matcher.add_subscriptions([changed.matcher[id] for id in changed.matcher])
         kept = tuple(each for each in old.refused if each.id not in touched)
         subscribers = {id: name for id, name in old.subscribers.items() if id not in touched}
-        return Wants(matcher, (*kept, *changed.refused), {**subscribers, **changed.subscribers})
+        return Wants(matcher, (*kept, *changed.refused), {**subscribers, **changed.subscribers}, casts=casts)
+
+
+def _gather(subscriptions: Iterable[Subscription], casts: ImplicitCasts) -> Wants:
+    return replace(Wants.gather(map(casts.apply_to, subscriptions)), casts=casts)
