@@ -2,13 +2,15 @@
 
     python benchmarks/spark.py                     100 to 1 million subscriptions; some minutes
     python benchmarks/spark.py --sizes 100 10k     some of them
+    python benchmarks/spark.py --columns 40        events of 40 columns, all of which come back with every match
     python benchmarks/spark.py --scaling           also Palio on one CPU and on two
 
 A million events of ten attributes in Parquet, subscriptions of three to five conditions, nearly one match for each
 thousand subscriptions and event. Everything is written to `noop`, warm, the best of some rounds; slow engines get
 fewer events. What is compared:
 
-- pass-through: Arrow batches of all eleven columns through Python, one column back; no matching can be faster that goes
+- pass-through: Arrow batches of all columns, eleven by default, through Python, one column back; no matching can be
+  faster that goes
   the same way;
 - Palio, one row for each event with the numbers of those who want it; with their ids; and a row for each pair;
 - Palio, files: numbers for each event once more, but Python reads the files itself, and nothing but the answer passes
@@ -51,7 +53,7 @@ from palio.spark.session import open_session
 from palio.workloads import mix
 
 WORKLOAD = mix(attributes=10, conditions=(3, 5), present=(10, 10), vocabulary=140)
-SIZES = {"100": 100, "1k": 1_000, "10k": 10_000, "100k": 100_000, "1M": 1_000_000}
+SIZES = ("100", "1k", "10k", "100k", "1M")
 # Events that an engine gets at each size, so that none takes long.
 EVENTS = {
     "pass-through": {},
@@ -85,17 +87,18 @@ class Line:
 
 
 class Bench:
-    def __init__(self, folder: Path, events: int, rounds: int, cpus: int | None) -> None:
+    def __init__(self, folder: Path, events: int, rounds: int, cpus: int | None, columns: int | None = None) -> None:
         if cpus is not None:
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cpus])
         self._folder = folder
         self._events = events
         self._rounds = rounds
+        self._columns = columns
         settings = {"spark.sql.shuffle.partitions": "4", "spark.driver.memory": "3g"}
         self.spark = open_session("local[2]", settings)
 
     def lines(self, size: str, engines: list[str]) -> Iterator[Line]:
-        count = SIZES[size]
+        count = size_of(size)
         wants = None
         if any(name.startswith("Palio") for name in engines):
             wants = self._wants(count)
@@ -134,7 +137,8 @@ class Bench:
                 first, last = (events * place // 4 for place in (part, part + 1))
                 made = pa.Table.from_batches([WORKLOAD.events(last - first, first)])
                 numbers = pa.array(np.arange(first, last))
-                pq.write_table(made.append_column(NUMBER, numbers), path / f"{part}.parquet")
+                made = with_payload(made.append_column(NUMBER, numbers), self._columns or 0)
+                pq.write_table(made, path / f"{part}.parquet")
         return self.spark.read.parquet(str(path))
 
     def _wants(self, count: int) -> Wants:
@@ -155,7 +159,8 @@ class Bench:
             case "Palio, ids":
                 return lambda events: match(events, wants, per_event=True, columns=[NUMBER])
             case "Palio, pairs":
-                return lambda events: match(events, wants, numbers=True, columns=[NUMBER])
+                kept = [NUMBER] if self._columns is None else None
+                return lambda events: match(events, wants, numbers=True, columns=kept)
             case "Palio, files":
                 return lambda events: read_in_python(events, wants)
             case "hash joins":
@@ -192,6 +197,28 @@ class Bench:
             except (OSError, ValueError):
                 continue
         return total
+
+
+def size_of(text: str) -> int:
+    """A number of subscriptions: 100, 2.5k, 1M."""
+    factor = {"k": 1_000, "M": 1_000_000}.get(text[-1:], 1)
+    return round(float(text.rstrip("kM")) * factor)
+
+
+def with_payload(events: pa.Table, columns: int) -> pa.Table:
+    """The events with further columns that no subscription reads, up to a number: words, numbers and times in turn."""
+    chosen = np.random.default_rng(7)
+    words = pa.array([f"payload {number:04}" for number in range(1_000)])
+    for number in range(len(events.columns), columns):
+        numbers = chosen.integers(0, 1_000, len(events))
+        made = (
+            words.take(pa.array(numbers)),
+            pa.array(numbers),
+            pa.array(numbers * 0.5),
+            pa.array(numbers * 1_000_000, pa.timestamp("us", "UTC")),
+        )
+        events = events.append_column(f"payload_{number}", made[number % 4])
+    return events
 
 
 def pass_through(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -252,7 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
     lines: list[Line] = []
     footprint = None
     with tempfile.TemporaryDirectory(prefix="palio-spark-bench-") as name:
-        bench = Bench(Path(name), options.events, options.rounds, options.cpus)
+        bench = Bench(Path(name), options.events, options.rounds, options.cpus, options.columns)
         try:
             for size in options.sizes:
                 lines += bench.lines(size, options.engines)
@@ -289,7 +316,7 @@ def _show(lines: list[Line], footprint: int | None, speeds: dict[int, float]) ->
             checked = int(line.answers.split()[-1].replace(",", "")) if line.answers else 0
             each = figure(line.matches / checked) if line.matches is not None and checked else "–"
             table.add_row(
-                short(SIZES[size]), line.engine, f"{line.events:,}", figure(line.rate), *ratios, each, line.answers,
+                short(size_of(size)), line.engine, f"{line.events:,}", figure(line.rate), *ratios, each, line.answers,
                 style="bold" if "Palio" in line.engine else None,
             )  # fmt: skip
         table.add_section()
@@ -308,7 +335,8 @@ def _say(message: str) -> None:
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", nargs="+", choices=list(SIZES), default=list(SIZES), metavar="N")
+    parser.add_argument("--sizes", nargs="+", default=list(SIZES), metavar="N", help="100, 2.5k, 1M, …")
+    parser.add_argument("--columns", type=int, metavar="N", help="of an event; pairs keep all of them")
     parser.add_argument("--engines", nargs="+", choices=list(EVENTS), default=list(EVENTS), metavar="NAME")
     parser.add_argument("--events", type=int, default=1_000_000, metavar="N", help="at most, for each engine")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="after one to warm up; the best counts")
