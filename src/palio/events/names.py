@@ -58,6 +58,16 @@ def split_path(path: str) -> tuple[str, ...]:
         position += 1
 
 
+def enclosing_paths(path: str) -> tuple[str, ...]:
+    """The paths of everything around an attribute, innermost first.
+
+    >>> enclosing_paths("order.items.sku"), enclosing_paths("price")
+    (('order.items', 'order'), ())
+    """
+    segments = split_path(path)
+    return tuple(join_path(segments[:length]) for length in range(len(segments) - 1, 0, -1))
+
+
 def check_path(path: object, limits: Limits) -> str:
     """Check that a path is a valid attribute name in canonical spelling, and return it."""
     if not isinstance(path, str):
