@@ -2,10 +2,10 @@
 
 The content is flat: attribute names are dotted paths (`names.py`), a value is a scalar of one of nine kinds
 (`values.py`) or, where the source had an array, a tuple of them, which may be empty; a missing attribute is absent, a
-null is None. The identity is that of CloudEvents, `id`, `source` and `time`: two events are the same event iff `source` and `id` are
-equal, whatever their content. Equality and hash are those of the identity, not of the content as in other mappings: an
-event that is delivered twice is one event. An id that was not given is generated on demand, because that costs as much
-as reading the whole event.
+null is None. The identity is that of CloudEvents, `id`, `source` and `time`: two events are the same event iff `source`
+and `id` are equal, whatever their content. Equality and hash are those of the identity, not of the content as in other
+mappings: an event that is delivered twice is one event. An id that was not given is generated on demand, because that
+costs as much as reading the whole event.
 """
 
 from __future__ import annotations

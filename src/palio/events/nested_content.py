@@ -67,9 +67,10 @@ class GroupedAttributes(dict[str, Value]):
             # Values beside objects come first, then those of the objects in document order.
             before = ungrouped.get(name, ())
             self[name] = (*(before if type(before) is tuple else (before,)), *values)
-        # An array that is empty in one object and holds objects in another is not empty.
-        for path in {group.path for group in _groups_within(groups)}:
-            if self.get(path) == ():
+        empty = [name for name in gathered if self[name] == ()]
+        if empty:
+            # An array that is empty in one object and holds objects in another is not empty.
+            for path in {group.path for group in _groups_within(groups)}.intersection(empty):
                 del self[path]
 
     def __reduce__(self) -> tuple[type[GroupedAttributes], tuple[Mapping[str, Value], tuple[Group, ...]]]:

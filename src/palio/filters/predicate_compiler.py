@@ -105,7 +105,7 @@ def _residual(node: Residual) -> Test:
 
 def _check_single_values(event: Mapping[str, Any]) -> None:
     """Raise for an array, unless it is empty: then there is nothing to choose, and the attribute is missing."""
-    if any(type(value) is tuple and value for value in event.values()):
+    if tuple in map(type, event.values()) and any(type(value) is tuple and value for value in event.values()):
         raise MultipleValues
 
 

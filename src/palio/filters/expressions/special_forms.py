@@ -377,7 +377,7 @@ def _size(compiler: Compiler, call: Call, parts: list[Part]) -> Compiled:
 def _whole(argument: Expression) -> Compiled:
     """All the values of an attribute; NULL where it is missing or no array.
 
-    Where an array around it holds no object, because it is empty or has only NULLs, there are no values: an empty array.
+    Where an array around it holds no object, because it is empty or has only NULLs, the values are an empty array.
     """
     name = argument.name if isinstance(argument, Array | Attribute) else ""
     around = enclosing_paths(name)
