@@ -51,7 +51,8 @@ def has_object(value: Any) -> bool:
 
 def _says_something(value: Any) -> bool:
     if isinstance(value, dict | list):
-        return any(map(_says_something, value.values() if isinstance(value, dict) else value))
+        # An empty array is a value, an empty object is none.
+        return value == [] or any(map(_says_something, value.values() if isinstance(value, dict) else value))
     return True
 
 

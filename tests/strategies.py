@@ -142,15 +142,15 @@ def scalar_attributes(names: Sequence[str] = NAMES) -> st.SearchStrategy[Attribu
 
 
 def attributes(names: Sequence[str] = NAMES, most: int = 3) -> st.SearchStrategy[Attributes]:
-    """The attributes of an event; any of them may have several values."""
-    several = st.lists(scalars(), min_size=1, max_size=most).map(tuple)
+    """The attributes of an event; any of them may have several values, or be an empty array."""
+    several = st.lists(scalars(), max_size=most).map(tuple)
     return st.dictionaries(st.sampled_from(names), st.one_of(scalars(), scalars(), several), max_size=len(names))
 
 
 def choices(event: Mapping[str, Any]) -> list[Attributes]:
-    """Every scalar event that comes of choosing one element of each array."""
-    names = list(event)
-    options = [value if isinstance(value, tuple) else (value,) for value in event.values()]
+    """Every scalar event that comes of choosing one element of each array; one without elements is missing."""
+    names = [name for name, value in event.items() if value != ()]
+    options = [value if isinstance(value, tuple) else (value,) for value in event.values() if value != ()]
     return [dict(zip(names, chosen, strict=True)) for chosen in product(*options)]
 
 

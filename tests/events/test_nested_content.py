@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from palio.events import Event, Limits, Value, join_path
 from palio.events.nested_content import PathCache
+from tests.nested_events import has_object
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,9 @@ from palio.events.nested_content import PathCache
         ({"a": [1]}, {"a": (1,)}),
         ({"a": [None]}, {"a": (None,)}),
         ({"a": [1, "x", None, True]}, {"a": (1, "x", None, True)}),
-        ({"a": []}, {}),
-        ({"a": [[], [[]]]}, {}),
+        ({"a": []}, {"a": ()}),
+        ({"a": [[], [[]]]}, {"a": ()}),
+        ({"a": {"b": []}}, {"a.b": ()}),
         ({"a": {}}, {}),
         ({"a": [{}]}, {}),
         ({"a": [[1, [2]], 3]}, {"a": (1, 2, 3)}),
@@ -35,6 +37,9 @@ from palio.events.nested_content import PathCache
         ({"x": [1, {"a": 2}, [3, {"a": 4}]]}, {"x": (1, 3), "x.a": (2, 4)}),
         ({"x": [{"a": None}, None]}, {"x.a": (None,), "x": (None,)}),
         ({"x": [{"a": []}, {"a": 1}]}, {"x.a": (1,)}),
+        ({"x": [{"a": []}, {"b": 1}]}, {"x.a": (), "x.b": (1,)}),
+        ({"x": [{"a": []}, {"a": [{"b": 1}]}]}, {"x.a.b": (1,)}),
+        ({"x": [[], {"a": 1}]}, {"x.a": (1,)}),
         ({"x": {"a": [1]}, "y": {"a": 2}}, {"x.a": (1,), "y.a": 2}),
     ],
 )
@@ -78,12 +83,17 @@ def model(content: dict[str, Any]) -> dict[str, Value]:
     """What flattening means: each leaf has a path, and a leaf below an array is one of several."""
     scalars: dict[str, Value] = {}
     several: dict[str, list[Any]] = {}
+    of_objects: set[str] = set()
 
     def leaf(value: Any, path: list[str], in_array: bool) -> None:
         if isinstance(value, dict):
             for name, inner in value.items():
                 leaf(inner, [*path, name], in_array)
         elif isinstance(value, list):
+            if not value:
+                several.setdefault(join_path(path), [])
+            if has_object(value):
+                of_objects.add(join_path(path))
             for inner in value:
                 leaf(inner, path, True)
         elif in_array:
@@ -92,7 +102,7 @@ def model(content: dict[str, Any]) -> dict[str, Value]:
             scalars[join_path(path)] = value
 
     leaf(content, [], False)
-    return scalars | {path: tuple(values) for path, values in several.items()}
+    return scalars | {path: tuple(values) for path, values in several.items() if values or path not in of_objects}
 
 
 def exact(attributes: Any) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ Never generated, because docs/language.md means it differently from Spark or lea
 - 32-bit floats in anything but comparisons, signs and casts to wider types;
 - choices (CASE, COALESCE, …) among values of unlike types;
 - bytes that are no UTF-8, cast to a string; texts and decimals in one list that an integer is looked for in;
-- dates and moments moved beyond the years 1 and 9999; a time without a date; empty arrays.
+- dates and moments moved beyond the years 1 and 9999; a time without a date.
 """
 
 from __future__ import annotations

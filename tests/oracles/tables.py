@@ -70,7 +70,7 @@ COLUMNS = (
     Column("`odd.name`", BIGINT, "bigint"),
     Column("`e-mail`", STRING, "string"),
 )
-"""The scalars; beside them are the arrays `nums` (bigint) and `names` (string), never empty."""
+"""The scalars; beside them are the arrays `nums` (bigint) and `names` (string), some of them empty."""
 
 _TWO_53 = 2**53
 _LONGEST = 2**63
@@ -250,6 +250,5 @@ def _put(record: dict[str, Any], path: list[str], value: Any) -> None:
 
 
 def _arrays(random: Random, rows: int, value: Callable[[Random], Any]) -> list[list[Any] | None]:
-    # An empty array is missing in Palio (docs/language.md 7.4), so there are none.
-    arrays = [[_perhaps(random, value) for _ in range(random.randint(1, 4))] for _ in range(rows - 1)]
-    return [None, *(None if random.random() < 0.1 else array for array in arrays)]
+    arrays = [[_perhaps(random, value) for _ in range(random.randint(0, 4))] for _ in range(rows - 2)]
+    return [None, [], *(None if random.random() < 0.1 else array for array in arrays)]

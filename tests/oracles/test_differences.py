@@ -61,7 +61,8 @@ _DIFFERENCES = [
     Difference("names are case-sensitive", "NUM = 5", {"num": 5}, TRUE, NULL),
     Difference("an unknown name is NULL", "nothing = 5", {"num": 5}, REFUSES, NULL),
     Difference("a comparison asks for some element", "nums = 5", {"nums": [3, 5]}, REFUSES, TRUE),
-    Difference("an empty array is missing", "size(nums) = 0", {"nums": []}, TRUE, NULL),
+    Difference("IS NULL asks for some element", "nums IS NULL", {"nums": [10, None]}, FALSE, TRUE),
+    Difference("an empty array has no element", "nums IS NULL", {"nums": []}, FALSE, TRUE),
     Difference("a missing value has no type", "typeof(num) = 'void'", {}, FALSE, TRUE),
     # By an INT Spark keeps 13 digits, by a BIGINT 23, and by a decimal of ten digits 13.
     Difference("a quotient keeps more digits", "dec / num = 1.6666666666667", {"dec": _MONEY, "num": 3}, TRUE, FALSE),

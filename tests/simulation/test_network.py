@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -110,6 +111,45 @@ def test_what_is_advertised_in_part_only_is_refused() -> None:
     net.run()
     assert len(net.deliveries) == 1
     assert net.verdict().is_right
+
+
+@pytest.mark.parametrize(
+    ("propagation", "forwarding"),
+    [("flooding", "content"), ("simple", "bloom"), *product(PROPAGATIONS[2:], ("content", "reuse", "prefix"))],
+)
+def test_events_keep_their_empty_arrays_on_the_way(propagation: str, forwarding: str) -> None:
+    net = Network.line(3, propagation=propagation, forwarding=forwarding)
+    wheres = ("size(x) = 0", "NOT array_contains(x, 5)", "x IS NULL", "x = 5", "y = 1 AND size(x) = 0", "size(o.x) = 0")
+    where_of = {net.subscribe(at=0, where=where).number: where for where in wheres}
+    contents: tuple[dict[str, Any], ...] = ({"x": [], "y": 1}, {"x": [5]}, {"o": [], "x": [4]}, {"y": 1})
+    net.run()
+    for content in contents:
+        net.publish(at=2, event=content)
+    net.run()
+    found = [(each.event.to_dict(), where_of[each.subscription.number]) for each in net.deliveries]
+    assert sorted(found, key=str) == sorted(
+        [
+            *((contents[0], where) for where in (*wheres[:3], wheres[4])),
+            (contents[1], "x = 5"),
+            *((contents[2], where) for where in ("NOT array_contains(x, 5)", "size(o.x) = 0")),
+            (contents[3], "x IS NULL"),
+        ],
+        key=str,
+    )
+    assert net.verdict().is_right
+
+
+def test_an_advertisement_may_speak_of_whole_arrays() -> None:
+    net = Network.line(2, advertisements=True)
+    net.advertise(1, "size(x) <= 1 AND NOT array_contains(x, 7)")
+    net.subscribe(0, "size(x) = 0")
+    net.publish(1, {"x": []})
+    net.publish(1, {"x": [5]})
+    for refused in ({"x": [7]}, {"x": [1, 2]}, {}):
+        with pytest.raises(NotAdvertised):
+            net.publish(1, refused)
+    net.run()
+    assert [each.event.to_dict() for each in net.deliveries] == [{"x": []}]
 
 
 def test_a_subscriber_hears_when_the_last_that_could_serve_it_goes() -> None:

@@ -1,4 +1,4 @@
-"""Sanitizing of batches: values that no event could hold are replaced, all others stay."""
+"""Batches in Spark's workers: values that no event could hold are replaced, and arrays are matched in every form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from palio.spark.record_batches import sanitize_batch
+from palio.events.json import write_json
+from palio.matching.matcher import Matcher
+from palio.spark.attributes import PRESENCE_MEMBER
+from palio.spark.record_batches import match_batch, sanitize_batch
 
 BYTES = pa.array([b"A\xffB", b"whole", None])
 TEXTS = pa.Array.from_buffers(pa.string(), 3, BYTES.buffers())
@@ -52,3 +55,33 @@ def test_what_can_be_read_stays_as_it_is() -> None:
         {"n": [1, 2], "t": ["é", None], "l": [["a"], None], "s": [{"x": "y"}, None], "long": [[0] * (LONG - 1), []]}
     )
     assert sanitize_batch(batch) is batch
+
+
+ARRAYS: list[list[int | None] | None] = [[], [5], [5, None], [4, None], [4], None]
+ANSWERS = {
+    "size({}) = 0": [0],
+    "size({}) = 2": [2, 3],
+    "array_contains({}, 5)": [1, 2],
+    "NOT array_contains({}, 5)": [0, 4],
+    "array_contains({}, 5) IS NULL": [3, 5],
+}
+
+
+def matched(batch: pa.RecordBatch, attribute: str, json: tuple[str, ...] = ()) -> dict[str, list[int]]:
+    matcher = Matcher()
+    matcher.add_many(list(ANSWERS), [where.format(attribute) for where in ANSWERS])
+    found: dict[str, list[int]] = {id: [] for id in ANSWERS}
+    for row, number in zip(*match_batch(matcher, batch, json), strict=True):
+        found[matcher.numbered_ids()[int(number)].as_py()].append(int(row))
+    return found
+
+
+def test_whole_arrays_are_read_alike_as_columns_as_members_and_as_json() -> None:
+    assert matched(pa.record_batch({"x": ARRAYS}), "x") == ANSWERS
+    assert matched(pa.record_batch({"s.x": ARRAYS}), "s.x") == ANSWERS
+    texts = [write_json({"x": each}) for each in ARRAYS]
+    assert matched(pa.record_batch({"payload": texts}), "payload.x", ("payload",)) == ANSWERS
+    # Of objects with several members that are read, and with their own presence.
+    for presence in ({}, {PRESENCE_MEMBER: True}):
+        objects = [None if each is None else [{"x": one, "y": 1} | presence for one in each] for each in ARRAYS]
+        assert matched(pa.record_batch({"a": objects}), "a.x") == ANSWERS

@@ -1,11 +1,11 @@
 """Event: an immutable mapping of attributes to values, with an identity.
 
 The content is flat: attribute names are dotted paths (`names.py`), a value is a scalar of one of nine kinds
-(`values.py`) or, where the source had an array, a tuple of them; a missing attribute is absent, a null is None. The
-identity is that of CloudEvents, `id`, `source` and `time`: two events are the same event iff `source` and `id` are
-equal, whatever their content. Equality and hash are those of the identity, not of the content as in other mappings: an
-event that is delivered twice is one event. An id that was not given is generated on demand, because that costs as much
-as reading the whole event.
+(`values.py`) or, where the source had an array, a tuple of them, which may be empty; a missing attribute is absent, a
+null is None. The identity is that of CloudEvents, `id`, `source` and `time`: two events are the same event iff `source`
+and `id` are equal, whatever their content. Equality and hash are those of the identity, not of the content as in other
+mappings: an event that is delivered twice is one event. An id that was not given is generated on demand, because that
+costs as much as reading the whole event.
 """
 
 from __future__ import annotations
@@ -266,7 +266,7 @@ def _checked_attributes(attributes: Any, limits: Limits) -> dict[str, Value]:
             checked[path] = to_scalar(value, path)
         elif len(value) > limits.array_length:
             raise EventError(f"an array of more than {limits.array_length:,} values", path)
-        elif value:
+        else:
             several: tuple[Scalar, ...] = tuple(to_scalar(one, path) for one in value)
             checked[path] = several
     return checked

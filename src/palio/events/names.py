@@ -74,6 +74,16 @@ def dot_readings(name: str) -> list[tuple[str, ...]]:
     ]
 
 
+def enclosing_paths(path: str) -> tuple[str, ...]:
+    """The paths of everything around an attribute, innermost first.
+
+    >>> enclosing_paths("order.items.sku"), enclosing_paths("price")
+    (('order.items', 'order'), ())
+    """
+    segments = split_path(path)
+    return tuple(join_path(segments[:length]) for length in range(len(segments) - 1, 0, -1))
+
+
 def check_path(path: object, limits: Limits) -> str:
     """Check that a path is a valid attribute name in canonical spelling, and return it."""
     if not isinstance(path, str):

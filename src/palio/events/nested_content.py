@@ -1,8 +1,8 @@
 """Nested content and flat attributes: flattening, unflattening, and groups of values that belong together.
 
 Objects become dotted paths. An array becomes several values of its attribute: nested arrays are flattened into it,
-objects inside it contribute to the paths below it, and one without any element contributes nothing, as if it were
-absent. `unflatten` is the inverse, for writing an event.
+objects inside it contribute to the paths below it, and an empty one is an empty tuple. An empty object contributes
+nothing, as if it were absent. `unflatten` is the inverse, for writing an event.
 
 **Groups.** Where an array holds objects, `{"items": [{"sku": 1, "size": 2}, {"sku": 3}]}`, the attribute `items.sku`
 has two values and `items.size` one, and that does not tell which of them are of one item. `GroupedAttributes` keep
@@ -67,6 +67,11 @@ class GroupedAttributes(dict[str, Value]):
             # Values beside objects come first, then those of the objects in document order.
             before = ungrouped.get(name, ())
             self[name] = (*(before if type(before) is tuple else (before,)), *values)
+        empty = [name for name in gathered if self[name] == ()]
+        if empty:
+            # An array that is empty in one object and holds objects in another is not empty.
+            for path in {group.path for group in _groups_within(groups)}.intersection(empty):
+                del self[path]
 
     def __reduce__(self) -> tuple[type[GroupedAttributes], tuple[Mapping[str, Value], tuple[Group, ...]]]:
         return GroupedAttributes, (self.ungrouped, self.groups)
@@ -79,6 +84,15 @@ def values_within(groups: tuple[Group, ...]) -> Iterator[tuple[str, Value]]:
         element = stack.pop()
         yield from element.ungrouped.items()
         stack.extend(inner for group in reversed(element.groups) for inner in reversed(group.elements))
+
+
+def _groups_within(groups: tuple[Group, ...]) -> Iterator[Group]:
+    """Arrays of objects, with those inside their objects, in unspecified order."""
+    stack = list(groups)
+    while stack:
+        group = stack.pop()
+        yield group
+        stack.extend(inner for element in group.elements for inner in element.groups)
 
 
 class PathCache:
@@ -218,6 +232,7 @@ class _Walk:
             raise EventError(f"an array of more than {limit:,} values", abbreviate(path))
         values: list[Scalar] = []
         elements: list[Element] = []
+        is_empty = not content
         nested = 0
         for value in content:
             convert = CONVERT.get(type(value))
@@ -232,6 +247,7 @@ class _Walk:
             elif type(found) is tuple:
                 values += found
                 nested += len(found)
+                is_empty = is_empty or not found
             elif path in element.ungrouped:
                 values.append(found)  # type: ignore[arg-type]
         # Values of nested arrays were counted when those were visited.
@@ -240,7 +256,8 @@ class _Walk:
             raise EventError(f"nested arrays of more than {limit:,} values", abbreviate(path))
         if elements:
             self.groups.append(Group(path, tuple(elements)))
-        if values:
+        # An array of nothing but empty objects, which are ignored, is not an empty array: it is missing.
+        if values or (is_empty and not elements):
             self.attributes[path] = tuple(values)
 
     def element(self, content: Any, path: str, depth: int) -> Element:
@@ -287,12 +304,12 @@ def _unflatten(attributes: Mapping[str, Value], groups: tuple[Group, ...]) -> di
         *outer, last = split_path(path)
         place = _place_at(root, outer)
         held = list(value) if type(value) is tuple else value
-        if last in place:
+        if last not in place:
+            place[last] = held
+        elif held != []:
             # Values beside an object, which only an array can hold: {"x": [1, {"a": 2}]}.
             beside = place[last] if isinstance(place[last], list) else [place[last]]
             place[last] = [*(held if isinstance(held, list) else [held]), *beside]
-        else:
-            place[last] = held
     return root
 
 
@@ -311,6 +328,8 @@ def _inside(content: Any, names: Sequence[str]) -> Any:
 def _object_at(place: dict[str, Any], name: str) -> dict[str, Any]:
     """The object of this name inside another, created if necessary."""
     inner = place.setdefault(name, {})
+    if inner == []:  # no content has an empty array and an object at one path: the object stays
+        inner = place[name] = {}
     if isinstance(inner, dict):
         return inner
     held = inner if isinstance(inner, list) else [inner]

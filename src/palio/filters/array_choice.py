@@ -44,16 +44,23 @@ def holds_for_some_choice(node: Node, event: Attributes) -> bool:
     # Arrays that the tree does not read would only multiply the combinations.
     names = event if reads_all(node) else [name for name in attributes_in(node) if name in event]
     read = {name: event[name] for name in names}
-    elements = ArrayChoice({name: value for name, value in read.items() if isinstance(value, tuple)})
+    # All of them: a function of a whole array within objects also reads the arrays around it.
+    elements = ArrayChoice({name: value for name, value in event.items() if isinstance(value, tuple)})
     if isinstance(event, GroupedAttributes):
         return holds_for_some_objects(node, event, elements)
     return elements.holds(node, *split_arrays(read))
 
 
 def split_arrays(attributes: Mapping[str, Value]) -> tuple[Scalars, Arrays]:
-    """The attributes with one value, and those with several."""
-    arrays = {name: value for name, value in attributes.items() if isinstance(value, tuple)}
-    return _settle({name: value for name, value in attributes.items() if name not in arrays}, arrays)  # type: ignore[misc]
+    """The attributes with one value, and those with several; an empty array offers no element, so it is missing."""
+    scalars: dict[str, Scalar] = {}
+    arrays: dict[str, tuple[Scalar, ...]] = {}
+    for name, value in attributes.items():
+        if not isinstance(value, tuple):
+            scalars[name] = value
+        elif value:
+            arrays[name] = value
+    return _settle(scalars, arrays)
 
 
 def connected_components(items: Iterable[tuple[_T, Sequence[str]]]) -> Iterator[list[_T]]:
@@ -343,7 +350,8 @@ class _ObjectChoice:
 
 def _read_of(element: Element, names: frozenset[str]) -> tuple[_ObjectAttributes, tuple[object, ...]]:
     """The part of an object with these names, and a key that objects with equal parts share."""
-    ungrouped = {name: element.ungrouped[name] for name in names if name in element.ungrouped}
+    # An empty array has no element to choose: to the conditions that choose one it is missing.
+    ungrouped = {name: element.ungrouped[name] for name in names if element.ungrouped.get(name, ()) != ()}
     choices: list[_Choice] = []
     keys: list[object] = [(name, repr(value)) for name, value in sorted(ungrouped.items())]
     for group in element.groups:
@@ -362,7 +370,9 @@ def _names_in(part: _ObjectAttributes) -> frozenset[str]:
 
 def _size(part: _ObjectAttributes, tried: frozenset[str]) -> int:
     """The number of combinations of objects, and of elements of the arrays that are tried one by one."""
-    values = prod(len(value) for name, value in part.ungrouped.items() if name in tried and isinstance(value, tuple))
+    values = prod(
+        len(value) for name, value in part.ungrouped.items() if name in tried and isinstance(value, tuple) and value
+    )
     # One object of each array: the objects of one array are alternatives, the arrays multiply.
     return values * prod(sum(_size(each, tried) for each in choice.parts) for choice in part.choices)
 

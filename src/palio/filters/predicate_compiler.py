@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from palio.errors import PalioError
-from palio.filters.kinds import KIND_OF_TYPE, LAST_FLOAT, MISSING, Kind, cut_after, float_at, position_of
+from palio.filters.kinds import KIND_OF_TYPE, LAST_FLOAT, MISSING, Kind, Missing, cut_after, float_at, position_of
 from palio.filters.tree import And, Leaf, Node, Or, Residual
 from palio.filters.value_sets import Intervals, ValueSet
 
@@ -44,7 +44,8 @@ def compile_tree(node: Node) -> Test:
 
 
 def _members(values: ValueSet) -> Mapping[type, _Member]:
-    return {kind: _member(values, kind) for kind in KIND_OF_TYPE} | {tuple: _choose}
+    members = {kind: _member(values, kind) for kind in KIND_OF_TYPE}
+    return members | {tuple: _member_of_array(members[Missing])}
 
 
 _members_of_kinds: Final = cache(_members)
@@ -93,19 +94,28 @@ def _single_valued(every: Test) -> Test:
 
 def _residual(node: Residual) -> Test:
     def residual(event: Mapping[str, Any]) -> bool:
+        if tuple not in map(type, event.values()):
+            return node.holds(event, {})
         _check_single_values(event)
-        return node.holds(event, {})
+        scalars = {name: value for name, value in event.items() if type(value) is not tuple}
+        return node.holds(scalars, {name: value for name, value in event.items() if type(value) is tuple})
 
     return residual
 
 
 def _check_single_values(event: Mapping[str, Any]) -> None:
-    if tuple in map(type, event.values()):
+    """Raise for an array, unless it is empty: then there is nothing to choose, and the attribute is missing."""
+    if tuple in map(type, event.values()) and any(type(value) is tuple and value for value in event.values()):
         raise MultipleValues
 
 
-def _choose(values: Any) -> bool:
-    raise MultipleValues
+def _member_of_array(of_missing: _Member) -> _Member:
+    def member(values: Any) -> bool:
+        if values:
+            raise MultipleValues
+        return of_missing(MISSING)
+
+    return member
 
 
 def _member(values: ValueSet, type_: type) -> _Member:

@@ -47,10 +47,16 @@ def to_conjunctions(wanted: Filter, limit: int) -> tuple[Conjunction, ...]:
 def possible_values(event: Attributes) -> Mapping[str, tuple[Value, ...]]:
     """The values that an event may have for each of its attributes; every other attribute is missing.
 
-    An attribute within the objects of an array is missing from those objects that lack it.
+    An attribute within the objects of an array is missing from those objects that lack it, and so is an empty array.
     """
-    unnamed: tuple[Value, ...] = (MISSING,) if isinstance(event, GroupedAttributes) else ()
-    return {name: (*value, *unnamed) if isinstance(value, tuple) else (value,) for name, value in event.items()}
+    grouped = isinstance(event, GroupedAttributes)
+    found: dict[str, tuple[Value, ...]] = {}
+    for name, value in event.items():
+        if not isinstance(value, tuple):
+            found[name] = (value,)
+        else:
+            found[name] = (*value, MISSING) if grouped or not value else value
+    return found
 
 
 def _widened(node: Node) -> Conjunction:

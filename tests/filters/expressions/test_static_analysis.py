@@ -51,7 +51,8 @@ def parse(sql: str) -> Any:
         ("locate('a', x, y) > 0", "", "", ""),
         ("locate('a', x, 2) > 0", "x", "x", "x"),
         ("upper(x) LIKE 'A%'", "x", "x", "x"),
-        ("array_contains(x, y)", "xy", "xy", "xy"),
+        ("array_contains(x, y)", "y", "y", "y"),
+        ("size(x) = 0", "", "", ""),
         ("NULL AND x > 1", "x", "", "x"),
     ],
 )

@@ -25,6 +25,7 @@ from functools import partial
 from types import NoneType
 from typing import Any, Final
 
+from palio.events.names import enclosing_paths
 from palio.events.values import MAX_DECIMAL_DIGITS, Scalar
 from palio.filters.expressions import arithmetic
 from palio.filters.expressions.ast import Array, Attribute, Call, Expression, bottom_up
@@ -374,9 +375,24 @@ def _size(compiler: Compiler, call: Call, parts: list[CompiledOperand]) -> Compi
 
 
 def _whole(argument: Expression) -> Compiled:
-    """All the values of an attribute."""
+    """All the values of an attribute; NULL where it is missing or no array.
+
+    Where an array around it holds no object, because it is empty or has only NULLs, the values are an empty array.
+    """
     name = argument.name if isinstance(argument, Array | Attribute) else ""
-    return lambda event, arrays: arrays.get(name)
+    around = enclosing_paths(name)
+    if not around:
+        return lambda event, arrays: arrays.get(name)
+
+    def whole(event: Scalars, arrays: Arrays) -> Value:
+        found = arrays.get(name)
+        if found is None and name not in event:
+            for path in around:
+                if path in arrays and all(element is None for element in arrays[path]):
+                    return ()
+        return found
+
+    return whole
 
 
 _ARRAY_FORMS: Final[dict[str, Form]] = {

@@ -290,8 +290,10 @@ class _Analysis:
 
     def of(self, expression: Expression, wants: _Outcome) -> _Required:
         match expression:
-            case Attribute(name) | Array(name):
+            case Attribute(name):
                 return frozenset({name})
+            case Array():
+                return _NOTHING  # an empty array is not NULL, though it has no element to be tested for presence
             case Literal(value):
                 # A string literal may be read as a boolean, so it is taken to have either outcome.
                 possible = value is not None if wants is None else value is wants or isinstance(value, str)

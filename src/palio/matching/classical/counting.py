@@ -204,7 +204,8 @@ class CountingMatcher(LazyMatcher):
             if isinstance(value, tuple):
                 # A conjunction has one condition per attribute, so any element may be the one it asks for; where there
                 # are objects in arrays, the one that is chosen may also lack it.
-                elements = (*value, MISSING) if isinstance(attributes, GroupedAttributes) else value
+                # An empty array is missing.
+                elements = (*value, MISSING) if isinstance(attributes, GroupedAttributes) or not value else value
                 yield from dict.fromkeys(number for element in elements for number in index.find(element))
             else:
                 yield from index.find(value)

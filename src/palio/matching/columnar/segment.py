@@ -170,7 +170,10 @@ class Segment:
             if found is None:
                 continue
             if type(value) is tuple:
-                several.append(_distinct(_element_codes(found, element) for element in value))
+                if value:
+                    several.append(_distinct(_element_codes(found, element) for element in value))
+                else:  # no element to choose: the attribute is missing
+                    codes.extend(self._when_missing.get(name, ()))
                 continue
             coder, tests = found
             if coder is not None:

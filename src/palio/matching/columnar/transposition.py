@@ -70,7 +70,8 @@ class TransposedEvents:
                 self._values[name], self._rows[name] = values, range(self.count)
                 continue
             if tuple in kinds:
-                several = [(row, value) for row, value in enumerate(values) if type(value) is tuple]
+                # An empty array has no element to choose: the attribute is missing.
+                several = [(row, value) for row, value in enumerate(values) if type(value) is tuple and value]
                 self.searched += several
                 self.rows_of_arrays += [row for row, _ in several]
             if type(None) in kinds:
@@ -95,7 +96,7 @@ class TransposedEvents:
                     taker = takers[name] = values.append, rows.append
                 if value.__class__ is tuple:
                     self.searched.append((row, value))
-                    if name in wanted:
+                    if value and name in wanted:
                         self.rows_of_arrays.append(row)
                 elif value is None:
                     self._nulls.setdefault(name, []).append(row)
@@ -148,7 +149,7 @@ def choices_of(event: Attributes, wanted: Collection[str]) -> list[dict[str, Any
     """
     if isinstance(event, GroupedAttributes):
         return None
-    several = {name: value for name, value in event.items() if type(value) is tuple and name in wanted}
+    several = {name: value for name, value in event.items() if type(value) is tuple and value and name in wanted}
     if prod(map(len, several.values())) > MAX_CHOICES:
         return None
     scalars = {name: value for name, value in event.items() if type(value) is not tuple}

@@ -20,6 +20,7 @@ from itertools import product
 from math import prod
 from typing import Any, Final, NamedTuple
 
+from palio.filters.array_choice import ArrayChoice
 from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING
 from palio.filters.tree import Attributes
@@ -87,11 +88,13 @@ def is_advertised(offers: Sequence[Filter], event: Attributes) -> bool:
     # Refused rather than guessed: an event that is only partly advertised would not reach all its subscribers.
     if prod(map(len, values.values())) > _MAX_VALUE_CHOICES:
         return False
+    # Functions of whole arrays see all elements, whatever is chosen.
+    choice = ArrayChoice({name: value for name, value in event.items() if isinstance(value, tuple)})
     for chosen in product(*values.values()):
-        choice: dict[str, Any] = {
+        scalars: dict[str, Any] = {
             name: value for name, value in zip(values, chosen, strict=True) if value is not MISSING
         }
-        if not any(offered.matches_attributes(choice) for offered in offers):
+        if not any(choice.holds(offered.tree, scalars, {}) for offered in offers):
             return False
     return True
 

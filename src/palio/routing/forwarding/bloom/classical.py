@@ -172,7 +172,7 @@ class Sbsposet:
             if index is None:
                 continue
             elements: tuple[Value, ...] = value if isinstance(value, tuple) else (value,)
-            if grouped:  # one of several objects may lack the attribute
+            if grouped or not elements:  # one of several objects may lack the attribute; an empty array is missing
                 elements = (*elements, MISSING)
             for element in elements:
                 yield from index.find(element)
