@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,24 +76,13 @@ def test_settings_that_lead_astray_are_found(monkeypatch: pytest.MonkeyPatch) ->
     assert "unset it" in found["SPARK_HOME"]["remedy"]
 
 
-def test_another_python_on_the_path_is_told_and_is_no_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    other = tmp_path / "python3"
-    other.symlink_to(sys.executable)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    code, found = findings()
-    assert code == 0
-    assert f"PYSPARK_PYTHON={sys.executable}" in found["Python of Spark's workers"]["remedy"]
-    monkeypatch.setenv("PATH", f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}")
-    assert "Python of Spark's workers" not in findings()[1]
-
-
 def test_no_java_is_told_with_every_place_that_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    from palio.spark import session
+    from palio.spark import java
 
-    def nowhere() -> session.JavaHome:
-        raise session.JavaNotFound(["JAVA_HOME: not set", "PATH: no java"])
+    def nowhere() -> java.JavaHome:
+        raise java.JavaNotFound(["JAVA_HOME: not set", "PATH: no java"])
 
-    monkeypatch.setattr(session, "find_java", nowhere)
+    monkeypatch.setattr(java, "find_java", nowhere)
     code, found = findings()
     assert code == 1
     assert "PATH: no java" in found["Java"]["remedy"]

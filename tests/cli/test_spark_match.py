@@ -275,7 +275,7 @@ def test_a_failure_of_spark_is_one_line(told: str, cause: str) -> None:
 
 
 def test_a_command_that_fails_on_spark_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise PySparkException(JAVA)
 
     monkeypatch.setattr("palio.spark.session.open_session", fail)

@@ -71,7 +71,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _same_session(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands use the session of the tests, and leave it running: a start takes longer than all they do."""
-    monkeypatch.setattr("palio.spark.session.open_session", lambda master, settings: spark)
+    monkeypatch.setattr("palio.spark.session.open_session", lambda master, settings, tell: spark)
     monkeypatch.setattr(type(spark), "stop", lambda self: None)
     # Its JVM has a working folder of its own.
     monkeypatch.setattr(

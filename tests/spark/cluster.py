@@ -11,9 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
 
 from tests.spark_session import spark_environment
 
@@ -32,16 +35,56 @@ SUBSCRIPTIONS = {
 HANG_GUARD_SECONDS = 600.0  # for a process that never starts; no test depends on it
 
 
+class Host(NamedTuple):
+    """A place for processes: its address, and the command that enters it."""
+
+    address: str = "127.0.0.1"
+    enter: tuple[str, ...] = ()
+
+
+HERE = Host()
+
+
+@contextmanager
+def two_hosts() -> Iterator[tuple[Host, Host]]:
+    """Two network namespaces with a link between them: as on two machines, neither reaches the other's 127.0.0.1."""
+    names = [f"palio-{os.getpid()}-{number}" for number in range(2)]
+    links = [f"palio{os.getpid() % 100_000}{letter}" for letter in "ab"]
+    hosts = [Host(f"10.213.7.{number + 1}", ("ip", "netns", "exec", name)) for number, name in enumerate(names)]
+    try:
+        try:
+            for name in names:
+                _ip("netns", "add", name)
+            _ip("link", "add", links[0], "netns", names[0], "type", "veth", "peer", links[1], "netns", names[1])
+            for name, link, host in zip(names, links, hosts, strict=True):
+                _ip("-n", name, "address", "add", f"{host.address}/30", "dev", link)
+                _ip("-n", name, "link", "set", link, "up")
+                _ip("-n", name, "link", "set", "lo", "up")
+        except (OSError, subprocess.CalledProcessError) as error:
+            pytest.skip(f"this user cannot make network namespaces: {error}")
+        yield hosts[0], hosts[1]
+    finally:
+        for name in names:
+            with suppress(OSError, subprocess.CalledProcessError):  # not made
+                _ip("netns", "delete", name)  # with its end of the link
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
 class Cluster:
     """Processes by name: `master`, `worker 0`, `worker 1`. Each is the head of a group with what it has started."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, master: Host = HERE, worker: Host = HERE) -> None:
         self._folder = folder
+        self._hosts = {"master": master, "worker": worker}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.address = ""
 
     def start(self, workers: int) -> None:
-        self._start("master", "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        address = self._hosts["master"].address
+        self._start("master", "master.Master", "--host", address, "--port", "0", "--webui-port", "0")
         self.address = "spark://" + self._told("master", "Starting Spark master at spark://")
         for number in range(workers):
             name = f"worker {number}"
@@ -61,14 +104,15 @@ class Cluster:
             self.kill(name)
 
     def _start(self, name: str, kind: str, *arguments: str) -> None:
-        settings = spark_environment()
+        host = self._hosts[name.partition(" ")[0]]
+        settings = {**spark_environment(), "SPARK_LOCAL_IP": host.address, "SPARK_LOCAL_HOSTNAME": host.address}
         program = Path(settings["SPARK_HOME"]) / "bin" / "spark-class"
         log4j = self._folder / "log4j2.properties"
         log4j.write_text(LOG_SETTINGS)
         options = {"SPARK_DAEMON_JAVA_OPTS": f"-Dlog4j2.configurationFile=file:{log4j}", "SPARK_DAEMON_MEMORY": "256m"}
         with self._log(name).open("wb") as output:
             self._processes[name] = subprocess.Popen(
-                [str(program), f"org.apache.spark.deploy.{kind}", *arguments],
+                [*host.enter, str(program), f"org.apache.spark.deploy.{kind}", *arguments],
                 env={**os.environ, **settings, **options},
                 stdout=output,
                 stderr=output,

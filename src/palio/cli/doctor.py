@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -97,12 +96,9 @@ def _engine() -> Iterator[Finding]:
 
 def _cache_remedy() -> str:
     """Without a cache for compiled kernels, every process compiles them again."""
-    from numba.core.caching import NullCache
+    from palio.matching.precompilation import kernels
 
-    from palio.matching.columnar import match_kernels
-
-    # Numba tells it only by the class of a private attribute.
-    kept = not isinstance(getattr(match_kernels.match_rows, "_cache", NullCache()), NullCache)
+    kept = next(kernels()).stats.cache_path is not None
     return "" if kept else "compiled code can be kept nowhere; set NUMBA_CACHE_DIR to a folder that can be written to"
 
 
@@ -127,7 +123,7 @@ def _spark() -> Iterator[Finding]:
 
 
 def _java() -> Iterator[Finding]:
-    from palio.spark.session import JavaNotFound, find_java
+    from palio.spark.java import JavaNotFound, find_java
 
     try:
         java = find_java()
@@ -139,26 +135,17 @@ def _java() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    """Environment variables that mislead Spark; Palio's own commands correct them."""
+    """Environment variables that mislead a session on this machine. They are followed, because they are the user's."""
     python = os.environ.get("PYSPARK_PYTHON")
     if python and os.path.realpath(python) != os.path.realpath(sys.executable):
-        yield Finding(
-            "PYSPARK_PYTHON", "broken", python, f"workers would miss what is installed here: set it to {sys.executable}"
-        )
-    elif not python and (found := shutil.which("python3")) is not None and not _is_same_environment(found):
-        advice = f"scripts that make a session of their own need PYSPARK_PYTHON={sys.executable}"
-        yield Finding("Python of Spark's workers", "absent", f"{found} is not the one that runs this", advice)
+        remedy = f"on this machine workers would miss what is installed here: unset it, or set it to {sys.executable}"
+        yield Finding("PYSPARK_PYTHON", "broken", python, remedy)
     home = os.environ.get("SPARK_HOME")
     if home:
         import pyspark
 
         if os.path.realpath(home) != os.path.realpath(os.path.dirname(pyspark.__file__)):
             yield Finding("SPARK_HOME", "broken", home, "another Spark would be started than pyspark's: unset it")
-
-
-def _is_same_environment(python: str) -> bool:
-    """Whether this Python is of the same environment. Programs of several environments may be one file."""
-    return os.path.dirname(os.path.abspath(python)) == os.path.dirname(os.path.abspath(sys.executable))
 
 
 def _sigma() -> Iterator[Finding]:

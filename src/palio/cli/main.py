@@ -41,6 +41,7 @@ _COMMANDS: Final = {
     "log": "List the events of a broker's event log, or export them for Spark.",
     "token": "Manage principals of a broker: tokens, and grants to subscribe and publish.",
     "spark": "Match on Spark: on all cores of this machine, or on a cluster.",
+    "warm": "Compile the kernels of matching now, as for an image of a container.",
     "doctor": "Check the installation of Palio and Spark, with a remedy for each fault.",
     "demo": "See it work: real flights against thousands of subscriptions.",
 }

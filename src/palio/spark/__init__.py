@@ -1,12 +1,15 @@
 """The pipeline on Apache Spark: DataFrames in, DataFrames out.
 
 Needs the extra `spark`. The session belongs to the caller and is never stopped here. Names are loaded when they are
-first used, so that importing the package costs nothing. No module here is named as a public function is: importing the
-module would replace the function in this namespace.
+first used, so that importing the package costs nothing. On a machine without any Java, importing it sets `JAVA_HOME` to
+the one that the extra brings, so that `SparkSession.builder` can start; see `java`. No module here is named as a public
+function is: importing the module would replace the function in this namespace.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +67,9 @@ _MODULES = {
 }
 
 __all__ = list(_MODULES)
+
+if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+    import_module("palio.spark.java").provide_java()
 
 
 def __getattr__(name: str) -> Any:

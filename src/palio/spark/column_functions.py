@@ -42,6 +42,7 @@ from palio.spark.record_batches import (
 )
 from palio.spark.shared_index import SharedIndex
 from palio.spark.subscriptions import OnError, Wants
+from palio.spark.workers import choose_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -81,6 +82,7 @@ def matching_function(
     session = spark or Session.getActiveSession()
     if session is None:
         raise PipelineError("there is no Spark session yet; start one, or hand it in as spark=…")
+    choose_worker_python(session)
     wants = Wants.read(session, subscriptions, on_error=on_error)
     index = SharedIndex.publish(session, wants.matcher)
     case_sensitive = is_case_sensitive(session)
@@ -190,6 +192,7 @@ def annotate(
     """
     if name.lower() in (each.lower() for each in events.columns):
         raise PipelineError(f"the events have a column {name} already; choose another name=")
+    choose_worker_python(events.sparkSession)
     kind: Header
     if isinstance(subscriptions, TableSnapshot):
         kind = header or BrokerHeader(subscriptions)

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from palio.errors import InvalidArgument, PipelineError
 from palio.spark.storage import StorageFolder
+from palio.spark.workers import choose_worker_python
 from palio.workloads.generated import SUBSCRIPTIONS, Generated, workload
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def generate(
             for first, size in _consecutive_runs(batch.column(0).to_numpy()):
                 yield from _rows(made, kind, first, size, schema)
 
+    choose_worker_python(spark)
     numbers = spark.range(start, start + count, 1, partitions)
     return numbers.mapInArrow(palio_generate, from_arrow_schema(schema))
 
@@ -160,6 +162,7 @@ def run_points(
                 reason = _run_point(function, missing[number], folder)
                 yield pa.RecordBatch.from_pydict({"number": [number], "reason": [reason]}, _ANSWER)
 
+    choose_worker_python(spark)
     # A partition for each point: a slow one holds up no other.
     each_alone = spark.range(0, len(missing), 1, len(missing))
     answers = each_alone.mapInArrow(palio_sweep, "number long, reason string").toArrow().to_pylist()

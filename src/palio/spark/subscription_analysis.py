@@ -32,6 +32,7 @@ from palio.spark.match_job import SUBSCRIPTIONS_COLUMN, match
 from palio.spark.projection import session_zone
 from palio.spark.shared_index import SharedIndex
 from palio.spark.subscriptions import OnError, Wants
+from palio.spark.workers import choose_worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -194,6 +195,7 @@ def _compare_on_workers(spark: SparkSession, subscriptions: Subscriptions, parti
             found = search.covered_by(batch.column(0).to_pylist())
             yield pa.RecordBatch.from_arrays([batch.column(0), pa.array(found, pa.int64())], ["number", "by"])
 
+    choose_worker_python(spark)
     numbers = spark.range(0, len(subscriptions), 1, partitions)
     found = numbers.mapInArrow(palio_covering, "number long, by long").toArrow().sort_by("number")
     index.release(spark)

@@ -40,13 +40,17 @@ def command_session(master: str | None, settings: Mapping[str, str], times: Stop
     from palio.spark.session import open_session
 
     with _quiet_interrupts() as handler:
-        with times.measure("starting"):
-            spark = open_session(master, settings)
+        with times.measure("starting"), terminal.status(f"Starting Spark at {master}" if master else "Starting Spark"):
+            spark = open_session(master, settings, tell=_notice)
         handler.take_over(spark)
         try:
             yield spark
         finally:
             spark.stop()
+
+
+def _notice(text: str) -> None:
+    terminal.messages().print(text, style="warning", soft_wrap=True)
 
 
 class _InterruptHandler:

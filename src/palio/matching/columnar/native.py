@@ -12,9 +12,6 @@ mix of signed and unsigned ones into floats.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
@@ -25,6 +22,7 @@ from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 from palio.matching.columnar.array_types import AnyArray
+from palio.matching.columnar.kernel_cache import keep_on_disk
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -50,12 +48,8 @@ def _operation(function: Callable[..., Any]) -> Any:
 
 def compiled(function: Function) -> Function:
     """Compile at the first call, release the GIL, and keep the result on disk where that is possible."""
-    options = {"nogil": True, "error_model": "numpy"}
-    try:
-        dispatcher = _jit(cache=True, **options)(function)
-    except RuntimeError:  # nowhere to keep it
-        return cast(Function, _jit(**options)(function))
-    _stamp(dispatcher)
+    dispatcher = _jit(nogil=True, error_model="numpy")(function)
+    keep_on_disk(dispatcher)
     return cast(Function, dispatcher)
 
 
@@ -72,22 +66,6 @@ def inlined(function: Function) -> Function:
 
 def _widened(kind: Any) -> Any:
     return types.int64 if isinstance(kind, types.Integer | types.IntegerLiteral) else kind
-
-
-def _stamp(dispatcher: Any) -> None:
-    """Tie a cached kernel to all files it may be made of: Numba looks at the file of the function only."""
-    try:
-        file = dispatcher._cache._cache_file
-        file._source_stamp = (file._source_stamp, _sources())
-    except (AttributeError, OSError):  # another Numba, or a zipped package: its own stamp has to do
-        return
-
-
-@cache
-def _sources() -> str:
-    folder = Path(__file__).parent
-    files = [folder / "native.py", folder / "layout.py", *sorted(folder.glob("*kernels.py"))]
-    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def address_of(values: AnyArray) -> int:

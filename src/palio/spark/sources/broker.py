@@ -40,6 +40,7 @@ from palio.network.client.broker import LoggedEvent
 from palio.spark.connections import Brokers
 from palio.spark.record_batches import arrow_schema
 from palio.spark.sources.offset_reader import READ_OPTIONS, OffsetReader, OffsetStreamReader, ReadOptions, check_options
+from palio.spark.workers import choose_python_of_active_session
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -128,6 +129,7 @@ class PalioSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        choose_python_of_active_session()  # Spark asks for the name just before it takes the source
         return "palio"
 
     def schema(self) -> str:

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from palio.errors import PipelineError
 from palio.spark.connections import NatsConnection, nats_settings
 from palio.spark.sources.offset_reader import READ_OPTIONS, OffsetReader, OffsetStreamReader, ReadOptions, check_options
+from palio.spark.workers import choose_python_of_active_session
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -138,6 +139,7 @@ class NatsSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        choose_python_of_active_session()  # Spark asks for the name just before it takes the source
         return "nats"
 
     def schema(self) -> str:

@@ -1,0 +1,76 @@
+"""Compilation of all kernels of matching ahead of their first use, for images of containers.
+
+Kernels that take addresses and other numbers have one signature, which their annotations state, so they are compiled
+without being called. Those that build an index take arrays whose dimensions no annotation states; building a small
+index compiles them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, get_type_hints
+
+from numba import types
+from numba.core.dispatcher import Dispatcher
+
+from palio.matching.columnar import bulk_kernels, encoding_kernels, match_kernels, pattern_kernels, posting_kernels
+from palio.matching.matcher import Matcher
+
+_MODULES: Final = (match_kernels, encoding_kernels, pattern_kernels, posting_kernels, bulk_kernels)
+_NUMBERS: Final = {int: types.int64, float: types.float64}
+_SUBSCRIPTIONS: Final = 32  # of one shape, so that they are loaded in bulk
+
+
+@dataclass(frozen=True, slots=True)
+class Precompilation:
+    """Result of `compile_kernels`."""
+
+    kernels: int
+    compiled: int
+    """Kernels that were not on disk."""
+    seconds: float
+    folder: str | None
+    """Where they are kept; None where no folder can be written, and every process compiles them again."""
+
+
+def compile_kernels(report: Callable[[int, int], None] | None = None) -> Precompilation:
+    """Compile every kernel of matching that is not on disk; `report` gets how many are ready, and how many there are.
+
+    Costs about ten seconds of a processor the first time, and half a second afterwards.
+    """
+    started = time.perf_counter()
+    found = list(kernels())
+    for kernel in found:
+        arguments = _numbers(kernel)
+        if arguments is not None:
+            kernel.compile(arguments)
+        if report is not None:
+            report(sum(bool(each.signatures) for each in found), len(found))
+    matcher = Matcher()
+    matcher.add_many(map(str, range(_SUBSCRIPTIONS)), [f"a = {n} AND b = 'b{n}'" for n in range(_SUBSCRIPTIONS)])
+    if report is not None:
+        report(len(found), len(found))
+    return Precompilation(
+        kernels=len(found),
+        compiled=sum(bool(each.stats.cache_misses) for each in found),
+        seconds=time.perf_counter() - started,
+        folder=found[0].stats.cache_path,
+    )
+
+
+def kernels() -> Iterator[Any]:
+    """The kernels of matching that are called from Python."""
+    for module in _MODULES:
+        for each in vars(module).values():
+            is_own = isinstance(each, Dispatcher) and each.py_func.__module__ == module.__name__
+            # Inlined functions are compiled within the kernels that call them.
+            if is_own and not each.targetoptions.get("no_cpython_wrapper"):
+                yield each
+
+
+def _numbers(kernel: Any) -> tuple[Any, ...] | None:
+    """Numba's types of the arguments, if all of them are numbers."""
+    hints = [hint for name, hint in get_type_hints(kernel.py_func).items() if name != "return"]
+    return tuple(map(_NUMBERS.__getitem__, hints)) if set(hints) <= set(_NUMBERS) else None
