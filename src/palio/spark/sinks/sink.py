@@ -42,9 +42,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Answer of a sink that has read all matches, with their number."""
+    """Answer of a sink that has all matches, with their number."""
 
     matches: int
+    is_replay: bool = False
+    """Whether an earlier run of the batch has delivered them. The sink has read none now."""
 
 
 class Sink(Protocol):

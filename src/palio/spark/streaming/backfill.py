@@ -110,7 +110,7 @@ def backfill(
     # A batch of its own, named by the handover: the sink recognises a repeated backfill by its key.
     batch = Batch(f"{journal.stream}-backfill-{point.key}", 0, point.version, point.time)
     taken = sink(matches_of(observed, wants, columns, json), batch)
-    if not isinstance(taken, Taken):
+    if not isinstance(taken, Taken) or taken.is_replay:
         return BackfillResult(point, None, None, batch)
     return BackfillResult(point, counts().get("events"), taken.matches, batch)
 

@@ -166,12 +166,12 @@ class _BatchRun:
         good = observed if rules is None else observed.where(f"{REASON_COLUMN} IS NULL").drop(REASON_COLUMN)
         with self.clock.measure("sink"):
             taken = self.job.sink(matches_of(good, self.wants, self.job.columns, self.job.json), self.batch)
-        # `counts` blocks until an action has run, and only the answer `Taken` proves that the sink ran one.
-        known = counts() if isinstance(taken, Taken) else None
         figures: dict[str, Any] = {"matches": taken.matches if isinstance(taken, Taken) else None}
-        if known is None and rules is not None:
-            known = _count(screened, rules)
-        figures.update(known or {})
+        # `counts` blocks until an action has run, and only this answer proves that the sink ran one.
+        if isinstance(taken, Taken) and not taken.is_replay:
+            figures.update(counts())
+        elif isinstance(taken, Taken) or rules is not None:
+            figures.update(_count(screened, rules))
         if figures.get("dead"):
             assert self.job.dead_letters is not None  # where events are screened
             with self.clock.measure("dead letters"):
