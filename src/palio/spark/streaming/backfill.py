@@ -174,6 +174,11 @@ def _new_handover(journal: Journal, log: SubscriptionLog, version: int, ids: tup
     if start is None:
         batch = 0 if planned is None else planned + 1
         start = VersionStart(version, batch, journal.offsets_before(batch))
+    if planned is not None and start.batch == 0:
+        raise PipelineError(
+            f"subscription {ids[0]!r} is live since the first batch of the stream; there are no earlier events "
+            "to match it with"
+        )
     return Handover(ids, version, start.batch, start.offsets, journal.checkpoint, datetime.now(UTC))
 
 
