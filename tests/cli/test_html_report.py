@@ -113,7 +113,7 @@ def test_labels_neither_overlap_nor_leave_the_picture(given: list[tuple[float, f
     pictures = [
         line(points, "time", scale),
         columns([point.value for point in points], "partitions"),
-        bars([("a", point.value) for point in points]),
+        bars([("a long name " * 9, point.value) for point in points]),
     ]
     for svg in pictures:
         width = float(ElementTree.fromstring(svg).get("viewBox", "").split()[2])

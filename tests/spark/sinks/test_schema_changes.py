@@ -58,9 +58,13 @@ def test_a_stream_whose_column_has_another_type_is_refused_before_anything_is_wr
         query.awaitTermination()
 
     run("id long, x int", '{"id": 1, "x": 1}')
-    reason = r"Sink\('.*hits'\) has the column x as int, and now it is double; CAST it to int, give it another name"
+    reason = r"Sink\('.*hits'\) has the column x as int, and now it is double; read it as int \(in the schema,"
     with pytest.raises(PipelineError, match=reason):
         run("id long, x double", '{"id": 2, "x": 2.5}')
+    # Dead letters are kept by the same rules.
+    rows = spark.readStream.schema("id long, x double").json(str(tmp_path / "events"))
+    with pytest.raises(PipelineError, match=reason):
+        stream(rows, log, print, checkpoint=tmp_path / "other", columns=["id"], dead_letters=sink)
     run("id long, x int", '{"id": 3, "x": 3}')
     assert [(row["id"], row["x"]) for row in read(spark, tmp_path / "hits", kind)] == [(1, 1), (2, None), (3, 3)]
 

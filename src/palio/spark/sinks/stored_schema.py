@@ -77,8 +77,8 @@ def refuse_changed_types(known: pa.Schema, new: pa.Schema, sink: object) -> None
         if _sql_type(before.type) != _sql_type(field.type):
             raise PipelineError(
                 f"{sink} has the column {before.name} as {_sql_type(before.type)}, and now it is "
-                f"{_sql_type(field.type)}; CAST it to {_sql_type(before.type)}, give it another name, or choose "
-                "another place for the matches"
+                f"{_sql_type(field.type)}; read it as {_sql_type(before.type)} (in the schema, or by CAST), give it "
+                "another name, or choose another place"
             )
 
 

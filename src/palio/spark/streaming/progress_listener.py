@@ -8,7 +8,7 @@ the commit journal. The number of the batch joins the two: a batch is in the jou
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,19 +38,22 @@ class ProgressListener(StreamingQueryListener):
     def __init__(self, checkpoint: str | Path, on_batch: Callable[[StreamingQueryProgress, Progress], object]) -> None:
         self._journal = Journal(absolute(checkpoint))
         self._on_batch = on_batch
+        self._query: str | None = None
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
         """Spark calls this for every query of the session."""
-        if str(event.progress.id) != self._query:
+        if str(event.progress.id) != self._query_id():
             return
         result = self._journal.done(event.progress.batchId)
         if result is not None:
             self._on_batch(event.progress, result)
 
-    @cached_property
-    def _query(self) -> str:
-        """The id of the query, which Spark keeps in its checkpoint."""
-        return str(msgspec.json.decode(self._journal.read_file("metadata"))["id"])
+    def _query_id(self) -> str | None:
+        """The id of the query, which Spark keeps in its checkpoint; None before its first start."""
+        if self._query is None:
+            with suppress(FileNotFoundError):
+                self._query = str(msgspec.json.decode(self._journal.read_file("metadata"))["id"])
+        return self._query
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
         """Nothing is known of a query that has run no batch."""
