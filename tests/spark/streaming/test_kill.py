@@ -121,7 +121,7 @@ def changing(flow: StreamScenario) -> Iterator[None]:
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("seed", seeds(1, 4))
+@pytest.mark.parametrize("seed", seeds(1, 2))
 @pytest.mark.parametrize("sink", ["parquet", "delta"])
 def test_nor_how_often_while_events_come_and_subscriptions_change(
     spark: SparkSession, tmp_path: Path, sink: str, seed: int

@@ -11,7 +11,6 @@ two leaves columns without values, which the next run finds.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import secrets
 from collections.abc import Mapping
@@ -58,14 +57,21 @@ class DeltaSink:
         return f"DeltaSink({self.table!r})"
 
     def check(self, schema: StructType) -> None:
-        """Refuse columns that cannot be stored, or are stored with another type; a stream calls this when it starts."""
-        self._check(schema, self._open())
+        """Refuse columns that cannot be stored; a stream calls this when it starts."""
+        check_types(schema, self)
+
+    def check_stored(self, schema: StructType) -> None:
+        """Refuse columns that are stored with another type; a stream calls this when it starts."""
+        table = self._open()
+        if table is not None:
+            refuse_changed_types(_schema(table), check_types(schema, self), self)
 
     def __call__(self, matches: DataFrame, batch: Batch) -> Taken | None:
-        table = self._open()
-        if table is not None and _has(table, batch):
-            return _count_again(table, batch)
-        self._check(matches.schema, table)
+        stored, table = check_types(matches.schema, self), self._open()
+        if table is not None:
+            if _has(table, batch):
+                return _count_again(table, batch)
+            refuse_changed_types(_schema(table), stored, self)
         # A folder of its own for each run: files of a killed one are never mistaken for these.
         folder = f"{batch.key}.{secrets.token_hex(4)}"
         parts = write_parts(matches, join_address(self.table, folder), self._row_group_rows)
@@ -87,11 +93,6 @@ class DeltaSink:
             return None
         table: DeltaTable = deltalake.DeltaTable(self.table, storage_options=self._options)
         return table
-
-    def _check(self, schema: StructType, table: DeltaTable | None) -> None:
-        stored = check_types(schema, self)
-        if table is not None:
-            refuse_changed_types(_schema(table), stored, self)
 
     def _commit(self, parts: list[Part], folder: str, batch: Batch) -> Taken | None:
         """Commit a batch, unless another driver has done so meanwhile."""
@@ -143,13 +144,16 @@ class DeltaSink:
         deltalake = _deltalake()
         from deltalake.exceptions import CommitFailedError
 
-        for _ in range(_MAX_SCHEMA_CHANGES):
+        for attempt in range(1, _MAX_SCHEMA_CHANGES + 1):
             added = added_fields(_schema(table), stored)
             if not added:
                 break
-            # Where another stream changes the schema now, what it leaves to add is seen at the next look.
-            with contextlib.suppress(CommitFailedError):
+            try:
                 table.alter.add_columns(deltalake.Schema.from_arrow(pa.schema(added)).fields)
+            except CommitFailedError:
+                # Another stream has changed the schema meanwhile; what is left to add is seen at the next look.
+                if attempt == _MAX_SCHEMA_CHANGES:
+                    raise
             table = deltalake.DeltaTable(self.table, storage_options=self._options)
             refuse_changed_types(_schema(table), stored, self)
         return table

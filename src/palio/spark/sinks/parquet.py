@@ -69,15 +69,20 @@ class ParquetSink:
         return f"ParquetSink({self.path!r})"
 
     def check(self, schema: StructType) -> None:
-        """Refuse columns that cannot be stored, or are stored with another type; a stream calls this when it starts."""
+        """Refuse columns that cannot be stored; a stream calls this when it starts."""
         if BATCH_COLUMN in schema.names:
             raise PipelineError(f"{BATCH_COLUMN} is the name of a column that readers get; rename that of the events")
-        stored, known = check_types(schema, self), self._schema()
+        check_types(schema, self)
+
+    def check_stored(self, schema: StructType) -> None:
+        """Refuse columns that are stored with another type; a stream calls this when it starts."""
+        known = self._schema()
         if known is not None:
-            refuse_changed_types(known, stored, self)
+            refuse_changed_types(known, check_types(schema, self), self)
 
     def __call__(self, matches: DataFrame, batch: Batch) -> Taken:
         self.check(matches.schema)
+        self.check_stored(matches.schema)
         target = self._folder(batch)
         self._remove_drafts(batch)
         if target.exists():
@@ -85,18 +90,16 @@ class ParquetSink:
         draft = self._drafts / f"{batch.key}.{secrets.token_hex(4)}"
         try:
             parts = write_parts(matches, str(draft), self._row_group_rows)
-        except BaseException:  # Ctrl-C too
+            # Looked up again: the job may have taken long.
+            if target.exists():
+                return self._count_again(batch)  # another run of the batch was faster, and has removed the drafts
+            if parts:
+                _finish_draft(draft, parts)
+                self._admit_schema(parts[0].schema, batch)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _publish(draft, target)
+        finally:  # after Ctrl-C too
             self._remove_drafts(batch)
-            raise
-        # Looked up again: the job may have taken long.
-        if target.exists():
-            return self._count_again(batch)  # another run of the batch was faster, and has removed the drafts
-        if parts:
-            _finish_draft(draft, parts)
-            self._admit_schema(parts[0].schema, batch)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _publish(draft, target)
-        self._remove_drafts(batch)
         return Taken(sum(part.rows for part in parts))
 
     def files(self, batch: Batch) -> list[str]:
@@ -115,7 +118,8 @@ class ParquetSink:
         with contextlib.suppress(FileNotFoundError), os.scandir(self.path) as entries:
             for entry in entries:
                 if entry.name.startswith(f"{BATCH_COLUMN}="):
-                    return pq.read_schema(next(Path(entry.path).glob("*.parquet")))
+                    for file in Path(entry.path).glob("*.parquet"):  # none where somebody removes old batches
+                        return pq.read_schema(file)
         return None
 
     def _admit_schema(self, schema: pa.Schema, batch: Batch) -> None:

@@ -270,9 +270,11 @@ def _check(
         raise PipelineError(f"there is no subscription log at {log.path}; SubscriptionLog(…).commit() makes one")
     kept = kept_columns(events, columns)
     for each, names in ((sink, kept), (dead_letters, events.columns)):
-        check = getattr(each, "check", None)
-        if check is not None:
-            check(events.select(*map(column, names)).schema)
+        schema = events.select(*map(column, names)).schema
+        # Through Connect, the sink may be out of reach here; the server compares, before each batch.
+        for check in ("check",) if is_connect(events.sparkSession) else ("check", "check_stored"):
+            if each is not None and hasattr(each, check):
+                getattr(each, check)(schema)
     taken = {name.lower() for name in kept} & {SUBSCRIPTION_COLUMN, SUBSCRIBER_COLUMN}
     if taken:
         raise PipelineError(f"the events have a column {min(taken)} already; rename it, or do not keep it")
