@@ -26,9 +26,9 @@ PUBLIC = {
     "Event", "Filter", "Matcher", "Subscription", "ValueSet", "__version__", "connect", "connect_blocking",
 }  # fmt: skip
 PUBLIC_OF_SPARK = {
-    "DeltaSink", "Estimate", "HttpSink", "NatsSink", "NatsSource", "PalioSink", "PalioSource", "ParquetSink", "Refused",
-    "Rendezvous", "SubscriptionLog", "Wants", "annotate", "backfill", "covering", "estimate", "generate", "match",
-    "matches", "matching_function", "open_session", "progress", "stream", "sweep",
+    "DeltaSink", "Estimate", "HttpSink", "NatsSink", "NatsSource", "PalioSink", "PalioSource", "ParquetSink",
+    "ProgressListener", "Refused", "Rendezvous", "SubscriptionLog", "Wants", "annotate", "backfill", "covering",
+    "estimate", "generate", "match", "matches", "matching_function", "open_session", "progress", "stream", "sweep",
 }  # fmt: skip
 
 

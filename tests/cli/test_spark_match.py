@@ -258,11 +258,46 @@ JAVA = """An error occurred while calling o59.parquet.
 Caused by: java.io.FileNotFoundException: a.parquet does not exist
 \tat java.base/java.lang.Thread.run(Thread.java:840)
 """
+# As a query reports what happened in its batch: in the driver, in a worker, in the JVM.
+BATCH = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+{}
+
+=== Streaming Query ===
+Identifier: [id = f6e6d718, runId = 0545f174]
+Logical Plan:
+~WriteToMicroBatchDataSourceV1 ForeachBatchSink, [checkpointLocation=/checkpoint], Append
+"""
+WORKER = """pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "parquet.py", line 210, in finish
+    raise {}
+{}"""
 
 
 @pytest.mark.parametrize(
     ("told", "cause"),
     [
+        (BATCH.format("RuntimeError: not today\nand no more"), "RuntimeError: not today"),
+        (BATCH.format("ValueError"), "ValueError"),
+        (
+            BATCH.format("pyspark.errors.exceptions.captured.SparkRuntimeException: [X] bad"),
+            "SparkRuntimeException: [X] bad",
+        ),
+        (
+            BATCH.format(WORKER.format("ArrowInvalid()", "pyarrow.lib.ArrowInvalid: no schema")),
+            "ArrowInvalid: no schema",
+        ),
+        (BATCH.format(WORKER.format("PipelineError()", "palio.errors.PipelineError: it is full")), "it is full"),
+        (
+            BATCH.format("py4j.protocol.Py4JJavaError: " + JAVA),
+            "java.io.FileNotFoundException: a.parquet does not exist",
+        ),
+        (
+            "[STREAM_FAILED] Query terminated: Job aborted. SQLSTATE: XXKST\n=== Streaming Query ===\nId",
+            "[STREAM_FAILED] Query terminated: Job aborted. SQLSTATE: XXKST",
+        ),
         (PYTHON, "ValueError: no index"),
         (JAVA, "java.io.FileNotFoundException: a.parquet does not exist"),
         (JAVA.partition("Caused")[0], "org.apache.spark.SparkException: Job aborted."),

@@ -323,3 +323,29 @@ def test_without_a_schema_there_have_to_be_files() -> None:
     quotes(1)
     assert invoke("stream", *without, "--once").exit_code == 0
     assert set(pairs()) == {(100 + n, "dear") for n in range(6, 10)}
+
+
+@pytest.mark.usefixtures("_same_session")
+def test_a_batch_as_large_as_a_row_group_is_taken() -> None:
+    """The first batch of Arrow that fills a row group of 131,072 rows ends with row 140,000."""
+    subscribe("--id", "all", "--where", "id >= 0")
+    Path("quotes/1.jsonl").write_text("".join(f'{{"id": {n}}}\n' for n in range(140_000)))
+    answer = invoke("stream", *FLOW, "--once", "--json")
+    assert answer.exit_code == 0, answer.output
+    assert json.loads(answer.stdout.splitlines()[-1])["matches"] == 140_000
+    assert ds.dataset("hits").count_rows() == 140_000
+
+
+@pytest.mark.usefixtures("_same_session")
+def test_the_last_line_names_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    subscribe("--id", "dear", "--where", "price > 50")
+    quotes(1)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("palio.spark.sinks.parquet._finish_draft", fail)
+    answer = invoke("stream", *FLOW, "--once")
+    assert answer.exit_code == 2, answer.output
+    last = answer.stderr.strip().splitlines()[-1]
+    assert last == "error: the stream ended: OSError: [Errno 28] No space left on device"

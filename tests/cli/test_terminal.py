@@ -27,7 +27,24 @@ def test_rates_have_three_digits(count: float, seconds: float, shown: str) -> No
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0.00002, "20 µs"), (0.0123, "12.3 ms"), (1.5, "1.5 s"), (59.94, "59.9 s"), (125, "2 min 5 s")],
+    [
+        (0.00002, "20 µs"),
+        (0.0123, "12.3 ms"),
+        (1.5, "1.5 s"),
+        (59.94, "59.9 s"),
+        (125, "2 min 5 s"),
+        (0.0009999, "1 ms"),
+        (0.9999, "1 s"),
+        (59.97, "1 min"),
+        (83.2719, "1 min 23 s"),
+        (119.7, "2 min"),
+        (3600, "1 h"),
+        (5025, "1 h 23 min"),
+        (86_400, "1 d"),
+        (273_600, "3 d 4 h"),
+        (126_230_400, "1,461 d"),
+        (-1.5, "-1.5 s"),
+    ],
 )
 def test_durations_are_said_as_people_say_them(seconds: float, shown: str) -> None:
     assert terminal.duration(seconds) == shown

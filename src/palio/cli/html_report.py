@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import click
 
 from palio import __version__
-from palio.cli.terminal import shorten
+from palio.cli.terminal import duration, shorten
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _STYLE: Final = """
@@ -46,15 +46,30 @@ footer { margin-top: 3rem; font-size: .85rem; }
 """
 _WIDTH: Final = 720
 _NAME_WIDTH: Final = 230  # at the left of bars
-_NUMBER_WIDTH: Final = 90  # at the right of bars
+_NUMBER_WIDTH: Final = 90  # at the right of bars, at least
 _BAR_HEIGHT: Final = 22
 _HEIGHT: Final = 200
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 26, 12, 36
-_MAX_NAME_LENGTH: Final = 32
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 40, 12, 36  # half a label of time fits at the right
+_CHARACTER_WIDTH: Final = 7  # of a digit at 12 pixels in the widest of the usual fonts
+_MAX_TICKS: Final = 6  # over time; a label such as `23 h 30 min` has a sixth of the width
+_MAX_NAME_LENGTH: Final = 28
 _MAX_COLUMNS: Final = 200
 _NEGLIGIBLE: Final = 1e-9
+_DAY_SECONDS: Final = 86_400
+_ROUND_SECONDS: Final = (
+    *(1, 2, 5, 10, 15, 30),
+    *(60 * each for each in (1, 2, 5, 10, 15, 30)),
+    *(3600 * each for each in (1, 2, 3, 6, 12, 24)),
+)
 
 NumberFormat = Callable[[float], str]
+
+
+class Scale(NamedTuple):
+    """How values of an axis are written, and the round value at which the axis ends: four round steps."""
+
+    number: NumberFormat
+    end: Callable[[float], float]
 
 
 class Point(NamedTuple):
@@ -72,7 +87,8 @@ def plain(value: float) -> str:
 def bars(rows: Sequence[tuple[str, float]], number: NumberFormat = plain) -> str:
     """A horizontal bar for each name, from top to bottom."""
     most = max((value for _, value in rows), default=0) or 1
-    room = _WIDTH - _NAME_WIDTH - _NUMBER_WIDTH
+    longest = max((len(number(value)) for _, value in rows), default=0)
+    room = _WIDTH - _NAME_WIDTH - max(_NUMBER_WIDTH, longest * _CHARACTER_WIDTH + 8)
     shapes = []
     for place, (name, value) in enumerate(rows):
         top, width = place * _BAR_HEIGHT, max(1.0, room * value / most)
@@ -86,46 +102,47 @@ def bars(rows: Sequence[tuple[str, float]], number: NumberFormat = plain) -> str
     return _svg(len(rows) * _BAR_HEIGHT, shapes)
 
 
-def columns(values: Sequence[float], of: str, number: NumberFormat = plain) -> str:
+def columns(values: Sequence[float], of: str) -> str:
     """A vertical bar for each value, in order; of very many, the largest of each group of neighbours."""
     step = math.ceil(len(values) / _MAX_COLUMNS)
     shown = [max(values[start : start + step]) for start in range(0, len(values), step)] if values else []
     most = round_up(max(shown, default=0))
-    room, width = _WIDTH - _LEFT - _RIGHT, (_WIDTH - _LEFT - _RIGHT) / max(1, len(shown))
-    shapes = _draw_grid(most, number)
+    left, shapes = _draw_grid(most, plain)
+    room = _WIDTH - left - _RIGHT
+    width = room / max(1, len(shown))
     for place, value in enumerate(shown):
-        height, label = _HEIGHT * value / most, f"{place * step + 1:,}: {number(value)}"
+        height, label = _HEIGHT * value / most, f"{place * step + 1:,}: {plain(value)}"
         shapes.append(
-            f'<rect class="bar" x="{_LEFT + place * width + width * 0.1:.1f}" y="{_TOP + _HEIGHT - height:.1f}" '
+            f'<rect class="bar" x="{left + place * width + width * 0.1:.1f}" y="{_TOP + _HEIGHT - height:.1f}" '
             f'width="{width * 0.8:.1f}" height="{height:.1f}">'
             f"<title>{escape_html(label)}</title></rect>"
         )
-    shapes.append(_axis_label(_LEFT + room / 2, of))
+    shapes.append(_axis_label(left + room / 2, of))
     return _svg(_TOP + _HEIGHT + _BOTTOM, shapes)
 
 
-def line(points: Sequence[Point], of: str, number: NumberFormat = plain) -> str:
-    """A line through values over time, with a mark at each."""
+def line(points: Sequence[Point], of: str, scale: Scale | None = None) -> str:
+    """A line through values over time, with a mark at each; `DURATIONS` is the scale of values in seconds."""
     if not points:
         return ""
-    begin, end = points[0].at, max(points[-1].at, points[0].at + 1e-9)
-    most = round_up(max(point.value for point in points))
-    room = _WIDTH - _LEFT - _RIGHT
-    places = [
-        (_LEFT + room * (point.at - begin) / (end - begin), _TOP + _HEIGHT - _HEIGHT * point.value / most)
-        for point in points
-    ]
-    shapes = _draw_grid(most, number)
+    scale = scale or NUMBERS
+    ticks = _time_ticks(points[-1].at)
+    end = max(ticks[-1], points[-1].at)
+    most = scale.end(max(point.value for point in points))
+    left, shapes = _draw_grid(most, scale.number)
+    room = _WIDTH - left - _RIGHT
+    places = [(left + room * point.at / end, _TOP + _HEIGHT - _HEIGHT * point.value / most) for point in points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     shapes.append(f'<polyline class="line" points="{path}"/>')
     for point, (x, y) in zip(points, places, strict=True):
-        label = f"{number(point.value)} at {plain(point.at)} s"
+        label = f"{scale.number(point.value)} at {duration(point.at)}"
         shapes.append(
             f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="3"><title>{escape_html(label)}</title></circle>'
         )
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        shapes.append(_axis_label(_LEFT + room * share, f"{plain(begin + (end - begin) * share)} s", 16))
-    shapes.append(_axis_label(_LEFT + room / 2, of))
+    for tick in ticks:
+        label = duration(tick) if tick else "0"
+        shapes.append(_axis_label(left + room * tick / end, label, 16))
+    shapes.append(_axis_label(left + room / 2, of))
     return _svg(_TOP + _HEIGHT + _BOTTOM, shapes)
 
 
@@ -134,15 +151,22 @@ def escape_html(value: str) -> str:
     return escape("".join(each if each.isprintable() else "�" for each in value))
 
 
-def _draw_grid(most: float, number: NumberFormat) -> list[str]:
-    """Grid lines across, with their values."""
+def _draw_grid(most: float, number: NumberFormat) -> tuple[float, list[str]]:
+    """Grid lines across, with their values; and where they begin, right of the longest value."""
+    labels = ["0", *(number(most * part / 4) for part in range(1, 5))]
+    left = max(_LEFT, max(map(len, labels)) * _CHARACTER_WIDTH + 10)
     shapes = []
-    for part in range(5):
+    for part, label in enumerate(labels):
         y = _TOP + _HEIGHT - _HEIGHT * part / 4
-        shapes.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        label = number(most * part / 4) if part else "0"
-        shapes.append(f'<text class="name" x="{_LEFT - 8}" y="{y + 4:.1f}">{escape_html(label)}</text>')
-    return shapes
+        shapes.append(f'<line class="grid" x1="{left}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        shapes.append(f'<text class="name" x="{left - 8}" y="{y + 4:.1f}">{escape_html(label)}</text>')
+    return left, shapes
+
+
+def _time_ticks(end: float) -> list[float]:
+    """Round times from 0 to the end or beyond it, at most `_MAX_TICKS`, at least two."""
+    step = round_duration(max(end, _NEGLIGIBLE) / (_MAX_TICKS - 1))
+    return [place * step for place in range(max(1, math.ceil(end / step - _NEGLIGIBLE)) + 1)]
 
 
 def _axis_label(x: float, text: str, down: int = 32) -> str:
@@ -156,6 +180,20 @@ def round_up(value: float) -> float:
     # 10 ** 0.6 is about 4, so the value is between 4 and 40 times this power.
     power = 10.0 ** math.floor(math.log10(value) - 0.6)
     return next(each * power for each in (4, 8, 12, 20, 40, 80) if each * power >= value * (1 - 1e-9))
+
+
+def round_duration(seconds: float) -> float:
+    """The next duration that a clock counts in: 5 s, 15 min, 6 h; parts of a second and many days are decimal."""
+    for each in _ROUND_SECONDS:
+        if seconds <= each and seconds > 0.5:
+            return float(each)
+    unit = 1 if seconds <= 0.5 else _DAY_SECONDS
+    power = 10.0 ** math.floor(math.log10(max(seconds, _NEGLIGIBLE) / unit))
+    return next(each * power * unit for each in (1, 2, 5, 10) if each * power * unit >= seconds * (1 - 1e-9))
+
+
+NUMBERS: Final = Scale(plain, round_up)
+DURATIONS: Final = Scale(duration, lambda most: 4 * round_duration(most / 4))
 
 
 def _svg(height: float, shapes: Sequence[str]) -> str:

@@ -44,6 +44,8 @@ _THEME: Final = Theme(
     }
 )
 WIDE_COLUMNS: Final = 120  # columns; from here on a layout has columns side by side instead of stacked
+_LONG_UNITS: Final = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+"""Units of a duration from a minute on: name and seconds, and those of the unit for the rest."""
 _TRAILING_BLANKS: Final = re.compile(r"[ ]+$", re.MULTILINE)
 _NOT_PRINTABLE_ASCII: Final = re.compile(r"[^ -~]")
 _EIGHTH_BLOCKS: Final = " ▏▎▍▌▋▊▉"
@@ -279,14 +281,19 @@ def percent(share: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A duration with its unit."""
-    if seconds < 0.001:
+    """A duration in one unit, to three digits, or in two: `12.3 ms`, `1 min 23 s`, `3 d 4 h`."""
+    if seconds < 0:
+        return f"-{duration(-seconds)}"
+    if seconds < 0.000_999_5:
         return f"{seconds * 1e6:.0f} µs"
-    if seconds < 1:
-        return f"{seconds * 1e3:.3g} ms"
-    if seconds < 60:
-        return f"{seconds:.3g} s"
-    return f"{int(seconds) // 60} min {int(seconds) % 60} s"
+    # Compared after rounding: 999.9 ms is 1 s, and 59.96 s is 1 min.
+    for unit, amount, end in (("ms", seconds * 1e3, 1000), ("s", seconds, 60)):
+        if float(f"{amount:.3g}") < end:
+            return f"{amount:.3g} {unit}"
+    whole = round(seconds)
+    unit, size, smaller, part = next(each for each in _LONG_UNITS if whole >= each[1])
+    rest = whole % size // part
+    return f"{whole // size:,} {unit}" + (f" {rest} {smaller}" if rest else "")
 
 
 def progress(console: Console, description: str, total: float | None, shown: bool = True) -> Progress:

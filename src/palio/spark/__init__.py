@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from palio.spark.sources.nats import NatsSource as NatsSource
     from palio.spark.streaming.backfill import backfill as backfill
     from palio.spark.streaming.commit_journal import progress as progress
+    from palio.spark.streaming.progress_listener import ProgressListener as ProgressListener
     from palio.spark.streaming.stream import stream as stream
     from palio.spark.subscription_analysis import Estimate as Estimate
     from palio.spark.subscription_analysis import covering as covering
@@ -48,6 +49,7 @@ _MODULES = {
     "PalioSink": "sinks.broker",
     "PalioSource": "sources.broker",
     "ParquetSink": "sinks.parquet",
+    "ProgressListener": "streaming.progress_listener",
     "Refused": "subscriptions",
     "Rendezvous": "physical_plan",
     "SubscriptionLog": "subscription_log",

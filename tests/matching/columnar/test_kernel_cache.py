@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,8 @@ PROCESSES = 3
 MATCH = """
 import json, sys
 from palio import Matcher
+from palio.matching.columnar import kernel_cache
+kernel_cache.LOCK_TIMEOUT_SECONDS = 3600  # a busy machine may take minutes
 sys.stdin.readline()
 matcher = Matcher()
 matcher.add_many(["a", "b"], ["x = 1", "y LIKE '%z%'"])
@@ -150,6 +153,26 @@ def test_a_kernel_that_cannot_be_written_to_disk_is_used_all_the_same(
     monkeypatch.setattr(caching.IndexDataCacheFile, "save", fail)
     kernel: Callable[[int], int] = compiled(double)
     assert kernel(21) == 42
+
+
+@pytest.mark.parametrize(
+    "left", [b"", b"\x80", pickle.dumps("another numba"), None], ids=["empty", "cut", "other", "gone"]
+)
+def test_an_index_that_an_older_version_left_behind_is_replaced(in_folder: Path, left: bytes | None) -> None:
+    first: Any = compiled(double)
+    assert first(21) == 42
+    index = Path(first._cache._own._cache_file._index_path)
+    if left is None:  # an index of this Numba that names a class which is gone
+        version, _, rest = index.read_bytes().partition(b"\x94.")
+        left = version + b"\x94." + pickle.dumps(kernel_cache.SharedCache).replace(b"SharedCache", b"OlderCache_")
+        assert rest
+    index.write_bytes(left)
+    again: Any = compiled(double)
+    assert again(21) == 42
+    assert sum(again.stats.cache_misses.values()) == 1
+    third: Any = compiled(double)
+    assert third(21) == 42
+    assert not third.stats.cache_misses
 
 
 @pytest.fixture

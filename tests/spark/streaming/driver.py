@@ -19,7 +19,7 @@ from random import Random
 from types import FrameType
 from typing import Any
 
-from tests.spark.streaming.scenario import StreamScenario
+from tests.spark.streaming.scenario import StreamScenario, run_in_small_groups
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 WRITING = tuple(
@@ -99,36 +99,17 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="the batch of this run, counted from 0, in which it dies")
     parser.add_argument("--step", type=int)
     parser.add_argument("--moment", type=float)
-    parser.add_argument("--changing", action="store_true", help="subscriptions change all the while")
     given = parser.parse_args()
 
-    from palio.spark import DeltaSink, ParquetSink
     from tests.spark_session import open_session
 
     flow = StreamScenario(given.folder)
     scratch = given.folder / f"spark-{os.getpid()}"
     scratch.mkdir()
     spark = open_session(scratch)
-    sink = ParquetSink(flow.out) if given.sink == "parquet" else DeltaSink(flow.out)
-    if given.changing:
-        threading.Thread(target=change, args=(flow,), daemon=True).start()
     Death(given.batch, given.step, given.moment).begin()
-    flow.run(spark, sink)
+    run_in_small_groups(spark, flow, given.sink)
     spark.stop()
-
-
-def change(flow: StreamScenario) -> None:
-    """Change subscriptions, one after the other, as fast as a disk can."""
-    from palio.spark import SubscriptionLog
-
-    log = SubscriptionLog(flow.log)
-    while True:
-        number = log.version
-        log.add(f"at {number}", f"price > {number % 13}")
-        if number > 3:
-            log.remove(f"at {number - 3}")
-        log.commit()
-        time.sleep(0.02)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from palio import Event
-from palio.spark import SubscriptionLog, stream
+from palio.spark import DeltaSink, ParquetSink, SubscriptionLog, stream
 from palio.spark.streaming.commit_journal import Journal
 
 if TYPE_CHECKING:
@@ -109,6 +109,22 @@ class StreamScenario:
                 entry = json.loads(line)
                 batches.setdefault(entry["batchId"], {})[entry["path"].removeprefix("file://")] = None
         return [list(batches[number]) for number in sorted(batches)]
+
+
+ROW_GROUP_ROWS = 8
+ARROW_ROWS = 3
+
+
+def run_in_small_groups(spark: SparkSession, flow: StreamScenario, sink: str) -> None:
+    """Run a stream to its end; a few rows fill a row group of its files, and some batches of Arrow end with it."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    before = spark.conf.get(name)
+    spark.conf.set(name, str(ARROW_ROWS))
+    kind = ParquetSink if sink == "parquet" else DeltaSink
+    try:
+        flow.run(spark, kind(flow.out, row_group_rows=ROW_GROUP_ROWS))
+    finally:
+        spark.conf.set(name, str(before))
 
 
 def write_log(flow: StreamScenario, *conditions: str) -> SubscriptionLog:

@@ -219,6 +219,25 @@ def test_before_the_stream_there_is_no_past(spark: SparkSession, tmp_path: Path)
     assert flow.parquet() == flow.expected()
 
 
+def test_what_is_live_since_the_first_batch_has_no_past(spark: SparkSession, tmp_path: Path) -> None:
+    """A call for it is a mistake, most likely in the id; an answer of 0 events would hide that."""
+    flow = StreamScenario(tmp_path)
+    log, sink = write_log(flow, "price > 6", "TRUE"), ParquetSink(flow.out)
+    flow.add_events(0)
+    flow.run(spark, sink)
+    for _ in range(2):
+        with pytest.raises(PipelineError, match="'TRUE' is live since the first batch of the stream; there are no"):
+            backfill(archive(spark), log, sink, ["TRUE"], checkpoint=flow.checkpoint)
+        log.add("new", "TRUE")
+        log.commit()
+        with pytest.raises(PipelineError, match="'TRUE' was live before batch 1"):
+            backfill(archive(spark), log, sink, ["TRUE", "new"], checkpoint=flow.checkpoint)
+        log.remove("new")
+        log.commit()
+    assert flow.parquet() == flow.expected()
+    assert Journal(flow.checkpoint).records("backfills", Handover) == []
+
+
 def test_messages_of_nats_are_the_past_too(spark: SparkSession, nats: NatsServer, tmp_path: Path) -> None:
     nats.make_stream("PAST", "past")
     spark.dataSource.register(NatsSource)

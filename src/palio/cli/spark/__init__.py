@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import click
@@ -22,6 +23,13 @@ _COMMANDS: Final = {
 _MODULES: Final = dict.fromkeys(("estimate", "covering", "generate"), "tools")
 
 
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_JVM_ERROR: Final = "py4j.protocol.Py4JJavaError"
+# Python names the class of an error with its module: `pyspark.errors.exceptions.captured.AnalysisException: …`.
+_MODULE: Final = re.compile(r"^(?:\w+\.)+(?=\w+(?:: |$))")
+_PALIO_ERROR: Final = re.compile(r"(?:.*\s)?palio\.errors\.\w+: (.+)")
+
+
 class _SparkCommands(LazyGroup):
     """The group `palio spark`: errors of Spark become a `PipelineError` with their cause."""
 
@@ -36,14 +44,22 @@ class _SparkCommands(LazyGroup):
 
 
 def cause_in(message: str) -> str:
-    """The line of Spark's error message with the innermost cause, without the stack trace."""
-    lines = [line for line in message.splitlines() if line.strip()]
-    # A Python traceback within Spark's message is closest to the cause, then the last "Caused by" of the JVM.
-    traces = [at for at, line in enumerate(lines) if line.strip().startswith("Traceback (most recent call last)")]
+    """The innermost cause in an error message of Spark's, in one line, without stack traces.
+
+    An error of Palio's is closest to the cause, then what Python raised last, then the last "Caused by" of the JVM.
+    """
+    # What a query adds to its failure: offsets and the plan.
+    lines = [line for line in message.partition("=== Streaming Query ===")[0].splitlines() if line.strip()]
+    ours = [found.group(1) for line in lines if (found := _PALIO_ERROR.match(line))]
+    if ours:
+        return ours[-1]
+    traces = [at for at, line in enumerate(lines) if _TRACEBACK in line]
     if traces:
-        for line in lines[traces[-1] + 1 :]:
-            if not line.startswith((" ", "\t")):
-                return line
+        raised = [at for at in range(traces[-1] + 1, len(lines)) if not lines[at].startswith((" ", "\t"))]
+        if raised and _JVM_ERROR not in lines[raised[0]]:
+            return _MODULE.sub("", lines[raised[0]])
+        # What the JVM reported to Python follows the traceback; the lines before it are Python's.
+        lines = lines[raised[0] + 1 :] if raised else lines
     caused = [line.strip().removeprefix("Caused by: ") for line in lines if line.strip().startswith("Caused by: ")]
     if caused:
         return caused[-1]

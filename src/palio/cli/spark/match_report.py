@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from palio.cli import terminal
-from palio.cli.html_report import Page, Point, bars, columns, line, plain
+from palio.cli.html_report import DURATIONS, Page, Point, bars, columns, line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -203,12 +203,12 @@ def stream_page(
         begin = batches[0].begun
         ends = [(each.finished - begin).total_seconds() for each in batches]
         speeds = [Point(at, each.events_per_second or 0.0) for at, each in zip(ends, batches, strict=True)]
-        page.plot("Events a second", line(speeds, "seconds since the first batch began"), "In each batch, at its end.")
+        page.plot("Events a second", line(speeds, "time since the first batch began"), "In each batch, at its end.")
         found = [Point(at, float(each.matches or 0)) for at, each in zip(ends, batches, strict=True)]
-        page.plot("Matches in each batch", line(found, "seconds since the first batch began"))
+        page.plot("Matches in each batch", line(found, "time since the first batch began"))
         lags = [Point(at, each.lag) for at, each in zip(ends, batches, strict=True) if each.lag is not None]
         if lags:
-            page.plot("Lag", line(lags, "seconds since the first batch began", lambda lag: f"{plain(lag)} s"))
+            page.plot("Lag", line(lags, "time since the first batch began", DURATIONS))
     if ranking is not None:
         _rank(page, ranking)
     _share(page, sizes, seconds)
@@ -242,7 +242,7 @@ def generate_page(workload: str, facts: Facts, made: Mapping[Kind, JobProgress],
     for kind, progress in made.items():
         if len(progress.points) > 1:
             page.plot(
-                f"Rows of {kind}", line(progress.points, "seconds since the job began"), "As its tasks came to an end."
+                f"Rows of {kind}", line(progress.points, "time since the job began"), "As its tasks came to an end."
             )
     _time(page, seconds)
     return page
@@ -261,7 +261,6 @@ def _rank(page: Page, ranking: Ranking) -> None:
 
 
 def _share(page: Page, sizes: list[int], seconds: dict[str, float]) -> None:
-
     if sizes:
         note = f"The largest is {skew(sizes):.1f} times the average."
         page.plot("Matches in each partition", columns(sizes, f"{terminal.plural(len(sizes), 'partition')}"), note)
@@ -270,7 +269,7 @@ def _share(page: Page, sizes: list[int], seconds: dict[str, float]) -> None:
 
 def _rows(page: Page, heading: str, progress: JobProgress) -> None:
     if len(progress.points) > 1:
-        page.plot(heading, line(progress.points, "seconds since the job began"), "As its tasks came to an end.")
+        page.plot(heading, line(progress.points, "time since the job began"), "As its tasks came to an end.")
 
 
 def _time(page: Page, seconds: dict[str, float]) -> None:

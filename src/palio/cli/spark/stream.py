@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 import threading
@@ -19,6 +18,7 @@ import click
 from palio.cli import terminal
 from palio.cli.html_report import report_option, write_page
 from palio.cli.main import INTERRUPTED
+from palio.cli.spark import cause_in
 from palio.cli.spark.event_source import UNREADABLE
 from palio.cli.spark.job import Stopwatch, command_session, time_fact
 from palio.cli.spark.match_report import MatchCounts, Ranking, print_most_matched
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 _POLL_INTERVAL_SECONDS: Final = 0.2
 _FINISH_TIMEOUT_SECONDS: Final = 30.0
-# An exception of a batch is embedded in a long message of Spark's, after the class name.
-_PALIO_ERROR: Final = re.compile(r"palio\.errors\.\w+: (.+)")
 
 
 @click.command()
@@ -340,7 +338,7 @@ def follow(
                 return
             # The checkpoint is where it was: a source without its worker has read nothing.
             if not is_worker_timeout(error) or attempt == MAX_START_ATTEMPTS:
-                raise PipelineError(_reason(error))
+                raise PipelineError(f"the stream ended: {cause_in(error)}")
 
 
 def _follow_query(
@@ -410,9 +408,3 @@ def _show(shown: Shown, task: TaskID, followed: StreamRun) -> None:
         "" if last.lag is None else f"lag {terminal.duration(last.lag)}",
     ]
     shown.update(task, done="  ".join(each for each in parts if each))
-
-
-def _reason(text: str) -> str:
-    """The cause of a stream's end, in one line."""
-    ours = _PALIO_ERROR.findall(text)
-    return ours[-1] if ours else "the stream ended: " + text.strip().splitlines()[0]

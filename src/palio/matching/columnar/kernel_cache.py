@@ -19,6 +19,7 @@ from __future__ import annotations
 import copy
 import fcntl
 import os
+import pickle
 import stat
 import tempfile
 import threading
@@ -66,6 +67,7 @@ class SharedCache:
     def __init__(self, own: Any) -> None:
         self._own = own
         _tie_to_sources(own._cache_file)
+        _ignore_unreadable(own._cache_file)
         self._beside_source = _cache_beside_source(own)
         self._lock: int | None = None
         self._holder = 0
@@ -151,6 +153,7 @@ def _cache_beside_source(own: Any) -> Any:
     beside = copy.copy(own)
     beside._cache_path = folder
     beside._cache_file = _caching.IndexDataCacheFile(folder, own._impl.filename_base, own._cache_file._source_stamp)
+    _ignore_unreadable(beside._cache_file)
     return beside
 
 
@@ -185,6 +188,23 @@ def _temporary_folder() -> str | None:
 def _tie_to_sources(file: Any) -> None:
     with suppress(OSError):  # a zipped package: Numba's own stamp has to do
         file._source_stamp = (file._source_stamp, _sources())
+
+
+def _ignore_unreadable(file: Any) -> None:
+    """Take an index of cached kernels that cannot be unpickled for an empty one.
+
+    Numba unpickles the whole index before it looks at the stamp of the sources. One that an older version has left may
+    name types that are gone.
+    """
+    load = file._load_index
+
+    def load_index() -> Any:
+        try:
+            return load()
+        except (AttributeError, EOFError, ImportError, IndexError, pickle.UnpicklingError):
+            return {}
+
+    file._load_index = load_index
 
 
 @cache

@@ -27,7 +27,7 @@ from palio.spark.sinks.sink import Batch, Sink, Taken
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MAX_PENDING: Final = 1_000  # events; the client has a credit window of its own
+MAX_PENDING: Final = 1_000  # the client has a credit window of its own
 
 
 class PalioSink:
@@ -35,7 +35,8 @@ class PalioSink:
 
     `key` names the columns that identify an event. `source` is the source attribute of every event, by default the
     publisher. An unreachable broker is retried for `patience` seconds; then the batch fails, to be run again. Matches
-    that this publisher is not permitted to publish, or did not advertise, go to `dead_letters`.
+    that this publisher is not permitted to publish, or did not advertise, go to `dead_letters`. A task has at most
+    `max_pending` events without a confirmation.
     """
 
     def __init__(
@@ -45,9 +46,10 @@ class PalioSink:
         key: Sequence[str],
         dead_letters: Sink | None = None,
         source: str | None = None,
+        max_pending: int = MAX_PENDING,
         **options: str,
     ) -> None:
-        self._delivery = EventDelivery(Brokers.from_options({"url": url, **options}), source)
+        self._delivery = EventDelivery(Brokers.from_options({"url": url, **options}), source, max_pending)
         self._key = tuple(key)
         self._dead_letters = dead_letters
 
@@ -62,6 +64,7 @@ class EventDelivery:
 
     brokers: Brokers
     source: str | None
+    max_pending: int = MAX_PENDING
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Message, str] | int]:
         # A generator cannot suspend inside `async with` between runs of the loop, so it is entered by hand.
@@ -71,8 +74,8 @@ class EventDelivery:
                 broker = runner.run(connection.__aenter__())
                 try:
                     for batch in batches:
-                        for start in range(0, batch.num_rows, _MAX_PENDING):
-                            events = self._events(batch.slice(start, _MAX_PENDING))
+                        for start in range(0, batch.num_rows, self.max_pending):
+                            events = self._events(batch.slice(start, self.max_pending))
                             refused = runner.run(_publish(broker, events))
                             yield from refused
                             yield len(events) - len(refused)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nats.js import JetStreamContext
     from pyspark.sql import DataFrame
 
-_MAX_PENDING: Final = 256  # messages without an acknowledgement
+MAX_PENDING: Final = 256
 _ACK_TIMEOUT_SECONDS: Final = 5.0
 _MAX_BACKOFF_SECONDS: Final = 5.0
 
@@ -32,7 +32,7 @@ class NatsSink:
 
     `subject` may hold `{subscription_id}` and `{subscriber}`; `key` names the columns that identify an event. An
     unreachable server is retried for `patience` seconds; then the batch fails, to be run again. A message that is too
-    large for the server goes to `dead_letters`.
+    large for the server goes to `dead_letters`. A task has at most `max_pending` messages without an acknowledgement.
     """
 
     def __init__(
@@ -44,11 +44,13 @@ class NatsSink:
         dead_letters: Sink | None = None,
         source: str = "palio",
         patience: float = 60.0,
+        max_pending: int = MAX_PENDING,
         **options: str,
     ) -> None:
         check_template(subject, "a subject")
         joined = servers if isinstance(servers, str) else ",".join(servers)
-        self._delivery = NatsDelivery(nats_settings({"servers": joined, **options}), subject, source, patience)
+        settings = nats_settings({"servers": joined, **options})
+        self._delivery = NatsDelivery(settings, subject, source, patience, max_pending)
         self._key = tuple(key)
         self._dead_letters = dead_letters
 
@@ -64,12 +66,13 @@ class NatsDelivery:
     subject: str
     source: str
     patience: float
+    max_pending: int = MAX_PENDING
 
     def __call__(self, messages: Iterator[list[Message]]) -> Iterator[tuple[Message, str] | int]:
         with NatsConnection(self.settings) as connection:
             for each in messages:
-                for start in range(0, len(each), _MAX_PENDING):
-                    some = each[start : start + _MAX_PENDING]
+                for start in range(0, len(each), self.max_pending):
+                    some = each[start : start + self.max_pending]
                     refused = connection.run(self._publish(connection.jetstream, some))
                     yield from refused
                     yield len(some) - len(refused)

@@ -7,6 +7,10 @@ list of valid files that a reader would have to know. The folder is named by the
 result. Until then the files are in a folder beside `hits`, outside its patterns; drafts of a killed run are removed by
 the next. Atomic renames exist on disks only; in an object store, use Delta.
 
+All batches of a folder have one schema, that of any file, until a batch has other columns. From then on the schema with
+all columns is in `_common_metadata`, Parquet's own name for it, where Spark looks first. It is not written before
+because Polars reads no folder with a file of another suffix.
+
 The files are written by Spark's workers through Arrow, also for the Delta sink: no jar is needed to reach an object
 store, and the files of a batch are known without listing. Rejected: Spark's own writer. It would save a passage through
 Python, but it needs a committer for each kind of store, leaves marker and checksum files, writes timestamps in a legacy
@@ -16,6 +20,7 @@ type, and cannot reach S3 without a jar.
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -29,8 +34,8 @@ import pyarrow.parquet as pq
 
 from palio.errors import PipelineError
 from palio.files.durable_write import fsync_path
-from palio.spark.record_batches import arrow_schema
 from palio.spark.sinks.sink import Batch, Taken
+from palio.spark.sinks.stored_schema import added_fields, check_types, refuse_changed_types, stored_schema
 from palio.spark.storage import absolute, resolve
 
 if TYPE_CHECKING:
@@ -39,17 +44,19 @@ if TYPE_CHECKING:
 
 
 BATCH_COLUMN: Final = "palio_batch"
-_ROW_GROUP_ROWS: Final = 1 << 17
+ROW_GROUP_ROWS: Final = 1 << 17
+_COMMON_SCHEMA: Final = "_common_metadata"
 _ANSWER: Final = "name string, rows long, bytes long, schema binary"
 
 
 class ParquetSink:
     """Writes each batch as a folder of Parquet files, named as a partition: readers get a column `palio_batch`.
 
-    The folder must be on a disk that the workers share. A batch without matches leaves nothing.
+    The folder must be on a disk that the workers share. A batch without matches leaves nothing. A task holds
+    the rows of one row group in memory, `row_group_rows` or a few more.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, row_group_rows: int = ROW_GROUP_ROWS) -> None:
         address = absolute(path)
         if "://" in address and not address.startswith("file://"):
             raise PipelineError(
@@ -57,6 +64,7 @@ class ParquetSink:
                 "write it with DeltaSink"
             )
         self.path = address.removeprefix("file://")
+        self._row_group_rows = row_group_rows
 
     def __repr__(self) -> str:
         return f"ParquetSink({self.path!r})"
@@ -67,31 +75,70 @@ class ParquetSink:
             raise PipelineError(f"{BATCH_COLUMN} is the name of a column that readers get; rename that of the events")
         check_types(schema, self)
 
-    def __call__(self, matches: DataFrame, batch: Batch) -> Taken | None:
+    def check_stored(self, schema: StructType) -> None:
+        """Refuse columns that are stored with another type; a stream calls this when it starts."""
+        known = self._schema()
+        if known is not None:
+            refuse_changed_types(known, check_types(schema, self), self)
+
+    def __call__(self, matches: DataFrame, batch: Batch) -> Taken:
         self.check(matches.schema)
+        self.check_stored(matches.schema)
         target = self._folder(batch)
         self._remove_drafts(batch)
         if target.exists():
-            return None
+            return self._count_again(batch)
         draft = self._drafts / f"{batch.key}.{secrets.token_hex(4)}"
         try:
-            parts = write_parts(matches, str(draft))
-        except BaseException:  # Ctrl-C too
+            parts = write_parts(matches, str(draft), self._row_group_rows)
+            # Looked up again: the job may have taken long.
+            if target.exists():
+                return self._count_again(batch)  # another run of the batch was faster, and has removed the drafts
+            if parts:
+                _finish_draft(draft, parts)
+                self._admit_schema(parts[0].schema, batch)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _publish(draft, target)
+        finally:  # after Ctrl-C too
             self._remove_drafts(batch)
-            raise
-        # Looked up again: the job may have taken long.
-        if target.exists():
-            return None  # another run of the batch was faster, and has removed the drafts
-        if parts:
-            _finish_draft(draft, parts)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _publish(draft, target)
-        self._remove_drafts(batch)
         return Taken(sum(part.rows for part in parts))
 
     def files(self, batch: Batch) -> list[str]:
         """The files of a batch; none where it had no matches."""
         return sorted(str(path) for path in self._folder(batch).glob("*.parquet"))
+
+    def _count_again(self, batch: Batch) -> Taken:
+        """The answer for a batch that an earlier run has written."""
+        return Taken(sum(pq.read_metadata(file).num_rows for file in self.files(batch)), is_replay=True)
+
+    def _schema(self) -> pa.Schema | None:
+        """The columns of all batches; None before the first. It costs one footer, however many batches there are."""
+        common = Path(self.path) / _COMMON_SCHEMA
+        if common.exists():
+            return pq.read_schema(common)
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.path) as entries:
+            for entry in entries:
+                if entry.name.startswith(f"{BATCH_COLUMN}="):
+                    for file in Path(entry.path).glob("*.parquet"):  # none where somebody removes old batches
+                        return pq.read_schema(file)
+        return None
+
+    def _admit_schema(self, schema: pa.Schema, batch: Batch) -> None:
+        """Compare the schema of a finished draft with that of the folder, and record both where columns differ.
+
+        Before the batch appears: a reader must not meet a column that the record does not have.
+        """
+        known = self._schema()
+        if known is None:
+            return
+        # Again: another stream may have written its first batch meanwhile.
+        refuse_changed_types(known, schema, self)
+        added, common = added_fields(known, schema), Path(self.path) / _COMMON_SCHEMA
+        if added or (added_fields(schema, known) and not common.exists()):
+            draft = self._drafts / f"{batch.key}.{secrets.token_hex(4)}"
+            pq.write_metadata(pa.schema([*known.remove_metadata(), *added]), draft)
+            fsync_path(draft)
+            draft.replace(common)
 
     def _folder(self, batch: Batch) -> Path:
         return Path(self.path) / f"{BATCH_COLUMN}={batch.key}"
@@ -104,7 +151,10 @@ class ParquetSink:
     def _remove_drafts(self, batch: Batch) -> None:
         """Remove the drafts of earlier runs of this batch."""
         for draft in self._drafts.glob(f"{batch.key}.*"):
-            shutil.rmtree(draft, ignore_errors=True)
+            if draft.is_dir():
+                shutil.rmtree(draft, ignore_errors=True)
+            else:
+                draft.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self._drafts.rmdir()
 
@@ -147,48 +197,35 @@ class Part:
     schema: pa.Schema
 
 
-def check_types(schema: StructType, sink: object) -> None:
-    """Refuse columns that would be read back as another type: intervals as numbers, a VARIANT as a struct."""
-    from pyspark.sql.types import StructType
-
-    for field in schema.fields:
-        try:
-            arrow_schema(StructType([field]))
-        except PipelineError:
-            raise PipelineError(
-                f"{sink} cannot keep the column {field.name}, of type {field.dataType.simpleString()}; CAST it to "
-                "another, or leave it out: columns=[…]"
-            ) from None
-
-
-def write_parts(rows: DataFrame, folder: str) -> list[Part]:
+def write_parts(rows: DataFrame, folder: str, row_group_rows: int = ROW_GROUP_ROWS) -> list[Part]:
     """Write rows to Parquet files in a folder at an address; a task without rows writes none.
 
     A task that is run twice writes twice; only the returned files belong to the result.
     """
-    answers = rows.mapInArrow(partial(_write_part, folder), _ANSWER).collect()
+    answers = rows.mapInArrow(partial(_write_part, folder, row_group_rows), _ANSWER).collect()
     parts = [Part(row.name, row.rows, row.bytes, pa.ipc.read_schema(pa.py_buffer(row.schema))) for row in answers]
     return sorted(parts, key=lambda part: part.name)
 
 
-def _write_part(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _write_part(folder: str, row_group_rows: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     from pyspark import TaskContext
 
     context = TaskContext.get()
     assert context is not None  # tasks have one
     name = f"part-{context.partitionId():05}-{context.taskAttemptId()}.parquet"
-    writer = _PartWriter(folder, name)
+    writer = PartWriter(folder, name, row_group_rows)
     for batch in batches:
         writer.append(batch)
     if writer.rows:
         yield writer.finish()
 
 
-class _PartWriter:
+class PartWriter:
     """Writes one file, in row groups; the file is created with the first group."""
 
-    def __init__(self, folder: str, name: str) -> None:
+    def __init__(self, folder: str, name: str, row_group_rows: int) -> None:
         self.rows = 0
+        self._row_group_rows = row_group_rows
         self._system, root = resolve(folder)
         self._system.create_dir(root)
         self._name = name
@@ -204,7 +241,7 @@ class _PartWriter:
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
         self.rows += batch.num_rows
-        if self._waiting_rows >= _ROW_GROUP_ROWS:
+        if self._waiting_rows >= self._row_group_rows:
             self._write_group()
 
     def finish(self) -> pa.RecordBatch:
@@ -219,24 +256,7 @@ class _PartWriter:
     def _write_group(self) -> None:
         table = pa.Table.from_batches(self._waiting)
         if self._schema is None:
-            self._schema = pa.schema([_in_utc(field) for field in table.schema])
+            self._schema = stored_schema(table.schema)
             self._writer = pq.ParquetWriter(self._path, self._schema, filesystem=self._system)
         self._writer.write_table(table.cast(self._schema))
         self._waiting, self._waiting_rows = [], 0
-
-
-def _in_utc(field: pa.Field) -> pa.Field:
-    """A field with timestamps in UTC: Spark passes them in the session's zone, and Delta knows only UTC."""
-    return field.with_type(_type_in_utc(field.type))
-
-
-def _type_in_utc(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        return pa.timestamp(kind.unit, "UTC")
-    if pa.types.is_struct(kind):
-        return pa.struct([_in_utc(kind.field(place)) for place in range(kind.num_fields)])
-    if pa.types.is_list(kind):
-        return pa.list_(_in_utc(kind.value_field))
-    if pa.types.is_map(kind):
-        return pa.map_(_in_utc(kind.key_field), _in_utc(kind.item_field))
-    return kind

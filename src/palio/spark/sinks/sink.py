@@ -42,15 +42,18 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """Answer of a sink that has read all matches, with their number."""
+    """Answer of a sink that has all matches, with their number."""
 
     matches: int
+    is_replay: bool = False
+    """Whether an earlier run of the batch has delivered them. The sink has read none now."""
 
 
 class Sink(Protocol):
     """Callable that takes the matches of a batch; an answer other than `Taken` leaves their number unknown.
 
-    A sink may also have a method `check(schema)`, which a stream calls before it starts.
+    A sink may also have methods that a stream calls before it starts: `check(schema)`, and, unless the sink is reached
+    from a server of Spark Connect only, `check_stored(schema)`, which may look at what it holds.
     """
 
     def __call__(self, matches: DataFrame, batch: Batch) -> object: ...

@@ -110,7 +110,7 @@ def backfill(
     # A batch of its own, named by the handover: the sink recognises a repeated backfill by its key.
     batch = Batch(f"{journal.stream}-backfill-{point.key}", 0, point.version, point.time)
     taken = sink(matches_of(observed, wants, columns, json), batch)
-    if not isinstance(taken, Taken):
+    if not isinstance(taken, Taken) or taken.is_replay:
         return BackfillResult(point, None, None, batch)
     return BackfillResult(point, counts().get("events"), taken.matches, batch)
 
@@ -174,6 +174,11 @@ def _new_handover(journal: Journal, log: SubscriptionLog, version: int, ids: tup
     if start is None:
         batch = 0 if planned is None else planned + 1
         start = VersionStart(version, batch, journal.offsets_before(batch))
+    if planned is not None and start.batch == 0:
+        raise PipelineError(
+            f"subscription {ids[0]!r} is live since the first batch of the stream; there are no earlier events "
+            "to match it with"
+        )
     return Handover(ids, version, start.batch, start.offsets, journal.checkpoint, datetime.now(UTC))
 
 
