@@ -274,6 +274,11 @@ class Catalogue:
             self._subscribers = pa.array(found, pa.string())
         return self._subscribers
 
+    def metadata(self, name: str) -> list[Any]:
+        """A member of the metadata of all numbers given out so far."""
+        wants = self.many(range(len(self))).wants
+        return [None if isinstance(want, str) else want.metadata.get(name) for want in wants]
+
     def _sealed_names(self, end: int) -> pa.StringArray:
         """The ids of the numbers in blocks, up to an end of one."""
         known = self._sealed

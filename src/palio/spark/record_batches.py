@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ from palio.spark.shared_index import SharedIndex, is_connect
 if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
     from palio.matching.matcher import Matcher
 
@@ -57,29 +58,53 @@ class BatchMatcher:
             self.counter.add(len(found[0]))
         return found
 
-    def ids(self) -> pa.StringArray:
-        return self.index.open().numbered_ids()
-
-    def subscribers(self) -> pa.StringArray:
-        return self.index.open().numbered_subscribers()
-
 
 @dataclass(frozen=True)
 class OutputColumns:
-    """Columns of the result: the subscription's id or number, and its subscriber where `subscriber` names a column."""
+    """Columns of the result: the subscription's id or number, its subscriber and chosen columns, where there are any.
+
+    An index has ids as texts; they are given out in the type of their column, `id_type`.
+    """
 
     name: str
     numbers: bool = False
     subscriber: str | None = None
+    id_type: DataType | None = None
+    """None for strings."""
+    chosen: tuple[StructField, ...] = ()
 
     @property
     def names(self) -> list[str]:
-        return [self.name] if self.subscriber is None else [self.name, self.subscriber]
+        owner = [] if self.subscriber is None else [self.subscriber]
+        return [self.name, *owner, *(field.name for field in self.chosen)]
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type of the ids or numbers."""
+        if self.numbers:
+            return pa.int32()
+        return pa.string() if self.id_type is None else arrow_type(self.id_type, self.name)
 
     def columns(self, matcher: BatchMatcher, numbers: npt.NDArray[np.int32]) -> list[pa.Array]:
         at = pa.array(numbers)
-        found = [at if self.numbers else matcher.ids().take(at)]
-        return found if self.subscriber is None else [*found, matcher.subscribers().take(at)]
+        index = matcher.index.open()
+        found = [at if self.numbers else index.numbered_ids().take(at).cast(self.arrow_type)]
+        if self.subscriber is not None:
+            found.append(index.numbered_subscribers().take(at))
+        return found + [column.take(at) for column in metadata_columns(index, self.chosen)]
+
+
+_metadata: WeakKeyDictionary[Matcher, dict[tuple[StructField, ...], list[pa.Array]]] = WeakKeyDictionary()
+
+
+def metadata_columns(matcher: Matcher, fields: tuple[StructField, ...]) -> list[pa.Array]:
+    """Members of the metadata as a column each, by the numbers of subscriptions; read once in each process."""
+    known = _metadata.setdefault(matcher, {})
+    if fields not in known:
+        known[fields] = [
+            pa.array(matcher.numbered_metadata(field.name), arrow_type(field.dataType, field.name)) for field in fields
+        ]
+    return known[fields]
 
 
 def match_batch(matcher: Matcher, batch: pa.RecordBatch, json: tuple[str, ...]) -> MatchPairs:
@@ -248,6 +273,11 @@ def with_plan_name(function: Any, name: str) -> Any:
     return run
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things, for the name of a function in a plan."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 _counter: ContextVar[MatchCounter | None] = ContextVar("matches", default=None)
 
 
@@ -286,18 +316,19 @@ _SCALARS: Final = {
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema of a DataFrame's schema."""
-    return pa.schema([(field.name, _arrow_type(field.dataType, field.name)) for field in schema.fields])
+    return pa.schema([(field.name, arrow_type(field.dataType, field.name)) for field in schema.fields])
 
 
-def _arrow_type(type: DataType, name: str) -> pa.DataType:
+def arrow_type(type: DataType, name: str) -> pa.DataType:
+    """The Arrow type of a column's type."""
     from pyspark.sql.types import ArrayType, DecimalType, MapType, StructType
 
     if isinstance(type, StructType):
-        return pa.struct([(field.name, _arrow_type(field.dataType, field.name)) for field in type.fields])
+        return pa.struct([(field.name, arrow_type(field.dataType, field.name)) for field in type.fields])
     if isinstance(type, ArrayType):
-        return pa.list_(_arrow_type(type.elementType, name))
+        return pa.list_(arrow_type(type.elementType, name))
     if isinstance(type, MapType):
-        return pa.map_(_arrow_type(type.keyType, name), _arrow_type(type.valueType, name))
+        return pa.map_(arrow_type(type.keyType, name), arrow_type(type.valueType, name))
     if isinstance(type, DecimalType):
         return pa.decimal128(type.precision, type.scale)
     found = _SCALARS.get(type.typeName())

@@ -19,9 +19,11 @@ from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
 from palio.matching.subscription_screening import add_usable
 from palio.spark.projection import session_zone
+from palio.spark.subscription_columns import resolve_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from palio.spark.shared_index import SharedIndex
 
@@ -53,6 +55,8 @@ class Wants:
     subscribers: Mapping[str, str] = field(default_factory=dict)
     index: SharedIndex | None = None
     """The index file for workers, if it was published before."""
+    schema: StructType | None = None
+    """The schema of the DataFrame that they came from, if any."""
 
     @classmethod
     def read(
@@ -77,8 +81,7 @@ class Wants:
             return cls.read(spark, Matcher.open(source))
         zone = timezone or session_zone(spark)
         collector = _Collector(zone, language)
-        for each in _subscriptions(spark, source, collector):
-            collector.take(each)
+        _collect(spark, source, collector)
         return collector.finish(on_error)
 
     @classmethod
@@ -114,6 +117,20 @@ class _Collector:
         self.language = language
         self._found: dict[str, Subscription] = {}
         self.refused: list[Refused] = []
+        self.schema: StructType | None = None
+
+    @property
+    def found(self) -> list[Subscription]:
+        return list(self._found.values())
+
+    def take_any(self, given: Subscription | Mapping[str, Any]) -> None:
+        """Take a subscription, or make one of a mapping."""
+        if isinstance(given, Subscription):
+            self.take(given)
+        elif isinstance(given, Mapping):
+            self.make(**{"id": None, "where": None, **given})
+        else:
+            raise PipelineError(f"a subscription is a mapping with id and where, not {type(given).__name__}")
 
     def take(self, subscription: Subscription) -> None:
         if subscription.id in self._found:
@@ -149,7 +166,7 @@ class _Collector:
         self.refused += [Refused(id, refusal_reason(error)) for id, error in unusable.items()]
         report_refused(self.refused, on_error)
         usable = (each for each in subscriptions if each.id not in unusable)
-        return Wants(matcher, tuple(self.refused), _subscribers(usable))
+        return Wants(matcher, tuple(self.refused), _subscribers(usable), schema=self.schema)
 
 
 def _subscribers(subscriptions: Iterable[Subscription]) -> dict[str, str]:
@@ -165,8 +182,8 @@ def _subscribers_in(matcher: Matcher) -> dict[str, str]:
     return {id: name for id, name in named if name is not None and id in matcher}
 
 
-def _subscriptions(spark: SparkSession, source: Any, collector: _Collector) -> Iterator[Subscription]:
-    """Subscriptions of any other source; rows and lines go to the collector directly."""
+def _collect(spark: SparkSession, source: Any, collector: _Collector) -> None:
+    """Collect the subscriptions of any other source."""
     if isinstance(source, str | Path):
         rows = open_frame(spark, str(source))
         if rows is None:
@@ -177,12 +194,17 @@ def _subscriptions(spark: SparkSession, source: Any, collector: _Collector) -> I
         _read_rows(source, collector)
         return
     for each in source:
-        if isinstance(each, Subscription):
-            yield each
-        elif isinstance(each, Mapping):
-            collector.make(**{"id": None, "where": None, **each})
-        else:
-            raise PipelineError(f"a subscription is a mapping with id and where, not {type(each).__name__}")
+        collector.take_any(each)
+
+
+def collect_given(
+    subscriptions: Iterable[Subscription | Mapping[str, Any]],
+) -> tuple[list[Subscription], list[Refused]]:
+    """Subscriptions given as such or as mappings, and those that make none."""
+    collector = _Collector()
+    for each in subscriptions:
+        collector.take_any(each)
+    return collector.found, collector.refused
 
 
 def open_frame(spark: SparkSession, source: str) -> DataFrame | None:
@@ -228,19 +250,10 @@ def _read_file(path: str, collector: _Collector) -> None:
 
 
 def _read_rows(rows: DataFrame, collector: _Collector) -> None:
-    check_columns(rows)
+    rows = resolve_columns(rows)
+    collector.schema = rows.schema
     for row in rows.toArrow().to_pylist():
         collector.make(**row)
-
-
-def check_columns(rows: DataFrame) -> None:
-    """Refuse a DataFrame without the columns of subscriptions."""
-    for name in ("id", "where"):
-        if name not in rows.columns:
-            raise PipelineError(
-                f"subscriptions have the columns id and where, and may have language and subscriber; {name} is not "
-                f"among {', '.join(rows.columns)}"
-            )
 
 
 def report_refused(refused: Sequence[Refused], on_error: OnError) -> None:
