@@ -102,9 +102,25 @@ def metadata_columns(matcher: Matcher, fields: tuple[StructField, ...]) -> list[
     known = _metadata.setdefault(matcher, {})
     if fields not in known:
         known[fields] = [
-            pa.array(matcher.numbered_metadata(field.name), arrow_type(field.dataType, field.name)) for field in fields
+            _as_column(matcher.numbered_metadata(field.name), arrow_type(field.dataType, field.name))
+            for field in fields
         ]
     return known[fields]
+
+
+def _as_column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    return pa.array([_with_entries(each, kind) for each in values] if pa.types.is_nested(kind) else values, kind)
+
+
+def _with_entries(value: Any, kind: pa.DataType) -> Any:
+    """A value of metadata, which has lists in place of the entries of a map, as Arrow takes it."""
+    if value is None or not pa.types.is_nested(kind):
+        return value
+    if pa.types.is_map(kind):
+        return [(key, _with_entries(each, kind.item_type)) for key, each in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _with_entries(value.get(field.name), field.type) for field in kind}
+    return [_with_entries(each, kind.value_type) for each in value]
 
 
 def match_batch(matcher: Matcher, batch: pa.RecordBatch, json: tuple[str, ...]) -> MatchPairs:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from palio.spark.shared_index import SharedIndex
 
 OnError = Literal["quarantine", "fail"]
-_SAVED_INDEX_SUFFIX: Final = ".palio"
+SAVED_INDEX_SUFFIX: Final = ".palio"
 _MAX_LOGGED_REFUSALS: Final = 5  # of those that are left out
 _log = logging.getLogger("palio.spark")
 
@@ -77,7 +77,7 @@ class Wants:
             return source
         if isinstance(source, Matcher):
             return cls(source, (), _subscribers_in(source))
-        if isinstance(source, str | Path) and str(source).endswith(_SAVED_INDEX_SUFFIX):
+        if isinstance(source, str | Path) and str(source).endswith(SAVED_INDEX_SUFFIX):
             return cls.read(spark, Matcher.open(source))
         zone = timezone or session_zone(spark)
         collector = _Collector(zone, language)
@@ -216,11 +216,23 @@ def open_frame(spark: SparkSession, source: str) -> DataFrame | None:
 
 def is_parquet_folder(path: str) -> bool:
     """Whether a path is a folder of Parquet files, as Spark writes them."""
+    return bool(path) and any(parquet_files(path))
+
+
+def parquet_files(path: str) -> Iterator[str]:
+    """The Parquet files in a folder, as Spark writes them."""
     folder = Path(path)
-    if not path or not folder.is_dir():
-        return False
-    names = (each for each in folder.rglob("*.parquet") if each.is_file())
-    return any(not part.startswith((".", "_")) for each in names for part in each.relative_to(folder).parts[:1])
+    for each in folder.rglob("*.parquet") if folder.is_dir() else ():
+        if each.is_file() and not each.relative_to(folder).parts[0].startswith((".", "_")):
+            yield str(each)
+
+
+def read_files(paths: Iterable[str], timezone: str) -> Wants:
+    """Read the subscriptions of files; needs no session."""
+    collector = _Collector(timezone)
+    for path in paths:
+        _read_lines(path, collector)
+    return collector.finish("quarantine")
 
 
 def _is_table(spark: SparkSession, name: str) -> bool:
@@ -236,13 +248,17 @@ def _may_be_table(name: str) -> bool:
     return "/" not in name and "\\" not in name and not Path(name).exists()
 
 
-def _read_file(path: str, collector: _Collector) -> None:
+def _read_lines(path: str, collector: _Collector) -> None:
     def report(error: InputError) -> None:
         collector.refused.append(Refused(None, str(error)))
 
+    for line in read_subscriptions(path, on_error=report, language=collector.language):
+        collector.make(line.id, line.where, line.language, line.subscriber, line.timezone, **line.metadata)
+
+
+def _read_file(path: str, collector: _Collector) -> None:
     try:
-        for line in read_subscriptions(path, on_error=report, language=collector.language):
-            collector.make(line.id, line.where, line.language, line.subscriber, line.timezone, **line.metadata)
+        _read_lines(path, collector)
     except InputError as error:
         if not _may_be_table(path):
             raise

@@ -111,7 +111,7 @@ class MatchCounts:
                 rows += batch.num_rows
                 # Counted by distinct id, of which a file has few.
                 for found in batch.column(0).value_counts().to_pylist():
-                    self.by_subscription[str(found["values"])] += found["counts"]
+                    self.by_subscription[found["values"]] += found["counts"]
         self.sizes.append(rows)
 
     @property
