@@ -12,7 +12,7 @@ from pyspark.sql import functions as sql
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
 from palio.spark import matches, matching_function
-from palio.spark.column_functions import StructReader
+from palio.spark.column_functions import TypedMatcher, given_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,7 +85,7 @@ def test_a_row_without_a_column_is_told_where_it_is_read(caplog: pytest.LogCaptu
     matcher.add("no tail", "tailnum_of_a_row IS NULL")
     row = pa.array([{"delay": 1}])
     for _ in range(2):
-        StructReader(matcher, False, "UTC").read([row], [])
+        TypedMatcher(matcher, False, "UTC").match(given_columns([row], []), 1)
     assert [record.getMessage() for record in caplog.records] == [
         "the rows have no column for tailnum_of_a_row: NULL to every condition"
     ]

@@ -28,7 +28,14 @@ from palio.routing.forwarding.precomputed_headers import TableSnapshot
 from palio.spark.attributes import PLACEHOLDER_ATTRIBUTE, AttributeResolver, Path, is_case_sensitive, warn_once
 from palio.spark.match_job import check_events, project_for, warn_about_missing_columns
 from palio.spark.projection import column_zones, leaf_paths, matcher_zones, session_zone
-from palio.spark.record_batches import BatchMatcher, MatchPairs, OutputColumns, as_arrow_udf, group_into_lists
+from palio.spark.record_batches import (
+    BatchMatcher,
+    MatchPairs,
+    OutputColumns,
+    as_arrow_udf,
+    group_into_lists,
+    match_batch,
+)
 from palio.spark.shared_index import SharedIndex
 from palio.spark.subscription_columns import id_type
 from palio.spark.subscriptions import OnError, Wants
@@ -117,18 +124,16 @@ def _build_function(subscriptions: Any, names: Sequence[str], spark: SparkSessio
     paths = [split_path(name) for name in names]
     if paths:
         _check_paths(paths, wants.matcher, case_sensitive)
-    matcher = BatchMatcher(SharedIndex.publish(session, wants.matcher))
+    index = SharedIndex.publish(session, wants.matcher)
     output = OutputColumns("ids", id_type=id_type(wants.schema))
-    readers: list[StructReader] = []  # made in the worker, once, because it needs the opened index
+    opened: list[TypedMatcher] = []  # in the worker, once; the closure is pickled on the driver
 
     def palio_matches(*columns: pa.Array) -> pa.Array:
         check_arguments(columns, names)
-        # In the worker: the closure is pickled on the driver, and must not hold an open index.
-        if not readers:
-            readers.append(StructReader(matcher.index.open(), case_sensitive, zone))
-        rows, numbers = matcher.match(readers[0].read(columns, paths))
-        (ids,) = output.columns(matcher, numbers)
-        return group_into_lists(rows, ids, len(columns[0]))
+        if not opened:
+            opened.append(TypedMatcher(index.open(), case_sensitive, zone))
+        rows, ids = opened[0].match(given_columns(columns, paths), len(columns[0]))
+        return group_into_lists(rows, ids.cast(output.arrow_type), len(columns[0]))
 
     return as_arrow_udf(palio_matches, ArrayType(output.id_type or StringType()))
 
@@ -161,32 +166,36 @@ def check_arguments(columns: Sequence[pa.Array], names: Sequence[str]) -> None:
         raise PipelineError(f"this function takes one struct of all columns, as in who(struct(*)), not {given}")
 
 
-class StructReader:
-    """Projection in a worker, for a UDF that gets columns as they are; the rules are those of `projection`."""
+def given_columns(columns: Sequence[pa.Array], paths: Sequence[Path]) -> dict[Path, ArrowValues]:
+    """The arguments of a function by path; without paths, the only argument is a struct of all columns."""
+    if paths:
+        return {path: ArrowValues.of(column) for path, column in zip(paths, columns, strict=True)}
+    return {(name,): values for name, values in ArrowValues.of(columns[0]).fields().items()}
+
+
+class TypedMatcher:
+    """Matching in a worker, for a UDF that gets columns as they are; the rules are those of `projection`."""
 
     def __init__(self, matcher: Matcher, case_sensitive: bool, zone: str) -> None:
+        self._matcher = matcher
         self._attributes = sorted(map(split_path, matcher.attributes))
-        self._reads_whole_events = matcher.reads_whole_events
         self._case_sensitive = case_sensitive
         self._zone = column_zones(lambda: matcher_zones(matcher), zone)
 
-    def read(self, columns: Sequence[pa.Array], paths: Sequence[Path]) -> pa.RecordBatch:
-        """The attributes that subscriptions read; without paths, the only column is a struct of all."""
-        if paths:
-            given = {path: ArrowValues.of(column) for path, column in zip(paths, columns, strict=True)}
-        else:
-            given = {(name,): values for name, values in ArrowValues.of(columns[0]).fields().items()}
+    def match(self, given: Mapping[Path, ArrowValues], count: int) -> tuple[_Ints, pa.StringArray]:
+        """Rows and the ids of the subscriptions that match them, ordered by row."""
         wanted = set(self._attributes)
-        if self._reads_whole_events:
+        if self._matcher.reads_whole_events:
             wanted.update(leaf_paths((path, values.kind) for path, values in given.items()))
         found, absent = AttributeResolver(given, self._case_sensitive, self._zone).resolve(sorted(wanted))
-        if not paths:  # otherwise the driver has warned
-            for name in absent:
-                warn_once(f"the rows have no column for {name}: NULL to every condition")
+        for name in absent:  # only here are the members of structs known
+            warn_once(f"the rows have no column for {name}: NULL to every condition")
         arrays = {name: values.array for name, values in found.items()}
         if not arrays:  # Arrow has no rows without columns
-            arrays[PLACEHOLDER_ATTRIBUTE] = pa.nulls(len(columns[0]))
-        return pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
+            arrays[PLACEHOLDER_ATTRIBUTE] = pa.nulls(count)
+        batch = pa.RecordBatch.from_arrays(list(arrays.values()), list(arrays))
+        rows, numbers = match_batch(self._matcher, batch, ())
+        return rows, self._matcher.numbered_ids().take(pa.array(numbers))
 
 
 class Header(Protocol):

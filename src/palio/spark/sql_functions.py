@@ -21,9 +21,9 @@ import pyarrow as pa
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
 from palio.spark.attributes import is_case_sensitive
-from palio.spark.column_functions import StructReader
+from palio.spark.column_functions import TypedMatcher, given_columns
 from palio.spark.projection import session_zone
-from palio.spark.record_batches import as_arrow_udf, group_into_lists, match_batch
+from palio.spark.record_batches import as_arrow_udf, group_into_lists
 from palio.spark.storage import StorageFolder
 from palio.spark.subscription_log import SubscriptionLog
 from palio.spark.subscriptions import SAVED_INDEX_SUFFIX, Wants, is_parquet_folder, parquet_files, read_files
@@ -55,16 +55,14 @@ def register(spark: SparkSession | None = None) -> None:
 
 
 def _build_function(case_sensitive: bool, zone: str) -> Any:
-    opened: dict[str, tuple[Matcher, StructReader]] = {}  # by this task: its rows are matched with one version
+    opened: dict[str, TypedMatcher] = {}  # by this task: its rows are matched with one version
 
     def palio_matches(*arguments: pa.Array) -> pa.Array:
         address = _address(arguments)
         if address not in opened:
-            matcher = open_subscriptions(address, zone)
-            opened[address] = matcher, StructReader(matcher, case_sensitive, zone)
-        matcher, reader = opened[address]
-        rows, numbers = match_batch(matcher, reader.read(arguments[1:], []), ())
-        return group_into_lists(rows, matcher.numbered_ids().take(pa.array(numbers)), len(arguments[1]))
+            opened[address] = TypedMatcher(open_subscriptions(address, zone), case_sensitive, zone)
+        rows, ids = opened[address].match(given_columns(arguments[1:], []), len(arguments[1]))
+        return group_into_lists(rows, ids, len(arguments[1]))
 
     return as_arrow_udf(palio_matches, "array<string>")
 

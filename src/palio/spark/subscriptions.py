@@ -123,12 +123,14 @@ class _Collector:
     def found(self) -> list[Subscription]:
         return list(self._found.values())
 
-    def take_any(self, given: Subscription | Mapping[str, Any]) -> None:
-        """Take a subscription, or make one of a mapping."""
+    def take_any(self, given: Any) -> None:
+        """Take a subscription, or make one of a mapping or a row."""
         if isinstance(given, Subscription):
             self.take(given)
         elif isinstance(given, Mapping):
             self.make(**{"id": None, "where": None, **given})
+        elif hasattr(given, "asDict"):  # a row that was collected
+            self.take_any(given.asDict(recursive=True))
         else:
             raise PipelineError(f"a subscription is a mapping with id and where, not {type(given).__name__}")
 
@@ -201,6 +203,8 @@ def collect_given(
     subscriptions: Iterable[Subscription | Mapping[str, Any]],
 ) -> tuple[list[Subscription], list[Refused]]:
     """Subscriptions given as such or as mappings, and those that make none."""
+    if hasattr(subscriptions, "toLocalIterator"):
+        raise PipelineError("these are subscriptions or mappings, not a DataFrame: give its .toLocalIterator()")
     collector = _Collector()
     for each in subscriptions:
         collector.take_any(each)

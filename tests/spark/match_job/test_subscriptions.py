@@ -167,7 +167,7 @@ def test_columns_of_subscriptions_are_found_as_the_session_finds_them(
     ],
 )
 def test_events_that_are_no_frame_are_refused_with_what_to_do(given: Any, advice: str) -> None:
-    for function in (match, annotate):
+    for function in (match, annotate, estimate):
         with pytest.raises(PipelineError, match="events are a DataFrame") as refusal:
             function(given, wants("id = 1"))
         assert advice in str(refusal.value)

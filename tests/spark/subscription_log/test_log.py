@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,9 @@ from palio.errors import PipelineError, VersionNotKept
 from palio.matching.subscription import Subscription
 from palio.spark import SubscriptionLog
 from tests.spark.subscription_log.contents import AT_ONCE, contents
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_every_version_can_be_come_back_to(log: SubscriptionLog) -> None:
@@ -225,3 +228,14 @@ def test_what_is_no_subscription_adds_nothing(tmp_path: Path) -> None:
         log.extend([{"id": "a", "where": "x = 1"}, "x = 1"])  # type: ignore[list-item]
     log.commit()
     assert list(log.at()) == []
+
+
+@pytest.mark.spark
+def test_rows_of_a_frame_are_added(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("SELECT 7 AS id, 'x = 1' AS where, named_struct('level', 3) AS route")
+    log = SubscriptionLog(tmp_path / "log")
+    with pytest.raises(PipelineError, match=r"not a DataFrame: give its \.toLocalIterator\(\)"):
+        log.extend(rows)  # type: ignore[arg-type]
+    assert log.extend(rows.toLocalIterator()) == ()
+    log.commit()
+    assert [(each.id, each.metadata) for each in log.at()] == [("7", {"route": {"level": 3}})]
