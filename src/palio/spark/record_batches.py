@@ -10,7 +10,7 @@ displays only. Spark Connect has no accumulators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -102,10 +102,18 @@ def metadata_columns(matcher: Matcher, fields: tuple[StructField, ...]) -> list[
     known = _metadata.setdefault(matcher, {})
     if fields not in known:
         known[fields] = [
-            _as_column(matcher.numbered_metadata(field.name), arrow_type(field.dataType, field.name))
-            for field in fields
+            _as_column(values, arrow_type(field.dataType, field.name))
+            for field, values in zip(fields, metadata_values(matcher, [field.name for field in fields]), strict=True)
         ]
     return known[fields]
+
+
+def metadata_values(matcher: Matcher, names: Sequence[str]) -> list[list[Any]]:
+    """The values of members of the metadata, by the numbers of subscriptions; None where there is none."""
+    if not names:
+        return []
+    found = [[each.get(name) for name in names] for each in matcher.numbered_metadata()]
+    return [[each[place] for each in found] for place in range(len(names))]
 
 
 def _as_column(values: list[Any], kind: pa.DataType) -> pa.Array:

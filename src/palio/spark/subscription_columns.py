@@ -9,14 +9,14 @@ subscriptions come without a schema, that of their values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
 from palio.spark.attributes import find_name, is_case_sensitive
-from palio.spark.record_batches import arrow_type
+from palio.spark.record_batches import arrow_type, metadata_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -84,9 +84,9 @@ def choose_from_values(matcher: Matcher, names: Sequence[str], case_sensitive: b
     """The fields of chosen metadata; reads that of all subscriptions."""
     if not names:
         return ()
-    wants = matcher.subscriptions().wants
-    offered = sorted({name for want in wants if not isinstance(want, str) for name in want.metadata})
-    return tuple(_inferred(matcher, name) for name in _find_all(offered, names, case_sensitive))
+    offered = sorted({name for each in matcher.numbered_metadata() for name in each})
+    found = _find_all(offered, names, case_sensitive)
+    return tuple(map(_inferred, found, metadata_values(matcher, found)))
 
 
 def _find_all(offered: Sequence[str], names: Sequence[str], case_sensitive: bool) -> list[str]:
@@ -105,12 +105,12 @@ def _find_all(offered: Sequence[str], names: Sequence[str], case_sensitive: bool
     return found
 
 
-def _inferred(matcher: Matcher, name: str) -> StructField:
+def _inferred(name: str, values: list[Any]) -> StructField:
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StringType, StructField
 
     try:
-        kind = pa.array(matcher.numbered_metadata(name)).type
+        kind = pa.array(values).type
     except (pa.ArrowException, OverflowError) as error:
         raise PipelineError(
             f"the values of {name} of subscriptions are of several types, or too large: {error}; a DataFrame of "
