@@ -42,7 +42,8 @@ def register(spark: SparkSession | None = None) -> None:
     It takes the address of subscriptions and a struct of all columns, and gives the ids of the subscriptions that match
     a row, as an array of strings. The subscriptions are a file or a folder as the command line reads them, a folder of
     Parquet files, a saved index (`.palio`) or a `SubscriptionLog`, then its latest version; workers must reach the
-    address. Literals without a zone are read in the time zone that the session has now.
+    address. A relative path starts in the working folder of now, and literals without a zone are read in the time zone
+    that the session has now.
 
     Each worker process reads the subscriptions once and indexes them, some 30 µs each; a saved index is mapped.
     """
@@ -51,14 +52,14 @@ def register(spark: SparkSession | None = None) -> None:
     session = spark or Session.getActiveSession()
     if session is None:
         raise PipelineError("there is no Spark session yet; start one, or hand it in: register(spark)")
-    session.udf.register(SQL_FUNCTION, _build_function(is_case_sensitive(session), session_zone(session)))
+    session.udf.register(SQL_FUNCTION, _build_function(Path.cwd(), is_case_sensitive(session), session_zone(session)))
 
 
-def _build_function(case_sensitive: bool, zone: str) -> Any:
+def _build_function(folder: Path, case_sensitive: bool, zone: str) -> Any:
     opened: dict[str, TypedMatcher] = {}  # by this task: its rows are matched with one version
 
     def palio_matches(*arguments: pa.Array) -> pa.Array:
-        address = _address(arguments)
+        address = _address(arguments, folder)
         if address not in opened:
             opened[address] = TypedMatcher(open_subscriptions(address, zone), case_sensitive, zone)
         rows, ids = opened[address].match(given_columns(arguments[1:], []), len(arguments[1]))
@@ -67,7 +68,7 @@ def _build_function(case_sensitive: bool, zone: str) -> Any:
     return as_arrow_udf(palio_matches, "array<string>")
 
 
-def _address(arguments: Sequence[pa.Array]) -> str:
+def _address(arguments: Sequence[pa.Array], folder: Path) -> str:
     """The address of the subscriptions; refuses a call with other arguments."""
     types = [each.type for each in arguments]
     if len(types) != 2 or not _is_text(types[0]) or not pa.types.is_struct(types[1]):
@@ -79,7 +80,8 @@ def _address(arguments: Sequence[pa.Array]) -> str:
     addresses = arguments[0].unique().to_pylist()
     if len(addresses) != 1 or not addresses[0]:
         raise PipelineError(f"{SQL_FUNCTION} takes one address of subscriptions for all rows, not {addresses[:3]}")
-    return str(addresses[0])
+    # The working folder of a worker is that of the JVM.
+    return str(addresses[0] if ":" in addresses[0] else folder / addresses[0])
 
 
 def _is_text(kind: pa.DataType) -> bool:
