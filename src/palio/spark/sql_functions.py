@@ -81,7 +81,7 @@ def _address(arguments: Sequence[pa.Array], folder: Path) -> str:
     if len(addresses) != 1 or not addresses[0]:
         raise PipelineError(f"{SQL_FUNCTION} takes one address of subscriptions for all rows, not {addresses[:3]}")
     # The working folder of a worker is that of the JVM.
-    return str(addresses[0] if ":" in addresses[0] else folder / addresses[0])
+    return str(addresses[0] if "://" in addresses[0] else folder / addresses[0])
 
 
 def _is_text(kind: pa.DataType) -> bool:
