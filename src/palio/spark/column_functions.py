@@ -179,13 +179,14 @@ class TypedMatcher:
     def __init__(self, matcher: Matcher, case_sensitive: bool, zone: str) -> None:
         self._matcher = matcher
         self._attributes = sorted(map(split_path, matcher.attributes))
+        self._reads_whole_events = matcher.reads_whole_events
         self._case_sensitive = case_sensitive
         self._zone = column_zones(lambda: matcher_zones(matcher), zone)
 
     def match(self, given: Mapping[Path, ArrowValues], count: int) -> tuple[_Ints, pa.StringArray]:
         """Rows and the ids of the subscriptions that match them, ordered by row."""
         wanted = set(self._attributes)
-        if self._matcher.reads_whole_events:
+        if self._reads_whole_events:
             wanted.update(leaf_paths((path, values.kind) for path, values in given.items()))
         found, absent = AttributeResolver(given, self._case_sensitive, self._zone).resolve(sorted(wanted))
         for name in absent:  # only here are the members of structs known
