@@ -28,7 +28,8 @@ PUBLIC = {
 PUBLIC_OF_SPARK = {
     "DeltaSink", "Estimate", "HttpSink", "NatsSink", "NatsSource", "PalioSink", "PalioSource", "ParquetSink",
     "ProgressListener", "Refused", "Rendezvous", "SubscriptionLog", "Wants", "annotate", "backfill", "covering",
-    "estimate", "generate", "match", "matches", "matching_function", "open_session", "progress", "stream", "sweep",
+    "estimate", "generate", "match", "matches", "matching_function", "open_session", "progress", "register",
+    "stream", "sweep",
 }  # fmt: skip
 
 

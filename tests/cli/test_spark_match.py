@@ -94,6 +94,20 @@ def test_matches_are_written_and_summed_up(folder: Path) -> None:
         assert shown in report
 
 
+def test_numeric_ids_are_summed_up_as_texts(folder: Path) -> None:
+    wants = pa.table({"id": [7, 8], "where": ["price >= 15", "price > 100"]})
+    (folder / "rules").mkdir()
+    pyarrow.parquet.write_table(wants, folder / "rules" / "part-0.parquet")
+    asked = ["--events", "events.parquet", "--subscriptions", "rules", "--out", "numbered", "--json"]
+    ended = run(*asked, folder=folder)
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    assert summary["most_matched"] == {"7": 5}
+    assert summary["never_matched"] == 1
+    written = pyarrow.parquet.read_table(folder / "numbered")
+    assert written["subscription_id"].to_pylist() == [7] * 5
+
+
 def test_strict_refuses_and_the_table_is_for_people(folder: Path) -> None:
     ended = run("--events", "events.parquet", "--subscriptions", "wants.jsonl", "--strict", folder=folder)
     assert ended.returncode == 2

@@ -191,3 +191,24 @@ def test_batches_of_whatever_exports_an_arrow_stream() -> None:
     table = pa.table({"x": [1, 2, 3]})
     for batch in (table, table.to_reader(), polars.from_arrow(table)):
         assert wants.match_batch(batch)["row"].to_pylist() == [1, 2]
+
+
+def test_metadata_is_found_by_number(tmp_path: Path) -> None:
+    matcher = Matcher()
+    matcher.add("a", "x > 1", metadata={"level": 3})
+    matcher.add("b", "x > 1")
+    matcher.add("c", "x > 1", metadata={"level": None, "other": 1})
+    matcher.replace("a", "x > 2", metadata={"level": 4})
+    matcher.save(tmp_path / "index.palio")
+    for each in (matcher, Matcher.open(tmp_path / "index.palio")):
+        by_number = zip(each.numbered_ids().to_pylist(), each.numbered_metadata(), strict=True)
+        # A replaced one has its latest number last.
+        assert dict(by_number) == {"a": {"level": 4}, "b": {}, "c": {"level": None, "other": 1}}
+
+
+def test_metadata_is_found_by_number_across_blocks(thousands: Matcher) -> None:
+    thousands.add("one more", "x = 1", metadata={"level": 3})
+    thousands.add_many([f"last {n}" for n in range(5_000)], ["x = 2"] * 5_000)
+    found = list(thousands.numbered_metadata())
+    assert len(found) == len(thousands.numbered_ids()) == 10_001
+    assert [number for number, each in enumerate(found) if each] == [5_000]

@@ -59,3 +59,9 @@ def test_what_was_removed_covers_nobody(spark: SparkSession) -> None:
 @pytest.mark.connect
 def test_none_are_none(spark: SparkSession) -> None:
     assert covering(spark, []).collect() == []
+
+
+def test_numeric_ids_keep_their_type(spark: SparkSession) -> None:
+    found = covering(spark, spark.sql("SELECT * FROM VALUES (7, 'x > 1'), (8, 'x > 5') AS rules(id, where)"))
+    assert found.dtypes == [("id", "int"), ("covered_by", "int")]
+    assert sorted(map(tuple, found.collect())) == [(7, None), (8, 7)]

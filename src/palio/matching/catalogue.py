@@ -16,7 +16,7 @@ import json
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
@@ -273,6 +273,15 @@ class Catalogue:
             found = [None if isinstance(want, str) else want.subscriber for want in wants]
             self._subscribers = pa.array(found, pa.string())
         return self._subscribers
+
+    def metadata(self) -> Iterator[Mapping[str, Any]]:
+        """The metadata of all numbers given out so far; without making the subscriptions, which costs far more."""
+        start, recent = self._tail
+        for block in list(self._blocks):
+            if block.start < start:
+                records = [""] * len(block.ids) if block.is_bare else block.unpack()
+                yield from ({} if isinstance(record, str) else record[3] for record in records)
+        yield from (each.metadata for each in list(recent))
 
     def _sealed_names(self, end: int) -> pa.StringArray:
         """The ids of the numbers in blocks, up to an end of one."""

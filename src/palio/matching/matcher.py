@@ -261,6 +261,10 @@ class Matcher:
         """The subscriber of every number, null where there is none; made at the first call, from all subscriptions."""
         return self._catalogue.subscribers()
 
+    def numbered_metadata(self) -> Iterator[Mapping[str, Any]]:
+        """The metadata of every number, also of those that are removed; not a copy, so not to be changed."""
+        return self._catalogue.metadata()
+
     def numbered_ids(self) -> pa.StringArray:
         """The id of every number, also of those that are removed."""
         return self._catalogue.names()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from palio.spark.sinks.parquet import ParquetSink as ParquetSink
     from palio.spark.sources.broker import PalioSource as PalioSource
     from palio.spark.sources.nats import NatsSource as NatsSource
+    from palio.spark.sql_functions import register as register
     from palio.spark.streaming.backfill import backfill as backfill
     from palio.spark.streaming.commit_journal import progress as progress
     from palio.spark.streaming.progress_listener import ProgressListener as ProgressListener
@@ -64,6 +65,7 @@ _MODULES = {
     "matching_function": "column_functions",
     "open_session": "session",
     "progress": "streaming.commit_journal",
+    "register": "sql_functions",
     "stream": "streaming.stream",
     "sweep": "experiment_jobs",
 }

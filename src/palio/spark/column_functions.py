@@ -8,10 +8,11 @@ gave out, and the broker forwards them without evaluating their content.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pyarrow.compute as pc
 
 from palio.errors import PipelineError
 from palio.events.arrow import read_column
-from palio.events.names import split_path
+from palio.events.names import join_path, split_path
 from palio.filters.expressions import text_cast
 from palio.filters.expressions.cast import target_of
 from palio.filters.expressions.coercion import moment_of
@@ -27,13 +28,21 @@ from palio.matching.columnar.array_types import Int64s
 from palio.matching.columnar.arrow_columns import list_lengths
 from palio.matching.matcher import Matcher
 from palio.routing.forwarding.precomputed_headers import TableSnapshot
-from palio.spark.attributes import PLACEHOLDER_ATTRIBUTE, AttributeResolver, Path, is_case_sensitive, type_of_target
+from palio.spark.attributes import (
+    PLACEHOLDER_ATTRIBUTE,
+    AttributeResolver,
+    Path,
+    is_case_sensitive,
+    type_of_target,
+    warn_once,
+)
 from palio.spark.implicit_casts import ImplicitCasts
-from palio.spark.match_job import project_for
+from palio.spark.match_job import check_events, project_for, warn_about_missing_columns
 from palio.spark.projection import column_zones, leaf_paths, matcher_zones, session_zone
 from palio.spark.record_batches import (
     BatchMatcher,
     MatchPairs,
+    OutputColumns,
     arrow_type,
     as_arrow_udf,
     group_into_lists,
@@ -41,6 +50,7 @@ from palio.spark.record_batches import (
     sanitize_text,
 )
 from palio.spark.shared_index import SharedIndex
+from palio.spark.subscription_columns import id_type
 from palio.spark.subscriptions import OnError, Wants
 from palio.spark.workers import choose_worker_python
 
@@ -48,25 +58,60 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
+_NOT_GIVEN_WARNING: Final = "no column is given for"
+
 
 def matches(
     subscriptions: Any, *columns: str | Column, spark: SparkSession | None = None, on_error: OnError = "quarantine"
 ) -> Column:
-    """The ids of the subscriptions that match a row, as an array of strings.
+    """The ids of the subscriptions that match a row, as an array.
 
-    `columns` are the names of the columns that subscriptions read (`"price"`, `"quote.price"`), by default all.
-    Subscriptions are given as to `match`, and are read once, now.
+    `columns` are those that subscriptions read, by name (`"price"`, `"quote.price"`) or as a Column with a name
+    (`F.col("price")`, `(F.col("cents") / 100).alias("price")`), by default all. Attributes without a column are
+    named in a warning. Subscriptions are given as to `match`, and are read once, now.
     """
     from pyspark.sql import functions as sql
 
-    names: list[str] = []
-    for column in columns:
-        if not isinstance(column, str):
-            raise PipelineError("name the columns by strings, so that conditions can name them too")
-        names.append(column)
-    function = matching_function(subscriptions, *names, spark=spark, on_error=on_error)
-    found: Column = function(*map(sql.col, names)) if names else function(sql.struct("*"))
+    named = [_named_column(each) for each in columns]
+    function = _build_function(subscriptions, [name for name, _ in named], spark, on_error)
+    found: Column = function(*(column for _, column in named)) if named else function(sql.struct("*"))
     return found
+
+
+_SEGMENT = r"(?:`(?:[^`]|``)+`|[\w ]+)"
+_REFERENCE = re.compile(rf"{_SEGMENT}(?:\.{_SEGMENT})*")
+
+
+def _named_column(given: str | Column) -> tuple[str, Column]:
+    """A column with the name that conditions have for it."""
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import functions as sql
+
+    if isinstance(given, str):
+        return given, sql.col(given)
+    if not isinstance(given, SparkColumn):
+        raise PipelineError(f"a column is a name or a Column, not {type(given).__name__}")
+    name = _name_of(given)
+    if name is None:
+        raise PipelineError(f'{given} has no name for conditions; give it one by .alias("price")')
+    return name, given
+
+
+def _name_of(column: Column) -> str | None:
+    """The alias of a Column, or the path that it refers to; None where it is any other expression.
+
+    Spark has no API for it. It prints both alike with and without Connect, and other expressions with signs that no
+    reference has.
+    """
+    printed = str(column).removeprefix("Column<'").removesuffix("'>")
+    referred, has_alias, alias = printed.rpartition(" AS ")
+    if not has_alias:
+        return printed if _REFERENCE.fullmatch(printed) else None
+    if not re.fullmatch(r"\w+", alias):
+        return None
+    # `events["quote.price"]`: Spark adds the alias itself, and quotes the member, which only it does here.
+    is_member = referred.endswith(f".`{alias}`") and _REFERENCE.fullmatch(referred)
+    return join_path(split_path(referred)) if is_member else alias
 
 
 def matching_function(
@@ -74,8 +119,12 @@ def matching_function(
 ) -> Any:
     """The UDF behind `matches`, for registration in SQL: `spark.udf.register("who", matching_function(…))`.
 
-    It takes the columns of these names, in this order; without names, one struct of all columns.
+    It takes the columns of these names, in this order; without names, one struct of all columns: `who(struct(*))`.
     """
+    return _build_function(subscriptions, names, spark, on_error)
+
+
+def _build_function(subscriptions: Any, names: Sequence[str], spark: SparkSession | None, on_error: OnError) -> Any:
     from pyspark.sql import SparkSession as Session
     from pyspark.sql.types import ArrayType, StringType
 
@@ -84,51 +133,86 @@ def matching_function(
         raise PipelineError("there is no Spark session yet; start one, or hand it in as spark=…")
     choose_worker_python(session)
     wants = Wants.read(session, subscriptions, on_error=on_error)
-    index = SharedIndex.publish(session, wants.matcher)
     case_sensitive = is_case_sensitive(session)
     zone = session_zone(session)
     paths = [split_path(name) for name in names]
-    readers: list[_TypedMatcher] = []  # made in the worker, once, because it needs the opened index
+    if paths:
+        _check_paths(paths, wants.matcher, case_sensitive)
+    index = SharedIndex.publish(session, wants.matcher)
+    output = OutputColumns("ids", id_type=id_type(wants.schema))
+    opened: list[TypedMatcher] = []  # in the worker, once; the closure is pickled on the driver
 
     def palio_matches(*columns: pa.Array) -> pa.Array:
-        # In the worker: the closure is pickled on the driver, and must not hold an open index.
-        given = _given_columns(columns, paths)
-        if not readers:
-            readers.append(_TypedMatcher(index.open(), given, case_sensitive, zone))
-        rows, ids = readers[0].match(given, len(columns[0]))
-        return group_into_lists(rows, ids, len(columns[0]))
+        check_arguments(columns, names)
+        if not opened:
+            opened.append(TypedMatcher(index.open(), case_sensitive, zone))
+        rows, ids = opened[0].match(given_columns(columns, paths), len(columns[0]))
+        return group_into_lists(rows, ids.cast(output.arrow_type), len(columns[0]))
 
-    return as_arrow_udf(palio_matches, ArrayType(StringType()))
+    return as_arrow_udf(palio_matches, ArrayType(output.id_type or StringType()))
 
 
-def _given_columns(columns: Sequence[pa.Array], paths: Sequence[Path]) -> dict[Path, ArrowValues]:
-    """The arguments of the function by path; without paths, the only argument is a struct of all columns."""
+def _check_paths(paths: Sequence[Path], matcher: Matcher, case_sensitive: bool) -> None:
+    """Refuse a column that is given twice, and warn of attributes for which none is given."""
+    known: set[Path] = set()
+    for path in paths:
+        if (found := _as_found(path, case_sensitive)) in known:
+            raise PipelineError(f"the column {join_path(path)} is given twice")
+        known.add(found)
+    wanted = ((name, _as_found(split_path(name), case_sensitive)) for name in sorted(matcher.attributes))
+    absent = [name for name, path in wanted if not any(path[:size] in known for size in range(1, len(path) + 1))]
+    warn_about_missing_columns(absent, matcher, _NOT_GIVEN_WARNING, stacklevel=5)
+
+
+def _as_found(path: Path, case_sensitive: bool) -> Path:
+    return path if case_sensitive else tuple(segment.lower() for segment in path)
+
+
+def check_arguments(columns: Sequence[pa.Array], names: Sequence[str]) -> None:
+    """Refuse a call with other columns than a function takes; Spark itself does not count them."""
+    if names:
+        if len(columns) != len(names):
+            given = f"{len(columns)} {'is' if len(columns) == 1 else 'are'} given"
+            expected = f"{len(names)} column{'' if len(names) == 1 else 's'}"
+            raise PipelineError(f"this function takes {expected}, in this order: {', '.join(names)}; {given}")
+    elif len(columns) != 1 or not pa.types.is_struct(columns[0].type):
+        given = f"{len(columns)} columns" if len(columns) != 1 else ArrowValues.of(columns[0]).kind.simpleString()
+        raise PipelineError(f"this function takes one struct of all columns, as in who(struct(*)), not {given}")
+
+
+def given_columns(columns: Sequence[pa.Array], paths: Sequence[Path]) -> dict[Path, ArrowValues]:
+    """The arguments of a function by path; without paths, the only argument is a struct of all columns."""
     if paths:
         return {path: ArrowValues.of(column) for path, column in zip(paths, columns, strict=True)}
     return {(name,): values for name, values in ArrowValues.of(columns[0]).fields().items()}
 
 
-class _TypedMatcher:
-    """Matching in a worker, for a UDF that gets columns as they are.
+class TypedMatcher:
+    """Matching in a worker, for a UDF that gets columns as they are; the rules are those of `projection`.
 
     Only here are the columns' types known. Conditions with casts are indexed again, once in each worker.
     """
 
-    def __init__(self, matcher: Matcher, given: Mapping[Path, ArrowValues], case_sensitive: bool, zone: str) -> None:
-        casts = ImplicitCasts({path: values.kind for path, values in given.items()}, case_sensitive)
-        self._matcher = casts.apply_to_matcher(matcher)
-        self._attributes = sorted(map(split_path, self._matcher.attributes))
+    def __init__(self, matcher: Matcher, case_sensitive: bool, zone: str) -> None:
+        self._uncast = matcher
+        self._matcher: Matcher | None = None
         self._case_sensitive = case_sensitive
         self._session_zone = zone
         self._zone = column_zones(lambda: matcher_zones(matcher), zone)
 
     def match(self, given: Mapping[Path, ArrowValues], count: int) -> tuple[Int64s, pa.StringArray]:
         """Rows and the ids of the subscriptions that match them, ordered by row."""
+        if self._matcher is None:
+            casts = ImplicitCasts({path: values.kind for path, values in given.items()}, self._case_sensitive)
+            self._matcher = casts.apply_to_matcher(self._uncast)
+            self._attributes = sorted(map(split_path, self._matcher.attributes))
         wanted = set(self._attributes)
         if self._matcher.reads_whole_events:
             wanted.update(leaf_paths((path, values.kind) for path, values in given.items()))
         resolver = AttributeResolver(given, self._case_sensitive, self._zone, self._session_zone)
-        found, _ = resolver.resolve(sorted(wanted))
+        found, absent = resolver.resolve(sorted(wanted))
+        for name in absent:  # only here are the members of structs known
+            warn_once(f"the rows have no column for {name}: NULL to every condition")
         arrays = {name: values.array for name, values in found.items()}
         if not arrays:  # Arrow has no rows without columns
             arrays[PLACEHOLDER_ATTRIBUTE] = pa.nulls(count)
@@ -190,6 +274,7 @@ def annotate(
 
     With a broker's `TableSnapshot` for subscriptions the column has the headers that this broker would compute.
     """
+    check_events(events)
     if name.lower() in (each.lower() for each in events.columns):
         raise PipelineError(f"the events have a column {name} already; choose another name=")
     choose_worker_python(events.sparkSession)

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -48,17 +50,19 @@ from palio.spark.record_batches import (
     OutputColumns,
     active_match_counter,
     as_arrow_udf,
+    counted,
     group_into_lists,
     with_plan_name,
 )
 from palio.spark.rendezvous.shuffle_plan import JoinSides, check_kept_types, join_by_rendezvous
 from palio.spark.shared_index import SharedIndex
-from palio.spark.subscription_frame import SubscriptionFrame
+from palio.spark.subscription_columns import check_chosen, id_type
+from palio.spark.subscription_frame import SubscriptionFrame, choose_columns, index_bytes
 from palio.spark.subscriptions import OnError, Wants
 from palio.spark.workers import choose_worker_python
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructField
 
 
@@ -78,6 +82,7 @@ def match(
     per_event: bool = False,
     numbers: bool = False,
     columns: Sequence[str] | None = None,
+    subscription_columns: Sequence[str] = (),
     json: Sequence[str] = (),
     on_error: OnError = "quarantine",
     plan: Plan = "auto",
@@ -89,22 +94,25 @@ def match(
     columns `id` and `where` (and `language`, `subscriber`), a saved index (`.palio`), a `Matcher`, or `Wants`, which
     says what was refused. With `per_event` there is one row for each event, matched or not, with an array of ids in
     `subscription_ids`. `numbers` gives the subscriptions' numbers in place of their ids. `columns` are those of the
-    events' columns that are kept, by default all; `json` names columns whose texts hold JSON objects.
+    events' columns that are kept, by default all; `subscription_columns` are further columns of the subscriptions that
+    each match has (`["priority"]`), by default none; `json` names columns whose texts hold JSON objects. Numeric ids of
+    a DataFrame and chosen columns have the types that they have there.
 
     `plan` is "broadcast" (one index, on every executor), "rendezvous" (the index in buckets, events and subscriptions
     meet in a shuffle; a `Rendezvous` has its options) or, by default, whichever fits: broadcast where the index takes
     at most `memory` on an executor, half of `spark.executor.memory` unless given. `explain()` shows the plan.
     """
+    check_events(events)
+    check_chosen(subscription_columns, per_event)
     spark = events.sparkSession
     choose_worker_python(spark)
     available = index_memory_bytes(spark, memory)
     casts = ImplicitCasts.of(events)
-    gathered = gather_for_plan(spark, subscriptions, _plan_for_stream(events, plan), available, on_error, casts)
+    gathered = gather_for_plan(
+        spark, subscriptions, _plan_for_stream(events, plan), available, on_error, casts, subscription_columns
+    )
     kept = kept_columns(events, columns)
-    name = SUBSCRIPTIONS_COLUMN if per_event else SUBSCRIPTION_COLUMN
-    has_subscribers = gathered.subscribers if isinstance(gathered, Wants) else gathered.has_subscribers
-    renumbered = gathered.numbers if isinstance(gathered, Wants) else None
-    output = OutputColumns(name, numbers, SUBSCRIBER_COLUMN if has_subscribers and not per_event else None, renumbered)
+    output = _output_columns(spark, gathered, per_event, numbers, subscription_columns)
     _check_column_names(events, kept, output.names)
     wants = gathered.matcher if isinstance(gathered, Wants) else gathered
     projection = project_for(events, wants, json)
@@ -112,6 +120,46 @@ def match(
     if isinstance(gathered, Wants):
         return _broadcast(events, gathered, kept, projection, output, per_event)
     return _rendezvous(events, gathered, kept, projection, output, per_event, plan, available)
+
+
+def check_events(events: Any) -> None:
+    """Refuse events that are no DataFrame, with the call that makes them one."""
+    if hasattr(events, "sparkSession"):
+        return
+    given = f"{events!r}" if isinstance(events, str | Path) else f"a {type(events).__name__}"
+    raise PipelineError(f"events are a DataFrame, not {given}: {_frame_call(events)}")
+
+
+def _frame_call(events: Any) -> str:
+    """The call that reads a table or a path, by its name alone: formats and schemas are for the caller to choose."""
+    if not isinstance(events, str | Path):
+        return "spark.createDataFrame(…)"
+    name = str(events)
+    suffixes = Path(name).suffixes
+    if {".json", ".jsonl", ".ndjson"}.intersection(suffixes):
+        return f"spark.read.json({name!r})"
+    if ".csv" in suffixes:
+        return f"spark.read.csv({name!r}, header=True, inferSchema=True)"
+    is_path = isinstance(events, Path) or "/" in name or ".parquet" in suffixes
+    return f"spark.read.parquet({name!r})" if is_path else f"spark.table({name!r})"
+
+
+def _output_columns(
+    spark: SparkSession,
+    gathered: Wants | SubscriptionFrame,
+    per_event: bool,
+    numbers: bool,
+    subscription_columns: Sequence[str],
+) -> OutputColumns:
+    name = SUBSCRIPTIONS_COLUMN if per_event else SUBSCRIPTION_COLUMN
+    renumbered = None
+    if isinstance(gathered, Wants):
+        has_subscribers, renumbered = bool(gathered.subscribers), gathered.numbers
+        chosen = choose_columns(gathered, subscription_columns, is_case_sensitive(spark))
+    else:
+        has_subscribers, chosen = gathered.has_subscribers, gathered.chosen
+    subscriber = SUBSCRIBER_COLUMN if has_subscribers and not per_event else None
+    return OutputColumns(name, numbers, subscriber, id_type(gathered.schema), chosen, renumbered)
 
 
 def _plan_for_stream(events: DataFrame, plan: Plan) -> Plan:
@@ -161,9 +209,19 @@ def _broadcast(
     task = BroadcastTask(
         BatchMatcher(index, projection.json, active_match_counter()), projection.attributes, kept, output
     )
+    size = f"[{counted(len(wants.matcher), 'subscription')}, {_in_bytes(index_bytes(wants.matcher))}]"
     if _passes_whole_rows(events, projection, kept):
-        return _match_whole_rows(events, projection, task, per_event)
-    return _match_beside_rows(events, projection, task, per_event)
+        return _match_whole_rows(events, projection, task, per_event, size)
+    return _match_beside_rows(events, projection, task, per_event, size)
+
+
+def _in_bytes(size: int) -> str:
+    """A size as `explain()` shows it, at least 1 KB."""
+    for unit in ("KB", "MB"):
+        size = ceil(size / 1000)
+        if size < 1000:
+            return f"{max(1, size)} {unit}"
+    return f"{size / 1000:,.1f} GB"
 
 
 def project_for(events: DataFrame, wants: Matcher | SubscriptionFrame, json: Sequence[str]) -> Projection:
@@ -217,7 +275,9 @@ def _passes_whole_rows(events: DataFrame, projection: Projection, kept: Sequence
     return len(others) <= _MAX_COPIED_COLUMNS and all(isinstance(field.dataType, small) for field in others)
 
 
-def _match_whole_rows(events: DataFrame, projection: Projection, task: BroadcastTask, per_event: bool) -> DataFrame:
+def _match_whole_rows(
+    events: DataFrame, projection: Projection, task: BroadcastTask, per_event: bool, size: str
+) -> DataFrame:
     """Pass whole rows through Python: one pass, and no row has to be reassembled."""
     from pyspark.sql.types import StructType
 
@@ -226,25 +286,28 @@ def _match_whole_rows(events: DataFrame, projection: Projection, task: Broadcast
     passed = events.select(*(each.alias(f"c{place}") for place, each in enumerate(columns)))
     fields = [events.schema[name] for name in task.kept] + _result_fields(task.output, per_event)
     run = palio_broadcast_lists if per_event else palio_broadcast_pairs
-    return passed.mapInArrow(with_plan_name(partial(run, task), run.__name__), StructType(fields))
+    return passed.mapInArrow(with_plan_name(partial(run, task), run.__name__ + size), StructType(fields))
 
 
-def _match_beside_rows(events: DataFrame, projection: Projection, task: BroadcastTask, per_event: bool) -> DataFrame:
+def _match_beside_rows(
+    events: DataFrame, projection: Projection, task: BroadcastTask, per_event: bool, size: str
+) -> DataFrame:
     """Pass only the projection through Python; Spark holds the rest of each row until the result comes back."""
     from pyspark.sql import functions as sql
 
-    answer = _match_function(task, per_event)(*projection.all_columns)
+    answer = _match_function(task, per_event, size)(*projection.all_columns)
     kept = events.select(*(column(name) for name in task.kept), answer.alias(task.output.name))
     if per_event:
         return kept
     plain = [column(name) for name in task.kept]
-    if task.output.subscriber is None:
+    if len(task.output.names) == 1:
         return kept.select(*plain, sql.explode(task.output.name).alias(task.output.name))
     pairs = kept.select(*plain, sql.explode(task.output.name).alias("palio found"))
-    return pairs.select(*plain, *(sql.col(f"`palio found`.{name}").alias(name) for name in task.output.names))
+    found = (column("palio found").getField(name).alias(name) for name in task.output.names)
+    return pairs.select(*plain, *found)
 
 
-def _match_function(task: BroadcastTask, per_event: bool) -> Any:
+def _match_function(task: BroadcastTask, per_event: bool, size: str) -> Any:
     """UDF from the projection to the list of matching subscriptions."""
     from pyspark.sql.types import ArrayType, StructType
 
@@ -259,6 +322,7 @@ def _match_function(task: BroadcastTask, per_event: bool) -> Any:
         values = found[0] if len(found) == 1 else pa.StructArray.from_arrays(found, task.output.names)
         return group_into_lists(rows, values, batch.num_rows)
 
+    palio_broadcast.__name__ = palio_broadcast.__qualname__ = palio_broadcast.__name__ + size
     # Spark evaluates a deterministic UDF twice here: once more to see whether there is anything to explode.
     return as_arrow_udf(palio_broadcast, ArrayType(element)).asNondeterministic()
 
@@ -303,21 +367,30 @@ def _result_fields(output: OutputColumns, per_event: bool) -> list[StructField]:
     """Fields of the columns that matching adds."""
     from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField
 
-    element: DataType = IntegerType() if output.numbers else StringType()
+    element: DataType = IntegerType() if output.numbers else output.id_type or StringType()
     if per_event:
         return [StructField(output.name, ArrayType(element))]
-    fields = [StructField(output.name, element)]
-    return fields if output.subscriber is None else [*fields, StructField(output.subscriber, StringType())]
+    owner = [] if output.subscriber is None else [StructField(output.subscriber, StringType())]
+    return [StructField(output.name, element), *owner, *output.chosen]
 
 
-def warn_about_missing_columns(absent: Sequence[str], wants: Matcher | SubscriptionFrame) -> None:
-    """Warn of attributes without a column, perhaps mistyped, and name some subscriptions that read them."""
+def warn_about_missing_columns(
+    absent: Sequence[str],
+    wants: Matcher | SubscriptionFrame,
+    beginning: str = MISSING_COLUMN_WARNING,
+    stacklevel: int = 3,
+) -> None:
+    """Warn of attributes without a column, perhaps mistyped, and name some subscriptions that read them.
+
+    The warning is shown at the caller of the public function; that is `stacklevel` calls away.
+    """
     if absent:
         by_name = _readers_of(absent, wants)
         shown = [f"{name} ({', '.join(ids)})" if (ids := by_name[name]) else name for name in absent]
         warnings.warn(
-            f"{MISSING_COLUMN_WARNING} {list_first(shown, MAX_NAMED)}: NULL to every condition", stacklevel=3
-        )  # the caller of `match`
+            f"{beginning} {list_first(shown, MAX_NAMED)}: NULL to every condition",
+            stacklevel=stacklevel,
+        )
 
 
 def _readers_of(absent: Sequence[str], wants: Matcher | SubscriptionFrame) -> dict[str, list[str]]:

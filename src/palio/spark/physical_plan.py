@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -81,8 +81,12 @@ def gather_for_plan(
     memory: int,
     on_error: OnError = "quarantine",
     casts: ImplicitCasts | None = None,
+    columns: Sequence[str] = (),
 ) -> Wants | SubscriptionFrame:
-    """Choose the plan and gather the subscriptions for it: `Wants` for broadcast, a frame for rendezvous."""
+    """Choose the plan and gather the subscriptions for it: `Wants` for broadcast, a frame for rendezvous.
+
+    `columns` are those of the subscriptions' columns that the frame has for the matches.
+    """
     if not isinstance(plan, Rendezvous) and plan not in ("auto", "broadcast", "rendezvous"):
         raise PipelineError(f"plan is 'auto', 'broadcast', 'rendezvous' or a Rendezvous, not {plan!r}")
     check_on_error(on_error)
@@ -93,11 +97,11 @@ def gather_for_plan(
         if plan == "auto":
             plan = "broadcast" if _index_fits(source, memory) else "rendezvous"
         if plan != "broadcast":
-            return from_frame(source, on_error, casts)
+            return from_frame(source, on_error, casts, columns)
     wants = Wants.read(spark, source, on_error=on_error)
     if casts is not None:
         wants = wants.with_casts(casts)
-    return wants if choose_plan(wants.matcher, plan, memory) == "broadcast" else from_wants(spark, wants)
+    return wants if choose_plan(wants.matcher, plan, memory) == "broadcast" else from_wants(spark, wants, columns)
 
 
 def choose_plan(matcher: Matcher, plan: Plan, memory: int) -> Literal["broadcast", "rendezvous"]:

@@ -10,11 +10,12 @@ displays only. Spark Connect has no accumulators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ from palio.spark.shared_index import SharedIndex, is_connect
 if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import SparkSession
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import DataType, StructField, StructType
 
     from palio.matching.matcher import Matcher
 
@@ -57,34 +58,82 @@ class BatchMatcher:
             self.counter.add(len(found[0]))
         return found
 
-    def ids(self) -> pa.StringArray:
-        return self.index.open().numbered_ids()
-
-    def subscribers(self) -> pa.StringArray:
-        return self.index.open().numbered_subscribers()
-
 
 @dataclass(frozen=True)
 class OutputColumns:
-    """Columns of the result: the subscription's id or number, and its subscriber where `subscriber` names a column."""
+    """Columns of the result: the subscription's id or number, its subscriber and chosen columns, where there are any.
+
+    An index has ids as texts; they are given out in the type of their column, `id_type`.
+    """
 
     name: str
     numbers: bool = False
     subscriber: str | None = None
+    id_type: DataType | None = None
+    """None for strings."""
+    chosen: tuple[StructField, ...] = ()
     renumbered: npt.NDArray[np.int64] | None = field(default=None, compare=False)
     """By number in the index, the number in the result; None where they are equal."""
 
     @property
     def names(self) -> list[str]:
-        return [self.name] if self.subscriber is None else [self.name, self.subscriber]
+        owner = [] if self.subscriber is None else [self.subscriber]
+        return [self.name, *owner, *(field.name for field in self.chosen)]
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """The type of the ids or numbers."""
+        if self.numbers:
+            return pa.int32()
+        return pa.string() if self.id_type is None else arrow_type(self.id_type, self.name)
 
     def columns(self, matcher: BatchMatcher, numbers: npt.NDArray[np.int32]) -> list[pa.Array]:
         at = pa.array(numbers)
-        found = [self._numbers(at) if self.numbers else matcher.ids().take(at)]
-        return found if self.subscriber is None else [*found, matcher.subscribers().take(at)]
+        index = matcher.index.open()
+        found = [self._numbers(at) if self.numbers else index.numbered_ids().take(at).cast(self.arrow_type)]
+        if self.subscriber is not None:
+            found.append(index.numbered_subscribers().take(at))
+        return found + [column.take(at) for column in metadata_columns(index, self.chosen)]
 
     def _numbers(self, at: pa.Array) -> pa.Array:
         return at if self.renumbered is None else pa.array(self.renumbered, pa.int32()).take(at)
+
+
+_metadata: WeakKeyDictionary[Matcher, dict[tuple[StructField, ...], list[pa.Array]]] = WeakKeyDictionary()
+
+
+def metadata_columns(matcher: Matcher, fields: tuple[StructField, ...]) -> list[pa.Array]:
+    """Members of the metadata as a column each, by the numbers of subscriptions; read once in each process."""
+    known = _metadata.setdefault(matcher, {})
+    if fields not in known:
+        known[fields] = [
+            _as_column(values, arrow_type(field.dataType, field.name))
+            for field, values in zip(fields, metadata_values(matcher, [field.name for field in fields]), strict=True)
+        ]
+    return known[fields]
+
+
+def metadata_values(matcher: Matcher, names: Sequence[str]) -> list[list[Any]]:
+    """The values of members of the metadata, by the numbers of subscriptions; None where there is none."""
+    if not names:
+        return []
+    found = [[each.get(name) for name in names] for each in matcher.numbered_metadata()]
+    return [[each[place] for each in found] for place in range(len(names))]
+
+
+def _as_column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    return pa.array([_with_entries(each, kind) for each in values] if pa.types.is_nested(kind) else values, kind)
+
+
+def _with_entries(value: Any, kind: pa.DataType) -> Any:
+    """A value of metadata, which has lists in place of the entries of a map, as Arrow takes it."""
+    if value is None or not pa.types.is_nested(kind):
+        return value
+    if pa.types.is_map(kind):
+        return [(key, _with_entries(each, kind.item_type)) for key, each in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _with_entries(value.get(field.name), field.type) for field in kind}
+    return [_with_entries(each, kind.value_type) for each in value]
 
 
 def match_batch(matcher: Matcher, batch: pa.RecordBatch, json: tuple[str, ...]) -> MatchPairs:
@@ -252,6 +301,11 @@ def with_plan_name(function: Any, name: str) -> Any:
 
     run.__name__ = run.__qualname__ = name
     return run
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things, for the name of a function in a plan."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 _counter: ContextVar[MatchCounter | None] = ContextVar("matches", default=None)

@@ -28,9 +28,11 @@ from palio.errors import InvalidArgument
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription, Subscriptions
-from palio.spark.match_job import SUBSCRIPTIONS_COLUMN, match
+from palio.spark.match_job import SUBSCRIPTIONS_COLUMN, check_events, match
 from palio.spark.projection import session_zone
+from palio.spark.record_batches import OutputColumns
 from palio.spark.shared_index import SharedIndex
+from palio.spark.subscription_columns import id_type
 from palio.spark.subscriptions import OnError, Wants
 from palio.spark.workers import choose_worker_python
 
@@ -87,6 +89,7 @@ def estimate(
 
     With `subscriptions`, given as to `match`, also the `top` subscriptions that fire for the same events.
     """
+    check_events(events)
     if not 0 < confidence < 1:
         raise InvalidArgument(f"a confidence is between 0 and 1, such as 0.95, not {confidence!r}")
     if sample < 1:
@@ -167,7 +170,8 @@ def covering(
     Those without one are the maximal elements: together they match every event that any other matches. Of
     subscriptions that cover each other the first stays. Exact as `Filter.covers` is.
     """
-    given = Wants.read(spark, subscriptions, on_error=on_error).matcher.subscriptions()
+    wants = Wants.read(spark, subscriptions, on_error=on_error)
+    given = wants.matcher.subscriptions()
     boxes = Boxes.read(given)
     own = boxes.covered_by()
     by = np.full(len(given), -1, np.int64)
@@ -178,9 +182,11 @@ def covering(
         found = _compare_on_workers(spark, given.at(left.tolist()), partitions)
         by[left] = np.where(found >= 0, left[found], -1)
     by = maximal_coverers(by)
-    ids = pa.array(given.ids, pa.string())
+    output = OutputColumns("id", id_type=id_type(wants.schema))
+    ids = pa.array(given.ids, pa.string()).cast(output.arrow_type)
     rows = pa.table({"id": ids, "covered_by": ids.take(pa.array(by, mask=by < 0))})
-    return spark.createDataFrame(rows, "id string, covered_by string")
+    kind = "string" if output.id_type is None else output.id_type.simpleString()
+    return spark.createDataFrame(rows, f"id {kind}, covered_by {kind}")
 
 
 def _compare_on_workers(spark: SparkSession, subscriptions: Subscriptions, partitions: int | None) -> Ints:

@@ -18,11 +18,15 @@ from palio.errors import InvalidSubscription, PalioError
 from palio.filters.filter import Filter
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
-from palio.spark.projection import session_zone, subscription_zone
-from palio.spark.subscriptions import OnError, Refused, Wants, check_columns, refusal_reason, report_refused
+from palio.spark.attributes import is_case_sensitive
+from palio.spark.projection import column, session_zone, subscription_zone
+from palio.spark.record_batches import metadata_columns
+from palio.spark.subscription_columns import choose_from_schema, choose_from_values, resolve_columns
+from palio.spark.subscriptions import OnError, Refused, Wants, refusal_reason, report_refused
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField, StructType
 
     from palio.spark.implicit_casts import ImplicitCasts
 
@@ -37,6 +41,7 @@ SUBSCRIPTION_SCHEMA: Final = pa.schema(
         ("timezone", pa.string()),
     ]
 )
+CHOSEN: Final = "chosen"
 _SAMPLE_SUBSCRIPTIONS: Final = 4_096
 _log = logging.getLogger("palio.spark")
 
@@ -58,6 +63,10 @@ class SubscriptionFrame:
     """Time zones of literals without one."""
     refused: tuple[Refused, ...] = ()
     numbered: bool = False
+    schema: StructType | None = None
+    """The schema of the DataFrame that they came from, if any."""
+    chosen: tuple[StructField, ...] = ()
+    """The fields of the struct `CHOSEN` in each row: columns of subscriptions for the matches."""
 
     @property
     def bytes_each(self) -> float:
@@ -75,14 +84,25 @@ def index_bytes(matcher: Matcher) -> int:
     return found.index_bytes + found.beside_bytes
 
 
-def from_wants(spark: SparkSession, wants: Wants) -> SubscriptionFrame:
-    """The frame of subscriptions that the driver has indexed."""
+def choose_columns(wants: Wants, names: Sequence[str], case_sensitive: bool) -> tuple[StructField, ...]:
+    """The fields of chosen columns of subscriptions that the driver has indexed."""
+    if wants.schema is None:
+        return choose_from_values(wants.matcher, names, case_sensitive)
+    return choose_from_schema(wants.schema, names, case_sensitive)
+
+
+def from_wants(spark: SparkSession, wants: Wants, columns: Sequence[str] = ()) -> SubscriptionFrame:
+    """The frame of subscriptions that the driver has indexed, with these columns of theirs."""
     matcher = wants.matcher
+    chosen = choose_columns(wants, columns, is_case_sensitive(spark))
     subscriptions = [matcher[id] for id in matcher]
     ids = matcher.numbered_ids().to_pylist()
     # `numbered_ids` has the ids of removed subscriptions, too.
     numbers = {id: number for number, id in enumerate(ids) if id in matcher}
     table = pa.Table.from_pylist([_row(numbers[each.id], each) for each in subscriptions], SUBSCRIPTION_SCHEMA)
+    if chosen:
+        values = pa.StructArray.from_arrays(metadata_columns(matcher, chosen), [field.name for field in chosen])
+        table = table.append_column(CHOSEN, values.take(table["number"].combine_chunks()))
     step = max(1, len(subscriptions) // _SAMPLE_SUBSCRIPTIONS)
     return SubscriptionFrame(
         spark.createDataFrame(table),
@@ -94,15 +114,21 @@ def from_wants(spark: SparkSession, wants: Wants) -> SubscriptionFrame:
         frozenset(map(subscription_zone, subscriptions)),
         wants.refused,
         numbered=True,
+        schema=wants.schema,
+        chosen=chosen,
     )
 
 
-def from_frame(rows: DataFrame, on_error: OnError, casts: ImplicitCasts | None = None) -> SubscriptionFrame:
+def from_frame(
+    rows: DataFrame, on_error: OnError, casts: ImplicitCasts | None = None, columns: Sequence[str] = ()
+) -> SubscriptionFrame:
     """The frame of a DataFrame with the columns `id` and `where`; inspects all rows once, on the cluster."""
-    frame = normalize(rows)
+    rows = resolve_columns(rows)
+    chosen = choose_from_schema(rows.schema, columns, is_case_sensitive(rows.sparkSession))
+    frame = normalize(rows, chosen)
     if casts is not None:
         frame = frame.mapInArrow(casts.apply_to_batches, frame.schema)
-    examined = frame.mapInArrow(palio_examine, _INSPECTION_SCHEMA).toArrow().to_pylist()
+    examined = frame.drop(CHOSEN).mapInArrow(palio_examine, _INSPECTION_SCHEMA).toArrow().to_pylist()
     refused = [Refused(row["id"], row["reason"]) for row in examined if row["reason"] is not None]
     # Rows with an unreadable condition stay; `shuffle_plan` skips them when it computes keys.
     usable = frame.where("id IS NOT NULL AND where IS NOT NULL")
@@ -118,21 +144,24 @@ def from_frame(rows: DataFrame, on_error: OnError, casts: ImplicitCasts | None =
     return SubscriptionFrame(
         usable,
         count,
-        tuple(_sample(usable)),
+        tuple(_sample(usable.drop(CHOSEN))),
         frozenset(name for row in found for name in row["attributes"]),
         any(row["reads_whole_events"] for row in found),
         any(row["has_subscribers"] for row in found),
         frozenset([session_zone(rows.sparkSession)]),
         tuple(refused),
+        schema=rows.schema,
+        chosen=chosen,
     )
 
 
-def normalize(rows: DataFrame) -> DataFrame:
+def normalize(rows: DataFrame, chosen: Sequence[StructField] = ()) -> DataFrame:
     """Convert a DataFrame of subscriptions to `SUBSCRIPTION_SCHEMA`; the numbers only keep its order."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    check_columns(rows)
+    rows = resolve_columns(rows)
+    further = [sql.struct(*(column(field.name) for field in chosen)).alias(CHOSEN)] if chosen else []
     is_json = isinstance(rows.schema["where"].dataType, StructType | MapType | ArrayType)
     where = sql.to_json("where") if is_json else sql.col("where").cast("string")
     return rows.select(
@@ -144,6 +173,7 @@ def normalize(rows: DataFrame) -> DataFrame:
         (sql.col("language") if "language" in rows.columns else sql.lit("sql")).cast("string").alias("language"),
         (sql.col("subscriber") if "subscriber" in rows.columns else sql.lit(None)).cast("string").alias("subscriber"),
         sql.lit(session_zone(rows.sparkSession)).alias("timezone"),
+        *further,
     )
 
 

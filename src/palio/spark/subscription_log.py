@@ -44,7 +44,7 @@ from palio.spark.subscription_log_files import (
     write_snapshot,
     write_version,
 )
-from palio.spark.subscriptions import Refused, Wants
+from palio.spark.subscriptions import Refused, Wants, collect_given
 
 RETENTION: Final = timedelta(days=7)
 _CHANGES: Final = "changes"
@@ -126,20 +126,20 @@ class SubscriptionLog:
         """Stage a removal for the next commit."""
         self._staged.append(_StagedChange(Change("remove", id)))
 
-    def extend(self, subscriptions: Iterable[Subscription]) -> tuple[Refused, ...]:
+    def extend(self, subscriptions: Iterable[Subscription | Mapping[str, Any]]) -> tuple[Refused, ...]:
         """Stage many additions for the next commit; returns the unusable ones with their reasons.
 
-        Costs as much as an index of them.
+        They are given as to `match`: a mapping has `id` and `where`, and perhaps `language`, `subscriber` and
+        `timezone`; the rest of it is metadata. Costs as much as an index of them.
         """
-        refused, given = [], dict[str, Subscription]()
+        found, refused = collect_given(subscriptions)
+        given: dict[str, Subscription] = {}
         # A filter is written as its SQL text, which any reader can parse.
-        for each in map(_without_filter, subscriptions):
-            if not _is_writable(each):
-                refused.append(Refused(each.id, _NOT_WRITABLE))
-            elif each.id in given:
-                refused.append(Refused(each.id, "another subscription has this id"))
-            else:
+        for each in map(_without_filter, found):
+            if _is_writable(each):
                 given[each.id] = each
+            else:
+                refused.append(Refused(each.id, _NOT_WRITABLE))
         wants = Wants.gather(given.values())
         self._staged += [_StagedChange(Change("add", id, given[id])) for id in wants.matcher]
         return (*refused, *wants.refused)

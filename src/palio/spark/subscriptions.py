@@ -22,15 +22,17 @@ from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
 from palio.matching.subscription_screening import add_usable
 from palio.spark.projection import session_zone
+from palio.spark.subscription_columns import resolve_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from palio.spark.implicit_casts import ImplicitCasts
     from palio.spark.shared_index import SharedIndex
 
 OnError = Literal["quarantine", "fail"]
-_SAVED_INDEX_SUFFIX: Final = ".palio"
+SAVED_INDEX_SUFFIX: Final = ".palio"
 _MAX_LOGGED_REFUSALS: Final = 5  # of those that are left out
 _log = logging.getLogger("palio.spark")
 
@@ -57,6 +59,8 @@ class Wants:
     subscribers: Mapping[str, str] = field(default_factory=dict)
     index: SharedIndex | None = None
     """The index file for workers, if it was published before."""
+    schema: StructType | None = None
+    """The schema of the DataFrame that they came from, if any."""
     casts: ImplicitCasts | None = None
     """The casts that are in the conditions of the index already."""
     numbers: npt.NDArray[np.int64] | None = field(default=None, compare=False)
@@ -82,12 +86,11 @@ class Wants:
             return source
         if isinstance(source, Matcher):
             return cls(source, (), _subscribers_in(source))
-        if isinstance(source, str | Path) and str(source).endswith(_SAVED_INDEX_SUFFIX):
+        if isinstance(source, str | Path) and str(source).endswith(SAVED_INDEX_SUFFIX):
             return cls.read(spark, Matcher.open(source))
         zone = timezone or session_zone(spark)
         collector = _Collector(zone, language)
-        for each in _subscriptions(spark, source, collector):
-            collector.take(each)
+        _collect(spark, source, collector)
         return collector.finish(on_error)
 
     @classmethod
@@ -140,6 +143,22 @@ class _Collector:
         self.language = language
         self._found: dict[str, Subscription] = {}
         self.refused: list[Refused] = []
+        self.schema: StructType | None = None
+
+    @property
+    def found(self) -> list[Subscription]:
+        return list(self._found.values())
+
+    def take_any(self, given: Any) -> None:
+        """Take a subscription, or make one of a mapping or a row."""
+        if isinstance(given, Subscription):
+            self.take(given)
+        elif isinstance(given, Mapping):
+            self.make(**{"id": None, "where": None, **given})
+        elif hasattr(given, "asDict"):  # a row that was collected
+            self.take_any(given.asDict(recursive=True))
+        else:
+            raise PipelineError(f"a subscription is a mapping with id and where, not {type(given).__name__}")
 
     def take(self, subscription: Subscription) -> None:
         if subscription.id in self._found:
@@ -175,7 +194,7 @@ class _Collector:
         self.refused += [Refused(id, refusal_reason(error)) for id, error in unusable.items()]
         report_refused(self.refused, on_error)
         usable = (each for each in subscriptions if each.id not in unusable)
-        return Wants(matcher, tuple(self.refused), _subscribers(usable))
+        return Wants(matcher, tuple(self.refused), _subscribers(usable), schema=self.schema)
 
 
 def _subscribers(subscriptions: Iterable[Subscription]) -> dict[str, str]:
@@ -191,8 +210,8 @@ def _subscribers_in(matcher: Matcher) -> dict[str, str]:
     return {id: name for id, name in named if name is not None and id in matcher}
 
 
-def _subscriptions(spark: SparkSession, source: Any, collector: _Collector) -> Iterator[Subscription]:
-    """Subscriptions of any other source; rows and lines go to the collector directly."""
+def _collect(spark: SparkSession, source: Any, collector: _Collector) -> None:
+    """Collect the subscriptions of any other source."""
     if isinstance(source, str | Path):
         rows = open_frame(spark, str(source))
         if rows is None:
@@ -203,12 +222,19 @@ def _subscriptions(spark: SparkSession, source: Any, collector: _Collector) -> I
         _read_rows(source, collector)
         return
     for each in source:
-        if isinstance(each, Subscription):
-            yield each
-        elif isinstance(each, Mapping):
-            collector.make(**{"id": None, "where": None, **each})
-        else:
-            raise PipelineError(f"a subscription is a mapping with id and where, not {type(each).__name__}")
+        collector.take_any(each)
+
+
+def collect_given(
+    subscriptions: Iterable[Subscription | Mapping[str, Any]],
+) -> tuple[list[Subscription], list[Refused]]:
+    """Subscriptions given as such or as mappings, and those that make none."""
+    if hasattr(subscriptions, "toLocalIterator"):
+        raise PipelineError("these are subscriptions or mappings, not a DataFrame: give its .toLocalIterator()")
+    collector = _Collector()
+    for each in subscriptions:
+        collector.take_any(each)
+    return collector.found, collector.refused
 
 
 def open_frame(spark: SparkSession, source: str) -> DataFrame | None:
@@ -220,11 +246,23 @@ def open_frame(spark: SparkSession, source: str) -> DataFrame | None:
 
 def is_parquet_folder(path: str) -> bool:
     """Whether a path is a folder of Parquet files, as Spark writes them."""
+    return bool(path) and any(parquet_files(path))
+
+
+def parquet_files(path: str) -> Iterator[str]:
+    """The Parquet files in a folder, as Spark writes them."""
     folder = Path(path)
-    if not path or not folder.is_dir():
-        return False
-    names = (each for each in folder.rglob("*.parquet") if each.is_file())
-    return any(not part.startswith((".", "_")) for each in names for part in each.relative_to(folder).parts[:1])
+    for each in folder.rglob("*.parquet") if folder.is_dir() else ():
+        if each.is_file() and not each.relative_to(folder).parts[0].startswith((".", "_")):
+            yield str(each)
+
+
+def read_files(paths: Iterable[str], timezone: str) -> Wants:
+    """Read the subscriptions of files; needs no session."""
+    collector = _Collector(timezone)
+    for path in paths:
+        _read_lines(path, collector)
+    return collector.finish("quarantine")
 
 
 def _is_table(spark: SparkSession, name: str) -> bool:
@@ -240,13 +278,17 @@ def _may_be_table(name: str) -> bool:
     return "/" not in name and "\\" not in name and not Path(name).exists()
 
 
-def _read_file(path: str, collector: _Collector) -> None:
+def _read_lines(path: str, collector: _Collector) -> None:
     def report(error: InputError) -> None:
         collector.refused.append(Refused(None, str(error)))
 
+    for line in read_subscriptions(path, on_error=report, language=collector.language):
+        collector.make(line.id, line.where, line.language, line.subscriber, line.timezone, **line.metadata)
+
+
+def _read_file(path: str, collector: _Collector) -> None:
     try:
-        for line in read_subscriptions(path, on_error=report, language=collector.language):
-            collector.make(line.id, line.where, line.language, line.subscriber, line.timezone, **line.metadata)
+        _read_lines(path, collector)
     except InputError as error:
         if not _may_be_table(path):
             raise
@@ -254,19 +296,10 @@ def _read_file(path: str, collector: _Collector) -> None:
 
 
 def _read_rows(rows: DataFrame, collector: _Collector) -> None:
-    check_columns(rows)
+    rows = resolve_columns(rows)
+    collector.schema = rows.schema
     for row in rows.toArrow().to_pylist():
         collector.make(**row)
-
-
-def check_columns(rows: DataFrame) -> None:
-    """Refuse a DataFrame without the columns of subscriptions."""
-    for name in ("id", "where"):
-        if name not in rows.columns:
-            raise PipelineError(
-                f"subscriptions have the columns id and where, and may have language and subscriber; {name} is not "
-                f"among {', '.join(rows.columns)}"
-            )
 
 
 def report_refused(refused: Sequence[Refused], on_error: OnError) -> None:

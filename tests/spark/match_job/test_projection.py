@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -102,7 +103,7 @@ def test_only_what_is_looked_at_leaves_the_jvm(events: DataFrame, capsys: pytest
     match(events, wants("price > 4")).explain()
     plan = capsys.readouterr().out
     [line] = [line for line in plan.splitlines() if "palio_broadcast" in line]
-    assert "palio_broadcast(price#" in line
+    assert re.search(r"palio_broadcast\[1 subscription, \d+ KB\]\(price#", line)
     assert plan.count("palio_broadcast") == 1  # and it is computed once
 
 
@@ -191,3 +192,18 @@ def test_one_value_that_no_event_can_hold_ends_no_job(spark: SparkSession, plan:
     asked["long"] = "array_contains(a, 2)"
     found = match(events, [{"id": id, "where": where} for id, where in asked.items()], plan=plan, columns=["id"])
     assert {(row.id, row.subscription_id) for row in found.collect()} == expected
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("columns", [None, ["id"]])
+def test_the_plan_shows_the_subscriptions_and_the_size_of_their_index(
+    events: DataFrame, columns: list[str] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = wants(*(f"price > {number}" for number in range(1200)))
+    for per_event in (False, True):
+        found = match(events, asked, columns=columns, per_event=per_event)
+        found.explain()
+        assert re.search(r"palio_broadcast\w*\[1,200 subscriptions, \d+ KB\]\(", capsys.readouterr().out)
+        assert found.count()
+    match(events, asked, columns=columns, plan=rendezvous("selective-attribute")).explain()
+    assert re.search(r"palio_rendezvous_pairs\[1,200 subscriptions, \d+ buckets?\]\(", capsys.readouterr().out)

@@ -12,7 +12,7 @@ import pytest
 from palio import InvalidSubscription, Matcher, PalioError
 from palio.errors import InputError, PipelineError
 from palio.matching.subscription import Subscription
-from palio.spark import Wants, estimate, match
+from palio.spark import Wants, annotate, estimate, match
 from tests.spark.match_job.queries import pairs, wants
 
 if TYPE_CHECKING:
@@ -137,3 +137,37 @@ def test_a_language_for_those_that_name_none(spark: SparkSession, events: DataFr
     asked = Wants.read(spark, mixed, language="jms")
     assert asked.matcher["jms"].language == "jms"
     assert pairs(match(events, asked)) == {(3, "jms"), (4, "sql")}
+
+
+@pytest.mark.parametrize("plan", ["broadcast", "rendezvous"])
+def test_columns_of_subscriptions_are_found_as_the_session_finds_them(
+    spark: SparkSession, events: DataFrame, plan: Any
+) -> None:
+    shouted = spark.sql("SELECT 'a' AS ID, 'id = 1' AS WHERE, 'sql' AS Language, 'desk' AS SUBSCRIBER")
+    [row] = match(events, shouted, columns=["id"], plan=plan).collect()
+    assert row.asDict() == {"id": 1, "subscription_id": "a", "subscriber": "desk"}
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(PipelineError, match="id is not among ID, WHERE, Language, SUBSCRIBER"):
+            match(events, shouted, plan=plan)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        ("quotes", "spark.table('quotes')"),
+        ("main.quotes", "spark.table('main.quotes')"),
+        ("quotes.jsonl", "spark.read.json('quotes.jsonl')"),
+        ("in/quotes.csv.gz", "spark.read.csv('in/quotes.csv.gz', header=True, inferSchema=True)"),
+        ("s3a://in/quotes.parquet", "spark.read.parquet('s3a://in/quotes.parquet')"),
+        (Path("in/quotes"), "spark.read.parquet('in/quotes')"),
+        ([{"id": 1}], "spark.createDataFrame(…)"),
+    ],
+)
+def test_events_that_are_no_frame_are_refused_with_what_to_do(given: Any, advice: str) -> None:
+    for function in (match, annotate, estimate):
+        with pytest.raises(PipelineError, match="events are a DataFrame") as refusal:
+            function(given, wants("id = 1"))
+        assert advice in str(refusal.value)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from palio import DuplicateSubscription, Filter, InvalidSubscription, UnknownSubscription
-from palio.errors import VersionNotKept
+from palio.errors import PipelineError, VersionNotKept
 from palio.matching.subscription import Subscription
 from palio.spark import SubscriptionLog
 from tests.spark.subscription_log.contents import AT_ONCE, contents
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_every_version_can_be_come_back_to(log: SubscriptionLog) -> None:
@@ -192,3 +195,47 @@ def test_a_change_keeps_whose_it_is_unless_told_otherwise(log: SubscriptionLog) 
     log.commit()  # on top of the other's
     found = log.at()["kept"]
     assert (found.where, found.subscriber, dict(found.metadata)) == ("x = 5", "bob", {})
+
+
+def test_many_are_added_as_mappings_too(tmp_path: Path) -> None:
+    log = SubscriptionLog(tmp_path / "log")
+    refused = log.extend(
+        [
+            {"id": "a", "where": "x = 1", "subscriber": "ops", "priority": 3},
+            Subscription("b", "x = 2"),
+            {"id": 7, "where": {"x": [3]}, "language": "eventbridge"},
+            {"id": "a", "where": "x = 4"},
+            {"id": "no where"},
+            {"id": "bad", "where": "x >"},
+            {"id": "zone", "where": "x > 1", "timezone": "Europe/Oslo"},
+        ]
+    )
+    assert [(each.id, each.reason.partition(";")[0][:32]) for each in refused] == [
+        ("a", "another subscription has this id"),
+        ("no where", "there is no 'where'"),
+        ("bad", "the condition ends where a value"),
+    ]
+    assert log.commit() == 1
+    found = log.at()
+    assert sorted(each.id for each in found) == ["7", "a", "b", "zone"]
+    assert (found["a"].subscriber, found["a"].metadata, found["a"].timezone) == ("ops", {"priority": 3}, "UTC")
+    assert (found["7"].language, found["zone"].timezone) == ("eventbridge", "Europe/Oslo")
+
+
+def test_what_is_no_subscription_adds_nothing(tmp_path: Path) -> None:
+    log = SubscriptionLog(tmp_path / "log")
+    with pytest.raises(PipelineError, match="a mapping with id and where, not str"):
+        log.extend([{"id": "a", "where": "x = 1"}, "x = 1"])  # type: ignore[list-item]
+    log.commit()
+    assert list(log.at()) == []
+
+
+@pytest.mark.spark
+def test_rows_of_a_frame_are_added(spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.sql("SELECT 7 AS id, 'x = 1' AS where, named_struct('level', 3) AS route")
+    log = SubscriptionLog(tmp_path / "log")
+    with pytest.raises(PipelineError, match=r"not a DataFrame: give its \.toLocalIterator\(\)"):
+        log.extend(rows)  # type: ignore[arg-type]
+    assert log.extend(rows.toLocalIterator()) == ()
+    log.commit()
+    assert [(each.id, each.metadata) for each in log.at()] == [("7", {"route": {"level": 3}})]

@@ -239,5 +239,7 @@ def _counts(found: DataFrame) -> Sequence[tuple[str, int, int]]:
 
     if SUBSCRIPTIONS_COLUMN in found.columns:
         found = found.select(sql.explode(SUBSCRIPTIONS_COLUMN).alias(SUBSCRIPTION_COLUMN))
+    # As texts, as a matcher has them.
+    found = found.withColumn(SUBSCRIPTION_COLUMN, sql.col(SUBSCRIPTION_COLUMN).cast("string"))
     counted = found.groupBy(SUBSCRIPTION_COLUMN, sql.spark_partition_id().alias("partition")).count()
     return [tuple(row) for row in counted.collect()]

@@ -27,7 +27,7 @@ from palio.errors import IndexFileError
 from palio.matching.matcher import Matcher
 from palio.spark.record_batches import MatchPairs, OutputColumns, group_into_lists, match_batch
 from palio.spark.rendezvous.placement import Int64s
-from palio.spark.subscription_frame import SUBSCRIPTION_SCHEMA, decode_rows
+from palio.spark.subscription_frame import CHOSEN, SUBSCRIPTION_SCHEMA, decode_rows
 
 if TYPE_CHECKING:
     from palio.spark.record_batches import MatchCounter
@@ -76,8 +76,10 @@ class BucketJoin:
 
     def result_columns(self, index: BucketIndex, numbers: npt.NDArray[np.int32]) -> list[pa.Array]:
         at = pa.array(numbers)
-        found = [index.numbers.take(at).cast(pa.int32()) if self.output.numbers else index.ids.take(at)]
-        return found if self.output.subscriber is None else [*found, index.subscribers.take(at)]
+        found = [(index.numbers if self.output.numbers else index.ids).take(at).cast(self.output.arrow_type)]
+        if self.output.subscriber is not None:
+            found.append(index.subscribers.take(at))
+        return found + [column.take(at) for column in index.chosen]
 
 
 def _first_seen_here(index: BucketIndex, buckets: pa.ListArray, rows: Int64s, numbers: Int64s) -> Int64s:
@@ -145,9 +147,8 @@ def palio_rendezvous_pairs(join: BucketJoin, batches: Iterator[pa.RecordBatch]) 
 def palio_rendezvous_lists(join: BucketJoin, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One row for each event with its matches in this bucket; only the first bucket reports an event without any."""
     for index, bucket, batch in _buckets_with_index(batches):
-        kind = pa.int32() if join.output.numbers else pa.string()
         if index is None:
-            found = group_into_lists(np.empty(0, np.int64), pa.array([], kind), batch.num_rows)
+            found = group_into_lists(np.empty(0, np.int64), pa.array([], join.output.arrow_type), batch.num_rows)
         else:
             rows, numbers = join.match(index, batch)
             found = group_into_lists(rows, join.result_columns(index, numbers)[0], batch.num_rows)
@@ -170,6 +171,7 @@ class BucketIndex:
     subscribers: pa.StringArray
     numbers: pa.Int64Array
     ranges: pa.ListArray
+    chosen: Sequence[pa.Array] = ()
 
     @classmethod
     def of(cls, bucket: int, pieces: Sequence[pa.StructArray]) -> BucketIndex:
@@ -187,6 +189,7 @@ class BucketIndex:
             _single_chunk(found, "subscriber"),
             _single_chunk(found, "number"),
             _single_chunk(found, RANGES),
+            _single_chunk(found, CHOSEN).flatten() if CHOSEN in found.schema.names else (),
         )
 
     def is_in_bucket(self, numbers: Int64s, buckets: Int64s) -> npt.NDArray[np.bool_]:

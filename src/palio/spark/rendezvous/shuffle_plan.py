@@ -28,6 +28,7 @@ from palio.spark.record_batches import (
     OutputColumns,
     active_match_counter,
     as_arrow_udf,
+    counted,
     group_into_lists,
     is_flat,
     read_events,
@@ -45,7 +46,7 @@ from palio.spark.rendezvous.bucket_join import (
 )
 from palio.spark.rendezvous.event_keys import EventKeys
 from palio.spark.rendezvous.mapping_choice import MappingChoice
-from palio.spark.subscription_frame import SUBSCRIPTION_SCHEMA, SubscriptionFrame, decode_rows
+from palio.spark.subscription_frame import CHOSEN, SUBSCRIPTION_SCHEMA, SubscriptionFrame, decode_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -81,19 +82,23 @@ def join_by_rendezvous(
     columns = JoinColumns(sides.projection.attributes, sides.projection.json, sides.kept)
     join = BucketJoin(columns, output, active_match_counter())
     if not per_event:
-        return met.mapInArrow(
-            with_plan_name(partial(palio_rendezvous_pairs, join), "palio_rendezvous_pairs"), StructType([*fields])
-        )
-    return _merge_buckets(met, join, fields[-1])
+        run = with_plan_name(partial(palio_rendezvous_pairs, join), _plan_name("palio_rendezvous_pairs", sides))
+        return met.mapInArrow(run, StructType([*fields]))
+    run = with_plan_name(partial(palio_rendezvous_lists, join), _plan_name("palio_rendezvous_lists", sides))
+    return _merge_buckets(met, join, run, fields[-1])
 
 
-def _merge_buckets(met: DataFrame, join: BucketJoin, answer: StructField) -> DataFrame:
+def _plan_name(function: str, sides: JoinSides) -> str:
+    count, buckets = sides.subscriptions.count, sides.choice.placement.buckets
+    return f"{function}[{counted(count, 'subscription')}, {counted(buckets, 'bucket')}]"
+
+
+def _merge_buckets(met: DataFrame, join: BucketJoin, run: Any, answer: StructField) -> DataFrame:
     """Merge the results of the buckets of an event."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StructType
 
     schema = StructType([met.schema["row"], met.schema["keep"], answer])
-    run = with_plan_name(partial(palio_rendezvous_lists, join), "palio_rendezvous_lists")
     # Events of equal content form one group. Each contributes one non-NULL `keep`, from its first bucket.
     found = met.mapInArrow(run, schema).groupBy("row").agg(
         sql.first("keep", ignorenulls=True).alias("keep"),
@@ -158,12 +163,15 @@ def _bucket_function(sides: JoinSides, per_event: bool) -> Any:
 def _keyed_subscriptions(sides: JoinSides) -> DataFrame:
     """One row for each subscription and bucket: place, the subscription, and all its buckets as ranges."""
     from pyspark.sql import functions as sql
+    from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
     frame = sides.subscriptions.frame
-    own = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in frame.schema.fields)
+    own = [StructField(field.name, field.dataType) for field in frame.schema.fields]
+    keys = StructField("place", IntegerType()), StructField(RANGES, ArrayType(IntegerType()))
     run = with_plan_name(partial(_key_subscriptions, sides.choice), "palio_rendezvous_subscriptions")
-    keyed = frame.mapInArrow(run, f"place int, {own}, {RANGES} array<int>")
-    fields = [sql.col(f"`{name}`") for name in (*SUBSCRIPTION_SCHEMA.names, RANGES)]
+    keyed = frame.mapInArrow(run, StructType([keys[0], *own, keys[1]]))
+    chosen = (CHOSEN,) if sides.subscriptions.chosen else ()
+    fields = [sql.col(f"`{name}`") for name in (*SUBSCRIPTION_SCHEMA.names, *chosen, RANGES)]
     return keyed.select("place", sql.struct(*fields).alias("subscription"))
 
 

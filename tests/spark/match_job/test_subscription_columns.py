@@ -1,0 +1,149 @@
+"""Columns of subscriptions in matches: ids keep their type, and chosen columns come along with theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from palio import Matcher
+from palio.errors import PipelineError
+from palio.spark import Wants, match, matches
+from tests.spark.match_job.queries import rendezvous
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLANS = ["broadcast", rendezvous("selective-attribute")]
+RULES = """
+    SELECT cast(id AS INT) AS id, concat('id = ', id) AS where, cast(id * 10 AS SMALLINT) AS Priority,
+           if(id % 2 = 0, NULL, concat('mail ', id)) AS channel, cast(id AS DECIMAL(12, 2)) AS fee,
+           date_add(DATE'2024-01-01', cast(id AS INT)) AS since, timestamp_seconds(id * 3600) AS changed,
+           named_struct('a', id, 'b c', array(id)) AS routing, id % 3 = 0 AS active, encode(string(id), 'UTF-8') AS key,
+           map('k', id, 'l', NULL) AS limits
+    FROM range(6)
+"""
+CHOSEN = ["priority", "channel", "fee", "since", "changed", "routing", "active", "key", "limits"]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("kind", ["tinyint", "bigint", "decimal(38,0)", "string"])
+def test_ids_have_the_type_of_their_column(spark: SparkSession, events: DataFrame, kind: str, plan: Any) -> None:
+    asked = spark.sql(f"SELECT cast(id AS {kind}) AS id, concat('id = ', id) AS where FROM range(4)")
+    pairs = match(events, asked, plan=plan)
+    assert pairs.schema["subscription_id"].dataType == asked.schema["id"].dataType
+    # As a join does, which refuses a comparison of other types at analysis.
+    joined = pairs.alias("m").join(asked.alias("s"), pairs.subscription_id == asked.id).select("m.id", "s.where")
+    assert sorted(map(tuple, joined.collect())) == [(number, f"id = {number}") for number in range(4)]
+    lists = match(events, asked, columns=["id"], per_event=True, plan=plan)
+    assert lists.schema["subscription_ids"].dataType.elementType == asked.schema["id"].dataType
+    own = {row.id: row["own"] for row in asked.selectExpr("cast(id AS BIGINT) AS id", "id AS own").collect()}
+    assert {row.id: row.subscription_ids for row in lists.collect()} == {
+        number: [own[number]] if number < 4 else [] for number in range(24)
+    }
+
+
+def test_ids_in_a_column_of_matches_have_their_type(spark: SparkSession, events: DataFrame) -> None:
+    asked = spark.sql(RULES).select("id", "where")
+    found = events.select("id", matches(asked, "id").alias("who"))
+    assert found.schema["who"].dataType.simpleString() == "array<int>"
+    assert {row.id: row.who for row in found.where("id < 8").collect()} == {
+        number: [number] if number < 6 else [] for number in range(8)
+    }
+
+
+def test_ids_without_a_column_are_texts(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "wants.jsonl"
+    path.write_text('{"id": 1, "where": "id = 1"}\n')
+    for source in (path, [{"id": 1, "where": "id = 1"}], spark.sql("SELECT DATE'2024-01-01' AS id, 'id = 1' AS where")):
+        [row] = match(events, source, columns=["id"]).collect()
+        assert row.subscription_id in ("1", "2024-01-01")
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_numbers_stay_numbers(spark: SparkSession, events: DataFrame, numbers: bool) -> None:
+    asked = spark.sql("SELECT 7L AS id, 'id = 1' AS where")
+    [row] = match(events, asked, columns=["id"], numbers=numbers).collect()
+    assert row.subscription_id == (0 if numbers else 7)
+
+
+@pytest.mark.connect
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+@pytest.mark.parametrize("columns", [None, ["id"]], ids=str)
+def test_chosen_columns_come_along_as_in_a_join(
+    spark: SparkSession, events: DataFrame, columns: list[str] | None, plan: Any
+) -> None:
+    rules = spark.sql(RULES)
+    found = match(events, rules, columns=columns, subscription_columns=CHOSEN, plan=plan)
+    # Named and typed as the subscriptions have them; found as the session finds them.
+    chosen = ["Priority", *CHOSEN[1:]]
+    assert found.columns == [*(columns or events.columns), "subscription_id", *chosen]
+    assert [found.schema[name].dataType for name in chosen] == [rules.schema[name].dataType for name in chosen]
+    expected = rules.selectExpr("cast(id AS BIGINT) AS id", "id AS subscription_id", *chosen).orderBy("id").collect()
+    assert found.select("id", "subscription_id", *chosen).orderBy("id").collect() == expected
+
+
+def test_chosen_columns_come_from_what_was_read_before(spark: SparkSession, events: DataFrame, tmp_path: Path) -> None:
+    wants = Wants.read(spark, spark.sql(RULES))
+    expected = {(number, number, number * 10) for number in range(6)}
+    with wants.shared(spark) as shared:
+        for plan in PLANS:
+            found = match(events, shared, columns=["id"], subscription_columns=["Priority"], plan=plan)
+            assert found.dtypes == [("id", "bigint"), ("subscription_id", "int"), ("Priority", "smallint")]
+            assert set(map(tuple, found.collect())) == expected
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_chosen_columns_of_subscriptions_without_a_schema_have_the_type_of_their_values(
+    spark: SparkSession, events: DataFrame, tmp_path: Path, plan: Any
+) -> None:
+    given = [
+        {"id": "a", "where": "id = 1", "subscriber": "ops", "priority": 3, "tags": ["x"], "weight": 1},
+        {"id": "b", "where": "id = 1", "weight": 0.5},
+    ]
+    matcher = Matcher()
+    for each in given:
+        metadata = {name: each[name] for name in ("priority", "tags", "weight") if name in each}
+        matcher.add(each["id"], each["where"], subscriber=each.get("subscriber"), metadata=metadata)
+    matcher.save(tmp_path / "wants.palio")
+    for source in (given, tmp_path / "wants.palio"):
+        found = match(
+            events, source, columns=["id"], subscription_columns=["priority", "weight", "tags"], plan=plan
+        ).drop("id")
+        assert [type for _, type in found.dtypes] == ["string", "string", "bigint", "double", "array<string>"]
+        assert sorted(map(tuple, found.collect())) == [("a", "ops", 3, 1.0, ["x"]), ("b", None, None, 0.5, None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"subscription_columns": ["prio"]}, "subscriptions have no column prio; there are channel, priority"),
+        ({"subscription_columns": ["priority"], "per_event": True}, "per_event"),
+        ({"subscription_columns": ["priority", "PRIORITY"]}, "the column priority of subscriptions is chosen twice"),
+        ({"subscription_columns": ["price"]}, "the events have a column price already"),
+        ({"subscription_columns": ["subscriber"]}, "subscriber is in the matches already"),
+        ({"subscription_columns": ["where"]}, "where is no column"),
+        ({"subscription_columns": ["mixed"]}, "mixed .* of several types"),
+        ({"subscription_columns": "priority"}, r"a list of names, not 'priority'"),
+    ],
+)
+def test_what_cannot_come_along_is_refused(
+    spark: SparkSession, events: DataFrame, options: dict[str, Any], reason: str
+) -> None:
+    given = [
+        {"id": "a", "where": "id = 1", "priority": 3, "channel": "mail"},
+        {"id": "b", "where": "id = 2", "priority": 4, "channel": None},
+    ]
+    if options["subscription_columns"] == ["price"]:
+        given = [{**each, "price": 3} for each in given]
+    if options["subscription_columns"] == ["mixed"]:
+        given = [{**each, "mixed": value} for each, value in zip(given, (3, "x"), strict=True)]
+    with pytest.raises(PipelineError, match=reason):
+        match(events, given, **options)
+
+
+def test_a_chosen_column_that_a_frame_does_not_have_is_refused(spark: SparkSession, events: DataFrame) -> None:
+    for plan in PLANS:
+        with pytest.raises(PipelineError, match="subscriptions have no column prio; there are Priority, channel, fee"):
+            match(events, spark.sql(RULES), subscription_columns=["prio"], plan=plan)

@@ -1,0 +1,116 @@
+"""Matching by SQL alone: one registration, or none at all."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+
+from palio import Matcher
+from palio.spark import SubscriptionLog, match, register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WANTS = [
+    {"id": "desk", "where": "symbol = 'ACME' AND price > 100"},
+    {"id": "cheap", "where": "PRICE < 50"},
+    {"id": "local", "where": "traded >= '2024-01-31 12:00:00'"},
+]
+EXPECTED = {(1, "desk"), (2, "cheap"), (2, "local"), (3, "local")}
+
+
+@pytest.fixture(scope="module")
+def quotes(spark: SparkSession) -> str:
+    rows = spark.sql(
+        "SELECT id, symbol, price, cast(traded AS TIMESTAMP) AS traded FROM VALUES "
+        "(1, 'ACME', 120, '2024-01-31 11:00:00'), (2, 'INIT', 20, '2024-01-31 12:00:00'), "
+        "(3, 'AC\tME', 80, '2024-01-31 13:00:00') AS quotes(id, symbol, price, traded)"
+    )
+    rows.createOrReplaceTempView("palio_quotes")
+    assert {(row.id, row.subscription_id) for row in match(rows, WANTS).collect()} == EXPECTED
+    register(spark)
+    return "palio_quotes"
+
+
+def write_lines(path: Path, wants: list[dict[str, str]]) -> Path:
+    path.write_text("".join(json.dumps(each) + "\n" for each in wants))
+    return path
+
+
+def sources(spark: SparkSession, folder: Path) -> Iterator[Path]:
+    yield write_lines(folder / "wants.jsonl", WANTS)
+    spark.createDataFrame(WANTS).write.parquet(str(folder / "parquet"))
+    yield folder / "parquet"
+    matcher = Matcher()
+    matcher.add_many([each["id"] for each in WANTS], [each["where"] for each in WANTS])
+    matcher.save(folder / "wants.palio")
+    yield folder / "wants.palio"
+    log = SubscriptionLog(folder / "log")
+    log.extend(WANTS)
+    log.commit()
+    yield folder / "log"
+
+
+def pairs(spark: SparkSession, quotes: str, wants: Path) -> set[tuple[int, str]]:
+    found = spark.sql(f"SELECT id, explode(palio_matches('{wants}', struct(*))) AS subscription_id FROM {quotes}")
+    return {(row.id, row.subscription_id) for row in found.collect()}
+
+
+@pytest.mark.connect
+def test_sql_names_the_subscriptions(spark: SparkSession, quotes: str, tmp_path: Path) -> None:
+    for source in sources(spark, tmp_path):
+        assert pairs(spark, quotes, source) == EXPECTED, source
+    wants = tmp_path / "wants.jsonl"
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY FUNCTION who(symbol STRING, price INT) RETURNS ARRAY<STRING> "
+        f"RETURN palio_matches('{wants}', named_struct('symbol', symbol, 'price', price))"
+    )
+    found = spark.sql(f"SELECT id FROM {quotes} WHERE array_contains(who(symbol, price), 'desk')")
+    assert [row.id for row in found.collect()] == [1]
+
+
+def test_changed_subscriptions_are_read_again(spark: SparkSession, quotes: str, tmp_path: Path) -> None:
+    wants, log = write_lines(tmp_path / "wants.jsonl", WANTS[:1]), SubscriptionLog(tmp_path / "log")
+    log.extend(WANTS[:1])
+    log.commit()
+    for source in (wants, tmp_path / "log"):
+        assert pairs(spark, quotes, source) == {(1, "desk")}
+    write_lines(wants, WANTS[:2])
+    log.add("cheap", "price < 50")
+    log.commit()
+    for source in (wants, tmp_path / "log"):
+        assert pairs(spark, quotes, source) == {(1, "desk"), (2, "cheap")}
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        ("palio_matches(struct(*))", r"takes the address of subscriptions and a struct of all columns"),
+        ("palio_matches('wants.jsonl', price)", r"struct\(\*\)\), not \(string, int32\)"),
+        ("palio_matches(symbol, struct(*))", "one address of subscriptions for all rows"),
+        ("palio_matches('/nowhere/wants.jsonl', struct(*))", "/nowhere/wants.jsonl: there is no such file"),
+    ],
+)
+def test_a_wrong_call_is_explained(spark: SparkSession, quotes: str, call: str, reason: str) -> None:
+    with pytest.raises(PySparkException, match=reason):
+        spark.sql(f"SELECT {call} FROM (SELECT /*+ COALESCE(1) */ * FROM {quotes})").collect()
+
+
+def test_sql_without_any_registration_runs_the_command(spark: SparkSession, quotes: str, tmp_path: Path) -> None:
+    # The recipe of docs/spark/matching.md, with the program of this Python.
+    # Names in JSON are case sensitive, so that `PRICE` finds none.
+    wants = write_lines(tmp_path / "wants.jsonl", [*WANTS[:2], {"id": "low", "where": "price < 50"}])
+    palio = f"{shlex.quote(sys.executable)} -m palio match {wants} - --json --content --format jsonl"
+    found = spark.sql(
+        "SELECT found.content.id, found.subscription FROM ("
+        " SELECT from_json(match, 'subscription STRING, content STRUCT<id: INT>') AS found"
+        f" FROM (SELECT TRANSFORM(to_json(struct(*))) USING '{palio}' AS (match STRING) FROM {quotes}))"
+    )
+    assert {tuple(row) for row in found.collect()} == {(1, "desk"), (2, "low")}
