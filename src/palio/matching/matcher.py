@@ -104,9 +104,11 @@ class Matcher:
             raise InvalidArgument(f"every id has one condition; there are {len(names)} ids and {len(conditions)}")
         self._add_many(Subscriptions.of_texts(names, conditions, language, timezone))
 
-    def add_subscriptions(self, subscriptions: Sequence[Subscription]) -> None:
+    def add_subscriptions(self, subscriptions: Sequence[Subscription] | Subscriptions) -> None:
         """Add many subscriptions, each with its language, subscriber and metadata. All are added, or none."""
-        self._add_many(Subscriptions.of(subscriptions))
+        if not isinstance(subscriptions, Subscriptions):
+            subscriptions = Subscriptions.of(subscriptions)
+        self._add_many(subscriptions)
 
     def _add_many(self, subscriptions: Subscriptions) -> None:
         ids = subscriptions.ids

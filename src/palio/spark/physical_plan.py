@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
+from palio.matching.subscription_screening import add_usable
 from palio.spark.projection import Projection
 from palio.spark.record_batches import is_flat, read_events, sanitize_batch
 from palio.spark.rendezvous.mapping_choice import MappingChoice, Samples, choose_mapping
@@ -30,7 +31,6 @@ from palio.spark.shared_index import is_connect
 from palio.spark.subscription_frame import (
     SubscriptionFrame,
     decode_rows,
-    drop_unusable,
     from_frame,
     from_wants,
     index_bytes,
@@ -119,7 +119,9 @@ def _index_fits(rows: DataFrame, memory: int) -> bool:
     if first.num_rows <= _DRIVER_SUBSCRIPTIONS:
         return True
     matcher = Matcher()
-    matcher.add_subscriptions(list(drop_unusable(decode_rows(first))))
+    # By id, the first of each; in bulk, because making a filter of each would take seconds.
+    distinct = {each.id: each for each in reversed(list(decode_rows(first)))}
+    add_usable(matcher, list(distinct.values()))
     return bool(index_bytes(matcher) / first.num_rows * rows.count() <= memory)
 
 

@@ -28,12 +28,13 @@ no grammar.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
 
+from palio.errors import InvalidSubscription
 from palio.filters.expressions.text_cast import zone_of
 from palio.filters.filter import Filter
 from palio.languages.sql.template_cache import (
@@ -63,7 +64,7 @@ from palio.matching.columnar.bulk_intervals import (
 )
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.layout import Flags, Int64s
-from palio.matching.subscription import Subscriptions, Want
+from palio.matching.subscription import Subscription, Subscriptions, Want
 
 Condition: TypeAlias = Filter | BoundTemplate | BoundConjunction
 """A condition as it was read: a filter, or templates with the values of their literals."""
@@ -80,10 +81,27 @@ def load_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions
     """Add subscriptions under these numbers; `InvalidSubscription` names the one at fault."""
     for start in range(0, len(subscriptions), _CHUNK_ROWS):
         end = start + _CHUNK_ROWS
-        _load_chunk(builder, numbers[start:end], subscriptions.between(start, end))
+        for number, subscription in _load_chunk(builder, numbers[start:end], subscriptions.between(start, end)):
+            builder.add(number, subscription.filter.tree)
 
 
-def _load_chunk(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Subscriptions) -> None:
+def find_unreadable(subscriptions: Subscriptions) -> dict[str, InvalidSubscription]:
+    """The errors of the subscriptions that cannot be read, by id, in their order; costs as much as loading all."""
+    unreadable: dict[str, InvalidSubscription] = {}
+    for start in range(0, len(subscriptions), _CHUNK_ROWS):
+        chunk = subscriptions.between(start, start + _CHUNK_ROWS)
+        for _, subscription in _load_chunk(ConditionsBuilder(), range(len(chunk)), chunk):
+            try:
+                _ = subscription.filter  # made on access
+            except InvalidSubscription as error:
+                unreadable[subscription.id] = error
+    return unreadable
+
+
+def _load_chunk(
+    builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Subscriptions
+) -> Iterator[tuple[int, Subscription]]:
+    """Add the subscriptions that have templates; returns the others, with their numbers, for step 4."""
     done = np.zeros(len(subscriptions), np.bool_)
     if len(subscriptions) > _MAX_SINGLE_ROWS:
         for timezone, which in _sql_texts(subscriptions).items():
@@ -91,8 +109,7 @@ def _load_chunk(builder: ConditionsBuilder, numbers: Sequence[int], subscription
                 texts = [_text(subscriptions.wants[at]) for at in which]
                 rows = np.array(which)
                 done[rows] = _load_shapes(builder, np.asarray(numbers, np.int64)[rows], texts, timezone)
-    for at in np.flatnonzero(~done).tolist():
-        builder.add(numbers[at], subscriptions[at].filter.tree)
+    return ((numbers[at], subscriptions[at]) for at in np.flatnonzero(~done).tolist())
 
 
 def _sql_texts(subscriptions: Subscriptions) -> dict[str, Sequence[int]]:
@@ -132,7 +149,7 @@ def _load_shapes(builder: ConditionsBuilder, numbers: Int64s, texts: list[str], 
     for shape, lines in shapes:
         # What is no conjunction of filled conjuncts: alternatives, two conjuncts on one attribute.
         rest = lines[~done[lines]]
-        if _MAX_SINGLE_ROWS < len(rest) and len(lines) < _MIN_SHAPE_ROWS:
+        if len(rest) > _MAX_SINGLE_ROWS and len(lines) < _MIN_SHAPE_ROWS:
             fill(shape, rest)
     return done
 
