@@ -15,7 +15,7 @@ import os
 import secrets
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -43,7 +43,7 @@ _FOOTER: Final = struct.Struct("<QQI4s8s")  # where the directory is, its length
 _ALIGNMENT: Final = 64
 
 
-def save(path: Path, segments: Sequence[Segment], catalogue: Catalogue, dead: Bytes, removed: int) -> None:
+def save(path: Path, segments: Iterable[Segment], catalogue: Catalogue, dead: Bytes, removed: int) -> None:
     """Write a matcher; the file appears under its name only when it is complete."""
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:

@@ -104,14 +104,15 @@ class Matcher:
         names, conditions = list(ids), list(wheres)
         if len(names) != len(conditions):
             raise InvalidArgument(f"every id has one condition; there are {len(names)} ids and {len(conditions)}")
-        self.add_all(Subscriptions.of_texts(names, conditions, language, timezone))
+        self._add_many(Subscriptions.of_texts(names, conditions, language, timezone))
 
-    def add_subscriptions(self, subscriptions: Sequence[Subscription]) -> None:
+    def add_subscriptions(self, subscriptions: Sequence[Subscription] | Subscriptions) -> None:
         """Add many subscriptions, each with its language, subscriber and metadata. All are added, or none."""
-        self.add_all(Subscriptions.of(subscriptions))
+        if not isinstance(subscriptions, Subscriptions):
+            subscriptions = Subscriptions.of(subscriptions)
+        self._add_many(subscriptions)
 
-    def add_all(self, subscriptions: Subscriptions) -> None:
-        """As `add_subscriptions`, of columns: the form in which `subscriptions()` gives them."""
+    def _add_many(self, subscriptions: Subscriptions) -> None:
         ids = subscriptions.ids
         if len(set(ids)) < len(ids):
             raise DuplicateSubscription(_first_repeated(ids))

@@ -95,11 +95,11 @@ class ImplicitCasts:
         Costs some microseconds for each subscription; where some have casts, also building the index anew.
         """
         subscriptions = matcher.subscriptions()
-        wants = [self._apply_to_want(want) for want in subscriptions.wants]
+        wants = [self.apply_to_want(want) for want in subscriptions.wants]
         if all(new is old for new, old in zip(wants, subscriptions.wants, strict=True)):
             return matcher
         made = Matcher()
-        made.add_all(Subscriptions(subscriptions.ids, wants))
+        made.add_subscriptions(Subscriptions(subscriptions.ids, wants))
         return made
 
     def apply_to_batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -112,7 +112,8 @@ class ImplicitCasts:
             ]
             yield batch.set_column(batch.schema.get_field_index("where"), "where", pa.array(texts, pa.string()))
 
-    def _apply_to_want(self, want: Want) -> Want:
+    def apply_to_want(self, want: Want) -> Want:
+        """As `apply_to`, for one of many subscriptions."""
         return self.apply(want) if isinstance(want, str) else self.apply_to(want)
 
     def apply(self, text: str, timezone: str = "UTC") -> str:

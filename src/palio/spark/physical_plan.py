@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
+from palio.matching.subscription_screening import add_usable
 from palio.spark.projection import Projection
 from palio.spark.record_batches import is_flat, read_events, sanitize_batch
 from palio.spark.rendezvous.mapping_choice import MappingChoice, Samples, choose_mapping
@@ -30,7 +31,6 @@ from palio.spark.shared_index import is_connect
 from palio.spark.subscription_frame import (
     SubscriptionFrame,
     decode_rows,
-    drop_unusable,
     from_frame,
     from_wants,
     index_bytes,
@@ -98,7 +98,7 @@ def gather_for_plan(
             plan = "broadcast" if _index_fits(source, memory) else "rendezvous"
         if plan != "broadcast":
             return from_frame(source, on_error, casts, columns)
-    wants = Wants.read(spark, source, on_error=on_error)
+    wants = Wants.read(spark, source, on_error=on_error, casts=casts)
     if casts is not None:
         wants = wants.with_casts(casts)
     return wants if choose_plan(wants.matcher, plan, memory) == "broadcast" else from_wants(spark, wants, columns)
@@ -132,7 +132,9 @@ def _index_fits(rows: DataFrame, memory: int) -> bool:
     if first.num_rows <= _DRIVER_SUBSCRIPTIONS:
         return True
     matcher = Matcher()
-    matcher.add_subscriptions(list(drop_unusable(decode_rows(first))))
+    # By id, the first of each; in bulk, because making a filter of each would take seconds.
+    distinct = {each.id: each for each in reversed(list(decode_rows(first)))}
+    add_usable(matcher, list(distinct.values()))
     return bool(index_bytes(matcher) / first.num_rows * rows.count() <= memory)
 
 

@@ -1,7 +1,8 @@
-"""Subscriptions of a job, read on the driver from a file, a table, a DataFrame or a Matcher, and indexed.
+"""Subscriptions of a job, read from a file, a table, a DataFrame or a Matcher, and indexed.
 
-A subscription that cannot be read must not stop the others: it is refused with its id and the reason, and the job goes
-on without it, unless `on_error="fail"`.
+The driver indexes them, except for long DataFrames and tables, which the workers index (`index_build`). A subscription
+that cannot be read must not stop the others: it is refused with its id and the reason, and the job goes on without it,
+unless `on_error="fail"`.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ import numpy.typing as npt
 from palio.errors import InputError, InvalidSubscription, PalioError, PipelineError
 from palio.files import read_subscriptions
 from palio.matching.matcher import Matcher
-from palio.matching.subscription import Subscription
+from palio.matching.subscription import Subscription, Subscriptions, Want
 from palio.matching.subscription_screening import add_usable
 from palio.spark.projection import session_zone
-from palio.spark.subscription_columns import resolve_columns
+from palio.spark.subscription_columns import FIELDS, resolve_columns
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 OnError = Literal["quarantine", "fail"]
 SAVED_INDEX_SUFFIX: Final = ".palio"
 _MAX_LOGGED_REFUSALS: Final = 5  # of those that are left out
+_NOTHING_ELSE: Final = [None] * (len(FIELDS) - 2)  # than an id and a condition
+_UTC_NAMES: Final = frozenset(("Etc/UTC", "Z"))  # a JVM on a machine in UTC calls its zone by the first of them
 _log = logging.getLogger("palio.spark")
 
 
@@ -76,10 +80,12 @@ class Wants:
         on_error: OnError = "quarantine",
         language: str = "sql",
         timezone: str | None = None,
+        casts: ImplicitCasts | None = None,
     ) -> Wants:
         """Read subscriptions: a path or address, the name of a table, a DataFrame, a Matcher, or subscriptions.
 
         `language` is the default language, `timezone` the zone of literals without one, by default the session's.
+        `casts`, if given, are put into the conditions while they are read.
         """
         check_on_error(on_error)
         if isinstance(source, Wants):
@@ -89,7 +95,7 @@ class Wants:
         if isinstance(source, str | Path) and str(source).endswith(SAVED_INDEX_SUFFIX):
             return cls.read(spark, Matcher.open(source))
         zone = timezone or session_zone(spark)
-        collector = _Collector(zone, language)
+        collector = _Collector(zone, language, casts)
         _collect(spark, source, collector)
         return collector.finish(on_error)
 
@@ -138,16 +144,18 @@ class Wants:
 class _Collector:
     """Collects subscriptions for a matcher, and the refused ones."""
 
-    def __init__(self, timezone: str = "UTC", language: str = "sql") -> None:
-        self._timezone = timezone
+    def __init__(self, timezone: str = "UTC", language: str = "sql", casts: ImplicitCasts | None = None) -> None:
+        self.timezone = _plain_zone(timezone)
         self.language = language
-        self._found: dict[str, Subscription] = {}
+        self.casts = casts
+        self._found: dict[str, Want] = {}
         self.refused: list[Refused] = []
         self.schema: StructType | None = None
+        self._built: Wants | None = None
 
     @property
     def found(self) -> list[Subscription]:
-        return list(self._found.values())
+        return [Subscription(id, each) if isinstance(each, str) else each for id, each in self._found.items()]
 
     def take_any(self, given: Any) -> None:
         """Take a subscription, or make one of a mapping or a row."""
@@ -181,24 +189,70 @@ class _Collector:
             self.refused.append(Refused(None if id is None else str(id), f"there is no {missing!r}"))
             return
         own = None if subscriber is None else str(subscriber)
-        zone = str(timezone or self._timezone)
+        zone = _plain_zone(str(timezone or self.timezone))
         try:
             self.take(Subscription(str(id), where, language or self.language, own, metadata, zone))
         except InvalidSubscription as error:
             self.refused.append(Refused(str(id), error.reason))
 
+    def take_rows(self, batch: pa.RecordBatch) -> None:
+        """Take the rows of a batch of columns, each a subscription."""
+        if self.timezone != "UTC" or self.language != "sql" or not set(batch.schema.names) <= set(FIELDS):
+            for row in batch.to_pylist():
+                self.make(**row)
+            return
+        columns = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+        nothing = [None] * batch.num_rows
+        found = self._found
+        for id, where, *others in zip(*(columns.get(name, nothing) for name in FIELDS), strict=True):
+            # The common row, an SQL text with an ASCII id, is kept as its text: an object of each would take a third
+            # of the time and most of the memory.
+            is_text = type(id) is type(where) is str and others == _NOTHING_ELSE
+            if is_text and id and id.isascii() and id not in found:
+                found[id] = where
+            else:
+                self.make(id, where, *others)
+
+    def adopt(self, built: Wants) -> None:
+        """Take subscriptions that the workers indexed, in place of all others."""
+        self._built = replace(built, schema=self.schema)
+
     def finish(self, on_error: OnError) -> Wants:
+        """Index the subscriptions; report those that were refused."""
+        wants = self._built or self.gather()
+        report_refused(wants.refused, on_error)
+        return wants
+
+    def gather(self) -> Wants:
+        """Index the subscriptions."""
         matcher = Matcher()
-        subscriptions = list(self._found.values())
-        unusable = add_usable(matcher, subscriptions)
+        wants = [each.want if isinstance(each, Subscription) else each for each in self._found.values()]
+        if self.casts is not None:
+            wants = list(map(self.casts.apply_to_want, wants))
+        unusable = add_usable(matcher, Subscriptions(list(self._found), wants))
         self.refused += [Refused(id, refusal_reason(error)) for id, error in unusable.items()]
-        report_refused(self.refused, on_error)
-        usable = (each for each in subscriptions if each.id not in unusable)
-        return Wants(matcher, tuple(self.refused), _subscribers(usable), schema=self.schema)
+        usable = (each for id, each in self._found.items() if id not in unusable)
+        return Wants(matcher, tuple(self.refused), _subscribers(usable), casts=self.casts, schema=self.schema)
 
 
-def _subscribers(subscriptions: Iterable[Subscription]) -> dict[str, str]:
-    return {each.id: each.subscriber for each in subscriptions if each.subscriber is not None}
+def collect_batches(
+    batches: Iterable[pa.RecordBatch], timezone: str, language: str, casts: ImplicitCasts | None
+) -> Wants:
+    """Index the rows of batches, without a report of the refused ones; needs no session."""
+    collector = _Collector(timezone, language, casts)
+    for batch in batches:
+        collector.take_rows(batch)
+    return collector.gather()
+
+
+def _plain_zone(timezone: str) -> str:
+    """The name of a time zone, one for all names of UTC: a text in it needs no zone beside it."""
+    return "UTC" if timezone in _UTC_NAMES else timezone
+
+
+def _subscribers(wants: Iterable[Want]) -> dict[str, str]:
+    owned = (each for each in wants if isinstance(each, Subscription))
+    return {each.id: each.subscriber for each in owned if each.subscriber is not None}
 
 
 def _subscribers_in(matcher: Matcher) -> dict[str, str]:
@@ -296,10 +350,16 @@ def _read_file(path: str, collector: _Collector) -> None:
 
 
 def _read_rows(rows: DataFrame, collector: _Collector) -> None:
+    from palio.spark.index_build import MAX_DRIVER_SUBSCRIPTIONS, build_index
+
     rows = resolve_columns(rows)
     collector.schema = rows.schema
-    for row in rows.toArrow().to_pylist():
-        collector.make(**row)
+    count = rows.count()
+    if count > MAX_DRIVER_SUBSCRIPTIONS:
+        collector.adopt(build_index(rows, count, collector.timezone, collector.language, collector.casts))
+        return
+    for batch in rows.toArrow().to_batches():
+        collector.take_rows(batch)
 
 
 def report_refused(refused: Sequence[Refused], on_error: OnError) -> None:
