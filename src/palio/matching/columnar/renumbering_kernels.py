@@ -7,7 +7,8 @@ one pass over blocks and records takes the place of building the segment again.
 
 from __future__ import annotations
 
-from palio.matching.columnar.layout import ESCAPE_RUN, ESCAPE_WIDE, GROUPED, LAST, Int32s, Uint16s
+from palio.matching.columnar.array_types import Int32s, Uint16s
+from palio.matching.columnar.layout import ESCAPE_RUN, ESCAPE_WIDE, GROUPED, LAST
 from palio.matching.columnar.native import compiled, inlined
 
 
