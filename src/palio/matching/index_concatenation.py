@@ -4,9 +4,10 @@ Indexes of parts are built in parallel, in other processes. Their subscriptions 
 the arrays are copied; no condition is read again. The cost is that of reading and writing the files. Of the parts one
 segment at a time is in memory, beside all ids and compressed texts.
 
-Every segment costs each event another look-up, 0.3 to 0.5 µs, so that parts should be few and large. Rejected: building
-one segment of all parts. Its slots are numbered by the constants of all of them, so the intervals of all parts would
-have to be sent to one process and laid out there, which takes most of the time that building in parallel saves.
+Every segment costs each event another look-up, from 0.3 µs to several where matches are many, so that parts should be
+few and large. Rejected: building one segment of all parts. Its slots are numbered by the constants of all of them, so
+the intervals of all parts would have to be sent to one process and laid out there, which takes most of the time that
+building in parallel saves.
 """
 
 from __future__ import annotations

@@ -206,8 +206,9 @@ class TypedMatcher:
             casts = ImplicitCasts({path: values.kind for path, values in given.items()}, self._case_sensitive)
             self._matcher = casts.apply_to_matcher(self._uncast)
             self._attributes = sorted(map(split_path, self._matcher.attributes))
+            self._reads_whole_events = self._matcher.reads_whole_events  # looks through all residual conditions
         wanted = set(self._attributes)
-        if self._matcher.reads_whole_events:
+        if self._reads_whole_events:
             wanted.update(leaf_paths((path, values.kind) for path, values in given.items()))
         resolver = AttributeResolver(given, self._case_sensitive, self._zone, self._session_zone)
         found, absent = resolver.resolve(sorted(wanted))

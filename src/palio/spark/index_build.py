@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from palio.spark.implicit_casts import ImplicitCasts
 
-MAX_DRIVER_SUBSCRIPTIONS: Final = 200_000  # which the driver indexes in about two seconds and 250 MB
+MAX_DRIVER_SUBSCRIPTIONS: Final = 200_000  # below, starting a job takes longer than indexing
 SUBSCRIPTIONS_PER_TASK: Final = 500_000
 _MIN_TASKS: Final = 2
 _PIECE_BYTES: Final = 1 << 20  # of a file, in one row; a server of Connect refuses messages beyond 128 MB

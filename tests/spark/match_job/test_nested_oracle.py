@@ -182,9 +182,9 @@ def conditions() -> Iterator[tuple[str, str]]:
         yield f"array_contains({said}, 1)", f"array_contains({array}, 1)"
         yield f"NOT array_contains({said}, 1)", f"NOT array_contains({array}, 1)"
         yield f"array_contains({said}, 1) IS NULL", f"array_contains({array}, 1) IS NULL"
-    # Of an array, whether an element is NULL; and NULL where there is no element.
-    yield "a IS NULL", "a IS NULL OR size(a) = 0 OR exists(a, i -> i IS NULL)"
-    yield "a IS NOT NULL OR id = 2", "exists(a, i -> i IS NOT NULL) OR id = 2"
+    # An array column is NULL as a whole; of a member, whether it is NULL in an object, or there is no object.
+    yield "a IS NULL", "a IS NULL"
+    yield "a IS NOT NULL OR id = 2", "a IS NOT NULL OR id = 2"
     yield "a.p IS NULL", "a IS NULL OR exists(a, i -> i IS NOT NULL AND i.p IS NULL) OR forall(a, i -> i IS NULL)"
 
 
