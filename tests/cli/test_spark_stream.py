@@ -293,7 +293,7 @@ def test_cells_of_csv_are_of_the_types_that_the_files_show(tmp_path: Path) -> No
     """One that says NA is missing, one that does not fit is a dead letter, and so is a line with too few cells."""
     subscribe("--id", "dear", "--where", "price > 50")
     subscribe("--id", "none", "--where", "price IS NULL")
-    subscribe("--id", "never", "--where", "symbol > 50")
+    subscribe("--id", "never", "--where", "symbol > 50", "--language", "jms")
     Path("quotes/1.csv").write_text("id,symbol,price\n1,ACME,60\n2,INIT,NA\n3,ACME,40\n")
     flow = [each for each in FLOW if each != "--schema" and "symbol" not in each]
     flow[flow.index("--events") + 1] = f"{tmp_path}/quotes/*.csv"

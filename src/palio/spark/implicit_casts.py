@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 
 _COMPARISONS: Final = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>"})
 _LOGIC: Final = frozenset({"and", "or", "not", "istrue", "isfalse"})
-_PATTERNS: Final = frozenset({"like", "ilike", "rlike", "startswith", "endswith", "contains"})
+_TEXT_OR_BINARY: Final = frozenset({"startswith", "endswith", "contains"})
+_PATTERNS: Final = _TEXT_OR_BINARY | {"like", "ilike", "rlike"}
 _TARGETS: Final[Mapping[ValueType, str]] = {
     bool: "boolean",
     int: "bigint",
@@ -344,6 +345,11 @@ class _CastSearch:
         return digits.precision, digits.scale
 
     def _pattern(self, call: Call) -> None:
+        if call.function in _TEXT_OR_BINARY:
+            # Of two binaries they compare bytes; only beside a string is a binary cast.
+            kinds = set(map(self._kinds.of, call.arguments))
+            if bytes in kinds and str not in kinds:
+                return
         for place, argument in enumerate(call.arguments):
             if self._kinds.of(argument) in _TARGETS:
                 self._cast(call, place, "string")

@@ -114,6 +114,10 @@ da LIKE '2024%'
 b LIKE 't%'
 ts LIKE '2024-01-01 1%'
 bin LIKE '1%'
+startswith(bin, '1')
+startswith(bin, bin)
+contains(bin, X'31')
+endswith(bin, t)
 i NOT LIKE '1%'
 endswith(d, '5')
 b ILIKE 'T%'
