@@ -15,12 +15,20 @@ from typing import Any, Final, get_type_hints
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
-from palio.matching.columnar import bulk_kernels, encoding_kernels, match_kernels, pattern_kernels, posting_kernels
+from palio.matching.columnar import (
+    bulk_kernels,
+    encoding_kernels,
+    match_kernels,
+    pattern_kernels,
+    pivot_kernels,
+    posting_kernels,
+)
 from palio.matching.matcher import Matcher
 
-_MODULES: Final = (match_kernels, encoding_kernels, pattern_kernels, posting_kernels, bulk_kernels)
+# Without `renumbering_kernels`, which only the driver of a job with a long table of subscriptions needs.
+_MODULES: Final = (match_kernels, encoding_kernels, pattern_kernels, posting_kernels, pivot_kernels, bulk_kernels)
 _NUMBERS: Final = {int: types.int64, float: types.float64}
-_SUBSCRIPTIONS: Final = 32  # of one shape, so that they are loaded in bulk
+_SUBSCRIPTIONS: Final = 32  # of one skeleton, so that they are loaded in bulk
 
 
 @dataclass(frozen=True, slots=True)
