@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,13 +69,37 @@ def test_what_is_not_installed_is_absent_and_not_broken(monkeypatch: pytest.Monk
     assert found["Sigma rules"]["state"] == "absent"
 
 
-def test_settings_that_lead_astray_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", "/nowhere/python")
+def test_another_spark_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", "/nowhere/another")
     code, found = findings()
     assert code == 1
-    assert sys.executable in found["PYSPARK_PYTHON"]["remedy"]
     assert "unset it" in found["SPARK_HOME"]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("script", "state", "seen"),
+    [
+        (None, "fine", "not on this machine"),
+        ("exit 1", "broken", "cannot import palio"),
+        ("echo 0.0.1", "broken", "has palio 0.0.1"),
+        (f"echo {version('palio')}", "fine", "python"),
+    ],
+    ids=["of-a-cluster", "without-palio", "other-version", "with-palio"],
+)
+def test_the_python_of_the_workers(
+    script: str | None, state: str, seen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python"
+    if script is not None:
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    code, found = findings()
+    assert code == (state == "broken")
+    finding = found["PYSPARK_PYTHON"]
+    assert finding["state"] == state
+    assert seen in finding["seen"]
+    assert (sys.executable in finding["remedy"]) == (script == "exit 1")
 
 
 def test_no_java_is_told_with_every_place_that_was_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

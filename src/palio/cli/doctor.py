@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ import click
 from palio.cli import terminal
 
 _EXIT_BROKEN: Final = 1
+_PYTHON_TIMEOUT_SECONDS: Final = 60.0  # importing palio takes a tenth of one
 State = Literal["fine", "absent", "broken"]
 _STYLES: Final[dict[State, str]] = {"fine": "good", "absent": "quiet", "broken": "bad"}
 
@@ -138,14 +141,34 @@ def _settings() -> Iterator[Finding]:
     """Environment variables that mislead a session on this machine. They are followed, because they are the user's."""
     python = os.environ.get("PYSPARK_PYTHON")
     if python and os.path.realpath(python) != os.path.realpath(sys.executable):
-        remedy = f"on this machine workers would miss what is installed here: unset it, or set it to {sys.executable}"
-        yield Finding("PYSPARK_PYTHON", "broken", python, remedy)
+        yield _worker_python(python)
     home = os.environ.get("SPARK_HOME")
     if home:
         import pyspark
 
         if os.path.realpath(home) != os.path.realpath(os.path.dirname(pyspark.__file__)):
             yield Finding("SPARK_HOME", "broken", home, "another Spark would be started than pyspark's: unset it")
+
+
+def _worker_python(python: str) -> Finding:
+    """Another Python for the workers. On a cluster it is theirs; on this machine it has to have Palio."""
+    what = "PYSPARK_PYTHON"
+    path = shutil.which(python)
+    if path is None:
+        return Finding(what, "fine", f"{python}, which is not on this machine", "local masters cannot start it")
+    command = [path, "-c", "import palio; print(palio.__version__)"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=_PYTHON_TIMEOUT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding(what, "broken", f"{python}: {error}", f"unset it, or set it to {sys.executable}")
+    if answer.returncode:
+        remedy = f"install 'palio[spark]' there, unset it, or set it to {sys.executable}"
+        return Finding(what, "broken", f"{python}, which cannot import palio", remedy)
+    found, ours = answer.stdout.strip(), _version_of("palio")
+    if found != ours:
+        remedy = f"workers need the version of the driver, {ours}: install it there, or unset the variable"
+        return Finding(what, "broken", f"{python}, which has palio {found}", remedy)
+    return Finding(what, "fine", python)
 
 
 def _sigma() -> Iterator[Finding]:

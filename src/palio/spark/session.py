@@ -17,15 +17,18 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import sys
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Final
 from urllib.request import getproxies
 
@@ -97,7 +100,8 @@ def open_session(
     chosen.setdefault("spark.app.name", "palio")
     conf = SparkConf(loadDefaults=False).setAll(list(chosen.items()))
     with _environment_variables({**launching, "SPARK_SUBMIT_OPTS": _java_options()}):
-        SparkContext._ensure_initialized(conf=conf)  # so that executors are recorded from the first one on
+        with _deferred_interrupt():
+            SparkContext._ensure_initialized(conf=conf)  # so that executors are recorded from the first one on
         with record_executors(SparkContext._jvm) as executors:
             spark = SparkSession.builder.config(conf=conf).getOrCreate()
             choose_worker_python(spark)
@@ -148,6 +152,33 @@ def _environment_variables(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _deferred_interrupt() -> Iterator[None]:
+    """Raise the KeyboardInterrupt of a first Ctrl-C at the end, of a second one at once.
+
+    PySpark removes the file by which its JVM reports its port when it is interrupted, and the JVM, which ignores
+    Ctrl-C, outlives the process.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        yield
+        return
+    is_interrupted = False
+
+    def defer(signum: int, frame: FrameType | None) -> None:
+        nonlocal is_interrupted
+        if is_interrupted:
+            raise KeyboardInterrupt
+        is_interrupted = True
+
+    before = signal.signal(signal.SIGINT, defer)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if is_interrupted:
+        raise KeyboardInterrupt
 
 
 def _own_settings(master: str, address: str | None, named: Set[str]) -> dict[str, str]:

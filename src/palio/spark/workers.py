@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from palio import __version__
 from palio.errors import PipelineError
+from palio.spark.error_cause import cause_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -222,17 +223,7 @@ def _failed_task(context: Any, error: BaseException) -> PipelineError:
         return PipelineError(
             f"the workers of {context.master} run another Python than this one: {found[1]}; {_python_remedy(context)}"
         )
-    return PipelineError(f"no worker of {context.master} can run a task: {_cause(text)}; {_python_remedy(context)}")
-
-
-def _cause(text: str) -> str:
-    """The line of a Spark error that says most."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for pattern in (r"^(\w*(?:Error|Exception)): .*", r"^Caused by: .*", r"Job aborted .*", r"SparkException: .*"):
-        for line in lines:
-            if found := re.search(pattern, line):
-                return found[0].removeprefix("Caused by: ")
-    return lines[0] if lines else "it does not say why"
+    return PipelineError(f"no worker of {context.master} can run a task: {cause_in(text)}; {_python_remedy(context)}")
 
 
 def _has_executors(context: Any) -> bool:

@@ -18,13 +18,13 @@ import click
 from palio.cli import terminal
 from palio.cli.html_report import report_option, write_page
 from palio.cli.main import INTERRUPTED
-from palio.cli.spark import cause_in
 from palio.cli.spark.event_source import UNREADABLE
 from palio.cli.spark.job import Stopwatch, command_session, time_fact
 from palio.cli.spark.match_report import MatchCounts, Ranking, print_most_matched
 from palio.cli.spark.options import StreamOptions, duration, sink_of_files, split_pair, stream_options
 from palio.cli.spark.subscription_checks import find_type_mismatches, type_mismatch_facts
 from palio.errors import PipelineError
+from palio.spark.error_cause import cause_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
