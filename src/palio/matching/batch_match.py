@@ -20,7 +20,8 @@ from palio.filters.tree import Attributes
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import FlatColumns, flatten_columns
-from palio.matching.columnar.segment import CannotEncode, Segment
+from palio.matching.columnar.computed_columns import ComputedColumns
+from palio.matching.columnar.segment import CannotCompute, CannotEncode, Segment
 from palio.matching.columnar.transposition import TransposedEvents, choices_of
 from palio.matching.live_segment import LiveSegment
 from palio.matching.residuals import RowReader, check_residuals_of_rows
@@ -103,12 +104,13 @@ def match_piece(
     """Rows and numbers of the matches of one piece, by row; with `paths`, columns are named by attributes' paths."""
     events = RowReader(piece, paths)
     transposed: EventColumns | None = None
+    computed: ComputedColumns = {}
     rows: list[Int64s] = []
     numbers: list[Int32s] = []
     for segment in segments:
         found = None
         if not isinstance(piece, list):
-            found = segment.match_batch(piece, paths) or _match_columns(segment, piece, paths)
+            found = segment.match_batch(piece, paths, computed) or _match_columns(segment, piece, paths)
         elif transposed or _is_worth_columns(piece, segments):
             transposed = transposed or EventColumns(events.all(), segments)
             found = transposed.match(segment, catalogue)
@@ -141,25 +143,33 @@ def _is_worth_columns(events: Sequence[Event], segments: Sequence[Segment]) -> b
 
 def _match_columns(segment: Segment, batch: pa.RecordBatch, paths: bool) -> tuple[Int64s, Int32s] | None:
     """The candidates for columns looked at one by one; None where they must be looked at row by row."""
-    columns = flatten_columns(batch, None if segment.reads_whole_event else segment.attributes, paths)
+    names = segment.attributes | segment.arrays
+    columns = flatten_columns(batch, None if segment.reads_whole_event else names, paths)
+    if columns is None:
+        return None
+    arrays = {name: column for name, column in columns.lists.items() if name in segment.arrays}
+    chosen = {name: column for name, column in columns.lists.items() if name in segment.attributes}
     # An array without elements is a missing value, which a column does not tell from null.
-    if columns is None or not segment.null_is_not_missing.isdisjoint(columns.lists):
+    if not segment.null_is_not_missing.isdisjoint(chosen):
         return None
     try:
-        if columns.lists:
-            return _match_choices(segment, columns, batch.num_rows)
-        return segment.match_columns(columns.scalars, batch.num_rows)
-    except CannotEncode:
+        if chosen:
+            return _match_choices(segment, FlatColumns(columns.scalars, chosen), arrays, batch.num_rows)
+        return segment.match_columns(columns.scalars, batch.num_rows, arrays)
+    except (CannotEncode, pa.ArrowNotImplementedError):  # rows cannot be taken of some rare types
         return None
 
 
-def _match_choices(segment: Segment, columns: FlatColumns, count: int) -> tuple[Int64s, Int32s] | None:
+def _match_choices(
+    segment: Segment, columns: FlatColumns, arrays: Mapping[str, pa.Array], count: int
+) -> tuple[Int64s, Int32s] | None:
     choices = columns.choices(count)
     if choices is None:
         return None
     found = [np.empty(0, np.int64)]
     for chosen, rows in choices:
-        place, number = segment.match_columns(chosen, len(rows))
+        whole = {name: column.take(pa.array(rows)) for name, column in arrays.items()}
+        place, number = segment.match_columns(chosen, len(rows), whole)
         # Row and number in one integer, so that one sort finds pairs that several choices gave.
         found.append(rows[place] << 32 | number)
     return distinct_pairs(np.concatenate(found))
@@ -205,7 +215,7 @@ class EventColumns:
             else:
                 events += choices
                 rows += [row] * len(choices)
-        made = TransposedEvents(events, self._wanted, self._searched)
+        made = TransposedEvents(events, self._wanted, self._searched, [self._events[row] for row in rows])
         if self._searched:
             for place, row in enumerate(rows):
                 several = (value for value in self._events[row].values() if isinstance(value, tuple))
@@ -244,5 +254,9 @@ def segment_candidates(segment: Segment, attributes: Attributes, catalogue: Cata
     """The candidates of a segment for one event; by their filters where the index cannot encode the event."""
     try:
         return segment.match_event(attributes)
+    except CannotCompute:
+        computed = segment.alive_among(segment.computed_numbers)
+        found = [number for number in computed if catalogue[number].filter.matches_attributes(attributes)]
+        return found + segment.match_event_by_attributes(attributes)
     except CannotEncode:
         return [number for number in segment.alive() if catalogue[number].filter.matches_attributes(attributes)]

@@ -74,4 +74,5 @@ def _renumbered(segment: Segment, more: int) -> Segment:
         Postings.from_arrays(arrays),
         segment.runs + np.int32(more),
         segment.residual_numbers + np.int32(more),
+        segment.computed_numbers + np.int32(more),
     )

@@ -37,7 +37,7 @@ from palio.matching.columnar.conditions import AxisKey, SetMembership, WholeEven
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
 
-_FORMAT: Final = 3  # of the file; FORMAT of `layout` is that of its arrays
+_FORMAT: Final = 4  # of the file; FORMAT of `layout` is that of its arrays
 _MAGIC: Final = b"PALIO\0" + bytes((layout.FORMAT, _FORMAT))
 _FOOTER: Final = struct.Struct("<QQI4s8s")  # where the directory is, its length, its checksum, padding, magic
 _ALIGNMENT: Final = 64
@@ -91,6 +91,7 @@ def _write_segment(writer: _IndexWriter, segment: Segment) -> dict[str, Any]:
         "postings": writer.arrays(segment.postings.arrays),
         "runs": writer.array(segment.runs),
         "unsure": writer.array(segment.residual_numbers),
+        "computed": writer.array(segment.computed_numbers),
     }
 
 
@@ -103,6 +104,7 @@ def _read_segment(reader: _IndexReader, entry: dict[str, Any]) -> Segment:
         Postings.from_arrays(reader.arrays(entry["postings"])),
         reader.array(entry["runs"]),
         reader.array(entry["unsure"]),
+        reader.array(entry["computed"]),
     )
 
 

@@ -273,7 +273,7 @@ class Matcher:
     @property
     def attributes(self) -> frozenset[str]:
         """The attributes that some subscription looks at; a subscription may name more that it never needs."""
-        found = {name for segment in self._sealed() for name in segment.attributes}
+        found = {name for segment in self._sealed() for name in segment.attributes | segment.arrays}
         for number in self._residual_numbers():
             found |= self._catalogue[number].filter.attributes
         return frozenset(found)

@@ -267,18 +267,22 @@ class ColumnPlan:
         tested: Collection[str],
         searched: bool = False,
         paths: bool = False,
+        computed: int = 0,
     ) -> ColumnPlan | None:
         """The plan for a schema; None where its columns must be looked at one by one.
 
-        Where events are `searched`, all columns are tested; with `paths`, columns are named by attributes' paths.
+        Where events are `searched`, all columns are tested; with `paths`, columns are named by attributes' paths. So
+        are the last ones, which are `computed` and never searched.
         """
+        first_computed = len(schema) - computed
         table: list[int] = []
         children: list[int] = []
         places: dict[str, int] = {}
         texts: list[tuple[str, int]] = []
         read: set[str] = set()
         for place, column in enumerate(schema):
-            name = column.name if paths else join_path((column.name,))
+            is_computed = place >= first_computed
+            name = column.name if paths or is_computed else join_path((column.name,))
             if pa.types.is_nested(column.type):
                 if searched:
                     return None
@@ -286,12 +290,12 @@ class ColumnPlan:
                 if any(each == name or each.startswith(within) for each in (*axis_of, *tested)):
                     return None
                 continue
-            if name not in axis_of and name not in tested and not searched:
+            if name not in axis_of and name not in tested and (is_computed or not searched):
                 continue
             if name in read:
                 return None
             read.add(name)
-            if name in tested or searched:
+            if name in tested or (searched and not is_computed):
                 if direct_kind(column.type) is None:
                     return None
                 if column.type.id in _STRING_KINDS:

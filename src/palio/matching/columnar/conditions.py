@@ -24,14 +24,15 @@ from palio.filters.expressions.ast import Call, Literal
 from palio.filters.expressions.extension_functions import WHOLE_EVENT_FUNCTIONS
 from palio.filters.kinds import KINDS, NUMBERS, Kind
 from palio.filters.like import LikePattern
-from palio.filters.normal_form import expand
+from palio.filters.normal_form import Conjunction, expand
 from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
-from palio.filters.value_predicates import Computed, Like, Rlike, Test
+from palio.filters.value_predicates import Like, Rlike, Test
 from palio.filters.value_sets import EMPTY, PRESENT, ValueSet
 from palio.matching.columnar.array_types import Floats, Int64s
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.axes_builder import FIRST_VIRTUAL_AXIS, AxesBuilder
+from palio.matching.columnar.computed_attributes import ExpressionUses, has_computed_conditions, lift_tree
 from palio.matching.columnar.layout import FAIL, MATCH
 from palio.matching.columnar.postings import Conjunctions
 from palio.matching.columnar.slot_order import Region
@@ -103,6 +104,8 @@ class ConditionsBuilder:
         self._axis_of: dict[AxisKey, int] = {}
         self._tests: list[AxisKey] = []
         self.residual_numbers: set[int] = set()  # numbers of subscriptions with residuals
+        self.computed_numbers: set[int] = set()  # numbers of those with conditions on computed attributes
+        self._computed: list[tuple[int, Node]] = []
         self._rows: list[_Rows] = []
         self._plain: list[tuple[Int64s, Int64s, Int64s]] = []
         self._encoded: dict[tuple[str, ValueSet], _Encoded] = {}
@@ -113,12 +116,26 @@ class ConditionsBuilder:
 
     def add(self, number: int, node: Node) -> None:
         """Take in the canonical tree of one subscription."""
+        if has_computed_conditions(node):
+            self._computed.append((number, node))  # until it is known how many share their expressions
+        else:
+            self._add(number, node, None)
+
+    def _add_computed(self) -> None:
+        uses = ExpressionUses(node for _, node in self._computed)
+        for number, node in self._computed:
+            self._add(number, node, uses)
+        self._computed.clear()
+
+    def _add(self, number: int, node: Node, uses: ExpressionUses | None) -> None:
         alternatives = expand(node, MAX_CONJUNCTIONS)
         if alternatives is not None:
             for conjunction in alternatives:
-                leaves = [Leaf(name, values) for name, values in conjunction.leaves.items()]
-                self._add_conjunction(number, [*leaves, *self._certain(number, conjunction.residuals)], ())
+                self._add_alternative(number, conjunction, uses)
             return
+        if uses is not None:
+            node = lift_tree(node)
+            self.computed_numbers.add(number)
         # Too many conjunctions: the tree is kept as a program of jumps, which tests slots only.
         certain, sure = _without_residuals(node)
         if not sure:
@@ -127,6 +144,20 @@ class ConditionsBuilder:
         is_few = isinstance(certain, Or) and len(certain.children) <= MAX_CONJUNCTIONS
         for each in certain.children if isinstance(certain, Or) and is_few else (certain,):
             self._add_tree(number, each)
+
+    def _add_alternative(self, number: int, conjunction: Conjunction, uses: ExpressionUses | None) -> None:
+        if uses is None:
+            leaves = [Leaf(name, values) for name, values in conjunction.leaves.items()]
+            self._add_conjunction(number, [*leaves, *self._certain(number, conjunction.residuals)], ())
+            return
+        lifted = uses.lift(conjunction)
+        if any(leaf.values.is_empty for leaf in lifted.leaves):
+            return
+        if lifted.is_wider:
+            self.residual_numbers.add(number)
+        if lifted.is_computed:
+            self.computed_numbers.add(number)
+        self._add_conjunction(number, [*lifted.leaves, *self._certain(number, lifted.residuals)], ())
 
     def _certain(self, number: int, residuals: Sequence[Residual]) -> list[Residual]:
         """The residuals that the index can hold; others are left to be checked on candidates."""
@@ -269,11 +300,6 @@ class ConditionsBuilder:
     def _make(self, attribute: str, values: ValueSet) -> _Encoded:
         encoded = _Encoded()
         plain = ValueSet(values.parts)
-        if plain.parts[Kind.STRING].is_empty and any(isinstance(test.pattern, Computed) for test in values.tests):
-            # Tested as a whole, so that it is never computed for a string.
-            axis = self.axis((attribute, SetMembership(values)))
-            encoded.tests.append(self._hit(axis, True, _UNKNOWN_SHARE))
-            return encoded
         for test in sorted(values.tests, key=lambda test: (not test.wanted, test.key)):
             axis = self.axis((attribute, Test(test.pattern)))
             encoded.tests.append(self._hit(axis, test.wanted, selectivity_of(test)))
@@ -352,6 +378,7 @@ class ConditionsBuilder:
 
     def finish(self) -> tuple[Axes, Conjunctions]:
         """The axes, and the flat arrays from which postings are built."""
+        self._add_computed()
         axes, intervals = self.axes.finish()
         for rows in self._rows:
             if rows.tree is not None:

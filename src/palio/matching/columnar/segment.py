@@ -11,6 +11,7 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import product
 from math import prod
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -19,12 +20,17 @@ import pyarrow.compute as pc
 
 from palio.errors import PalioError
 from palio.events.arrow import read_column
+from palio.events.names import join_path
 from palio.events.nested_content import Group, GroupedAttributes, values_within
+from palio.events.values import Scalar
 from palio.filters.array_choice import MAX_CHOICES
+from palio.filters.expressions.coercion import Arrays
 from palio.filters.tree import Attributes
 from palio.matching.columnar.array_types import Int32s, Int64s
-from palio.matching.columnar.arrow_columns import BoundColumns, ColumnPlan, bind_columns
+from palio.matching.columnar.arrow_columns import BoundColumns, ColumnPlan, bind_columns, is_within, simplify
 from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.computed_attributes import ComputedAttribute, computed_attribute, is_computed
+from palio.matching.columnar.computed_columns import ComputedColumns, evaluate_columns
 from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, WholeEventSearch
 from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextAt, TextColumn
 from palio.matching.columnar.patterns import AttributeTests, EventSearches
@@ -33,6 +39,7 @@ from palio.matching.columnar.search import Searcher, row_numbers
 from palio.matching.columnar.transposition import TransposedEvents
 
 _HIT_SLOT: Final = 1
+_MAX_COMPUTED_CHOICES: Final = 64  # of elements that computed attributes read; each is a search of its own
 
 
 class CannotEncode(PalioError):
@@ -41,6 +48,10 @@ class CannotEncode(PalioError):
     Its arrays allow more choices than are laid out, or it has a decimal where two constants that differ only beyond
     a double's precision leave no order that is right for doubles and decimals alike.
     """
+
+
+class CannotCompute(PalioError):
+    """The computed attributes of an event have too many values: the caller evaluates the filters that read them."""
 
 
 class Segment:
@@ -54,6 +65,7 @@ class Segment:
         postings: Postings,
         runs: Int32s,
         residual_numbers: Int32s,
+        computed_numbers: Int32s,
     ) -> None:
         """The axes are those of the attributes, then those of the tests, which are made when they are needed."""
         self._axis_of = {name: axis for axis, name in enumerate(attributes)}
@@ -63,6 +75,7 @@ class Segment:
         self.runs = runs  # of the numbers of all its subscriptions, in order: the first, and one past the last
         self.size = int((runs[:, 1] - runs[:, 0]).sum())
         self.residual_numbers = residual_numbers  # sorted; their candidates must be checked
+        self.computed_numbers = computed_numbers  # sorted; they have conditions on computed attributes
         self.searcher = Searcher(axes, postings)
         self._caches: list[PatternCache] = []
         self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_fractions(axis)}
@@ -98,7 +111,7 @@ class Segment:
     @cached_property
     def _coders(self) -> Mapping[str, tuple[Callable[[Any], int] | None, AttributeTests | None]]:
         coders: dict[str, tuple[Callable[[Any], int] | None, AttributeTests | None]] = {}
-        for name in self.attributes:
+        for name in {*self._axis_of, *self._tests}:
             own = self._axis_of.get(name)
             coders[name] = (None if own is None else self.axes.coder(own), self._tests.get(name))
         return coders
@@ -109,15 +122,15 @@ class Segment:
         postings = Postings.build(conjunctions, axes.sizes)
         runs = _runs(np.unique(conjunctions.ids))
         attributes, tests = builder.keys
-        return cls(
-            attributes, lambda: tests, axes, postings, runs, np.array(sorted(builder.residual_numbers), np.int32)
-        )
+        numbers = (np.array(sorted(each), np.int32) for each in (builder.residual_numbers, builder.computed_numbers))
+        return cls(attributes, lambda: tests, axes, postings, runs, *numbers)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays that matching reads."""
         patterns = [column.table for column in self.__dict__.get("_pattern_columns", {}).values()]  # if made already
-        own = self.axes.nbytes + self.postings.nbytes + self.residual_numbers.nbytes + self.runs.nbytes
+        numbers = self.residual_numbers.nbytes + self.computed_numbers.nbytes
+        own = self.axes.nbytes + self.postings.nbytes + self.runs.nbytes + numbers
         return int(own + sum(table.nbytes for table in patterns))
 
     @property
@@ -129,20 +142,83 @@ class Segment:
         shifts += np.arange(self.size, dtype=np.int32)
         return shifts
 
-    @property
-    def attributes(self) -> Collection[str]:
-        """The names of all attributes that are looked at."""
-        return {*self._axis_of, *self._tests}
+    @cached_property
+    def attributes(self) -> frozenset[str]:
+        """The names of all attributes of which one value is looked at."""
+        plain = (name for name in (*self._axis_of, *self._tests) if not is_computed(name))
+        return frozenset(plain).union(*(each.scalars for each in self.computed))
+
+    @cached_property
+    def arrays(self) -> frozenset[str]:
+        """The names of all attributes that are looked at as whole arrays."""
+        return frozenset[str]().union(*(each.arrays for each in self.computed))
+
+    @cached_property
+    def computed(self) -> Sequence[ComputedAttribute]:
+        """The computed attributes."""
+        names = dict.fromkeys([*filter(is_computed, self._axis_of), *filter(is_computed, self._tests)])
+        return [computed_attribute(name) for name in names]
+
+    @cached_property
+    def _chosen(self) -> frozenset[str]:
+        """The attributes of which computed ones read one element."""
+        return frozenset[str]().union(*(each.scalars for each in self.computed))
 
     def alive(self) -> list[int]:
         """The numbers of the subscriptions that are not removed."""
-        tombstones, numbers = self.searcher.tombstones, self.numbers
+        return self.alive_among(self.numbers)
+
+    def alive_among(self, numbers: Int32s) -> list[int]:
+        """Those of some numbers whose subscriptions are not removed."""
+        tombstones = self.searcher.tombstones
         if tombstones is not None:
             numbers = numbers[np.unpackbits(tombstones, bitorder="little")[numbers] == 0]
         return numbers.tolist()  # type: ignore[no-any-return]
 
     def match_event(self, attributes: Attributes) -> list[int]:
-        """The numbers of the candidates for one event."""
+        """The numbers of the candidates for one event.
+
+        `CannotCompute` where its arrays allow too many values of a computed attribute.
+        """
+        if not self.computed:
+            return self._match_codes(attributes, [])
+        arrays = {name: value for name, value in attributes.items() if type(value) is tuple}
+        if self._chosen.isdisjoint(arrays):
+            return self._match_codes(attributes, self._computed_codes(attributes, arrays))
+        if isinstance(attributes, GroupedAttributes):
+            raise CannotCompute  # the values within an object are chosen together
+        # An empty array has no element to choose: the attribute is missing.
+        several = {name: _distinct_elements(arrays[name]) for name in sorted(self._chosen) if arrays.get(name)}
+        if prod(map(len, several.values())) > _MAX_COMPUTED_CHOICES:
+            raise CannotCompute
+        others = {name: value for name, value in attributes.items() if name not in arrays or name not in self._chosen}
+        found: set[int] = set()
+        for values in product(*several.values()):
+            one = others | dict(zip(several, values, strict=True))
+            found.update(self._match_codes(one, self._computed_codes(one, arrays)))
+        return sorted(found)
+
+    def match_event_by_attributes(self, attributes: Attributes) -> list[int]:
+        """The numbers of the candidates without conditions on computed attributes."""
+        found = self._match_codes(attributes, [])
+        computed = set(self.computed_numbers.tolist())
+        return [number for number in found if number not in computed]
+
+    def _computed_codes(self, attributes: Attributes, arrays: Arrays) -> list[int]:
+        """The codes of the computed attributes of an event, one value of which is chosen of every array they read."""
+        codes: list[int] = []
+        for each in self.computed:
+            value = each.value(attributes, arrays) if each.required <= attributes.keys() else None  # type: ignore[arg-type]
+            found = self._coders[each.name]
+            if value is not None:
+                if each.name in self._misplaced and _has_fraction(value):
+                    raise CannotEncode
+                codes += _element_codes(found, value)
+            elif found[1] is not None:
+                codes += found[1].when_missing
+        return codes
+
+    def _match_codes(self, attributes: Attributes, computed: list[int]) -> list[int]:
         if self._misplaced and any(_has_fraction(attributes.get(name)) for name in self._misplaced):
             raise CannotEncode
         groups: tuple[Group, ...] = ()
@@ -150,8 +226,9 @@ class Segment:
         if isinstance(attributes, GroupedAttributes):
             alone, groups = attributes.ungrouped, attributes.groups
         codes, several = self._codes(alone, groups)
+        codes += computed
         for name, missed in self._when_missing.items():
-            if name not in attributes:
+            if name not in attributes and not is_computed(name):
                 codes.extend(missed)
         if self._searches is not None:
             codes += self._searches.codes(attributes)
@@ -206,15 +283,25 @@ class Segment:
         """Whether some subscription looks at attributes that it does not name."""
         return self._searches is not None
 
-    def match_batch(self, batch: pa.RecordBatch, paths: bool = False) -> tuple[Int64s, Int32s] | None:
+    def match_batch(
+        self, batch: pa.RecordBatch, paths: bool = False, values: ComputedColumns | None = None
+    ) -> tuple[Int64s, Int32s] | None:
         """Rows and numbers of the candidates for a batch; None where its columns must be looked at one by one.
 
-        With `paths`, the columns are named by the paths of attributes, not by names of their own.
+        With `paths`, the columns are named by the paths of attributes, not by names of their own. `values` keeps the
+        computed columns of the batch, which segments share.
         """
+        if self.computed:
+            extended = self._with_computed(batch, paths, {} if values is None else values)
+            if extended is None:
+                return None
+            batch = extended
         schema, plan = self._plan[paths]
         # Batches of one stream have one schema: a plan for the last one is enough.
         if schema is None or not batch.schema.equals(schema):
-            plan = ColumnPlan.of(batch.schema, self._axis_of, self._tests, self.reads_whole_event, paths)
+            plan = ColumnPlan.of(
+                batch.schema, self._axis_of, self._tests, self.reads_whole_event, paths, len(self.computed)
+            )
             self._plan[paths] = batch.schema, plan
         if plan is None:
             return None
@@ -226,20 +313,63 @@ class Segment:
             ]
             return self._match(bound, texts, others, batch.num_rows)
 
-    def match_columns(self, columns: Mapping[str, pa.Array], count: int) -> tuple[Int64s, Int32s]:
-        """Rows and numbers of the candidates for a batch of columns."""
-        return self._match_arrays(columns, count)
+    def _with_computed(self, batch: pa.RecordBatch, paths: bool, values: ComputedColumns) -> pa.RecordBatch | None:
+        """A batch with a column for each computed attribute behind the others; None where some has no column."""
+        inputs = {*self._chosen, *self.arrays}
+        columns: dict[str, pa.Array] = {}
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            path = name if paths else join_path((name,))
+            if path in inputs:
+                if path in columns or (pa.types.is_nested(column.type) and path in self._chosen):
+                    return None
+                columns[path] = column if pa.types.is_nested(column.type) else simplify(column, path)
+            elif pa.types.is_nested(column.type) and any(is_within(each, path) for each in inputs):
+                return None
+        found = [self._computed_column(each, columns, batch.num_rows, values) for each in self.computed]
+        if any(isinstance(each, list) for each in found):
+            return None
+        names = [*batch.schema.names, *(each.name for each in self.computed)]
+        return pa.RecordBatch.from_arrays([*batch.columns, *found], names)
+
+    def _computed_column(
+        self, attribute: ComputedAttribute, columns: Mapping[str, pa.Array], count: int, values: ComputedColumns
+    ) -> pa.Array | list[Scalar]:
+        if attribute.name not in values:
+            values[attribute.name] = evaluate_columns(attribute, columns, count)
+        return values[attribute.name]
+
+    def match_columns(
+        self, columns: Mapping[str, pa.Array], count: int, arrays: Mapping[str, pa.Array] = MappingProxyType({})
+    ) -> tuple[Int64s, Int32s]:
+        """Rows and numbers of the candidates for a batch of columns, and of arrays that are looked at as a whole."""
+        if not self.computed:
+            return self._match_arrays(columns, count)
+        extended, inputs = dict(columns), {**arrays, **columns}
+        words: dict[str, tuple[Int64s, Int64s]] = {}
+        for each in self.computed:
+            found = evaluate_columns(each, inputs, count)
+            if isinstance(found, list):
+                words[each.name] = self._words(each.name, enumerate(found), count)
+            else:
+                extended[each.name] = found
+        return self._match_arrays(extended, count, words.keys(), list(words.values()))
 
     def match_transposed(self, events: TransposedEvents) -> tuple[Int64s, Int32s]:
         """Rows and numbers of the candidates for events."""
         columns: dict[str, pa.Array] = {}
         words: dict[str, tuple[Int64s, Int64s]] = {}
+        for each in self.computed:
+            found = self._computed_of_events(each, events)
+            if isinstance(found, list):
+                words[each.name] = self._words(each.name, enumerate(found), events.count)
+            else:
+                columns[each.name] = found
         for name in events.names:
             if not self.reads_whole_event and name not in self._coders:
                 continue
             column = None if name in self.null_is_not_missing else events.column(name)
             if column is None:
-                words[name] = self._words(name, events)
+                words[name] = self._words(name, events.values(name), events.count)
             else:
                 columns[name] = column
         given = list(words.values())
@@ -247,20 +377,26 @@ class Segment:
             given.append(_search_arrays(events, self._searching))
         return self._match_arrays(columns, events.count, words.keys(), given)
 
+    def _computed_of_events(self, attribute: ComputedAttribute, events: TransposedEvents) -> pa.Array | list[Scalar]:
+        columns = {name: events.column(name) for name in attribute.scalars if name in events.names}
+        if attribute.arrays or any(column is None for column in columns.values()):
+            return events.compute(attribute)
+        return evaluate_columns(attribute, columns, events.count)
+
     @cached_property
     def null_is_not_missing(self) -> frozenset[str]:
         """The attributes of which some condition tells null from missing, as no column does."""
         by_axis = {name for name, axis in self._axis_of.items() if self.axes.tells_null(axis)}
         return frozenset(by_axis | {name for name, each in self._tests.items() if each.when_missing != each.when_null})
 
-    def _words(self, name: str, events: TransposedEvents) -> tuple[Int64s, Int64s]:
-        """The codes of an attribute that is no column, with their rows."""
+    def _words(self, name: str, values: Iterable[tuple[int, Any]], count: int) -> tuple[Int64s, Int64s]:
+        """The codes of the values of an attribute that is no column, with their rows."""
         coder, tests = self._coders.get(name, (None, None))
         searching = None if self._searching is None else self._searching.words_of
         rows: list[int] = []
         words: list[int] = []
-        lacking = set(range(events.count)) if tests is not None and tests.when_missing else set[int]()
-        for row, value in events.values(name):
+        lacking = set(range(count)) if tests is not None and tests.when_missing else set[int]()
+        for row, value in values:
             if name in self._misplaced and _has_fraction(value):
                 raise CannotEncode
             lacking.discard(row)
@@ -279,7 +415,7 @@ class Segment:
         known: Collection[str] = (),
         words: Sequence[tuple[Int64s, Int64s]] = (),
     ) -> tuple[Int64s, Int32s]:
-        """The candidates for columns, and for attributes of which the words are known."""
+        """The candidates for columns, those of computed attributes among them, and for attributes of known words."""
         if any(name in columns and _holds_fractions(columns[name]) for name in self._misplaced):
             raise CannotEncode
         bound = bind_columns(
@@ -446,6 +582,11 @@ def _choices(codes: list[int], several: Sequence[Sequence[tuple[int, ...]]]) -> 
         raise CannotEncode
     for chosen in product(*several):
         yield codes + [code for element in chosen for code in element]
+
+
+def _distinct_elements(array: tuple[Any, ...]) -> list[Any]:
+    """Each element once; equal ones that a computation may tell apart, 1.0 and 1.00, both stay."""
+    return list({(type(each), repr(each)): each for each in array}.values())
 
 
 def _distinct(alternatives: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:

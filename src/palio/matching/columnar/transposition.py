@@ -22,6 +22,7 @@ from palio.events.nested_content import GroupedAttributes
 from palio.events.values import Scalar
 from palio.filters.kinds import MISSING, Missing
 from palio.filters.tree import Attributes
+from palio.matching.columnar.computed_attributes import ComputedAttribute
 
 MAX_COLUMNS: Final = 512
 MAX_CHOICES: Final = 32
@@ -42,12 +43,21 @@ _TYPES: Final[dict[type, pa.DataType]] = {
 class TransposedEvents:
     """The values of events by attribute, then by row."""
 
-    def __init__(self, events: Sequence[Attributes], wanted: Collection[str], searched: bool = False) -> None:
+    def __init__(
+        self,
+        events: Sequence[Attributes],
+        wanted: Collection[str],
+        searched: bool = False,
+        whole: Sequence[Attributes] | None = None,
+    ) -> None:
         """Of the attributes that are read, and of all others where events are searched.
 
         Arrays are left out: `rows_of_arrays` has the rows with one that is read, `searched` the elements to search.
+        Where events are choices of elements, `whole` has the events they are of, with their arrays.
         """
         self.count = len(events)
+        self._events = events
+        self._whole = events if whole is None else whole
         self.rows_of_arrays: list[int] = []
         self.searched: list[tuple[int, tuple[Scalar, ...]]] = []
         """Values that are searched beside those of attributes, with their rows."""
@@ -122,6 +132,15 @@ class TransposedEvents:
         yield from zip(self._rows[name], self._values[name], strict=True)
         yield from ((row, None) for row in self._nulls.get(name, ()))
 
+    def compute(self, attribute: ComputedAttribute) -> list[Scalar]:
+        """The values of a computed attribute, event by event."""
+        found: list[Scalar] = []
+        for event, whole in zip(self._events, self._whole, strict=True):
+            arrays = {name: value for name, value in whole.items() if type(value) is tuple}
+            scalars = {name: value for name, value in event.items() if type(value) is not tuple}
+            found.append(attribute.value(scalars, arrays))  # type: ignore[arg-type]
+        return found
+
 
 def _column(values: list[Any], rows: Sequence[int], count: int) -> pa.Array | None:
     kinds = set(map(type, values))
@@ -140,6 +159,12 @@ def _column(values: list[Any], rows: Sequence[int], count: int) -> pa.Array | No
     places = np.full(count, -1, np.int32)
     places[rows] = np.arange(len(rows), dtype=np.int32)
     return column.take(pa.array(places, mask=places < 0))
+
+
+def column_of(values: list[Any]) -> pa.Array | None:
+    """Values, one for each row, as a column; None where no column can hold them."""
+    rows = [row for row, value in enumerate(values) if value is not None]
+    return _column([values[row] for row in rows], rows, len(values))
 
 
 def choices_of(event: Attributes, wanted: Collection[str]) -> list[dict[str, Any]] | None:

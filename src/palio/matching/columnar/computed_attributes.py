@@ -1,0 +1,227 @@
+"""Computed attributes: expressions whose values the index holds like those of attributes.
+
+`lower(name) = 'ann'` asks for a value of `lower(name)`. Ten thousand such conditions ask for ten thousand values of the
+same expression, so the expression is an attribute of its own: computed once for an event, or once for a batch in
+columns, it has an axis, slots and postings like any other. What a condition compares with constants becomes the
+constants' set of values of the expression (`computed_range`); of any other condition, `a < b` say, the expression is
+the condition itself, and its value TRUE or FALSE.
+
+A computed attribute is named by its canonical SQL and its time zone, behind a NUL that no other attribute begins with.
+The name is all that an index keeps of it: opened again, the expression is parsed from the name.
+
+An expression that few conditions share is not worth an evaluation for every event where the rest of its condition is
+selective. It stays a residual, evaluated on candidates (`ExpressionUses`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+from palio.events.values import Scalar
+from palio.filters.expressions.ast import Array, Attribute, Expression, walk
+from palio.filters.expressions.coercion import Arrays, Scalars
+from palio.filters.expressions.extension_functions import reads_whole_event
+from palio.filters.expressions.special_forms import compile_expression
+from palio.filters.expressions.static_analysis import required_attributes
+from palio.filters.kinds import KIND_OF_TYPE, Kind
+from palio.filters.normal_form import Conjunction
+from palio.filters.sql_writer import expression_to_sql
+from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
+from palio.filters.value_predicates import Computed, Test, computed_range
+from palio.filters.value_sets import PRESENT, ValueSet
+from palio.languages.sql.parser import parse_condition
+
+_MARK: Final = "\0"  # no attribute of an event begins with it
+_MIN_SHARING_CONDITIONS: Final = 4  # that make an expression worth computing for every event
+_NO_ARRAYS: Final[Arrays] = {}
+_MAX_NAMED_EXPRESSIONS: Final = 65_536
+
+
+class ComputedAttribute:
+    """An expression, evaluated for one event at a time; `vector_evaluation` evaluates it for columns."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        zone, text = name[len(_MARK) :].split(_MARK, 1)
+        self.timezone = zone or "UTC"
+        self.expression: Expression = parse_condition(text, timezone=self.timezone)
+        self.scalars = frozenset(node.name for node in walk(self.expression) if isinstance(node, Attribute))
+        """The attributes of which it reads one element."""
+        self.arrays = frozenset(node.name for node in walk(self.expression) if isinstance(node, Array))
+        """The attributes of which it reads the whole array."""
+        self.required = required_attributes(self.expression)
+        """The attributes without which its value is NULL."""
+
+    @cached_property
+    def _compiled(self) -> Any:
+        return compile_expression(self.expression, self.timezone)
+
+    def value(self, scalars: Scalars, arrays: Arrays = _NO_ARRAYS) -> Scalar:
+        """The value for an event. An interval of time, which no constant of an index compares with, counts as NULL."""
+        value = self._compiled(scalars, arrays)
+        return value if type(value) in KIND_OF_TYPE else None
+
+
+def is_computed(name: str) -> bool:
+    """Whether an attribute's name is that of a computed one."""
+    return name.startswith(_MARK)
+
+
+@lru_cache(_MAX_NAMED_EXPRESSIONS)
+def computed_name(expression: Expression, timezone: str) -> str:
+    """The name of the computed attribute of an expression."""
+    return f"{_MARK}{'' if timezone == 'UTC' else timezone}{_MARK}{expression_to_sql(expression)}"
+
+
+@lru_cache(_MAX_NAMED_EXPRESSIONS)
+def computed_attribute(name: str) -> ComputedAttribute:
+    """The computed attribute of a name."""
+    return ComputedAttribute(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _ComputedLeaf:
+    """A condition on a computed attribute, and the attributes whose presence it implies."""
+
+    leaf: Leaf
+    implied: frozenset[str]
+
+
+def _computed_leaf(expression: Expression, wants: bool, timezone: str, holds: bool = True) -> _ComputedLeaf:
+    """The condition that an expression is TRUE (or FALSE), or, where `holds` is False, that it is not."""
+    value, values = _range(expression, wants, timezone)
+    if not holds:
+        if values.tests:  # such a set has no complement
+            value, values = expression, ValueSet.points([wants])
+        values = values.complement()
+    implied = required_attributes(value) if values.parts[Kind.MISSING].is_empty else frozenset[str]()
+    return _ComputedLeaf(Leaf(computed_name(value, timezone), values), implied)
+
+
+def _range(expression: Expression, wants: bool, timezone: str) -> tuple[Expression, ValueSet]:
+    found = computed_range(expression, wants, timezone)
+    # Only NULL can be told of an interval of time, and it has no slot: the condition is computed as a whole.
+    if found is None or not found[1].parts[Kind.MISSING].is_empty or found[1] == PRESENT:
+        return expression, ValueSet.points([wants])
+    return found
+
+
+def is_computable(residual: Residual) -> bool:
+    """Whether a residual reads nothing but the attributes it names."""
+    return not reads_whole_event(residual.expression)
+
+
+def has_computed_conditions(node: Node) -> bool:
+    """Whether some condition of a tree is an expression that could be a computed attribute."""
+    match node:
+        case Leaf(_, values):
+            return any(isinstance(test.pattern, Computed) for test in values.tests)
+        case Residual():
+            return is_computable(node)
+        case And(children) | Or(children):
+            return any(map(has_computed_conditions, children))
+
+
+def split_leaf(leaf: Leaf) -> tuple[Leaf | None, list[_ComputedLeaf]]:
+    """A leaf as what its intervals and patterns ask, None where that is implied, and its computed conditions."""
+    tests = [test for test in leaf.values.tests if isinstance(test.pattern, Computed)]
+    if not tests:
+        return leaf, []
+    tests.sort(key=lambda test: test.key)
+    found = [_of_test(test) for test in tests]
+    rest = ValueSet(leaf.values.parts, leaf.values.tests.difference(tests))
+    is_implied = any(test.wanted and rest == domain_of(test) for test in tests)
+    return (None if is_implied else Leaf(leaf.attribute, rest)), found
+
+
+def _of_test(test: Test) -> _ComputedLeaf:
+    assert isinstance(test.pattern, Computed)
+    return _computed_leaf(test.pattern.expression, test.pattern.wants, test.pattern.timezone, test.wanted)
+
+
+class ExpressionUses:
+    """How many conditions share each expression: a count over all conditions of a segment, before any is added."""
+
+    def __init__(self, trees: Iterable[Node]) -> None:
+        self._uses = Counter(each.leaf.attribute for tree in trees for each in _computed_leaves(tree))
+
+    def lift(self, conjunction: Conjunction) -> LiftedConjunction:
+        """A conjunction with its shared expressions as conditions on computed attributes."""
+        plain: dict[str, ValueSet] = {}
+        computed: list[_ComputedLeaf] = []
+        for name, values in conjunction.leaves.items():
+            own, found = split_leaf(Leaf(name, values))
+            if own is not None:
+                plain[name] = own.values
+            computed += found
+        computed += [_of_residual(each) for each in conjunction.residuals if is_computable(each)]
+        shared = [each for each in computed if self._uses[each.leaf.attribute] >= _MIN_SHARING_CONDITIONS]
+        if not shared and not any(map(_selects, plain.values())):
+            # Every event with the attributes would be a candidate, and the expressions computed for it anyway.
+            shared = computed
+        implied = frozenset[str]().union(*(each.implied for each in shared))
+        leaves = {name: values for name, values in plain.items() if values != PRESENT or name not in implied}
+        for each in shared:
+            name, values = each.leaf.attribute, each.leaf.values
+            # One interval of slots must say both: the index takes the intervals of one axis as alternatives.
+            leaves[name] = leaves[name].intersect(values) if name in leaves else values
+        return LiftedConjunction(
+            [Leaf(name, values) for name, values in leaves.items()],
+            [each for each in conjunction.residuals if not is_computable(each)],
+            len(shared) < len(computed),
+            bool(shared),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LiftedConjunction:
+    """A conjunction for the index."""
+
+    leaves: list[Leaf]
+    residuals: list[Residual]
+    is_wider: bool
+    """Whether expressions are left out, which must be evaluated on candidates."""
+    is_computed: bool
+    """Whether there are conditions on computed attributes."""
+
+
+def _of_residual(residual: Residual) -> _ComputedLeaf:
+    return _computed_leaf(residual.expression, residual.wants, residual.timezone)
+
+
+def _selects(values: ValueSet) -> bool:
+    """Whether a condition leaves few of all events: it needs a value, and not just any."""
+    return values.parts[Kind.MISSING].is_empty and values != PRESENT
+
+
+def lift_tree(node: Node) -> Node:
+    """A tree with all its expressions as conditions on computed attributes."""
+    match node:
+        case Leaf():
+            own, found = split_leaf(node)
+            parts = [each.leaf for each in found]
+            if own is not None:
+                parts.insert(0, own)
+            return parts[0] if len(parts) == 1 else And(tuple(parts))
+        case Residual():
+            return _of_residual(node).leaf if is_computable(node) else node
+        case And(children):
+            return And(tuple(map(lift_tree, children)))
+        case Or(children):
+            return Or(tuple(map(lift_tree, children)))
+
+
+def _computed_leaves(node: Node) -> Iterator[_ComputedLeaf]:
+    match node:
+        case Leaf():
+            yield from split_leaf(node)[1]
+        case Residual():
+            if is_computable(node):
+                yield _of_residual(node)
+        case And(children) | Or(children):
+            for child in children:
+                yield from _computed_leaves(child)
