@@ -1,0 +1,240 @@
+"""Computed attributes: conditions on expressions, indexed by the values of the expressions, as filters decide them."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from palio.errors import ParseError
+from palio.events import Event
+from palio.filters.filter import Filter
+from palio.languages.sql.parser import parse_condition
+from palio.matching.columnar.computed_attributes import computed_attribute, computed_name
+from palio.matching.index_concatenation import concatenate
+from palio.matching.matcher import Matcher
+from tests.matching.suite import ids_by_row
+
+EXPRESSIONS = (
+    "a + b",
+    "a * b",
+    "a - b",
+    "a % 2",
+    "-a",
+    "abs(a - 2)",
+    "lower(s)",
+    "upper(s)",
+    "length(s)",
+    "substring(s, 1, 1)",
+    "concat(s, 'x')",
+    "coalesce(a, 1)",
+    "coalesce(s, a)",
+    "CAST(s AS INT)",
+    "CASE WHEN a > 1 THEN b ELSE s END",
+    "if(a > b, a, b)",
+    "greatest(a, b)",
+    "year(ts)",
+    "n.x + a",
+    "size(tags)",
+    "element_at(tags, 1)",
+)
+CONSTANTS = ("1", "2", "3", "5", "1.5", "2D", "TRUE", "'x'", "'ab'", "DATE'2024-01-02'")
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, 2, 3, -1, 5, 7, 10**18, 2**63 - 1),
+    *(1.5, 2.0, float("nan"), float("inf"), -0.0),
+    *("", "x", "X", "ab", "Ab", "5", "1.5", "İ"),
+    *(date(2024, 1, 2), datetime(2024, 3, 4, 5, 6, 7, tzinfo=UTC)),
+)
+
+
+def matcher_of(texts: list[str]) -> Matcher:
+    matcher = Matcher()
+    matcher.add_many(map(str, range(len(texts))), texts)
+    return matcher
+
+
+def matches(texts: list[str], event: Any) -> set[str]:
+    return {str(at) for at, text in enumerate(texts) if Filter.parse(text).matches(event)}
+
+
+def computed(matcher: Matcher) -> list[str]:
+    # Private: which expressions an index holds shows in nothing but its speed.
+    snapshot = matcher._segments.snapshot
+    return sorted(each.name.rpartition("\0")[2] for segment in snapshot.segments for each in segment.computed)
+
+
+class Conditions:
+    """Random conditions and events."""
+
+    def __init__(self, seed: int) -> None:
+        self.choose = random.Random(seed)
+
+    def texts(self, count: int) -> list[str]:
+        found: list[str] = []
+        while len(found) < count:
+            text = self._condition()
+            try:
+                Filter.parse(text)
+            except ParseError:  # kinds that do not go together
+                continue
+            found.append(text)
+        return found + self.choose.choices(found, k=count)  # so that expressions are shared
+
+    def _condition(self) -> str:
+        parts = [self._predicate() for _ in range(self.choose.choice((1, 1, 2, 3)))]
+        if self.choose.random() < 0.5:
+            parts.append(self.choose.choice(("s = 'x'", "a = 1", "b > 1", "a IS NULL")))
+        return self.choose.choice((" AND ", " OR ")).join(f"({part})" for part in parts)
+
+    def _predicate(self) -> str:
+        constant = self.choose.choice(CONSTANTS)
+        expression = self.choose.choice(EXPRESSIONS)
+        compared = f"{expression} {self.choose.choice(('=', '<>', '<', '<=', '>', '>='))} {constant}"
+        text = self.choose.choice(
+            (
+                *(compared, compared, f"({compared}) IS TRUE", f"({compared}) IS NOT TRUE"),
+                *(f"{expression} IN ({constant}, {constant})", f"{expression} BETWEEN 1 AND 3"),
+                *(f"{expression} IS NULL", f"{expression} IS NOT NULL", f"{constant} < {expression}"),
+                *("a < b", "a = b", "(a < b) IS NULL", f"array_contains(tags, {constant})"),
+                *("lower(s) LIKE '%x%'", "upper(s) RLIKE '^[A-Z]'"),
+            )
+        )
+        return f"NOT ({text})" if self.choose.random() < 0.3 else text
+
+    def event(self, arrays: bool) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name in ("a", "b", "s", "ts"):
+            if self.choose.random() < 0.8:
+                found[name] = self._array() if arrays and self.choose.random() < 0.3 else self.choose.choice(VALUES)
+        if self.choose.random() < 0.6:
+            found["tags"] = self._array()
+        if self.choose.random() < 0.6:
+            object = {"x": self.choose.choice(VALUES)}
+            found["n"] = [object, {"x": 1}] if arrays and self.choose.random() < 0.5 else object
+        return found
+
+    def _array(self) -> list[Any]:
+        return self.choose.choices(VALUES, k=self.choose.randrange(4))
+
+    def table(self, count: int) -> pa.Table:
+        def column(*values: Any) -> list[Any]:
+            return self.choose.choices((None, *values), k=count)
+
+        return pa.table(
+            {
+                "a": column(0, 1, 2, 3, 2**62),
+                "b": column(1.5, 2.0, 0.0, -0.0, float("nan")),
+                "s": column("x", "X", "Ab", "5", ""),
+                "ts": column(datetime(2024, 1, 1), datetime(2023, 6, 1)),
+                "tags": column([], ["x"], ["x", "ab"], [None]),
+                "n": [{"x": value} for value in column(1, 2)],
+            }
+        )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_they_decide_as_filters_do(seed: int) -> None:
+    given = Conditions(seed)
+    texts = given.texts(40)
+    matcher = matcher_of(texts)
+    assert computed(matcher)
+    events = [given.event(arrays=bool(seed % 2)) for _ in range(40)]
+    expected = [matches(texts, event) for event in events]
+    assert [matcher.match(event) for event in events] == expected
+    assert ids_by_row(matcher.match_batch(events), len(events)) == expected
+    table = given.table(40)
+    rows = [matches(texts, event) for event in Event.from_arrow(table)]
+    assert ids_by_row(matcher.match_batch(table), table.num_rows) == rows
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(100, 350))
+def test_they_decide_as_filters_do_for_thousands_of_conditions(seed: int) -> None:
+    test_they_decide_as_filters_do(seed)
+
+
+def test_an_expression_is_one_attribute_whatever_it_is_compared_with() -> None:
+    texts = [f"lower(s) = 'v{n}'" for n in range(20)] + [f"lower( s ) IN ('w{n}', 'v1')" for n in range(5)]
+    matcher = matcher_of(texts)
+    assert computed(matcher) == ["lower(s)"]
+    assert matcher.match({"s": "V1"}) == {"1", "20", "21", "22", "23", "24"}
+
+
+def test_a_rare_expression_is_evaluated_on_candidates_where_the_rest_selects() -> None:
+    texts = [f"k = {n} AND a * {n} + b > 5" for n in range(10)]
+    matcher = matcher_of(texts)
+    assert computed(matcher) == []
+    assert matcher.match({"k": 3, "a": 2, "b": 0}) == {"3"}
+    assert computed(matcher_of([f"a * {n} + b > 5" for n in range(3)])) == [f"((a * {n}) + b)" for n in range(3)]
+
+
+@pytest.mark.parametrize("text", [*EXPRESSIONS, "a < b", "date_format(ts, 'yyyy')", "ts - ts", "`odd name` + 1"])
+@pytest.mark.parametrize("zone", ["UTC", "America/Sao_Paulo"])
+def test_a_name_says_the_expression(text: str, zone: str) -> None:
+    expression = parse_condition(text, timezone=zone)
+    found = computed_attribute(computed_name(expression, zone))
+    assert (found.expression, found.timezone) == (expression, zone)
+
+
+def test_the_zone_is_a_part_of_the_name() -> None:
+    matcher = Matcher()
+    for number in range(8):
+        zone = ("UTC", "Asia/Tokyo")[number % 2]
+        matcher.add(str(number), "hour(ts) = 3", timezone=zone)
+    matcher.merge()
+    assert len(computed(matcher)) == 2
+    assert matcher.match({"ts": datetime(2024, 1, 1, 3, tzinfo=UTC)}) == {"0", "2", "4", "6"}
+    assert matcher.match({"ts": datetime(2024, 1, 1, 18, tzinfo=UTC)}) == {"1", "3", "5", "7"}
+
+
+def test_a_column_of_that_name_is_another_attribute() -> None:
+    matcher = matcher_of([*(f"lower(s) = 'v{n}'" for n in range(8)), "`lower(s)` = 'v1'"])
+    table = pa.table({"s": ["V1", "V2"], "lower(s)": ["v2", "v1"]})
+    assert ids_by_row(matcher.match_batch(table), 2) == [{"1"}, {"2", "8"}]
+
+
+ARRAYS: list[Any] = [
+    {"a": [1, 2], "b": [3, 4]},
+    {"a": list(range(100)), "b": list(range(100))},
+    {"a": list(range(200)), "b": 5, "k": "x"},
+    {"n": [{"x": 1}, {"x": 4}], "a": 2},
+    {"a": [], "b": 3},
+    {"a": [None], "b": [3], "k": "x"},
+]
+
+
+@pytest.mark.parametrize("event", ARRAYS, ids=range(len(ARRAYS)))
+def test_one_element_is_chosen_of_every_array(event: Any) -> None:
+    """Also where there are too many choices to compute: the filters of these subscriptions decide."""
+    texts = [f"a + b = {n}" for n in range(8)] + [f"a + b > {n} AND a < {n}" for n in range(8)]
+    texts += [f"n.x + a = {n}" for n in range(8)] + ["k = 'x'", "a = 1", "a IS NULL", "(a + b = 3) IS NOT TRUE"]
+    matcher = matcher_of(texts)
+    assert matcher.match(event) == matches(texts, event)
+    assert ids_by_row(matcher.match_batch([event] * 40), 40) == [matches(texts, event)] * 40
+    matcher.remove_many(["0", "3", "9", "24"])
+    assert matcher.match(event) == matches(texts, event) - {"0", "3", "9", "24"}
+
+
+def test_they_are_saved_and_put_together(tmp_path: Path) -> None:
+    texts = [f"lower(s) = 'v{n}' AND a < b" for n in range(8)]
+    events = [{"s": f"V{n}", "a": n, "b": 4} for n in range(8)]
+    parts = []
+    for part in range(2):
+        matcher = Matcher()
+        matcher.add_many([f"{part}/{n}" for n in range(8)], texts)
+        parts.append(tmp_path / f"{part}.palio")
+        matcher.save(parts[-1])
+        assert [len(Matcher.open(parts[-1]).match(event)) for event in events] == [1, 1, 1, 1, 0, 0, 0, 0]
+    concatenate(tmp_path / "both.palio", parts)
+    both = Matcher.open(tmp_path / "both.palio")
+    assert both.match(events[2]) == {"0/2", "1/2"}
+    assert both.match({"s": "V2", "a": [9, 1], "b": list(range(90))}) == {"0/2", "1/2"}
+
+
+def test_attributes_are_those_of_events() -> None:
+    matcher = matcher_of([*(f"lower(s) = 'v{n}' AND size(tags) = {n}" for n in range(8))])
+    assert matcher.attributes == {"s", "tags"}
