@@ -297,6 +297,11 @@ class Matcher:
 
     # Subscriptions
 
+    @property
+    def revision(self) -> int:
+        """A number that goes up with every change of the subscriptions."""
+        return self._segments.changes
+
     def __len__(self) -> int:
         return len(self._catalogue) - self._segments.removed
 

@@ -68,6 +68,7 @@ class SegmentSet:
     def __init__(self, background: bool) -> None:
         self.snapshot = IndexSnapshot((), LiveSegment(), Catalogue(), np.zeros(64, np.uint8))
         self.removed = 0  # tombstones among the numbers of the catalogue
+        self.changes = 0  # additions and removals so far
         self.lock = threading.RLock()
         self._quiet_matches = 0  # since the last addition
         self._merger: threading.Thread | None = None
@@ -78,6 +79,7 @@ class SegmentSet:
 
     def add(self, subscription: Subscription, condition: ReadCondition) -> None:
         """Add a subscription with a new id to the live segment."""
+        self.changes += 1
         self._fit_tombstones(1)
         number = self.snapshot.catalogue.append(subscription)
         # Catalogue first: a reader that finds the number in the live segment looks up its id at once.
@@ -94,6 +96,7 @@ class SegmentSet:
         first = len(catalogue)
         segment = _build(range(first, first + len(subscriptions)), subscriptions)
         self._fit_tombstones(len(subscriptions))
+        self.changes += 1
         # After the segment is built, which may raise: a catalogue cannot give numbers back.
         catalogue.extend(subscriptions)
         self.publish((*self.snapshot.segments, segment), self.snapshot.live)
@@ -101,6 +104,7 @@ class SegmentSet:
 
     def set_tombstone(self, number: int) -> None:
         """Remove a subscription; the next reader does not see it."""
+        self.changes += 1
         # Changed in place: readers of the present snapshot see it, and so do searchers, which share the array.
         self.snapshot.tombstones[number >> 3] |= 1 << (number & 7)
         self.snapshot.live.remove(number)

@@ -42,6 +42,7 @@ from palio.spark.projection import (
     leaf_paths,
     matcher_zones,
     project_attributes,
+    select_by_place,
     session_zone,
 )
 from palio.spark.record_batches import (
@@ -281,9 +282,7 @@ def _match_whole_rows(
     """Pass whole rows through Python: one pass, and no row has to be reassembled."""
     from pyspark.sql.types import StructType
 
-    # By position, not by name: Spark would read a name with a dot as a field of a struct.
-    columns = [*projection.all_columns, *map(column, task.kept)]
-    passed = events.select(*(each.alias(f"c{place}") for place, each in enumerate(columns)))
+    passed = select_by_place(events, [*projection.all_columns, *map(column, task.kept)])
     fields = [events.schema[name] for name in task.kept] + _result_fields(task.output, per_event)
     run = palio_broadcast_lists if per_event else palio_broadcast_pairs
     return passed.mapInArrow(with_plan_name(partial(run, task), run.__name__ + size), StructType(fields))

@@ -24,7 +24,7 @@ import pyarrow as pa
 from palio.errors import PipelineError
 from palio.matching.matcher import Matcher
 from palio.matching.subscription_screening import add_usable
-from palio.spark.projection import Projection
+from palio.spark.projection import Projection, select_by_place
 from palio.spark.record_batches import is_flat, read_events, sanitize_batch
 from palio.spark.rendezvous.mapping_choice import MappingChoice, Samples, choose_mapping
 from palio.spark.shared_index import is_connect
@@ -175,7 +175,7 @@ def sample(events: DataFrame, projection: Projection, subscriptions: Subscriptio
     """Sample the events; the subscriptions have a sample already."""
     from pyspark.sql import functions as sql
 
-    projected = events.select(*(each.alias(f"c{place}") for place, each in enumerate(projection.all_columns)))
+    projected = select_by_place(events, projection.all_columns)
     heads = projected.mapInArrow(palio_rendezvous_sample, projected.schema)
     # Shuffled before the limit, which would otherwise take the first partitions alone.
     taken = heads.orderBy(sql.rand(seed=1)).limit(_MAX_SAMPLED_EVENTS).toArrow()

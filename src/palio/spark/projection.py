@@ -11,7 +11,7 @@ warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Projection:
-    """The columns that a job reads: expressions named by attribute paths, and the names of text columns with JSON."""
+    """The columns that a job reads: expressions, the attributes they are of, and the names of text columns with JSON.
+
+    They have no names of their own: workers know them by their places, and naming one costs milliseconds of the driver.
+    """
 
     columns: tuple[Column, ...]
     attributes: tuple[str, ...]
@@ -49,8 +52,8 @@ class Projection:
 
     @property
     def all_columns(self) -> list[Column]:
-        """The columns of attributes, then the JSON columns under their own names."""
-        return [*self.columns, *(column(name).alias(name) for name in self.json)]
+        """The columns of attributes, then the JSON columns."""
+        return [*self.columns, *map(column, self.json)]
 
 
 def column(name: str) -> Column:
@@ -58,6 +61,11 @@ def column(name: str) -> Column:
     from pyspark.sql import functions as sql
 
     return sql.col("`" + name.replace("`", "``") + "`")
+
+
+def select_by_place(events: DataFrame, columns: Sequence[Column]) -> DataFrame:
+    """Columns named c0, c1, … by their places: Spark would read a name with a dot as a field of a struct."""
+    return events.select(*columns).toDF(*(f"c{place}" for place in range(len(columns))))
 
 
 def session_zone(spark: SparkSession) -> str:
@@ -95,8 +103,7 @@ def project_attributes(
     if not columns and not texts:
         # Subscriptions without conditions read no attribute, but Arrow has no rows without columns.
         columns = {PLACEHOLDER_ATTRIBUTE: sql.lit(None).cast("boolean")}
-    named = tuple(each.alias(name) for name, each in columns.items())
-    return Projection(named, tuple(columns), tuple(texts), tuple(absent))
+    return Projection(tuple(columns.values()), tuple(columns), tuple(texts), tuple(absent))
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,8 @@ class Wants:
     """The casts that are in the conditions of the index already."""
     numbers: npt.NDArray[np.int64] | None = field(default=None, compare=False)
     """By number in the index, the number in results; None where they are equal."""
-    _last_cast: list[Wants] = field(default_factory=list, init=False, compare=False, repr=False)
+    _last_cast: list[tuple[int, Wants]] = field(default_factory=list, init=False, compare=False, repr=False)
+    """The last answer of `with_casts`, and the revision of the matcher it was made of."""
 
     @classmethod
     def read(
@@ -122,9 +123,11 @@ class Wants:
         """These subscriptions with the casts that Spark would put into their conditions; see `implicit_casts`."""
         if self.casts == casts:
             return self
-        # A published index does not change any more, so the last answer is kept for the next job of these columns.
-        if self.index is not None and self._last_cast and self._last_cast[0].casts == casts:
-            return self._last_cast[0]
+        # For the next job on these columns; subscriptions may have changed meanwhile in a matcher of the caller's.
+        for revision, last in self._last_cast:
+            if revision == self.matcher.revision and last.casts == casts:
+                return last
+        revision = self.matcher.revision
         matcher = casts.apply_to_matcher(self.matcher)
         if matcher is self.matcher:
             found = replace(self, casts=casts)
@@ -132,7 +135,7 @@ class Wants:
             # The new index numbers its subscriptions without the gaps of removed ones.
             numbers = self.matcher.numbers() if self.matcher.statistics().removed else None
             found = replace(self, matcher=matcher, index=None, casts=casts, numbers=numbers)
-        self._last_cast[:] = [found]
+        self._last_cast[:] = [(revision, found)]
         return found
 
     def refused_rows(self, spark: SparkSession) -> DataFrame:
