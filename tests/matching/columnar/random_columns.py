@@ -1,7 +1,7 @@
 """Random Arrow columns of every type that `arrow_columns.simplify` gives, mostly of edge cases.
 
-The columns have the names that the generator of expressions uses (`tests.filters.expressions.generator`), and mostly the
-kind that it takes them for; some have another, because an event carries no schema.
+The columns have the names that the generator of expressions uses (`tests.filters.expressions.generator`), and mostly
+the kind that it takes them for; some have another, because an event carries no schema.
 """
 
 from __future__ import annotations

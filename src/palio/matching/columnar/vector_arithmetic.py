@@ -20,7 +20,7 @@ from palio.filters.expressions.ast import Call
 from palio.filters.expressions.coercion import INTERVALS, NUMBERS
 from palio.matching.columnar import vector_decimals
 from palio.matching.columnar.vector_compiler import Form, Part, VectorCompiler
-from palio.matching.columnar.vectors import FIRST_DAYS, LAST_DAYS, Vector, both, without
+from palio.matching.columnar.vectors import Vector, both, without
 
 _TWO_63: Final = 2.0**63
 
@@ -146,36 +146,17 @@ def _double_remainder(left: Vector, right: Vector) -> Vector:
     return Vector(rest, without(both(left.valid, right.valid), right.values == 0))
 
 
-# Days
+def _positive_integer_remainder(left: Vector, right: Vector) -> Vector:
+    rest = _integer_remainder(left, right)
+    # Spark lets this sum wrap around.
+    again = _integer_remainder(Vector(rest.values + right.values), right)
+    return Vector(np.where(rest.values < 0, again.values, rest.values), rest.valid)
 
 
-def _shift_days(sign: int) -> Callable[[Vector, Vector], Vector]:
-    def compute(days: Vector, by: Vector) -> Vector:
-        # Beyond this, which no two days are apart, the sum could overflow.
-        near = np.clip(by.values, FIRST_DAYS - LAST_DAYS - 1, LAST_DAYS - FIRST_DAYS + 1)
-        moved = days.values + sign * near
-        return Vector(moved, without(both(days.valid, by.valid), (moved < FIRST_DAYS) | (moved > LAST_DAYS)))
-
-    return compute
-
-
-later_days: Final = _shift_days(1)
-earlier_days: Final = _shift_days(-1)
-
-
-def _sum(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
-    kinds = [part.kind for part in parts]
-    if kinds == [date, int]:
-        return compiler.strict("later", date, later_days, *parts)
-    if kinds == [int, date]:
-        return compiler.strict("later", date, later_days, parts[1], parts[0])
-    return _operator(_add_integers, _on_doubles(np.add), "+")(compiler, call, parts)
-
-
-def _difference(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
-    if [part.kind for part in parts] == [date, int]:
-        return compiler.strict("earlier", date, earlier_days, *parts)
-    return _operator(_subtract_integers, _on_doubles(np.subtract), "-")(compiler, call, parts)
+def _positive_double_remainder(left: Vector, right: Vector) -> Vector:
+    rest = _double_remainder(left, right)
+    again = np.fmod(rest.values + right.values, right.values)
+    return Vector(np.where(rest.values < 0, again, rest.values), rest.valid)
 
 
 def _whole(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
@@ -183,6 +164,12 @@ def _whole(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part 
     if any(part.kind in (float, bool, bytes, date, datetime) for part in parts):
         return compiler.null
     return _operator(_whole_quotient, None)(compiler, call, parts)
+
+
+def _positive_remainder(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
+    # Unlike an operator it reads a string as a double, whatever stands beside it.
+    numbers = [compiler.read_text(part, float) if part.kind is str else part for part in parts]
+    return _operator(_positive_integer_remainder, _positive_double_remainder)(compiler, call, numbers)
 
 
 # Signs and rounding
@@ -293,11 +280,12 @@ def _bit_not(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Par
 
 
 ARITHMETIC_FORMS: Final[Mapping[str, Form]] = {
-    "+": _sum,
-    "-": _difference,
+    "+": _operator(_add_integers, _on_doubles(np.add), "+"),
+    "-": _operator(_subtract_integers, _on_doubles(np.subtract), "-"),
     "*": _operator(_multiply_integers, _on_doubles(np.multiply), "*"),
     "/": _operator(_divide_integers, _divide_doubles),
     "%": _operator(_integer_remainder, _double_remainder),
+    "pmod": _positive_remainder,
     "div": _whole,
     "neg": _sign("neg", np.negative, np.negative),
     "abs": _sign("abs", np.abs, np.abs),

@@ -19,7 +19,7 @@ from palio.filters.expressions.ast import Call
 from palio.filters.expressions.coercion import ValueType
 from palio.matching.columnar.array_types import Flags
 from palio.matching.columnar.vector_arithmetic import as_double
-from palio.matching.columnar.vector_comparison import compare, truth
+from palio.matching.columnar.vector_comparison import compare, presence, truth
 from palio.matching.columnar.vector_compiler import Form, Part, VectorCompiler
 from palio.matching.columnar.vectors import IN_NUMPY, Vector, null_of, of_arrow
 
@@ -101,10 +101,9 @@ def _nvl2(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part |
     kind, (present, absent) = unified
 
     def compute(test: Vector, first: Vector, second: Vector) -> Vector:
-        is_present = np.asarray(test.values is not None) if test.valid is None else test.valid
-        return _pick(is_present, first, second, kind)
+        return _pick(test.values, first, second, kind)
 
-    return compiler.derive("nvl2", kind, compute, tested, present, absent)
+    return compiler.derive("nvl2", kind, compute, presence(compiler, tested), present, absent)
 
 
 def _nullif(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:

@@ -130,7 +130,7 @@ def _null_safe_equal(compiler: VectorCompiler, call: Call, parts: Sequence[Part]
     equal = compare(compiler, "=", left, right)
     if equal is None:
         return None
-    present = [_is_present(compiler, part) for part in parts]
+    present = [presence(compiler, part) for part in parts]
     return compiler.derive(
         "<=>", bool, _same, compiler.derive("istrue", bool, _is_true, truth(compiler, equal)), *present
     )
@@ -206,7 +206,8 @@ def _on_truth(name: str, compute: Callable[[Vector], Vector]) -> Form:
     return form
 
 
-def _is_present(compiler: VectorCompiler, part: Part) -> Part:
+def presence(compiler: VectorCompiler, part: Part) -> Part:
+    """Whether a value is not NULL."""
     if part.kind is NoneType:
         return compiler.constant(False)
     return compiler.derive("isnotnull", bool, _present, part)
@@ -217,11 +218,11 @@ def _present(vector: Vector) -> Vector:
 
 
 def _is_not_null(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
-    return _is_present(compiler, parts[0])
+    return presence(compiler, parts[0])
 
 
 def _is_null(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> Part | None:
-    return compiler.derive("not", bool, _not, _is_present(compiler, parts[0]))
+    return compiler.derive("not", bool, _not, presence(compiler, parts[0]))
 
 
 def _not(vector: Vector) -> Vector:

@@ -5,8 +5,8 @@ row has no vector form, and neither has what is computed from it. Parts are hash
 in them share one part, and a batch computes each part once. A key is a function and the parts that are its operands, so
 that no expression is hashed as a whole.
 
-A function has a vector form of its own (`forms`), or it is computed once per distinct value of its one operand that is
-not constant, by the scalar evaluator.
+A function has a vector form of its own (`forms`), or it is computed by the scalar evaluator, once per distinct value of
+its operand, or per distinct combination of the values of several.
 """
 
 from __future__ import annotations
@@ -20,15 +20,26 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, bottom_up
+from palio.filters.expressions.ast import Array, Attribute, Call, Expression, Literal, Micros, bottom_up
 from palio.filters.expressions.cast import target_of
 from palio.filters.expressions.coercion import Value, ValueType, coerce_text, zone_named
 from palio.filters.expressions.extension_functions import WHOLE_EVENT_FUNCTIONS
 from palio.filters.expressions.functions import FUNCTIONS
 from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.expressions.static_analysis import Kinds
-from palio.matching.columnar.vectors import Vector, distinct, kind_of, of_constant, of_values, repeated, spread
+from palio.matching.columnar.vectors import (
+    ARROW_TYPES,
+    Vector,
+    combinations,
+    distinct,
+    kind_of,
+    of_constant,
+    of_values,
+    repeated,
+    spread,
+)
 
 # Not functions of their arguments' values alone: they read the event, whole arrays, or other clocks.
 _UNFIT: Final = WHOLE_EVENT_FUNCTIONS | {
@@ -40,7 +51,6 @@ _UNFIT: Final = WHOLE_EVENT_FUNCTIONS | {
     "size",
 }
 _TEXT_OR_BINARY: Final = frozenset({"concat", "substring", "left", "overlay", "reverse", "lpad", "rpad"})
-_ARGUMENT: Final = "x"  # the attribute that stands for the operand of a function computed per distinct value
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -65,8 +75,8 @@ class Part:
 
     @property
     def has_column(self) -> bool:
-        """Whether its values can be a column: constant decimals and intervals are only operands."""
-        return not self.is_constant or self.kind in _MAPPED_KINDS or self.kind is NoneType
+        """Whether its values can be a column: intervals and constant decimals are only operands."""
+        return self.kind in _MAPPED_KINDS or self.kind is NoneType or (self.kind is Decimal and not self.is_constant)
 
 
 Form: TypeAlias = Callable[["VectorCompiler", Call, Sequence[Part]], Part | None]
@@ -107,7 +117,7 @@ class VectorCompiler:
     def _find(self, expression: Expression) -> Part | None:
         match expression:
             case Literal(value):
-                return self.constant(value)
+                return self.constant(value) if _has_utf8(value) else None
             case Attribute(name):
                 return self._attribute(name)
             case Array():
@@ -154,7 +164,8 @@ class VectorCompiler:
             return None
         known = self._kinds.of(call)
         if all(part.is_constant for part in parts):
-            return self.constant(compile_expression(call, self.timezone)({}, {}), known)
+            value = compile_expression(call, self.timezone)({}, {})
+            return self.constant(value, known) if _has_utf8(value) else None
         form = self._forms.get(call.function)
         made = form(self, call, parts) if form is not None else None
         if made is None:
@@ -189,7 +200,14 @@ class VectorCompiler:
         if part.text is not None:
             return self.constant(coerce_text(part.text, kind, self.timezone))
         zone = self.timezone
-        return self.mapped(("read", kind), kind, lambda text: coerce_text(text, kind, zone), part)
+
+        def read(text: str) -> Value:
+            return coerce_text(text, kind, zone)
+
+        simple = _SIMPLE_NUMBERS.get(kind)
+        if simple is None:
+            return self.mapped(("read", kind), kind, read, part)
+        return self.strict(("read", kind), kind, _number_reader(kind, simple, read), part)
 
     def mapped(
         self,
@@ -208,20 +226,25 @@ class VectorCompiler:
         )
 
     def _by_distinct_value(self, call: Call, parts: Sequence[Part]) -> Part | None:
-        """A call with one operand that varies, computed once per distinct value by the scalar evaluator."""
-        varying = {part for part in parts if not part.is_constant and part.kind is not NoneType}
+        """A call computed by the scalar evaluator, once per distinct value or combination of values."""
+        varying = dict.fromkeys(part for part in parts if not part.is_constant and part.kind is not NoneType)
         result = self._result_of(call, parts)
-        if len(varying) > 1 or result is None:
+        if result is None:
             return None
         kind, data_type = result
-        arguments = tuple(Attribute(_ARGUMENT) if part in varying else _literal(part) for part in parts)
+        names = {part: str(number) for number, part in enumerate(varying)}
+        arguments = tuple(Attribute(names[part]) if part in varying else _literal(part) for part in parts)
         run = compile_expression(Call(call.function, arguments), self.timezone)
         if not varying:
             value = run({}, {})
             return self.null if value is None else self.constant(value)
-        (operand,) = varying
-        compute = by_distinct_value(lambda value: run({_ARGUMENT: value}, {}), operand.kind, kind, data_type)
-        return Part(kind, compute, (operand,), decimal_type=data_type)
+        if len(varying) == 1:
+            ((operand, name),) = names.items()
+            compute = by_distinct_value(lambda value: run({name: value}, {}), operand.kind, kind, data_type)
+        else:
+            kinds = [part.kind for part in names]
+            compute = by_combination(lambda row: run(row, {}), list(names.values()), kinds, kind, data_type)
+        return Part(kind, compute, tuple(names), decimal_type=data_type)
 
     def _result_of(self, call: Call, parts: Sequence[Part]) -> tuple[ValueType, pa.DataType | None] | None:
         """The kind of a call's values where it is the same for all, and the Arrow type of decimals."""
@@ -240,6 +263,14 @@ class VectorCompiler:
         return (kind, None) if kind is not None and kind in _MAPPED_KINDS else None
 
 
+def _has_utf8(value: Value) -> bool:
+    """Whether Arrow can hold a value: not a string with a lone surrogate."""
+    try:
+        return not isinstance(value, str) or value.isascii() or bool(value.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 def _literal(part: Part) -> Literal:
     assert not isinstance(part.value, tuple)  # an array has no vector form
     return Literal(part.value)
@@ -249,8 +280,36 @@ _MAPPED_KINDS: Final[frozenset[ValueType | None]] = frozenset({bool, int, float,
 
 
 def _of_constant(value: Value) -> Vector:
-    """The vector of a constant; one of a decimal or an interval is never asked for its values."""
-    return of_constant(value, type(value)) if type(value) in _MAPPED_KINDS else Vector(None)
+    """The vector of a constant; one of a decimal or of months is never asked for its values."""
+    kind = type(value)
+    return of_constant(value, kind) if kind in _MAPPED_KINDS or kind is Micros else Vector(None)
+
+
+# Numbers that Arrow reads as `text_cast` does: not too long, without blanks, exponents and words.
+_SIMPLE_NUMBERS: Final[dict[ValueType, str]] = {int: "^-?[0-9]{1,18}$", float: r"^-?[0-9]{1,17}(\.[0-9]{1,17})?$"}
+
+
+def _number_reader(kind: ValueType, simple: str, read: Callable[[str], Value]) -> Callable[[Vector], Vector]:
+    """Strings as numbers, most of them read by Arrow."""
+
+    def compute(vector: Vector) -> Vector:
+        dictionary = vector.dictionary()
+        texts = dictionary.dictionary
+        is_simple = pc.match_substring_regex(texts, simple)
+        numbers = pc.if_else(is_simple, texts, pa.scalar("0", texts.type)).cast(ARROW_TYPES[kind])
+        others = np.flatnonzero(~np.asarray(is_simple))
+        values, valid = np.array(numbers), np.ones(len(texts) + 1, np.bool_)
+        for place in others.tolist():
+            value: Any = read(texts[place].as_py())
+            valid[place] = value is not None
+            values[place] = 0 if value is None else value
+        places = np.asarray(dictionary.indices.fill_null(len(texts)))
+        valid[-1] = False
+        return spread(
+            Vector(np.append(values, 0).astype(values.dtype), None if valid[places].all() else valid), places, kind
+        )
+
+    return compute
 
 
 def _unloaded() -> Vector:
@@ -265,6 +324,24 @@ def by_distinct_value(
     def compute(vector: Vector) -> Vector:
         values, places = distinct(vector, kind)
         return spread(of_values([function(value) for value in values], result, data_type), places, result)
+
+    return compute
+
+
+def by_combination(
+    function: Callable[[dict[str, Any]], Value],
+    names: Sequence[str],
+    kinds: Sequence[ValueType],
+    result: ValueType,
+    data_type: pa.DataType | None,
+) -> Callable[..., Vector]:
+    """A function of several Python values by name, NULL among them, as one of vectors."""
+
+    def compute(*vectors: Vector) -> Vector:
+        columns = [distinct(vector, kind) for vector, kind in zip(vectors, kinds, strict=True)]
+        found, places = combinations(columns, len(columns[0][1]))
+        values = [function(dict(zip(names, row, strict=True))) for row in found]
+        return spread(of_values(values, result, data_type), places, result)
 
     return compute
 

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from palio.events.values import MICROS_PER_DAY
 from palio.filters.expressions.ast import Call
-from palio.matching.columnar.vector_arithmetic import earlier_days, later_days
 from palio.matching.columnar.vector_compiler import Form, Part, VectorCompiler
 from palio.matching.columnar.vectors import (
     FIRST_DAYS,
@@ -50,7 +49,7 @@ def as_day(compiler: VectorCompiler, part: Part) -> Part:
         return compiler.read_text(part, date)
     if part.kind is datetime:
         return compiler.strict(
-            "day", date, lambda clock: Vector(clock.values // MICROS_PER_DAY, clock.valid), _clock(compiler, part)
+            "day", date, lambda clock: Vector(clock.values // MICROS_PER_DAY, clock.valid), as_clock(compiler, part)
         )
     return part if part.kind is date else compiler.null
 
@@ -65,25 +64,49 @@ def as_moment(compiler: VectorCompiler, part: Part) -> Part:
     return part if part.kind is datetime else compiler.null
 
 
-def _clock(compiler: VectorCompiler, part: Part) -> Part:
-    """What the clocks of the zone show, in microseconds; NULL where that is beyond the years of Python."""
+def as_clock(compiler: VectorCompiler, part: Part) -> Part:
+    """What the clocks of the zone show, in microseconds, at midnight for dates; NULL beyond the years of Python."""
+    if part.kind is date:
+        return compiler.strict("start", int, lambda days: Vector(days.values * MICROS_PER_DAY, days.valid), part)
     zone = compiler.timezone
     return compiler.strict("clock", int, lambda vector: _clocks(vector, zone), part)
 
 
 def _clocks(moments: Vector, zone: str) -> Vector:
     clock = to_clock(np.atleast_1d(moments.values), zone).reshape(np.shape(moments.values))
-    return Vector(clock, _within(moments.valid, clock, FIRST_MICROS, LAST_MICROS))
+    return within_years(clock, moments.valid)
 
 
 def _midnights(days: Any, valid: Any, zone: str) -> Vector:
     clock = np.clip(np.atleast_1d(days), FIRST_DAYS, LAST_DAYS) * MICROS_PER_DAY
     moments = from_clock(clock, zone).reshape(np.shape(days))
-    return Vector(moments, _within(valid, moments, FIRST_MICROS, LAST_MICROS))
+    return within_years(moments, valid)
+
+
+def within_years(micros: Any, valid: Any) -> Vector:
+    """Moments or clocks, NULL beyond the years 1 and 9999."""
+    return Vector(micros.clip(FIRST_MICROS, LAST_MICROS), _within(valid, micros, FIRST_MICROS, LAST_MICROS))
 
 
 def _within(valid: Any, values: Any, first: int, last: int) -> Any:
     return without(valid, (values < first) | (values > last))
+
+
+# Days moved
+
+
+def _shift_days(sign: int) -> Callable[[Vector, Vector], Vector]:
+    def compute(days: Vector, by: Vector) -> Vector:
+        # Beyond this, which no two days are apart, the sum could overflow.
+        near = np.clip(by.values, FIRST_DAYS - LAST_DAYS - 1, LAST_DAYS - FIRST_DAYS + 1)
+        moved = days.values + sign * near
+        return Vector(moved, without(both(days.valid, by.valid), (moved < FIRST_DAYS) | (moved > LAST_DAYS)))
+
+    return compute
+
+
+later_days: Final = _shift_days(1)
+earlier_days: Final = _shift_days(-1)
 
 
 # Fields
@@ -120,7 +143,7 @@ def _clock_field(unit: int, count: int) -> Form:
             call.function,
             int,
             lambda clock: Vector(clock.values // unit % count, clock.valid),
-            _clock(compiler, as_moment(compiler, parts[0])),
+            as_clock(compiler, as_moment(compiler, parts[0])),
         )
 
     return form
@@ -174,7 +197,7 @@ def _date_trunc(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> 
     if unit in _UNITS and unit not in ("day", "week"):
         size = _UNITS[unit]
         return compiler.strict(
-            ("date_trunc", unit), datetime, lambda at, clock: _cut(at, clock, size), moment, _clock(compiler, moment)
+            ("date_trunc", unit), datetime, lambda at, clock: _cut(at, clock, size), moment, as_clock(compiler, moment)
         )
     first = _FIRST_DAYS.get("day" if unit in ("day", "dd") else _UNIT_NAMES.get(unit, ""))
     if first is None:
@@ -185,13 +208,13 @@ def _date_trunc(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) -> 
         start = find(Vector(clock.values // MICROS_PER_DAY, clock.valid))
         return _midnights(start.values, start.valid, zone)
 
-    return compiler.strict(("date_trunc", unit), datetime, compute, _clock(compiler, moment))
+    return compiler.strict(("date_trunc", unit), datetime, compute, as_clock(compiler, moment))
 
 
 def _cut(moments: Vector, clock: Vector, size: int) -> Vector:
     # Taken from the moment itself: of two hours with one name on the night clocks go back, each begins where it does.
     start = moments.values - clock.values % size
-    return Vector(start, _within(clock.valid, start, FIRST_MICROS, LAST_MICROS))
+    return within_years(start, clock.valid)
 
 
 # Differences and sums
@@ -223,7 +246,7 @@ def _timestampdiff(compiler: VectorCompiler, call: Call, parts: Sequence[Part]) 
     size = _UNITS.get(parts[0].text or "")
     if size is None:
         return None
-    start, end = (_clock(compiler, as_moment(compiler, part)) for part in parts[1:])
+    start, end = (as_clock(compiler, as_moment(compiler, part)) for part in parts[1:])
 
     def compute(first: Vector, last: Vector) -> Vector:
         apart = last.values - first.values

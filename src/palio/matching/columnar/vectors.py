@@ -23,7 +23,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from palio.errors import EventError
 from palio.events.arrow import read_column
+from palio.events.names import abbreviate
+from palio.filters.expressions.ast import Micros
 from palio.filters.expressions.coercion import EPOCH, FIRST_DAY, Value, ValueType
 from palio.filters.kinds import timestamp_position
 from palio.matching.columnar.array_types import AnyArray, Flags, Int64s
@@ -48,10 +51,12 @@ _DTYPES: Final[dict[ValueType, Any]] = {
     float: np.float64,
     date: np.int64,
     datetime: np.int64,
+    Micros: np.int64,
 }
 IN_NUMPY: Final = frozenset(_DTYPES)
-"""The kinds whose values are NumPy arrays: days since 1970 for dates, microseconds since 1970 for moments."""
+"""The kinds whose values are NumPy arrays: days since 1970 for dates, and microseconds, since 1970 for moments."""
 _MICROS_PER_UNIT: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_MAX_NUMBER: Final = 2**62  # of a combination of distinct values
 _types = pa.types
 
 
@@ -120,6 +125,8 @@ def _number(value: Any) -> Any:
     """A value as the number that stands for it in an array."""
     if isinstance(value, datetime):
         return timestamp_position(value)
+    if isinstance(value, Micros):
+        return value.micros
     return value.toordinal() - FIRST_DAY if isinstance(value, date) else value
 
 
@@ -216,10 +223,50 @@ def load(column: pa.Array) -> Vector:
 def _plain(column: pa.Array, kind: ValueType) -> pa.Array:
     """A column in the one Arrow type that is read for its kind."""
     if kind in (str, bytes):
-        return column.cast(ARROW_TYPES[kind])
+        return _rebased(column.cast(ARROW_TYPES[kind]))
     if kind is date and column.type != pa.date32():
         return column.cast(pa.date32())
     return column
+
+
+def _rebased(array: pa.Array) -> pa.Array:
+    """Strings that begin where their buffer does.
+
+    Of a slice they do not, and pyarrow 26 then gives wrong strings: `pc.ascii_upper(texts[9:].cast("large_string"))`.
+    """
+    if not len(array):
+        return array.slice(0, 0)
+    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+    first = int(offsets[0])
+    if not first and not array.offset:
+        return array
+    valid = _validity(array)
+    bitmap = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    data = array.buffers()[2]
+    buffers = [bitmap, pa.py_buffer(offsets - first), None if data is None else data.slice(first)]
+    return pa.Array.from_buffers(array.type, len(array), buffers)
+
+
+def is_ascii(array: pa.Array) -> bool:
+    """Whether strings are of ASCII characters only."""
+    data = array.buffers()[2]
+    if data is None or not len(array):
+        return True
+    offsets = np.frombuffer(array.buffers()[1], np.int64)[array.offset : array.offset + len(array) + 1]
+    used = np.frombuffer(data, np.uint8)[int(offsets[0]) : int(offsets[-1])]
+    return not len(used) or int(used.max()) < 0x80
+
+
+def check_text(column: pa.Array, name: str) -> None:
+    """Refuse strings that are no UTF-8, which Arrow takes from anyone; ASCII is."""
+    values = column.dictionary if _types.is_dictionary(column.type) else column
+    if not _is_text(values.type) or is_ascii(values.cast(pa.large_string())):
+        return
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid as error:
+        reason = f"a value of type {column.type} cannot be read: {str(error).splitlines()[0]}"
+        raise EventError(reason, abbreviate(name)) from None
 
 
 def _numbers(column: pa.Array, kind: ValueType) -> AnyArray:
@@ -290,6 +337,21 @@ def distinct(vector: Vector, kind: ValueType) -> tuple[list[Any], Int64s]:
     return [*values, None], places
 
 
+def combinations(columns: Sequence[tuple[list[Any], Int64s]], count: int) -> tuple[list[tuple[Any, ...]], Int64s]:
+    """The distinct combinations of several columns' values, and for each row the place of its own."""
+    places: Int64s = np.zeros(count, np.int64)
+    numbers = 1
+    for values, own in columns:
+        if numbers * len(values) > _MAX_NUMBER:
+            found, places = np.unique(places, return_inverse=True)
+            numbers = len(found)
+        places = places * len(values) + own
+        numbers *= len(values)
+    _, first_rows, places = np.unique(places, return_index=True, return_inverse=True)
+    chosen = [[values[place] for place in own[first_rows].tolist()] for values, own in columns]
+    return list(zip(*chosen, strict=True)) if columns else [()] * len(first_rows), places
+
+
 def read(values: pa.Array, kind: ValueType) -> list[Any]:
     """The entries of a vector's dictionary as Python values."""
     if kind is float:
@@ -298,6 +360,8 @@ def read(values: pa.Array, kind: ValueType) -> list[Any]:
         return [date.fromordinal(FIRST_DAY + value) for value in values.to_pylist()]
     if kind is datetime:
         return [EPOCH + timedelta(microseconds=value) for value in values.to_pylist()]
+    if kind is Micros:
+        return list(map(Micros, values.to_pylist()))
     return read_column(values) if kind is Decimal else list(values.to_pylist())
 
 
