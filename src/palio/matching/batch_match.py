@@ -20,7 +20,7 @@ from palio.filters.tree import Attributes
 from palio.matching.catalogue import Catalogue
 from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import FlatColumns, flatten_columns
-from palio.matching.columnar.computed_columns import ComputedColumns
+from palio.matching.columnar.computed_columns import ComputedValues
 from palio.matching.columnar.segment import CannotCompute, CannotEncode, Segment
 from palio.matching.columnar.transposition import TransposedEvents, choices_of
 from palio.matching.live_segment import LiveSegment
@@ -104,7 +104,7 @@ def match_piece(
     """Rows and numbers of the matches of one piece, by row; with `paths`, columns are named by attributes' paths."""
     events = RowReader(piece, paths)
     transposed: EventColumns | None = None
-    computed: ComputedColumns = {}
+    computed: dict[str, ComputedValues] = {}
     rows: list[Int64s] = []
     numbers: list[Int32s] = []
     for segment in segments:

@@ -1,34 +1,87 @@
-"""Computed attributes in columns: the values of an expression for all rows of a batch."""
+"""Computed attributes in columns: the values of expressions for all rows of a batch.
+
+Expressions over scalar columns are evaluated in vectors (`vector_evaluation`), with what several have in common
+computed once. Functions of whole arrays are evaluated row by row, except for the length of an array, which Arrow knows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from palio.events.arrow import read_column
 from palio.events.values import Scalar
+from palio.filters.expressions.ast import Array, Call
+from palio.filters.kinds import KIND_OF_TYPE
 from palio.matching.columnar.computed_attributes import ComputedAttribute
 from palio.matching.columnar.transposition import column_of
+from palio.matching.columnar.vector_compiler import VectorCompiler
+from palio.matching.columnar.vector_evaluation import BatchEvaluator
 
-ComputedColumns: TypeAlias = dict[str, pa.Array | list[Scalar]]
-"""The values of computed attributes of one batch, by name: a column, or a list where they are of several kinds."""
+ComputedValues: TypeAlias = pa.Array | list[Scalar]
+"""A column, or a list where the values are of several kinds."""
 
 
-def evaluate_columns(
-    attribute: ComputedAttribute, columns: Mapping[str, pa.Array], count: int
-) -> pa.Array | list[Scalar]:
-    """The values of a computed attribute for the rows of a batch, from the columns that it reads."""
-    scalars = {name: read_column(columns[name]) for name in attribute.scalars if name in columns}
-    arrays = {
-        name: read_column(columns[name])
-        for name in attribute.arrays
-        if name in columns and pa.types.is_nested(columns[name].type)
-    }
-    rows = _rows(scalars, count)
-    lists = _rows({name: [None if each is None else tuple(each) for each in of] for name, of in arrays.items()}, count)
-    return as_column([attribute.value(row, own) for row, own in zip(rows, lists, strict=True)])
+class ColumnComputer:
+    """Evaluates the computed attributes of a segment; what it compiles for one batch serves others with its types."""
+
+    def __init__(self, attributes: Sequence[ComputedAttribute]) -> None:
+        self._attributes = attributes
+        self._compilers: dict[str, VectorCompiler] = {}
+
+    def evaluate(
+        self, columns: Mapping[str, pa.Array], count: int, known: dict[str, ComputedValues]
+    ) -> Mapping[str, ComputedValues]:
+        """The values of all attributes by name, from the columns that they read.
+
+        `known` has those that another segment has evaluated for this batch, and gets the others.
+        """
+        evaluators: dict[str, BatchEvaluator] = {}
+        for each in self._attributes:
+            if each.name in known:
+                continue
+            if each.arrays:
+                known[each.name] = _evaluate_rows(each, columns, count)
+                continue
+            zone = each.timezone
+            if zone not in evaluators:
+                scalars = {name: column for name, column in columns.items() if not pa.types.is_nested(column.type)}
+                evaluators[zone] = BatchEvaluator(scalars, count, zone, self._compilers.get(zone))
+                self._compilers[zone] = evaluators[zone].compiler
+            known[each.name] = _without_intervals(evaluators[zone].value(each.expression))
+        return {each.name: known[each.name] for each in self._attributes}
+
+
+def _without_intervals(values: ComputedValues) -> ComputedValues:
+    """Intervals of time, which no constant of an index compares with, count as NULL."""
+    if isinstance(values, list) and any(type(value) not in KIND_OF_TYPE for value in values):
+        return as_column([value if type(value) in KIND_OF_TYPE else None for value in values])
+    return values
+
+
+def _evaluate_rows(attribute: ComputedAttribute, columns: Mapping[str, pa.Array], count: int) -> ComputedValues:
+    lists = {name: columns[name] for name in attribute.arrays if name in columns and _is_list(columns[name])}
+    match attribute.expression:
+        case Call("size", (Array(name),)) if name in lists:
+            return pc.list_value_length(lists[name]).cast(pa.int64())
+    scalars = _rows({name: read_column(columns[name]) for name in attribute.scalars if name in columns}, count)
+    arrays = _rows({name: _tuples(read_column(column)) for name, column in lists.items()}, count)
+    return as_column([attribute.value(row, own) for row, own in zip(scalars, arrays, strict=True)])
+
+
+def _is_list(column: pa.Array) -> bool:
+    return bool(pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or _is_fixed(column))
+
+
+def _is_fixed(column: pa.Array) -> bool:
+    return bool(pa.types.is_fixed_size_list(column.type))
+
+
+def _tuples(values: Iterable[Any]) -> list[tuple[Any, ...] | None]:
+    return [None if each is None else tuple(each) for each in values]
 
 
 def _rows(columns: Mapping[str, Sequence[Any]], count: int) -> list[dict[str, Any]]:
@@ -40,7 +93,7 @@ def _rows(columns: Mapping[str, Sequence[Any]], count: int) -> list[dict[str, An
     ]
 
 
-def as_column(values: list[Scalar]) -> pa.Array | list[Scalar]:
+def as_column(values: list[Scalar]) -> ComputedValues:
     """Values as a column, where they are of one kind that a column can hold."""
     found = column_of(values)
     return values if found is None else found

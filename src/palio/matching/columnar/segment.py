@@ -22,7 +22,6 @@ from palio.errors import PalioError
 from palio.events.arrow import read_column
 from palio.events.names import join_path
 from palio.events.nested_content import Group, GroupedAttributes, values_within
-from palio.events.values import Scalar
 from palio.filters.array_choice import MAX_CHOICES
 from palio.filters.expressions.coercion import Arrays
 from palio.filters.tree import Attributes
@@ -30,7 +29,7 @@ from palio.matching.columnar.array_types import Int32s, Int64s
 from palio.matching.columnar.arrow_columns import BoundColumns, ColumnPlan, bind_columns, is_within, simplify
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.computed_attributes import ComputedAttribute, computed_attribute, is_computed
-from palio.matching.columnar.computed_columns import ComputedColumns, evaluate_columns
+from palio.matching.columnar.computed_columns import ColumnComputer, ComputedValues
 from palio.matching.columnar.conditions import AxisKey, ConditionsBuilder, WholeEventSearch
 from palio.matching.columnar.pattern_cache import PatternCache, PatternColumn, SearchEvaluator, TextAt, TextColumn
 from palio.matching.columnar.patterns import AttributeTests, EventSearches
@@ -160,6 +159,10 @@ class Segment:
         return [computed_attribute(name) for name in names]
 
     @cached_property
+    def _computer(self) -> ColumnComputer:
+        return ColumnComputer(self.computed)
+
+    @cached_property
     def _chosen(self) -> frozenset[str]:
         """The attributes of which computed ones read one element."""
         return frozenset[str]().union(*(each.scalars for each in self.computed))
@@ -284,7 +287,7 @@ class Segment:
         return self._searches is not None
 
     def match_batch(
-        self, batch: pa.RecordBatch, paths: bool = False, values: ComputedColumns | None = None
+        self, batch: pa.RecordBatch, paths: bool = False, values: dict[str, ComputedValues] | None = None
     ) -> tuple[Int64s, Int32s] | None:
         """Rows and numbers of the candidates for a batch; None where its columns must be looked at one by one.
 
@@ -313,7 +316,9 @@ class Segment:
             ]
             return self._match(bound, texts, others, batch.num_rows)
 
-    def _with_computed(self, batch: pa.RecordBatch, paths: bool, values: ComputedColumns) -> pa.RecordBatch | None:
+    def _with_computed(
+        self, batch: pa.RecordBatch, paths: bool, values: dict[str, ComputedValues]
+    ) -> pa.RecordBatch | None:
         """A batch with a column for each computed attribute behind the others; None where some has no column."""
         inputs = {*self._chosen, *self.arrays}
         columns: dict[str, pa.Array] = {}
@@ -325,18 +330,10 @@ class Segment:
                 columns[path] = column if pa.types.is_nested(column.type) else simplify(column, path)
             elif pa.types.is_nested(column.type) and any(is_within(each, path) for each in inputs):
                 return None
-        found = [self._computed_column(each, columns, batch.num_rows, values) for each in self.computed]
-        if any(isinstance(each, list) for each in found):
+        found = self._computer.evaluate(columns, batch.num_rows, values)
+        if any(isinstance(each, list) for each in found.values()):
             return None
-        names = [*batch.schema.names, *(each.name for each in self.computed)]
-        return pa.RecordBatch.from_arrays([*batch.columns, *found], names)
-
-    def _computed_column(
-        self, attribute: ComputedAttribute, columns: Mapping[str, pa.Array], count: int, values: ComputedColumns
-    ) -> pa.Array | list[Scalar]:
-        if attribute.name not in values:
-            values[attribute.name] = evaluate_columns(attribute, columns, count)
-        return values[attribute.name]
+        return pa.RecordBatch.from_arrays([*batch.columns, *found.values()], [*batch.schema.names, *found])
 
     def match_columns(
         self, columns: Mapping[str, pa.Array], count: int, arrays: Mapping[str, pa.Array] = MappingProxyType({})
@@ -346,24 +343,22 @@ class Segment:
             return self._match_arrays(columns, count)
         extended, inputs = dict(columns), {**arrays, **columns}
         words: dict[str, tuple[Int64s, Int64s]] = {}
-        for each in self.computed:
-            found = evaluate_columns(each, inputs, count)
+        for name, found in self._computer.evaluate(inputs, count, {}).items():
             if isinstance(found, list):
-                words[each.name] = self._words(each.name, enumerate(found), count)
+                words[name] = self._words(name, enumerate(found), count)
             else:
-                extended[each.name] = found
+                extended[name] = found
         return self._match_arrays(extended, count, words.keys(), list(words.values()))
 
     def match_transposed(self, events: TransposedEvents) -> tuple[Int64s, Int32s]:
         """Rows and numbers of the candidates for events."""
         columns: dict[str, pa.Array] = {}
         words: dict[str, tuple[Int64s, Int64s]] = {}
-        for each in self.computed:
-            found = self._computed_of_events(each, events)
+        for name, found in self._compute_events(events).items():
             if isinstance(found, list):
-                words[each.name] = self._words(each.name, enumerate(found), events.count)
+                words[name] = self._words(name, enumerate(found), events.count)
             else:
-                columns[each.name] = found
+                columns[name] = found
         for name in events.names:
             if not self.reads_whole_event and name not in self._coders:
                 continue
@@ -377,11 +372,16 @@ class Segment:
             given.append(_search_arrays(events, self._searching))
         return self._match_arrays(columns, events.count, words.keys(), given)
 
-    def _computed_of_events(self, attribute: ComputedAttribute, events: TransposedEvents) -> pa.Array | list[Scalar]:
-        columns = {name: events.column(name) for name in attribute.scalars if name in events.names}
-        if attribute.arrays or any(column is None for column in columns.values()):
-            return events.compute(attribute)
-        return evaluate_columns(attribute, columns, events.count)
+    def _compute_events(self, events: TransposedEvents) -> Mapping[str, ComputedValues]:
+        """The values of the computed attributes: in columns where all that they read are columns."""
+        columns = {name: events.column(name) for name in self._chosen.intersection(events.names)}
+        mixed = {name for name, column in columns.items() if column is None}
+        known: dict[str, ComputedValues] = {
+            each.name: events.compute(each)
+            for each in self.computed
+            if each.arrays or not mixed.isdisjoint(each.scalars)
+        }
+        return self._computer.evaluate({name: columns[name] for name in columns.keys() - mixed}, events.count, known)
 
     @cached_property
     def null_is_not_missing(self) -> frozenset[str]:
