@@ -26,11 +26,12 @@ import pyarrow as pa
 from palio.errors import IndexFileError, PalioError
 from palio.filters.filter import Filter
 from palio.filters.like import LikePattern
-from palio.filters.sql_writer import leaf_to_sql
-from palio.filters.tree import Leaf, domain_of
+from palio.filters.sql_writer import leaf_to_sql, literal_to_sql, name_to_sql
+from palio.filters.tree import Leaf, Residual, domain_of
 from palio.filters.value_predicates import Computed, Like, Test
 from palio.matching.catalogue import Block, Catalogue, IdHashRun
 from palio.matching.columnar import layout
+from palio.matching.columnar.array_members import ArrayMember, membership_in
 from palio.matching.columnar.array_types import AnyArray, Bytes
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.conditions import AxisKey, SetMembership, WholeEventSearch
@@ -115,6 +116,9 @@ def _write_key(key: AxisKey) -> list[str | None]:
     if isinstance(test, Test) and isinstance(test.pattern, Like):
         # The common ones need no parser.
         return [name, "ilike" if test.pattern.pattern.ignore_case else "like", test.pattern.pattern.sql]
+    if isinstance(test, ArrayMember):
+        text = f"array_contains({name_to_sql(name)}, {literal_to_sql(test.constant.value)})"
+        return [name, "contains", text, test.timezone]
     if isinstance(test, SetMembership):
         return [name, "member", leaf_to_sql(name, test.values)[0], "UTC"]
     assert test is not None  # plain axes are kept by their names alone
@@ -129,6 +133,11 @@ def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
     if form in ("like", "ilike"):
         return name, Test(Like(LikePattern.parse(text, ignore_case=form == "ilike")))
     tree = Filter.parse(text, timezone=zone).tree
+    if form == "contains":
+        found = membership_in(tree) if isinstance(tree, Residual) else None
+        if found is None or found[0] != name:
+            raise ValueError(f"{text} is no test of the array {name}")
+        return found
     if not isinstance(tree, Leaf) or tree.attribute != name:
         raise ValueError(f"{text} is no test of {name}")
     if form == "member":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -220,8 +221,8 @@ def test_one_element_is_chosen_of_every_array(event: Any) -> None:
 
 
 def test_they_are_saved_and_put_together(tmp_path: Path) -> None:
-    texts = [f"lower(s) = 'v{n}' AND a < b" for n in range(8)]
-    events = [{"s": f"V{n}", "a": n, "b": 4} for n in range(8)]
+    texts = [f"lower(s) = 'v{n}' AND a < b AND array_contains(tags, -{n})" for n in range(8)]
+    events = [{"s": f"V{n}", "a": n, "b": 4, "tags": list(range(-9, 1))} for n in range(8)]
     parts = []
     for part in range(2):
         matcher = Matcher()
@@ -232,7 +233,43 @@ def test_they_are_saved_and_put_together(tmp_path: Path) -> None:
     concatenate(tmp_path / "both.palio", parts)
     both = Matcher.open(tmp_path / "both.palio")
     assert both.match(events[2]) == {"0/2", "1/2"}
-    assert both.match({"s": "V2", "a": [9, 1], "b": list(range(90))}) == {"0/2", "1/2"}
+    assert both.match({"s": "V2", "a": [9, 1], "b": list(range(90)), "tags": [5, -2]}) == {"0/2", "1/2"}
+
+
+NUMBERS = (1, 2, 2**53, 2**53 + 1, Decimal("1.0"), Decimal("1.5"), 1.0, 1.5, float(2**53), float("nan"), -0.0, 0)
+
+
+def test_the_constants_of_array_contains_are_looked_up() -> None:
+    constants = [
+        "1",
+        "2",
+        "1.0",
+        "1.5",
+        "1D",
+        "1.5D",
+        "0",
+        "9007199254740993",
+        "9007199254740992D",
+        "'1'",
+        "'x'",
+        "TRUE",
+    ]
+    constants += ["'1'", "'x'", "DATE'2024-01-02'", "CAST('NaN' AS DOUBLE)", "X'00'"]
+    texts = [f"array_contains(tags, {each})" for each in constants]
+    matcher = matcher_of(texts)
+    assert matcher.statistics().slow == 0
+    choose = random.Random(7)
+    pool = (*NUMBERS, *VALUES, "1")
+    arrays = [tuple(choose.choices(NUMBERS, k=2)) for _ in range(80)]
+    arrays += [tuple(choose.choices(pool, k=choose.randrange(5))) for _ in range(200)]
+    events = [{"tags": list(array)} for array in arrays]
+    expected = [matches(texts, event) for event in events]
+    assert [matcher.match(event) for event in events] == expected
+    assert ids_by_row(matcher.match_batch(events), len(events)) == expected
+    for values in (["x", None, "1", "x"], [1, 2, None, 2**53 + 1], [1.0, float("nan"), 0.0], [date(2024, 1, 2)]):
+        table = pa.table({"tags": [choose.choices(values, k=choose.randrange(4)) for _ in range(50)] + [None, []]})
+        rows = [matches(texts, event) for event in Event.from_arrow(table)]
+        assert ids_by_row(matcher.match_batch(table), table.num_rows) == rows
 
 
 def test_attributes_are_those_of_events() -> None:

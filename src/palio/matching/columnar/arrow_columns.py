@@ -432,7 +432,7 @@ def _flatten(
             _flatten((*path, field), child, wanted, columns, paths)
             for field, child in zip(fields, column.flatten(), strict=True)
         )
-    is_list = _is_list_of_scalars(column.type)
+    is_list = is_list_of_scalars(column.type)
     if pa.types.is_nested(column.type) and not (is_list and wanted is not None and name in wanted):
         return wanted is not None and not any(is_within(each, name) for each in wanted)
     if wanted is None or name in wanted:
@@ -445,7 +445,8 @@ def _flatten(
     return True
 
 
-def _is_list_of_scalars(kind: pa.DataType) -> bool:
+def is_list_of_scalars(kind: pa.DataType) -> bool:
+    """Whether a type is that of an array of scalars."""
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     return bool(is_list and not pa.types.is_nested(kind.value_type))
 

@@ -34,6 +34,7 @@ from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
 from palio.filters.value_predicates import Computed, Test, computed_range
 from palio.filters.value_sets import PRESENT, ValueSet
 from palio.languages.sql.parser import parse_condition
+from palio.matching.columnar.array_members import membership_in
 
 _MARK: Final = "\0"  # no attribute of an event begins with it
 _MIN_SHARING_CONDITIONS: Final = 4  # that make an expression worth computing for every event
@@ -111,8 +112,8 @@ def _range(expression: Expression, wants: bool, timezone: str) -> tuple[Expressi
 
 
 def is_computable(residual: Residual) -> bool:
-    """Whether a residual reads nothing but the attributes it names."""
-    return not reads_whole_event(residual.expression)
+    """Whether a residual could be a computed attribute: it reads nothing but what it names, and no test holds it."""
+    return not reads_whole_event(residual.expression) and membership_in(residual) is None
 
 
 def has_computed_conditions(node: Node) -> bool:

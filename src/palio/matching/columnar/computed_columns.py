@@ -16,6 +16,7 @@ from palio.events.arrow import read_column
 from palio.events.values import Scalar
 from palio.filters.expressions.ast import Array, Call
 from palio.filters.kinds import KIND_OF_TYPE
+from palio.matching.columnar.arrow_columns import is_list_of_scalars
 from palio.matching.columnar.computed_attributes import ComputedAttribute
 from palio.matching.columnar.transposition import column_of
 from palio.matching.columnar.vector_compiler import VectorCompiler
@@ -63,21 +64,15 @@ def _without_intervals(values: ComputedValues) -> ComputedValues:
 
 
 def _evaluate_rows(attribute: ComputedAttribute, columns: Mapping[str, pa.Array], count: int) -> ComputedValues:
-    lists = {name: columns[name] for name in attribute.arrays if name in columns and _is_list(columns[name])}
+    lists = {
+        name: columns[name] for name in attribute.arrays if name in columns and is_list_of_scalars(columns[name].type)
+    }
     match attribute.expression:
         case Call("size", (Array(name),)) if name in lists:
             return pc.list_value_length(lists[name]).cast(pa.int64())
     scalars = _rows({name: read_column(columns[name]) for name in attribute.scalars if name in columns}, count)
     arrays = _rows({name: _tuples(read_column(column)) for name, column in lists.items()}, count)
     return as_column([attribute.value(row, own) for row, own in zip(scalars, arrays, strict=True)])
-
-
-def _is_list(column: pa.Array) -> bool:
-    return bool(pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or _is_fixed(column))
-
-
-def _is_fixed(column: pa.Array) -> bool:
-    return bool(pa.types.is_fixed_size_list(column.type))
 
 
 def _tuples(values: Iterable[Any]) -> list[tuple[Any, ...] | None]:

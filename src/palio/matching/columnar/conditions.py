@@ -29,6 +29,7 @@ from palio.filters.regex import Regex
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
 from palio.filters.value_predicates import Like, Rlike, Test
 from palio.filters.value_sets import EMPTY, PRESENT, ValueSet
+from palio.matching.columnar.array_members import ArrayMember, membership_in
 from palio.matching.columnar.array_types import Floats, Int64s
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.axes_builder import FIRST_VIRTUAL_AXIS, AxesBuilder
@@ -56,7 +57,7 @@ class WholeEventSearch:
     pattern: str
 
 
-ValueTest: TypeAlias = Test | SetMembership | WholeEventSearch
+ValueTest: TypeAlias = Test | SetMembership | WholeEventSearch | ArrayMember
 AxisKey: TypeAlias = tuple[str, ValueTest | None]  # an attribute, or a test of its value; a search has no attribute
 _REGIONS: Final = {
     Kind.STRING: Region.STRING,
@@ -109,7 +110,7 @@ class ConditionsBuilder:
         self._rows: list[_Rows] = []
         self._plain: list[tuple[Int64s, Int64s, Int64s]] = []
         self._encoded: dict[tuple[str, ValueSet], _Encoded] = {}
-        self._searches: dict[Residual, int] = {}
+        self._residuals: dict[Residual, int] = {}
         self._shares: dict[int, float] = {}  # by handle: what share of events meets it at least; inf: unfit to file by
         self._uses: dict[int, int] = {}  # by handle: the rows and programs that have it
         self._hits: set[int] = set()
@@ -161,10 +162,10 @@ class ConditionsBuilder:
 
     def _certain(self, number: int, residuals: Sequence[Residual]) -> list[Residual]:
         """The residuals that the index can hold; others are left to be checked on candidates."""
-        searches = [each for each in residuals if _search_in(each) is not None]
-        if len(searches) < len(residuals):
+        held = [each for each in residuals if _test_of(each) is not None]
+        if len(held) < len(residuals):
             self.residual_numbers.add(number)
-        return searches
+        return held
 
     def axis(self, key: AxisKey) -> int:
         """The axis of an attribute, or of a test."""
@@ -281,20 +282,21 @@ class ConditionsBuilder:
 
     def _encode(self, condition: Leaf | Residual) -> _Encoded:
         if isinstance(condition, Residual):
-            return _Encoded(tests=[self._search(condition)])
+            return _Encoded(tests=[self._test(condition)])
         key = (condition.attribute, condition.values)
         known = self._encoded.get(key)
         if known is None:
             known = self._encoded[key] = self._make(condition.attribute, condition.values)
         return known
 
-    def _search(self, residual: Residual) -> int:
-        known = self._searches.get(residual)
+    def _test(self, residual: Residual) -> int:
+        known = self._residuals.get(residual)
         if known is None:
-            search = _search_in(residual)
-            assert search is not None  # other residuals are taken out before
-            axis = self.axis(("", search))
-            known = self._searches[residual] = self._hit(axis, residual.wants, selectivity_of(search))
+            key = _test_of(residual)
+            assert key is not None  # other residuals are taken out before
+            assert key[1] is not None
+            hit = self._hit(self.axis(key), residual.wants, selectivity_of(key[1]))
+            known = self._residuals[residual] = hit
         return known
 
     def _make(self, attribute: str, values: ValueSet) -> _Encoded:
@@ -447,21 +449,21 @@ def _flags(values: ValueSet, kind: Kind) -> bool:
     return values.parts[kind].is_full
 
 
-def _search_in(residual: Residual) -> WholeEventSearch | None:
-    """The search through all values of an event that a residual is, if it is one."""
+def _test_of(residual: Residual) -> AxisKey | None:
+    """The test that holds a residual: a search through all values of an event, or a membership in an array."""
     match residual.expression:
         case Call(function, (Literal(str(pattern)),)) if (
             function in WHOLE_EVENT_FUNCTIONS and residual.timezone == "UTC"
         ):
-            return WholeEventSearch(function, pattern)
-    return None
+            return "", WholeEventSearch(function, pattern)
+    return membership_in(residual)
 
 
 def _without_residuals(node: Node) -> tuple[Node, bool]:
     """The tree with every residual taken to hold, which is wider, but for searches; and whether there was none."""
     match node:
         case Residual():
-            return (node, True) if _search_in(node) is not None else (And(()), False)
+            return (node, True) if _test_of(node) is not None else (And(()), False)
         case Leaf():
             return node, True
         case And(children):
@@ -484,6 +486,8 @@ def selectivity_of(test: ValueTest) -> float:
             return _share_of_text(regex.required)
         case WholeEventSearch("any_value_rlike", pattern):
             return _share_of_text(Regex.compile(pattern).required)
+        case ArrayMember():
+            return 0.0  # a value like any other
         case WholeEventSearch(_, pattern):
             return _share_of_text(max(LikePattern.parse(pattern).literals, key=len, default=""))
     return _UNKNOWN_SHARE

@@ -25,8 +25,16 @@ from palio.events.nested_content import Group, GroupedAttributes, values_within
 from palio.filters.array_choice import MAX_CHOICES
 from palio.filters.expressions.coercion import Arrays
 from palio.filters.tree import Attributes
+from palio.matching.columnar.array_members import ArrayMember, ArrayMembers
 from palio.matching.columnar.array_types import Int32s, Int64s
-from palio.matching.columnar.arrow_columns import BoundColumns, ColumnPlan, bind_columns, is_within, simplify
+from palio.matching.columnar.arrow_columns import (
+    BoundColumns,
+    ColumnPlan,
+    bind_columns,
+    is_list_of_scalars,
+    is_within,
+    simplify,
+)
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.computed_attributes import ComputedAttribute, computed_attribute, is_computed
 from palio.matching.columnar.computed_columns import ColumnComputer, ComputedValues
@@ -90,9 +98,18 @@ class Segment:
     def _tests(self) -> Mapping[str, AttributeTests]:
         by_attribute: dict[str, list[tuple[int, Any]]] = {}
         for axis, (name, test) in enumerate(self.keys):
-            if test is not None and not isinstance(test, WholeEventSearch):
+            if test is not None and not isinstance(test, WholeEventSearch | ArrayMember):
                 by_attribute.setdefault(name, []).append((axis << 32 | _HIT_SLOT, test))
         return {name: AttributeTests(tests) for name, tests in by_attribute.items()}
+
+    @cached_property
+    def _members(self) -> Mapping[str, ArrayMembers]:
+        """The tests of whole arrays, by attribute."""
+        by_attribute: dict[str, list[tuple[int, ArrayMember]]] = {}
+        for axis, (name, test) in enumerate(self.keys):
+            if isinstance(test, ArrayMember):
+                by_attribute.setdefault(name, []).append((axis << 32 | _HIT_SLOT, test))
+        return {name: ArrayMembers(tests) for name, tests in by_attribute.items()}
 
     @cached_property
     def _searches(self) -> EventSearches | None:
@@ -150,7 +167,7 @@ class Segment:
     @cached_property
     def arrays(self) -> frozenset[str]:
         """The names of all attributes that are looked at as whole arrays."""
-        return frozenset[str]().union(*(each.arrays for each in self.computed))
+        return frozenset(self._members).union(*(each.arrays for each in self.computed))
 
     @cached_property
     def computed(self) -> Sequence[ComputedAttribute]:
@@ -184,10 +201,11 @@ class Segment:
         `CannotCompute` where its arrays allow too many values of a computed attribute.
         """
         if not self.computed:
-            return self._match_codes(attributes, [])
+            return self._match_codes(attributes, self._member_codes(attributes))
         arrays = {name: value for name, value in attributes.items() if type(value) is tuple}
         if self._chosen.isdisjoint(arrays):
-            return self._match_codes(attributes, self._computed_codes(attributes, arrays))
+            members = self._member_codes(arrays)
+            return self._match_codes(attributes, members + self._computed_codes(attributes, arrays))
         if isinstance(attributes, GroupedAttributes):
             raise CannotCompute  # the values within an object are chosen together
         # An empty array has no element to choose: the attribute is missing.
@@ -196,14 +214,24 @@ class Segment:
             raise CannotCompute
         others = {name: value for name, value in attributes.items() if name not in arrays or name not in self._chosen}
         found: set[int] = set()
+        members = self._member_codes(arrays)
         for values in product(*several.values()):
             one = others | dict(zip(several, values, strict=True))
-            found.update(self._match_codes(one, self._computed_codes(one, arrays)))
+            found.update(self._match_codes(one, members + self._computed_codes(one, arrays)))
         return sorted(found)
+
+    def _member_codes(self, attributes: Attributes) -> list[int]:
+        """The codes of the constants that the arrays of an event have."""
+        codes: list[int] = []
+        for name, members in self._members.items():
+            value = attributes.get(name)
+            if type(value) is tuple:
+                codes += members.codes(value)
+        return codes
 
     def match_event_by_attributes(self, attributes: Attributes) -> list[int]:
         """The numbers of the candidates without conditions on computed attributes."""
-        found = self._match_codes(attributes, [])
+        found = self._match_codes(attributes, self._member_codes(attributes))
         computed = set(self.computed_numbers.tolist())
         return [number for number in found if number not in computed]
 
@@ -294,11 +322,16 @@ class Segment:
         With `paths`, the columns are named by the paths of attributes, not by names of their own. `values` keeps the
         computed columns of the batch, which segments share.
         """
-        if self.computed:
-            extended = self._with_computed(batch, paths, {} if values is None else values)
-            if extended is None:
+        words: Sequence[tuple[Int64s, Int64s]] = ()
+        if self.computed or self._members:
+            inputs = self._inputs_in(batch, paths)
+            if inputs is None:
                 return None
-            batch = extended
+            words = self._member_words(inputs)
+            computed = self._computer.evaluate(inputs, batch.num_rows, {} if values is None else values)
+            if any(isinstance(each, list) for each in computed.values()):
+                return None
+            batch = pa.RecordBatch.from_arrays([*batch.columns, *computed.values()], [*batch.schema.names, *computed])
         schema, plan = self._plan[paths]
         # Batches of one stream have one schema: a plan for the last one is enough.
         if schema is None or not batch.schema.equals(schema):
@@ -314,41 +347,45 @@ class Segment:
                 TextColumn(name, bound.address_of(plan.columns + which), _reader(batch, place))
                 for which, (name, place) in enumerate(plan.texts)
             ]
-            return self._match(bound, texts, others, batch.num_rows)
+            return self._match(bound, texts, others, batch.num_rows, words=words)
 
-    def _with_computed(
-        self, batch: pa.RecordBatch, paths: bool, values: dict[str, ComputedValues]
-    ) -> pa.RecordBatch | None:
-        """A batch with a column for each computed attribute behind the others; None where some has no column."""
-        inputs = {*self._chosen, *self.arrays}
+    def _member_words(self, arrays: Mapping[str, pa.Array]) -> list[tuple[Int64s, Int64s]]:
+        """Rows and codes of the constants that columns of arrays have."""
+        return [
+            members.rows_and_codes(arrays[name], read_column)
+            for name, members in self._members.items()
+            if name in arrays and is_list_of_scalars(arrays[name].type)
+        ]
+
+    def _inputs_in(self, batch: pa.RecordBatch, paths: bool) -> Mapping[str, pa.Array] | None:
+        """The columns that computed attributes and tests of arrays read; None where one is within another column."""
+        inputs = self._chosen | self.arrays
         columns: dict[str, pa.Array] = {}
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             path = name if paths else join_path((name,))
+            is_nested = pa.types.is_nested(column.type)
             if path in inputs:
-                if path in columns or (pa.types.is_nested(column.type) and path in self._chosen):
+                if path in columns or (is_nested and (path in self._chosen or not is_list_of_scalars(column.type))):
                     return None
-                columns[path] = column if pa.types.is_nested(column.type) else simplify(column, path)
-            elif pa.types.is_nested(column.type) and any(is_within(each, path) for each in inputs):
+                columns[path] = column if is_nested else simplify(column, path)
+            elif is_nested and any(is_within(each, path) for each in inputs):
                 return None
-        found = self._computer.evaluate(columns, batch.num_rows, values)
-        if any(isinstance(each, list) for each in found.values()):
-            return None
-        return pa.RecordBatch.from_arrays([*batch.columns, *found.values()], [*batch.schema.names, *found])
+        return columns
 
     def match_columns(
         self, columns: Mapping[str, pa.Array], count: int, arrays: Mapping[str, pa.Array] = MappingProxyType({})
     ) -> tuple[Int64s, Int32s]:
         """Rows and numbers of the candidates for a batch of columns, and of arrays that are looked at as a whole."""
-        if not self.computed:
+        if not self.computed and not self._members:
             return self._match_arrays(columns, count)
-        extended, inputs = dict(columns), {**arrays, **columns}
+        extended, inputs = dict(columns), {**columns, **arrays}
         words: dict[str, tuple[Int64s, Int64s]] = {}
         for name, found in self._computer.evaluate(inputs, count, {}).items():
             if isinstance(found, list):
                 words[name] = self._words(name, enumerate(found), count)
             else:
                 extended[name] = found
-        return self._match_arrays(extended, count, words.keys(), list(words.values()))
+        return self._match_arrays(extended, count, words.keys(), [*words.values(), *self._member_words(arrays)])
 
     def match_transposed(self, events: TransposedEvents) -> tuple[Int64s, Int32s]:
         """Rows and numbers of the candidates for events."""
@@ -368,6 +405,7 @@ class Segment:
             else:
                 columns[name] = column
         given = list(words.values())
+        given += [_words_of_arrays(events.arrays(name), members) for name, members in self._members.items()]
         if self._searching is not None:
             given.append(_search_arrays(events, self._searching))
         return self._match_arrays(columns, events.count, words.keys(), given)
@@ -521,6 +559,11 @@ def _search_arrays(events: TransposedEvents, searching: SearchEvaluator) -> tupl
     found = [(row, word) for row, values in events.searched for value in values for word in searching.words_of(value)]
     rows, words = zip(*found, strict=True) if found else ((), ())
     return np.array(rows, np.int64), np.array(words, np.int64)
+
+
+def _words_of_arrays(arrays: Iterable[tuple[int, tuple[Any, ...]]], members: ArrayMembers) -> tuple[Int64s, Int64s]:
+    found = [(row, code) for row, array in arrays for code in members.codes(array)]
+    return np.array([row for row, _ in found], np.int64), np.array([code for _, code in found], np.int64)
 
 
 def _runs(numbers: Int32s) -> Int32s:

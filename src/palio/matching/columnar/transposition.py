@@ -132,6 +132,13 @@ class TransposedEvents:
         yield from zip(self._rows[name], self._values[name], strict=True)
         yield from ((row, None) for row in self._nulls.get(name, ()))
 
+    def arrays(self, name: str) -> Iterator[tuple[int, tuple[Scalar, ...]]]:
+        """The whole arrays of an attribute, with their rows."""
+        for row, event in enumerate(self._whole):
+            value = event.get(name)
+            if type(value) is tuple:
+                yield row, value
+
     def compute(self, attribute: ComputedAttribute) -> list[Scalar]:
         """The values of a computed attribute, event by event."""
         found: list[Scalar] = []
