@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palio import Matcher
 from palio.filters.expressions.ast import Attribute, Expression
 from palio.filters.expressions.special_forms import compile_expression
+from palio.filters.filter import Filter
 from palio.filters.kinds import MISSING, Kind, Value, float_at, timestamp_at
 from palio.filters.rewriting import canonical_range
-from palio.filters.sql_writer import literal_to_sql
+from palio.filters.sql_writer import expression_to_sql, literal_to_sql, values_to_sql
+from palio.filters.tree import Leaf, leaves
 from palio.filters.value_sets import ValueSet
 from palio.languages.sql.parser import parse_condition
 from tests.strategies import EVERY_VALUE, OF_KIND, values
@@ -126,9 +130,7 @@ def _decimals_near(number: Any) -> list[Value]:
     """The decimals of at most 38 digits around a number."""
     scale = 38 - len(str(abs(int(number)))) if abs(number) >= 1 else 38
     places = [int(number * 10**scale) + step for step in (-1, 0, 1)]
-    return [
-        Decimal((int(each < 0), tuple(map(int, str(abs(each)))), -scale)) for each in places if abs(each) < 10**38
-    ]
+    return [Decimal((int(each < 0), tuple(map(int, str(abs(each)))), -scale)) for each in places if abs(each) < 10**38]
 
 
 def check(condition: str, pool: list[Value], zone: str = "UTC") -> None:
@@ -145,7 +147,109 @@ def check(condition: str, pool: list[Value], zone: str = "UTC") -> None:
 
 
 @given(computed_conditions(), st.lists(values(), max_size=8), st.sampled_from(ZONES))
-def test_a_rewritten_condition_has_the_outcome_of_the_expression(
-    condition: str, some: list[Value], zone: str
-) -> None:
+def test_a_rewritten_condition_has_the_outcome_of_the_expression(condition: str, some: list[Value], zone: str) -> None:
     check(condition, [*EVERY_VALUE, *some], zone)
+
+
+def ending(condition: str, wants: bool = True, zone: str = "UTC") -> tuple[str, str]:
+    """The innermost value of a condition, and its set, as SQL."""
+    found = canonical_range(parse_condition(condition), wants, zone)
+    assert found is not None
+    return expression_to_sql(found[0]), values_to_sql("v", found[1])[0]
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "accepted"),
+    [
+        ("abs(x - 5) < 3", "(x + 0)", "v > 2 AND v < 8"),
+        ("abs(x - 5.2) < 0.03", "(+ x)", "v > 5.17 AND v < 5.23"),
+        ("abs(5.2D - x) <= 0.25D", "(+ x)", "v BETWEEN 4.95D AND 5.45D"),
+        ("3 < floor(x)", "(+ x)", "v >= 4 AND v < 9223372036854775808"),
+        ("coalesce(x, 0) > 5", "(x + 0)", "v > 5"),
+        ("year(x) = 2024", "CAST(x AS DATE)", "v >= DATE'2024-01-01' AND v < DATE'2025-01-01'"),
+        ("year(date_add(x, 1)) = 2024", "CAST(x AS DATE)", "v >= DATE'2023-12-31' AND v < DATE'2024-12-31'"),
+        ("datediff(DATE'2024-01-31', x) < 7", "CAST(x AS DATE)", "v >= DATE'2024-01-25'"),
+        ("lower(x) = 'a'", "lower(x)", "v = 'a'"),
+        ("x / 4 > 2", "(x / 4)", "v > 2"),
+        ("hour(x) + 1 = 8", "hour(x)", "v = 7"),
+    ],
+)
+def test_conditions_with_other_constants_restrict_one_value(condition: str, value: str, accepted: str) -> None:
+    found, text = ending(condition)
+    assert (found, text.removeprefix("typeof(v) = 'date' AND ")) == (value, accepted)
+
+
+@pytest.mark.parametrize(
+    ("condition", "plain"),
+    [
+        ("coalesce(x, '-') = 'c'", "x = 'c'"),
+        ("coalesce(x, 'c') = 'c'", "x IS NULL OR x = 'c'"),
+        ("coalesce(x, '-') <> 'c'", "(x = 'c' OR typeof(x) = 'binary') IS NOT TRUE"),
+        ("nvl(x, '') IN ('a', 'b')", "x IN ('a', 'b')"),
+        ("nullif(x, 0) > -3", "x > -3 AND x < 0 OR x > 0"),
+        ("nullif(x, 'n/a') IS NULL", "x IS NULL OR x = 'n/a'"),
+        ("substring(x, 1, 3) = 'abc'", "x LIKE 'abc%'"),
+        ("left(x, 3) = 'ab'", "x = 'ab'"),
+        ("left(x, 2) = 'abc'", "FALSE"),
+        ("left(x, 3) LIKE 'ab%'", "x LIKE 'ab%'"),
+        ("left(x, 3) IN ('abc', 'xyz')", "x LIKE 'abc%' OR x LIKE 'xyz%'"),
+        ("x - INTERVAL '1' HOUR > TIMESTAMP'2024-01-01'", "x > TIMESTAMP'2024-01-01 01:00:00Z'"),
+        ("unix_seconds(x) >= 1700000000", "typeof(x) = 'timestamp' AND x >= TIMESTAMP'2023-11-14 22:13:20Z'"),
+        ("timestamp_millis(x) < TIMESTAMP'1970-01-01'", "typeof(x) = 'bigint' AND x >= -62135596800000 AND x < 0"),
+    ],
+)
+def test_what_reads_no_text_is_a_plain_predicate(condition: str, plain: str) -> None:
+    read = Filter.parse(condition)
+    assert str(read) == plain
+    assert Filter.parse(plain) == read
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "left(x, 1) = '1'",  # of the number 10 too
+        "left(x, 1) = 't'",  # of TRUE too
+        "left(x, 2) < 'b'",
+        "coalesce(x, 0) = 0",
+        "x + INTERVAL '1' MONTH > TIMESTAMP'2024-01-01'",
+        "abs(x - 5) < 3",
+    ],
+)
+def test_what_sets_cannot_express_is_printed_as_it_was_written(condition: str) -> None:
+    read = Filter.parse(condition)
+    assert any(isinstance(each, Leaf) and each.values.tests for each in leaves(read.tree))
+    assert Filter.parse(str(read)) == read
+
+
+def test_conditions_with_different_constants_cover_each_other() -> None:
+    near = Filter.parse("abs(price - 5.20) < 0.03")
+    assert Filter.parse("abs(price - 5.19) < 0.05").covers(near)
+    assert not near.covers(Filter.parse("abs(price - 5.19) < 0.05"))
+    assert not near.overlaps(Filter.parse("price + 1 > 7.0"))
+    assert Filter.parse("year(t) = 2024").covers(Filter.parse("to_date(t) = DATE'2024-05-05'"))
+    assert Filter.parse("name LIKE 'ab%'").covers(Filter.parse("left(name, 3) = 'abc' AND y > 1"))
+
+
+def test_clocks_that_change_leave_whole_days_as_they_are() -> None:
+    condition = "x + INTERVAL '2' DAY > TIMESTAMP'2024-01-01'"
+    assert ending(condition) == ("x", "v > TIMESTAMP'2023-12-30 00:00:00Z'")
+    assert ending(condition, zone="Europe/Berlin")[0] == "(x + INTERVAL '172800.000000' SECOND)"
+
+
+def test_deep_and_long_conditions_are_left_as_they_are() -> None:
+    deep = "abs(" * 150 + "x" + ")" * 150
+    long = ", ".join(map(str, range(0, 6000, 2)))
+    assert ending(f"{deep} > 1")[1] == "v > 1"
+    assert ending(f"abs(x) IN ({long})")[0] == "abs(x)"
+
+
+def test_a_rewritten_predicate_matches_as_the_expression_says() -> None:
+    condition = "left(coalesce(name, 'abc'), 2) = 'ab' AND NOT (nullif(qty, 0) > 3)"
+    matcher = Matcher()
+    matcher.add("s", condition)
+    expression = parse_condition(condition)
+    for name in (None, "abz", "b", 7, True):
+        for qty in (None, 0, 3, 4, Decimal("0.0"), float("nan"), "5", datetime(2024, 1, 1, tzinfo=UTC)):
+            event = {"name": name, "qty": qty}
+            wanted = compile_expression(expression)(event, {}) is True
+            assert (matcher.match(event) == ["s"]) is wanted, event

@@ -65,10 +65,11 @@ def _rounding_cut(cut: int | None) -> Position | None:
     return HIGHEST_CUT[Kind.DECIMAL] if cut >= LAST_FLOAT else rounding_cuts(float_at(cut))[0]
 
 
-# A decimal stands on the line of its kind at its distance from zero in the finest unit; between two decimals of at most
-# 38 digits there are places of none.
-_UNITS: Final = 10**MAX_DECIMAL_DIGITS
-_LAST_DECIMAL: Final = (10**MAX_DECIMAL_DIGITS - 1) * _UNITS
+# Adjacent decimals stand at adjacent places: with n digits before the point a decimal has at most 38 - n after it, so
+# that there are 10^38 from zero to one, and then nine tenths as many for each further digit.
+_BELOW_ONE: Final = 10**MAX_DECIMAL_DIGITS
+_PER_DIGIT: Final = 9 * 10 ** (MAX_DECIMAL_DIGITS - 1)
+_LAST_DECIMAL: Final = _BELOW_ONE + MAX_DECIMAL_DIGITS * _PER_DIGIT - 1
 _LAST_FINITE: Final = LAST_FLOAT - 2
 
 # The pieces of each kind's line. A function is monotone within a piece, and NULL at one of its ends at most: numbers
@@ -107,7 +108,7 @@ class _Search:
         starts: dict[int, Position | None] = {low: None}
         first, last = self._at(low), self._at(high)
         if (first is None) is not (last is None):
-            edge = self._first(lambda value: (value is None) is (first is None), low, high, None)
+            edge = self._edge(low, high)
             starts[edge] = None
             low, high = (edge, high) if first is None else (low, edge - 1)
             first, last = self._at(low), self._at(high)
@@ -117,6 +118,14 @@ class _Search:
                 if (position_of(kind, first) < bound) is not (position_of(kind, last) < bound):
                     starts[self._crossing(kind, bound, low, high)] = bound if kind is Kind.DECIMAL else None
         return [(place, self.values.contains(self._at(place)), starts[place]) for place in sorted(starts)]
+
+    def _edge(self, low: int, high: int) -> int:
+        """The first place where the function is NULL, or is no longer: it overflows at one of the ends."""
+        first, last = self._at(low), self._at(high)
+        kind = kind_of(last if first is None else first)
+        guesses = [self._guess(kind, end[kind], low < 0) for end in (LOWEST_CUT, HIGHEST_CUT)]
+        guess = next((each for each in guesses if each is not None and low < each < high), None)
+        return self._first(lambda value: (value is None) is (first is None), low, high, guess)
 
     def _crossing(self, kind: Kind, bound: Position, low: int, high: int) -> int:
         """The first place whose value is on the other side of a bound than the one at `low`."""
@@ -153,10 +162,10 @@ class _Search:
             return None
         near = self.inverse(number, is_negative)
         match self.kind:
-            case Kind.INTEGER:
+            case Kind.INTEGER | Kind.TIMESTAMP:
                 return floor(near)  # type: ignore[no-any-return]
             case Kind.DECIMAL:
-                return floor(near * _UNITS)  # type: ignore[no-any-return]
+                return _decimal_place(near)
             case Kind.FLOAT:
                 try:
                     return float_position(float(near))
@@ -168,22 +177,19 @@ class _Search:
         return self.function(_value_at(self.kind, place))
 
     def _cut(self, place: int, bound: Position | None) -> Position:
-        """The cut below a place; of the many between two decimals the one at the bound, or at the shorter number."""
+        """The cut below a place; of the many between two decimals the bound itself, or one at the shorter number."""
         if self.kind is not Kind.DECIMAL:
             return place
         below, above = (exact_number(_decimal_at(each)) for each in (place - 1, place))
-        if bound is not None and self.inverse is not None:
-            exact = exact_number(Fraction(self.inverse(bound[0], place <= 0)))
-            for cut in ((exact, bound[1]), (exact, 1 - bound[1])):
-                if (below, 0) < cut <= (above, 0):
-                    return cut
+        if bound is not None and below < bound[0] < above:
+            return bound  # half-way between two floats
         return (below, 1) if len(str(below)) <= len(str(above)) else (above, 0)
 
 
 def _number_at(kind: Kind, bound: Position) -> int | Fraction | None:
-    """The number at a cut; None for one among other values."""
+    """The number at a cut, of a timestamp its microseconds; None for one among other values."""
     match kind:
-        case Kind.INTEGER:
+        case Kind.INTEGER | Kind.TIMESTAMP:
             return bound  # type: ignore[no-any-return]
         case Kind.DECIMAL:
             return bound[0]  # type: ignore[no-any-return]
@@ -206,10 +212,22 @@ def _value_at(kind: Kind, place: int) -> Any:
 
 
 def _decimal_at(place: int) -> Decimal:
-    """The decimal at a place, or where there is none, the next one towards zero."""
-    whole = abs(place) // _UNITS
-    # A decimal with n digits before the point has at most 38 - n after it.
-    unit = 10 ** len(str(whole)) if whole else 1
-    kept = abs(place) // unit * unit
-    number = WIDE.scaleb(Decimal(kept if place >= 0 else -kept), -MAX_DECIMAL_DIGITS).normalize(WIDE)
-    return number.quantize(Decimal(1), context=WIDE) if number == number.to_integral_value() else number
+    """The decimal at a place, with all the digits after the point that it may have."""
+    digits, count = 0, abs(place)
+    if count >= _BELOW_ONE:
+        digits, count = divmod(count - _BELOW_ONE, _PER_DIGIT)
+        digits, count = digits + 1, count + _BELOW_ONE // 10
+    return WIDE.scaleb(Decimal(count if place >= 0 else -count), digits - MAX_DECIMAL_DIGITS)
+
+
+def _decimal_place(number: int | Fraction) -> int:
+    """About where a number stands among the decimals."""
+    size = abs(Fraction(number))
+    whole: int = floor(size)
+    digits = len(str(whole)) if whole else 0
+    if digits > MAX_DECIMAL_DIGITS:
+        return _LAST_DECIMAL if number > 0 else -_LAST_DECIMAL
+    place: int = floor(size * 10 ** (MAX_DECIMAL_DIGITS - digits))
+    if digits:
+        place += _BELOW_ONE - _BELOW_ONE // 10 + (digits - 1) * _PER_DIGIT
+    return place if number >= 0 else -place

@@ -26,7 +26,7 @@ time may become an earlier one. `lower(x) = 'abc'` as a set of spellings: eight 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -73,7 +73,7 @@ def canonical_range(expression: Expression, wants: bool, timezone: str) -> Range
 def plain_range(expression: Expression, wants: bool, timezone: str) -> tuple[str, ValueSet] | None:
     """The attribute and its values where a condition is a plain predicate; decided without a search where it is not."""
     innermost = _innermost(expression)
-    if innermost is None or innermost.function not in _PLAIN_FUNCTIONS:
+    if innermost is None or not _reads_no_text(innermost):
         return None
     found = canonical_range(expression, wants, timezone)
     if found is None or not isinstance(found[0], Attribute):
@@ -140,7 +140,9 @@ def _innermost(expression: Expression) -> Call | None:
     innermost: Call | None = None
     while isinstance(expression, Call):
         innermost = expression
-        within = [each for each in expression.arguments if attributes_of(each)]
+        within = [each for each in expression.arguments if not isinstance(each, Literal)]
+        if len(within) > 1:  # walked only where it must be: calls nest deeply
+            within = [each for each in within if attributes_of(each)]
         if len(within) != 1:
             return None
         expression = within[0]
@@ -148,20 +150,6 @@ def _innermost(expression: Expression) -> Call | None:
 
 
 # Monotone functions
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """A monotone function: the kinds it maps by itself, and how it reads an argument of other kinds.
-
-    For kinds that are neither mapped nor read the function is NULL. `is_double` tells that exact numbers are rounded to
-    binary64 first.
-    """
-
-    kinds: frozenset[Kind]
-    reading: Callable[[Expression], Expression]
-    is_double: bool = False
-    inverse: Inverse | None = None  # of a number; whether the argument is negative
 
 
 def _as_number(argument: Expression) -> Expression:
@@ -182,10 +170,25 @@ def _as_it_is(argument: Expression) -> Expression:
     return argument
 
 
+@dataclass(frozen=True)
+class _Rule:
+    """A monotone function: the kinds it maps by itself, and those it first converts, as its reading does.
+
+    For all other kinds it is NULL. `is_double` tells that exact numbers are rounded to binary64 first.
+    """
+
+    kinds: frozenset[Kind]
+    converted: frozenset[Kind] = frozenset()
+    reading: Callable[[Expression], Expression] = _as_it_is
+    is_double: bool = False
+    inverse: Inverse | None = None
+
+
 _NUMBER_KINDS: Final = frozenset(NUMBERS)
 _DAYS: Final = frozenset({Kind.DATE})
 _MOMENTS: Final = frozenset({Kind.TIMESTAMP})
 _TIMES: Final = _DAYS | _MOMENTS
+_TEXTS: Final = frozenset({Kind.STRING})
 _WHOLE_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
@@ -205,39 +208,57 @@ def _square(number: Any, is_negative: bool) -> Any:
     return number * number
 
 
+def _times(factor: int | Fraction) -> Inverse:
+    return lambda number, is_negative: number * factor
+
+
 _OF_A_NUMBER: Final = {
-    "positive": _Rule(_NUMBER_KINDS, _as_number, inverse=_same),
-    "neg": _Rule(_NUMBER_KINDS, _as_number, inverse=_opposite),
-    "abs": _Rule(_NUMBER_KINDS, _as_number, inverse=_signed),
-    **dict.fromkeys(("ceil", "floor", "round", "bround"), _Rule(_NUMBER_KINDS, _as_number, inverse=_same)),
-    "sqrt": _Rule(_NUMBER_KINDS, _as_number, is_double=True, inverse=_square),
-    "signum": _Rule(_NUMBER_KINDS, _as_number, is_double=True, inverse=_same),
+    "positive": _Rule(_NUMBER_KINDS, _TEXTS, _as_number, inverse=_same),
+    "neg": _Rule(_NUMBER_KINDS, _TEXTS, _as_number, inverse=_opposite),
+    "abs": _Rule(_NUMBER_KINDS, _TEXTS, _as_number, inverse=_signed),
+    **dict.fromkeys(("ceil", "floor", "round", "bround"), _Rule(_NUMBER_KINDS, _TEXTS, _as_number, inverse=_same)),
+    "sqrt": _Rule(_NUMBER_KINDS, _TEXTS, _as_number, is_double=True, inverse=_square),
+    "signum": _Rule(_NUMBER_KINDS, _TEXTS, _as_number, is_double=True, inverse=_same),
 }
 _OF_A_DAY: Final = dict.fromkeys(
     ("year", "yearofweek", "trunc", "last_day", "next_day", "date_add", "date_sub", "add_months", "datediff"),
-    _Rule(_DAYS, _as_day),
+    _Rule(_DAYS, _TEXTS | _MOMENTS, _as_day),
 )
-_OF_A_DAY_ALONE: Final = {"unix_date": _Rule(_DAYS, _as_it_is)}
-_OF_A_MOMENT_ALONE: Final = dict.fromkeys(("unix_seconds", "unix_millis", "unix_micros"), _Rule(_MOMENTS, _as_it_is))
-_OF_AN_INTEGER_ALONE: Final = dict.fromkeys(
-    ("timestamp_millis", "timestamp_micros"), _Rule(frozenset({Kind.INTEGER}), _as_it_is)
-)
+_OF_A_DAY_ALONE: Final = {"unix_date": _Rule(_DAYS)}
+_OF_A_MOMENT_ALONE: Final = {
+    "unix_seconds": _Rule(_MOMENTS, inverse=_times(1_000_000)),
+    "unix_millis": _Rule(_MOMENTS, inverse=_times(1000)),
+    "unix_micros": _Rule(_MOMENTS, inverse=_same),
+}
+_OF_AN_INTEGER_ALONE: Final = {
+    "timestamp_millis": _Rule(frozenset({Kind.INTEGER}), inverse=_times(Fraction(1, 1000))),
+    "timestamp_micros": _Rule(frozenset({Kind.INTEGER}), inverse=_same),
+}
 _RULES: Final = {**_OF_A_NUMBER, **_OF_A_DAY, **_OF_A_DAY_ALONE, **_OF_A_MOMENT_ALONE, **_OF_AN_INTEGER_ALONE}
-# The functions that may read no text, so that rewriting may end in the attribute itself.
-_PLAIN_FUNCTIONS: Final = frozenset(
-    {"coalesce", "nullif", "left", "substring", "+", "-", *_OF_A_DAY_ALONE, *_OF_A_MOMENT_ALONE, *_OF_AN_INTEGER_ALONE}
-)
+
+
+def _reads_no_text(call: Call) -> bool:
+    """Whether rewriting a call of an attribute may end in the attribute itself."""
+    if call.function in ("+", "-", "coalesce"):
+        wanted = str if call.function == "coalesce" else Micros
+        return any(isinstance(each, Literal) and isinstance(each.value, wanted) for each in call.arguments)
+    if call.function in ("nullif", "left", "substring"):
+        return True
+    rule = _RULES.get(call.function)
+    return rule is not None and not rule.converted
 
 
 def _rule(function: _Applied, timezone: str) -> _Rule | None:
     if function.name in ("+", "-", "*"):
         return _arithmetic_rule(function, timezone)
+    if function.name == "coalesce":
+        return _number_rule(function, _same) if function.place == 0 and len(function.constants) == 1 else None
     if function.name == "cast":
-        # Of text, booleans and timestamps too: only where the argument is known to be a number.
-        is_whole = function.place == 0 and function.constant in _WHOLE_TYPES
-        return _Rule(_NUMBER_KINDS, function, inverse=_same) if is_whole else None
+        if function.constant not in _WHOLE_TYPES:
+            return None
+        return _Rule(_NUMBER_KINDS, _TEXTS | _MOMENTS | {Kind.BOOLEAN}, function, inverse=_same)
     if function.name == "to_date":
-        return None if function.constants else _Rule(_DAYS, _as_day)
+        return None if function.constants else _Rule(_DAYS, _TEXTS | _MOMENTS, _as_day)
     if function.place > 0 and function.name != "datediff":
         return None
     return _RULES.get(function.name)
@@ -250,17 +271,23 @@ def _arithmetic_rule(function: _Applied, timezone: str) -> _Rule | None:
         # Whole days are added on the calendar: where clocks change, a later time may become an earlier one.
         is_ordered = timezone == "UTC" or abs(constant.micros) < MICROS_PER_DAY
         is_shift = function.name == "+" or function.place == 0
-        return _Rule(_TIMES, _as_it_is) if is_ordered and is_shift else None
-    if type(constant) not in (int, Decimal, float) or not isfinite(constant):
+        by = constant.micros if function.name == "+" else -constant.micros
+        return _Rule(_TIMES, inverse=lambda number, is_negative: number - by) if is_ordered and is_shift else None
+    rule = _number_rule(function, None)
+    if rule is None or not isfinite(constant):
         return None
-    inverse = _inverse(function)
-    if type(constant) is float:
-        return _Rule(_NUMBER_KINDS, _as_number, is_double=True, inverse=inverse)
-    if type(constant) is Decimal:
-        return _Rule(_NUMBER_KINDS, _as_number, inverse=inverse)
     # A day plus or minus a number of days is a day.
-    shifts_days = function.name == "+" or (function.name == "-" and function.place == 0)
-    return _Rule(_NUMBER_KINDS | _DAYS if shifts_days else _NUMBER_KINDS, _as_whole_number, inverse=inverse)
+    shifts_days = type(constant) is int and (function.name == "+" or (function.name == "-" and function.place == 0))
+    return replace(rule, kinds=rule.kinds | _DAYS if shifts_days else rule.kinds, inverse=_inverse(function))
+
+
+def _number_rule(function: _Applied, inverse: Inverse | None) -> _Rule | None:
+    """A number beside a constant number: both doubles where one is, and a text beside an integer is one."""
+    kind = type(function.constant)
+    if kind not in (int, Decimal, float):
+        return None
+    reading = _as_whole_number if kind is int else _as_number
+    return _Rule(_NUMBER_KINDS, _TEXTS, reading, kind is float, inverse)
 
 
 def _inverse(function: _Applied) -> Inverse:
@@ -278,7 +305,7 @@ def _preimage_of_monotone(
     rule: _Rule, function: _Applied, argument: Expression, values: ValueSet, timezone: str
 ) -> Range | None:
     kinds = _kinds_of(argument, timezone)
-    if kinds is None or not kinds <= rule.kinds:
+    if rule.converted and (kinds is None or kinds & rule.converted):
         if kinds is None and isinstance(argument, Call) and rule.reading is not _as_day:
             return None  # it may be an interval, of which there are no sets
         read = rule.reading(argument)
@@ -322,31 +349,24 @@ def _pull_back(function: _Applied, values: ValueSet, timezone: str) -> ValueSet:
 
 def _preimage_of_coalesce(function: _Applied, argument: Expression, values: ValueSet, timezone: str) -> Range | None:
     """coalesce(x, constant): x, brought to the kind of the constant where that is wider."""
-    if function.place > 0 or len(function.constants) > 1 or Kinds().of(argument) is not None:
-        return None
-    if isinstance(argument, Call) and _kinds_of(argument, timezone) is None:
+    rule = _rule(function, timezone)
+    # Of an argument of a known kind, the constant would be brought to that kind.
+    if Kinds().of(argument) is not None or (isinstance(argument, Call) and _kinds_of(argument, timezone) is None):
         return None
     constant = function.constant
-    if isinstance(constant, str):
-        # A text gives way to all other kinds, except that it makes a double of a decimal.
-        parts = dict(zip(KINDS, values.parts, strict=True))
-        parts[Kind.DECIMAL] = exact_numbers_rounding_into(parts[Kind.FLOAT])[Kind.DECIMAL]
-        parts[Kind.NULL] = parts[Kind.MISSING] = FULL if values.contains(constant) else EMPTY
-        return argument, ValueSet.of(parts)
-    # A number makes numbers of texts; then what is NULL may be a text that is none, for which coalesce is NULL, or a
-    # NULL, for which it is the constant. They need not be told apart where neither is in the set.
-    if type(constant) not in (int, Decimal, float) or values.contains(constant) or values.contains(None):
+    if rule is not None:
+        # What is NULL once it is read may be a NULL, for which coalesce is the constant, or a text that is no number,
+        # for which it is NULL. They need not be told apart where neither is in the set.
+        if values.contains(constant) or values.contains(None):
+            return None
+        return _preimage_of_monotone(rule, function, argument, values, timezone)
+    if function.place > 0 or len(function.constants) > 1 or not isinstance(constant, str):
         return None
-    run = compile_expression(function(Attribute("x")), timezone)
-    is_double = type(constant) is float
-    found = {
-        kind: preimage_of_kind(kind, lambda value: run({"x": value}, {}), values, _same)
-        for kind in ((Kind.FLOAT,) if is_double else NUMBERS)
-    }
-    if is_double:
-        found.update(exact_numbers_rounding_into(found[Kind.FLOAT]))
-    reading = _as_whole_number if type(constant) is int else _as_number
-    return reading(argument), ValueSet.of(found)
+    # A text gives way to all other kinds, except that it makes a double of a decimal.
+    parts = dict(zip(KINDS, values.parts, strict=True))
+    parts[Kind.DECIMAL] = exact_numbers_rounding_into(parts[Kind.FLOAT])[Kind.DECIMAL]
+    parts[Kind.NULL] = parts[Kind.MISSING] = FULL if values.contains(constant) else EMPTY
+    return argument, ValueSet.of(parts)
 
 
 def _preimage_of_nullif(function: _Applied, argument: Expression, values: ValueSet, timezone: str) -> Range | None:
