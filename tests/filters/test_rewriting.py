@@ -163,7 +163,7 @@ def ending(condition: str, wants: bool = True, zone: str = "UTC") -> tuple[str, 
     [
         ("abs(x - 5) < 3", "(x + 0)", "v > 2 AND v < 8"),
         ("abs(x - 5.2) < 0.03", "(+ x)", "v > 5.17 AND v < 5.23"),
-        ("abs(5.2D - x) <= 0.25D", "(+ x)", "v BETWEEN 4.95D AND 5.45D"),
+        ("abs(5.0D - x) <= 0.25D", "(+ x)", "v BETWEEN 4.75D AND 5.25D"),
         ("3 < floor(x)", "(+ x)", "v >= 4 AND v < 9223372036854775808"),
         ("coalesce(x, 0) > 5", "(x + 0)", "v > 5"),
         ("year(x) = 2024", "CAST(x AS DATE)", "v >= DATE'2024-01-01' AND v < DATE'2025-01-01'"),
@@ -172,6 +172,8 @@ def ending(condition: str, wants: bool = True, zone: str = "UTC") -> tuple[str, 
         ("lower(x) = 'a'", "lower(x)", "v = 'a'"),
         ("x / 4 > 2", "(x / 4)", "v > 2"),
         ("hour(x) + 1 = 8", "hour(x)", "v = 7"),
+        ("unix_seconds(x) >= 1700000000", "x", "typeof(v) = 'timestamp' AND v >= TIMESTAMP'2023-11-14 22:13:20Z'"),
+        ("timestamp_millis(x) < TIMESTAMP'1970-01-01'", "x", "typeof(v) = 'bigint' AND v >= -62135596800000 AND v < 0"),
     ],
 )
 def test_conditions_with_other_constants_restrict_one_value(condition: str, value: str, accepted: str) -> None:
@@ -184,7 +186,6 @@ def test_conditions_with_other_constants_restrict_one_value(condition: str, valu
     [
         ("coalesce(x, '-') = 'c'", "x = 'c'"),
         ("coalesce(x, 'c') = 'c'", "x IS NULL OR x = 'c'"),
-        ("coalesce(x, '-') <> 'c'", "(x = 'c' OR typeof(x) = 'binary') IS NOT TRUE"),
         ("nvl(x, '') IN ('a', 'b')", "x IN ('a', 'b')"),
         ("nullif(x, 0) > -3", "x > -3 AND x < 0 OR x > 0"),
         ("nullif(x, 'n/a') IS NULL", "x IS NULL OR x = 'n/a'"),
@@ -194,8 +195,6 @@ def test_conditions_with_other_constants_restrict_one_value(condition: str, valu
         ("left(x, 3) LIKE 'ab%'", "x LIKE 'ab%'"),
         ("left(x, 3) IN ('abc', 'xyz')", "x LIKE 'abc%' OR x LIKE 'xyz%'"),
         ("x - INTERVAL '1' HOUR > TIMESTAMP'2024-01-01'", "x > TIMESTAMP'2024-01-01 01:00:00Z'"),
-        ("unix_seconds(x) >= 1700000000", "typeof(x) = 'timestamp' AND x >= TIMESTAMP'2023-11-14 22:13:20Z'"),
-        ("timestamp_millis(x) < TIMESTAMP'1970-01-01'", "typeof(x) = 'bigint' AND x >= -62135596800000 AND x < 0"),
     ],
 )
 def test_what_reads_no_text_is_a_plain_predicate(condition: str, plain: str) -> None:
@@ -213,9 +212,11 @@ def test_what_reads_no_text_is_a_plain_predicate(condition: str, plain: str) -> 
         "coalesce(x, 0) = 0",
         "x + INTERVAL '1' MONTH > TIMESTAMP'2024-01-01'",
         "abs(x - 5) < 3",
+        "coalesce(x, '-') <> 'c'",  # NULL for binary values
+        "unix_seconds(x) >= 1700000000",
     ],
 )
-def test_what_sets_cannot_express_is_printed_as_it_was_written(condition: str) -> None:
+def test_what_sets_do_not_say_as_well_stays_as_it_was_written(condition: str) -> None:
     read = Filter.parse(condition)
     assert any(isinstance(each, Leaf) and each.values.tests for each in leaves(read.tree))
     assert Filter.parse(str(read)) == read

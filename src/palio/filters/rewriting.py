@@ -7,8 +7,9 @@ same value, so that an index computes that value once per event, and filters tha
 
 **Where it ends.** A set of this algebra has a part per kind of value and no part for "the strings that read as 7", but
 `'7' - 5` is 2 in SQL. What is innermost is therefore the attribute as the function *reads* it: `+x` or `x + 0` (text
-as a double, or as an integer), `CAST(x AS DATE)`. Only functions that read no text end in the attribute itself, and
-become a plain predicate: `coalesce(x, '-')`, `nullif`, `unix_seconds`, `ts - INTERVAL '1' HOUR`, `left(x, 3) = 'abc'`.
+as a double, or as an integer), `CAST(x AS DATE)`. Only functions that read no text end in the attribute itself:
+`coalesce(x, '-')`, `nullif`, `unix_seconds`, `ts - INTERVAL '1' HOUR`, `left(x, 3) = 'abc'`. Where the set reads well,
+such a condition becomes a plain predicate of its filter; all others stay the tests that they were written as.
 
 **Why it is exact.** A function is taken as monotone between a few split points, not as a formula that is inverted: in
 binary64 `x + 5 > 10` is FALSE for the number that follows 5, in 64 bits `x + 5` overflows, and a decimal is rounded to
@@ -47,6 +48,7 @@ from palio.filters.kinds import (
     exact_number,
 )
 from palio.filters.monotone_search import Inverse, exact_numbers_rounding_into, preimage_of_kind
+from palio.filters.sql_writer import leaf_to_sql
 from palio.filters.value_predicates import common_prefix, computed_range
 from palio.filters.value_sets import EMPTY, FULL, Intervals, ValueSet, after_prefix, span, union_all
 
@@ -71,14 +73,16 @@ def canonical_range(expression: Expression, wants: bool, timezone: str) -> Range
 
 
 def plain_range(expression: Expression, wants: bool, timezone: str) -> tuple[str, ValueSet] | None:
-    """The attribute and its values where a condition is a plain predicate; decided without a search where it is not."""
+    """The attribute and its values where a condition is a plain predicate that a person would write."""
     innermost = _innermost(expression)
-    if innermost is None or not _reads_no_text(innermost):
+    if innermost is None or not _may_be_plain(innermost):  # decided without a search
         return None
     found = canonical_range(expression, wants, timezone)
     if found is None or not isinstance(found[0], Attribute):
         return None
-    return found[0].name, found[1]
+    name, values = found[0].name, found[1]
+    # A set that differs between kinds of value is written with their names; the function says it better.
+    return None if "typeof(" in leaf_to_sql(name, values)[0] else (name, values)
 
 
 def preimage(call: Call, values: ValueSet, timezone: str) -> Range | None:
@@ -224,28 +228,23 @@ _OF_A_DAY: Final = dict.fromkeys(
     ("year", "yearofweek", "trunc", "last_day", "next_day", "date_add", "date_sub", "add_months", "datediff"),
     _Rule(_DAYS, _TEXTS | _MOMENTS, _as_day),
 )
-_OF_A_DAY_ALONE: Final = {"unix_date": _Rule(_DAYS)}
-_OF_A_MOMENT_ALONE: Final = {
+_OF_ONE_KIND: Final = {
+    "unix_date": _Rule(_DAYS),
     "unix_seconds": _Rule(_MOMENTS, inverse=_times(1_000_000)),
     "unix_millis": _Rule(_MOMENTS, inverse=_times(1000)),
     "unix_micros": _Rule(_MOMENTS, inverse=_same),
-}
-_OF_AN_INTEGER_ALONE: Final = {
     "timestamp_millis": _Rule(frozenset({Kind.INTEGER}), inverse=_times(Fraction(1, 1000))),
     "timestamp_micros": _Rule(frozenset({Kind.INTEGER}), inverse=_same),
 }
-_RULES: Final = {**_OF_A_NUMBER, **_OF_A_DAY, **_OF_A_DAY_ALONE, **_OF_A_MOMENT_ALONE, **_OF_AN_INTEGER_ALONE}
+_RULES: Final = {**_OF_A_NUMBER, **_OF_A_DAY, **_OF_ONE_KIND}
 
 
-def _reads_no_text(call: Call) -> bool:
-    """Whether rewriting a call of an attribute may end in the attribute itself."""
+def _may_be_plain(call: Call) -> bool:
+    """Whether a call of an attribute reads no text, so that rewriting may end in the attribute itself."""
     if call.function in ("+", "-", "coalesce"):
         wanted = str if call.function == "coalesce" else Micros
         return any(isinstance(each, Literal) and isinstance(each.value, wanted) for each in call.arguments)
-    if call.function in ("nullif", "left", "substring"):
-        return True
-    rule = _RULES.get(call.function)
-    return rule is not None and not rule.converted
+    return call.function in ("nullif", "left", "substring")
 
 
 def _rule(function: _Applied, timezone: str) -> _Rule | None:
