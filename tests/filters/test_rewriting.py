@@ -164,7 +164,7 @@ def ending(condition: str, wants: bool = True, zone: str = "UTC") -> tuple[str, 
         ("abs(x - 5) < 3", "(x + 0)", "v > 2 AND v < 8"),
         ("abs(x - 5.2) < 0.03", "(+ x)", "v > 5.17 AND v < 5.23"),
         ("abs(5.0D - x) <= 0.25D", "(+ x)", "v BETWEEN 4.75D AND 5.25D"),
-        ("3 < floor(x)", "(+ x)", "v >= 4 AND v < 9223372036854775808"),
+        ("floor(x) IN (3, 5)", "(+ x)", "v >= 3 AND v < 4 OR v >= 5 AND v < 6"),
         ("coalesce(x, 0) > 5", "(x + 0)", "v > 5"),
         ("year(x) = 2024", "CAST(x AS DATE)", "v >= DATE'2024-01-01' AND v < DATE'2025-01-01'"),
         ("year(date_add(x, 1)) = 2024", "CAST(x AS DATE)", "v >= DATE'2023-12-31' AND v < DATE'2024-12-31'"),
@@ -172,6 +172,7 @@ def ending(condition: str, wants: bool = True, zone: str = "UTC") -> tuple[str, 
         ("lower(x) = 'a'", "lower(x)", "v = 'a'"),
         ("x / 4 > 2", "(x / 4)", "v > 2"),
         ("hour(x) + 1 = 8", "hour(x)", "v = 7"),
+        ("x - INTERVAL '1' HOUR > TIMESTAMP'2024-01-01'", "x", "v > TIMESTAMP'2024-01-01 01:00:00Z'"),
         ("unix_seconds(x) >= 1700000000", "x", "typeof(v) = 'timestamp' AND v >= TIMESTAMP'2023-11-14 22:13:20Z'"),
         ("timestamp_millis(x) < TIMESTAMP'1970-01-01'", "x", "typeof(v) = 'bigint' AND v >= -62135596800000 AND v < 0"),
     ],
@@ -186,6 +187,7 @@ def test_conditions_with_other_constants_restrict_one_value(condition: str, valu
     [
         ("coalesce(x, '-') = 'c'", "x = 'c'"),
         ("coalesce(x, 'c') = 'c'", "x IS NULL OR x = 'c'"),
+        ("coalesce(x, '-') <> 'c'", "x IS NULL OR x <> 'c'"),
         ("nvl(x, '') IN ('a', 'b')", "x IN ('a', 'b')"),
         ("nullif(x, 0) > -3", "x > -3 AND x < 0 OR x > 0"),
         ("nullif(x, 'n/a') IS NULL", "x IS NULL OR x = 'n/a'"),
@@ -194,7 +196,6 @@ def test_conditions_with_other_constants_restrict_one_value(condition: str, valu
         ("left(x, 2) = 'abc'", "FALSE"),
         ("left(x, 3) LIKE 'ab%'", "x LIKE 'ab%'"),
         ("left(x, 3) IN ('abc', 'xyz')", "x LIKE 'abc%' OR x LIKE 'xyz%'"),
-        ("x - INTERVAL '1' HOUR > TIMESTAMP'2024-01-01'", "x > TIMESTAMP'2024-01-01 01:00:00Z'"),
     ],
 )
 def test_what_reads_no_text_is_a_plain_predicate(condition: str, plain: str) -> None:
@@ -212,7 +213,7 @@ def test_what_reads_no_text_is_a_plain_predicate(condition: str, plain: str) -> 
         "coalesce(x, 0) = 0",
         "x + INTERVAL '1' MONTH > TIMESTAMP'2024-01-01'",
         "abs(x - 5) < 3",
-        "coalesce(x, '-') <> 'c'",  # NULL for binary values
+        "left(x, 3) <> 'abc'",  # of numbers too, and not of binary values
         "unix_seconds(x) >= 1700000000",
     ],
 )
@@ -226,14 +227,14 @@ def test_conditions_with_different_constants_cover_each_other() -> None:
     near = Filter.parse("abs(price - 5.20) < 0.03")
     assert Filter.parse("abs(price - 5.19) < 0.05").covers(near)
     assert not near.covers(Filter.parse("abs(price - 5.19) < 0.05"))
-    assert not near.overlaps(Filter.parse("price + 1 > 7.0"))
+    assert not near.overlaps(Filter.parse("price + 1.0 > 7"))
     assert Filter.parse("year(t) = 2024").covers(Filter.parse("to_date(t) = DATE'2024-05-05'"))
     assert Filter.parse("name LIKE 'ab%'").covers(Filter.parse("left(name, 3) = 'abc' AND y > 1"))
 
 
 def test_clocks_that_change_leave_whole_days_as_they_are() -> None:
     condition = "x + INTERVAL '2' DAY > TIMESTAMP'2024-01-01'"
-    assert ending(condition) == ("x", "v > TIMESTAMP'2023-12-30 00:00:00Z'")
+    assert ending(condition) == ("x", "v > DATE'2023-12-30' AND v < DATE'9999-12-30'")
     assert ending(condition, zone="Europe/Berlin")[0] == "(x + INTERVAL '172800.000000' SECOND)"
 
 
@@ -253,4 +254,4 @@ def test_a_rewritten_predicate_matches_as_the_expression_says() -> None:
         for qty in (None, 0, 3, 4, Decimal("0.0"), float("nan"), "5", datetime(2024, 1, 1, tzinfo=UTC)):
             event = {"name": name, "qty": qty}
             wanted = compile_expression(expression)(event, {}) is True
-            assert (matcher.match(event) == ["s"]) is wanted, event
+            assert (matcher.match(event) == {"s"}) is wanted, event

@@ -67,9 +67,9 @@ def _rounding_cut(cut: int | None) -> Position | None:
 
 # Adjacent decimals stand at adjacent places: with n digits before the point a decimal has at most 38 - n after it, so
 # that there are 10^38 from zero to one, and then nine tenths as many for each further digit.
-_BELOW_ONE: Final = 10**MAX_DECIMAL_DIGITS
-_PER_DIGIT: Final = 9 * 10 ** (MAX_DECIMAL_DIGITS - 1)
-_LAST_DECIMAL: Final = _BELOW_ONE + MAX_DECIMAL_DIGITS * _PER_DIGIT - 1
+_BELOW_ONE: Final[int] = 10**MAX_DECIMAL_DIGITS
+_PER_DIGIT: Final[int] = 9 * 10 ** (MAX_DECIMAL_DIGITS - 1)
+_LAST_DECIMAL: Final[int] = _BELOW_ONE + MAX_DECIMAL_DIGITS * _PER_DIGIT - 1
 _LAST_FINITE: Final = LAST_FLOAT - 2
 
 # The pieces of each kind's line. A function is monotone within a piece, and NULL at one of its ends at most: numbers

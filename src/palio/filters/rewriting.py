@@ -8,8 +8,9 @@ same value, so that an index computes that value once per event, and filters tha
 **Where it ends.** A set of this algebra has a part per kind of value and no part for "the strings that read as 7", but
 `'7' - 5` is 2 in SQL. What is innermost is therefore the attribute as the function *reads* it: `+x` or `x + 0` (text
 as a double, or as an integer), `CAST(x AS DATE)`. Only functions that read no text end in the attribute itself:
-`coalesce(x, '-')`, `nullif`, `unix_seconds`, `ts - INTERVAL '1' HOUR`, `left(x, 3) = 'abc'`. Where the set reads well,
-such a condition becomes a plain predicate of its filter; all others stay the tests that they were written as.
+`coalesce(x, '-')`, `nullif`, `unix_seconds`, `ts - INTERVAL '1' HOUR`, `left(x, 3) = 'abc'`. Where that takes no search
+and the set reads well, such a condition becomes a plain predicate of its filter; all others stay the tests that they
+were written as, and are rewritten when they are compared.
 
 **Why it is exact.** A function is taken as monotone between a few split points, not as a formula that is inverted: in
 binary64 `x + 5 > 10` is FALSE for the number that follows 5, in 64 bits `x + 5` overflows, and a decimal is rounded to
@@ -35,7 +36,7 @@ from math import isfinite
 from typing import Any, Final, TypeAlias
 
 from palio.events.values import MICROS_PER_DAY
-from palio.filters.comparisons import compare
+from palio.filters.comparisons import compare, comparison_terms, values_satisfying
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Micros, Months, attributes_of, walk
 from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.expressions.static_analysis import Kinds
@@ -48,7 +49,6 @@ from palio.filters.kinds import (
     exact_number,
 )
 from palio.filters.monotone_search import Inverse, exact_numbers_rounding_into, preimage_of_kind
-from palio.filters.sql_writer import leaf_to_sql
 from palio.filters.value_predicates import common_prefix, computed_range
 from palio.filters.value_sets import EMPTY, FULL, Intervals, ValueSet, after_prefix, span, union_all
 
@@ -69,20 +69,32 @@ def canonical_range(expression: Expression, wants: bool, timezone: str) -> Range
     value, values = found
     while isinstance(value, Call) and (inner := preimage(value, values, timezone)) is not None:
         value, values = inner
-    return value, values
+    return value, _as_of_integers(values) if _kinds_of(value, timezone) == _INTEGERS else values
+
+
+def _as_of_integers(values: ValueSet) -> ValueSet:
+    """A set of integers as comparisons write it, with the fractions in its intervals, which an integer never is."""
+    part = values.parts[Kind.INTEGER]
+    meant = values_satisfying(comparison_terms(Kind.INTEGER, part))
+    if part.is_full or meant.parts[Kind.INTEGER] != part:
+        return values
+    numbers = {kind: meant.parts[kind] for kind in NUMBERS}
+    return ValueSet.of({**dict(zip(KINDS, values.parts, strict=True)), **numbers})
 
 
 def plain_range(expression: Expression, wants: bool, timezone: str) -> tuple[str, ValueSet] | None:
     """The attribute and its values where a condition is a plain predicate that a person would write."""
     innermost = _innermost(expression)
-    if innermost is None or not _may_be_plain(innermost):  # decided without a search
+    if innermost is None or not _may_be_plain(innermost):
         return None
     found = canonical_range(expression, wants, timezone)
     if found is None or not isinstance(found[0], Attribute):
         return None
-    name, values = found[0].name, found[1]
-    # A set that differs between kinds of value is written with their names; the function says it better.
-    return None if "typeof(" in leaf_to_sql(name, values)[0] else (name, values)
+    # All numbers, but not all binary values: a set that is written with the names of kinds reads worse than a function.
+    values = found[1]
+    if values.parts[Kind.INTEGER].is_full and not values.parts[Kind.BYTES].is_full:
+        return None
+    return found[0].name, values
 
 
 def preimage(call: Call, values: ValueSet, timezone: str) -> Range | None:
@@ -193,6 +205,7 @@ _DAYS: Final = frozenset({Kind.DATE})
 _MOMENTS: Final = frozenset({Kind.TIMESTAMP})
 _TIMES: Final = _DAYS | _MOMENTS
 _TEXTS: Final = frozenset({Kind.STRING})
+_INTEGERS: Final = frozenset({Kind.INTEGER})
 _WHOLE_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
@@ -233,17 +246,16 @@ _OF_ONE_KIND: Final = {
     "unix_seconds": _Rule(_MOMENTS, inverse=_times(1_000_000)),
     "unix_millis": _Rule(_MOMENTS, inverse=_times(1000)),
     "unix_micros": _Rule(_MOMENTS, inverse=_same),
-    "timestamp_millis": _Rule(frozenset({Kind.INTEGER}), inverse=_times(Fraction(1, 1000))),
-    "timestamp_micros": _Rule(frozenset({Kind.INTEGER}), inverse=_same),
+    "timestamp_millis": _Rule(_INTEGERS, inverse=_times(Fraction(1, 1000))),
+    "timestamp_micros": _Rule(_INTEGERS, inverse=_same),
 }
 _RULES: Final = {**_OF_A_NUMBER, **_OF_A_DAY, **_OF_ONE_KIND}
 
 
 def _may_be_plain(call: Call) -> bool:
-    """Whether a call of an attribute reads no text, so that rewriting may end in the attribute itself."""
-    if call.function in ("+", "-", "coalesce"):
-        wanted = str if call.function == "coalesce" else Micros
-        return any(isinstance(each, Literal) and isinstance(each.value, wanted) for each in call.arguments)
+    """Whether rewriting a call of an attribute may end in the attribute, without a search and with a readable set."""
+    if call.function == "coalesce":
+        return isinstance(call.arguments[-1], Literal) and isinstance(call.arguments[-1].value, str)
     return call.function in ("nullif", "left", "substring")
 
 
