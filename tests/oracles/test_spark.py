@@ -103,6 +103,44 @@ def test_many_random_conditions_mean_what_spark_means_by_them(spark: SparkSessio
     _agree(spark, seed, 250, zone, f"{_HERE}::test_many_random_conditions_mean_what_spark_means_by_them")
 
 
+# Conditions that are rewritten to another value or to a plain predicate, in the order of `palio.filters.rewriting`.
+_REWRITTEN = [
+    *(
+        f"{name} {operation} > 3"
+        for name in ("num", "big", "dbl", "dec", "wide")
+        for operation in ("+ 5", "- 2", "* 3")
+    ),
+    *(f"abs({name} - 1.5) <= 100.25" for name in ("num", "big", "dbl", "tame", "dec")),
+    *(f"abs(2.5D - {name}) < 1000D" for name in ("num", "big", "dbl", "dec")),
+    *(f"{function} = 1" for function in ("round(tame)", "floor(dbl)", "ceil(dec)", "round(dec, 1)", "sqrt(dbl)")),
+    *(f"coalesce({name}, 0) > 1" for name in ("num", "big", "dbl", "dec")),
+    "coalesce(str, '-') = 'a'",
+    "coalesce(str, 'a') = 'a'",
+    "nvl(str, '') <> 'a'",
+    *(f"nullif({name}, 1) < 5" for name in ("num", "big", "dbl", "dec")),
+    "nullif(str, 'a') IS NULL",
+    *(f"{function} = 2024" for function in ("year(day2)", "year(ts2)", "year(date_add(day2, 31))")),
+    *(f"to_date({name}) >= DATE'2024-01-01'" for name in ("day2", "ts2")),
+    "trunc(day2, 'month') <= DATE'2024-02-01'",
+    "datediff(DATE'2024-03-01', day2) < 365",
+    "day2 + 31 > DATE'2024-01-31'",
+    "ts2 - INTERVAL '90' MINUTE > TIMESTAMP'2024-01-01'",
+    "unix_seconds(ts2) > 1704067200",
+    "substring(str, 1, 1) = 'a'",
+    "left(str, 2) <> 'ab'",
+    "left(str, 2) IN ('a', 'ab', 'b')",
+]
+
+
+def test_rewritten_conditions_mean_what_spark_means_by_them(spark: SparkSession) -> None:
+    for seed in seeds(1, 3):
+        table = _table(seed)
+        outcome = _ask(SparkTable(spark, table), PalioTable(table, "UTC"), _REWRITTEN)
+        assert not outcome.differences, (seed, outcome.differences)
+        assert outcome.conditions == len(_REWRITTEN)
+        assert not outcome.refused
+
+
 def test_what_spark_is_asked_in_bulk_it_also_says_in_plain_queries(spark: SparkSession) -> None:
     """The oracle is held to account: WHERE and NOT by themselves, and row by row where a condition raises."""
     table = SparkTable(spark, _table(1))

@@ -53,6 +53,8 @@ from palio.filters.value_sets import (
     EMPTY,
     FULL,
     NO_VALUE,
+    NULLS,
+    PRESENT,
     Intervals,
     ValueSet,
     decimal_of,
@@ -84,6 +86,11 @@ class Truth:
     def negate(self) -> Truth:
         return Truth(self.false, self.true)
 
+    def conjoin(self, other: Truth) -> Truth:
+        """Both of two conditions without tests: TRUE where both are, FALSE where one is."""
+        either = ValueSet(tuple(a.union(b) for a, b in zip(self.false.parts, other.false.parts, strict=True)))
+        return Truth(self.true.intersect(other.true), either)
+
 
 @lru_cache(maxsize=16_384, typed=True)  # typed: 1, 1.0 and TRUE are equal to Python and not to SQL
 def compare(operator: str, literal: Scalar, timezone: str = "UTC") -> Truth:
@@ -91,6 +98,16 @@ def compare(operator: str, literal: Scalar, timezone: str = "UTC") -> Truth:
     if literal is None:
         return Truth(NO_VALUE, NO_VALUE)
     return _truth({kind: _interval(kind, operator, *place) for kind, place in equality_cuts(literal, timezone).items()})
+
+
+def compare_literal(function: str, literal: Scalar, timezone: str) -> Truth:
+    """The sets of values of a comparison with a literal; `<=>` takes NULL for a value."""
+    if function != "<=>":
+        return compare(function, literal, timezone)
+    if literal is None:
+        return Truth(NULLS, PRESENT)
+    equal = compare("=", literal, timezone).true
+    return Truth(equal, equal.complement())
 
 
 def _truth(true: Mapping[Kind, Intervals]) -> Truth:

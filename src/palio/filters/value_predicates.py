@@ -14,16 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from functools import cached_property
+from types import EllipsisType
 from typing import TYPE_CHECKING, TypeAlias
 
 from palio.events.values import Scalar
 from palio.filters.expressions.ast import Call, Expression, Literal, Micros, Months, attributes_of
+from palio.filters.expressions.value_comparison import MIRRORED
 from palio.filters.kinds import KINDS, MISSING, Kind, Value, cut_after
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
 
 if TYPE_CHECKING:
+    from palio.filters.comparisons import Truth
     from palio.filters.value_sets import Intervals, ValueSet
 
 
@@ -108,10 +112,14 @@ class Computed:
         return ranges is not None and not ranges[0].overlaps(ranges[1])
 
     def _ranges_with(self, other: Computed) -> tuple[ValueSet, ValueSet] | None:
-        """The ranges of both, where they are ranges of the same computed value."""
+        """The ranges of both, where they are ranges of the same computed value, as written or when rewritten."""
         mine, theirs = self._range, other._range
-        if mine is None or theirs is None or mine[0] != theirs[0] or self.timezone != other.timezone:
+        if mine is None or theirs is None or self.timezone != other.timezone:
             return None
+        if mine[0] != theirs[0]:
+            mine, theirs = self._canonical_range, other._canonical_range
+            if mine is None or theirs is None or mine[0] != theirs[0]:
+                return None
         return mine[1], theirs[1]
 
     @cached_property
@@ -124,6 +132,12 @@ class Computed:
     @cached_property
     def _range(self) -> tuple[Expression, ValueSet] | None:
         return computed_range(self.expression, self.wants, self.timezone)
+
+    @cached_property
+    def _canonical_range(self) -> tuple[Expression, ValueSet] | None:
+        from palio.filters.rewriting import canonical_range
+
+        return canonical_range(self.expression, self.wants, self.timezone)
 
     @cached_property
     def _attribute(self) -> str:
@@ -198,7 +212,7 @@ class Test:
             if high is not None and cut_after(kind, low) == high:
                 if not self.passes(low):
                     return False
-            elif not self._holds_after(_common_prefix(low, high)):
+            elif not self._holds_after(common_prefix(low, high)):
                 return False
         return True
 
@@ -224,7 +238,7 @@ def _exclusive(first: Pattern, second: Pattern) -> bool:
     return not (a.ends.endswith(b.ends) or b.ends.endswith(a.ends))
 
 
-def _common_prefix(low: str, high: str | None) -> str:
+def common_prefix(low: str, high: str | None) -> str:
     """The longest common prefix of all strings between two cuts."""
     from palio.filters.value_sets import after_prefix
 
@@ -263,30 +277,95 @@ def _replaces(one: Test, two: Test) -> bool:
 def computed_range(expression: Expression, wants: bool, timezone: str) -> tuple[Expression, ValueSet] | None:
     """The computed value that a condition restricts, and the set it must be in; None for other conditions."""
     # Value sets are built on tests, so these modules cannot be imported above.
-    from palio.filters.comparisons import OPERATORS, compare, equal_to_any
+    from palio.filters.comparisons import Truth, equal_to_any
     from palio.filters.value_sets import NULLS, PRESENT
 
+    truth: Truth | None = None
     match expression:
+        case Call("istrue" | "isfalse" as function, (condition,)):
+            # Never NULL: FALSE wherever it is not TRUE.
+            inner = computed_range(condition, function == "istrue", timezone)
+            if inner is None or wants:
+                return inner
+            return (inner[0], inner[1].complement()) if inner[1].is_enumerable else None
         case Call("isnull", (Call() as value,)):
-            return value, NULLS if wants else PRESENT
+            truth = Truth(NULLS, PRESENT)
         case Call("like", (Call() as value, Literal(str() as text))):
             try:
                 pattern = LikePattern.parse(text)
             except ValueError:
                 return None
             return value, _like_range(pattern, wants)
-        case Call(function, (Call() as value, Literal() as literal)) if function in OPERATORS:
-            if isinstance(literal.value, Months | Micros):
-                return None
-            truth = compare(function, literal.value, timezone)
-            return value, truth.true if wants else truth.false
-        case Call("in", (Call() as value, *literals)) if all(isinstance(each, Literal) for each in literals):
-            constants = [each.value for each in literals if isinstance(each, Literal)]
-            if any(isinstance(each, Months | Micros) for each in constants):
-                return None
-            truth = equal_to_any(constants, timezone)  # type: ignore[arg-type]
-            return value, truth.true if wants else truth.false
-    return None
+        case Call("between", (Call() as value, low, high)):
+            least, most = (_comparison(op, end, timezone) for op, end in ((">=", low), ("<=", high)))
+            if least is not None and most is not None:
+                truth = least.conjoin(most)
+        case Call(function, (Call() as value, literal)) if function in MIRRORED and attributes_of(value):
+            truth = _comparison(function, literal, timezone)
+        case Call(function, (literal, Call() as value)) if function in MIRRORED:
+            truth = _comparison(MIRRORED[function], literal, timezone)
+        case Call("in", (Call() as value, *items)):
+            constants = [_constant(each, timezone) for each in items]
+            if not any(isinstance(each, Months | Micros | EllipsisType) for each in constants):
+                truth = _within_years(equal_to_any(constants, timezone), constants, timezone)  # type: ignore[arg-type]
+    if truth is None or not attributes_of(value):
+        return None
+    return value, truth.true if wants else truth.false
+
+
+def _comparison(operator: str, constant: Expression, timezone: str) -> Truth | None:
+    """The meaning of a comparison with a constant; None where it is none, or an interval."""
+    from palio.filters.comparisons import Truth, compare_literal
+
+    literal = _constant(constant, timezone)
+    if isinstance(literal, Months | Micros | EllipsisType):
+        return None
+    truth = _within_years(compare_literal(operator, literal, timezone), [literal], timezone)
+    if truth is None or operator != "<=>":
+        return truth
+    return Truth(truth.true, truth.true.complement())  # never NULL
+
+
+def _within_years(truth: Truth, constants: Sequence[object], timezone: str) -> Truth | None:
+    """A comparison as it is computed: where a zone is ahead of UTC, the first midnight of the year 1 is NULL.
+
+    As an attribute's value the day is compared all the same. None where a constant is that day.
+    """
+    from palio.filters.comparisons import Truth
+    from palio.filters.value_sets import ValueSet
+
+    if timezone == "UTC" or not any(isinstance(each, date) for each in constants) or _has_first_midnight(timezone):
+        return truth
+    if any(type(each) is date and each == date.min for each in constants):
+        return None
+    if not any(isinstance(each, datetime) for each in constants):
+        return truth
+    others = ValueSet.points([date.min]).complement()
+    return Truth(truth.true.intersect(others), truth.false.intersect(others))
+
+
+def _has_first_midnight(timezone: str) -> bool:
+    from palio.filters.expressions.coercion import midnight
+
+    try:
+        midnight(date.min, timezone)
+    except OverflowError:
+        return False
+    return True
+
+
+def _constant(expression: Expression, timezone: str) -> Scalar | Months | Micros | EllipsisType:
+    """The value of an expression that reads nothing of the event; an ellipsis for any other."""
+    if isinstance(expression, Literal):
+        return expression.value
+    from palio.filters.expressions.extension_functions import reads_whole_event
+    from palio.filters.expressions.special_forms import compile_expression
+
+    if attributes_of(expression) or reads_whole_event(expression):
+        return ...
+    value = compile_expression(expression, timezone)({}, {})
+    assert not isinstance(value, tuple)  # only attributes have arrays
+    return value
 
 
 def _like_range(pattern: LikePattern, wants: bool) -> ValueSet:

@@ -17,7 +17,7 @@ from typing import Final
 
 from palio.errors import ParseError
 from palio.events.values import Scalar
-from palio.filters.comparisons import OPERATORS, Truth, compare, equal_to_any
+from palio.filters.comparisons import OPERATORS, Truth, compare_literal, equal_to_any
 from palio.filters.computed import computed_condition
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Micros, Months, attributes_of, walk
 from palio.filters.expressions.extension_functions import reads_whole_event
@@ -293,16 +293,6 @@ def inner_test(positive: bool, wanted: TruthTest) -> TruthTest:
     if positive:
         return TruthTest.TRUE if wants else TruthTest.NOT_TRUE
     return TruthTest.FALSE if wants else TruthTest.NOT_FALSE
-
-
-def compare_literal(function: str, literal: Scalar, timezone: str) -> Truth:
-    """The sets of values of a comparison with a literal; `<=>` takes NULL for a value."""
-    if function != "<=>":
-        return compare(function, literal, timezone)
-    if literal is None:
-        return Truth(NULLS, PRESENT)
-    equal = compare("=", literal, timezone).true
-    return Truth(equal, equal.complement())
 
 
 def leaf_where(name: str, truth: Truth, wanted: TruthTest) -> Leaf:

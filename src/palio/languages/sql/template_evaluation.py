@@ -13,10 +13,10 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from palio.filters.comparisons import Truth, equal_to_any
+from palio.filters.comparisons import Truth, compare_literal, equal_to_any
 from palio.filters.expressions.value_comparison import COMPARATORS, OPPOSITES
 from palio.filters.kinds import KIND_OF_TYPE, MISSING, Missing
-from palio.languages.sql.lowering import INVERSE, POSITIVE, TruthTest, compare_literal, inner_test
+from palio.languages.sql.lowering import INVERSE, POSITIVE, TruthTest, inner_test
 from palio.languages.sql.templates import (
     INTEGER,
     STRING,

@@ -31,7 +31,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias
 
 from palio.events.values import Scalar
-from palio.filters.comparisons import OPERATORS, Truth, equal_to_any
+from palio.filters.comparisons import OPERATORS, Truth, compare_literal, equal_to_any
 from palio.filters.expressions.ast import Attribute, Call, Expression, Literal, Micros, Months
 from palio.filters.expressions.value_comparison import MIRRORED
 from palio.filters.like import LikePattern
@@ -53,7 +53,6 @@ from palio.languages.sql.lowering import (
     TEXT_FUNCTION_PATTERNS,
     TruthTest,
     check_refusals,
-    compare_literal,
     inner_test,
     leaf_where,
     lower_like,
