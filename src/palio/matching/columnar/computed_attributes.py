@@ -19,16 +19,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import inf, nextafter
 from typing import Any, Final
 
 from palio.events.values import Scalar
+from palio.filters.comparisons import comparison_terms, number_terms, values_satisfying
 from palio.filters.expressions.ast import Array, Attribute, Expression, walk
 from palio.filters.expressions.coercion import Arrays, Scalars
 from palio.filters.expressions.extension_functions import reads_whole_event
 from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.expressions.static_analysis import required_attributes
-from palio.filters.kinds import KIND_OF_TYPE, Kind
+from palio.filters.kinds import KIND_OF_TYPE, KINDS, NUMBERS, Kind
 from palio.filters.normal_form import Conjunction
+from palio.filters.rewriting import canonical_range
 from palio.filters.sql_writer import expression_to_sql
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
 from palio.filters.value_predicates import Computed, Test, computed_range
@@ -90,6 +93,70 @@ class _ComputedLeaf:
 
     leaf: Leaf
     implied: frozenset[str]
+    condition: tuple[Expression, bool, str] | None = None
+    """The expression, what it is to be, and its time zone; None where it is not to be that."""
+    is_wider: bool = False
+    """Whether it holds for more values, so that candidates must be checked."""
+
+    def rewritten(self) -> _ComputedLeaf | None:
+        """The condition on the innermost value that it restricts, which other constants in it may share.
+
+        `abs(x - 5) < 3` and `abs(x - 7) < 3` are conditions on different expressions, and both are ranges of `x + 0`.
+        None where no interval of slots says that range, because kinds of number disagree on it.
+        """
+        found = None if self.condition is None else canonical_range(*self.condition)
+        if found is None or found[1].tests or not found[1].parts[Kind.MISSING].is_empty:
+            return None
+        assert self.condition is not None
+        value, exact = found
+        values = exact if _is_interval(exact) else _with_hull_of_numbers(exact)
+        if values is None:
+            return None
+        name = value.name if isinstance(value, Attribute) else computed_name(value, self.condition[2])
+        return _ComputedLeaf(Leaf(name, values), _implied(value, values), is_wider=values is not exact)
+
+
+def _implied(value: Expression, values: ValueSet) -> frozenset[str]:
+    return required_attributes(value) if values.parts[Kind.MISSING].is_empty else frozenset()
+
+
+def _is_interval(values: ValueSet) -> bool:
+    """Whether runs of slots say a set: its numbers are the same ones in all kinds of number."""
+    numbers = [values.parts[kind] for kind in NUMBERS]
+    alike = all(part.is_empty for part in numbers) or all(part.is_full for part in numbers)
+    return alike or number_terms(values) is not None
+
+
+def _with_hull_of_numbers(values: ValueSet) -> ValueSet | None:
+    """A set with one interval of numbers around those of all kinds; None where they are several.
+
+    Kinds of number disagree by a rounding at the ends, so that hardly more values are in it.
+    """
+    lows: list[float] = []
+    highs: list[float] = []
+    for kind in NUMBERS:
+        terms = list(comparison_terms(kind, values.parts[kind]))
+        if len(terms) > 1:
+            return None
+        for term in terms:
+            bounds = dict(term)
+            at = bounds.get("=")
+            low, high = bounds.get(">=", bounds.get(">", at)), bounds.get("<=", bounds.get("<", at))
+            lows.append(-inf if low is None else _float_beside(low, -inf))
+            highs.append(inf if high is None else _float_beside(high, inf))
+    if -inf in lows or inf in highs or not lows:
+        return None
+    hull = values_satisfying([[(">=", min(lows)), ("<=", max(highs))]])
+    numbers = {kind: hull.parts[kind] for kind in NUMBERS}
+    return ValueSet.of({**dict(zip(KINDS, values.parts, strict=True)), **numbers})
+
+
+def _float_beside(literal: Any, side: float) -> float:
+    """A float that is further to one side than a number, whatever it is rounded to."""
+    try:
+        return nextafter(nextafter(float(literal), side), side)
+    except OverflowError:
+        return side
 
 
 def _computed_leaf(expression: Expression, wants: bool, timezone: str, holds: bool = True) -> _ComputedLeaf:
@@ -99,8 +166,8 @@ def _computed_leaf(expression: Expression, wants: bool, timezone: str, holds: bo
         if values.tests:  # such a set has no complement
             value, values = expression, ValueSet.points([wants])
         values = values.complement()
-    implied = required_attributes(value) if values.parts[Kind.MISSING].is_empty else frozenset[str]()
-    return _ComputedLeaf(Leaf(computed_name(value, timezone), values), implied)
+    leaf = Leaf(computed_name(value, timezone), values)
+    return _ComputedLeaf(leaf, _implied(value, values), (expression, wants, timezone) if holds else None)
 
 
 def _range(expression: Expression, wants: bool, timezone: str) -> tuple[Expression, ValueSet]:
@@ -148,7 +215,25 @@ class ExpressionUses:
     """How many conditions share each expression: a count over all conditions of a segment, before any is added."""
 
     def __init__(self, trees: Iterable[Node]) -> None:
-        self._uses = Counter(each.leaf.attribute for tree in trees for each in _computed_leaves(tree))
+        found = [each for tree in trees for each in _computed_leaves(tree)]
+        self._uses = Counter(each.leaf.attribute for each in found)
+        self._rewritten: dict[_ComputedLeaf, _ComputedLeaf | None] = {
+            each: each.rewritten() for each in found if not self._is_shared(each)
+        }
+        self._uses += Counter(each.leaf.attribute for each in self._rewritten.values() if each is not None)
+
+    def _is_shared(self, leaf: _ComputedLeaf) -> bool:
+        return self._uses[leaf.leaf.attribute] >= _MIN_SHARING_CONDITIONS
+
+    def _shared_form(self, leaf: _ComputedLeaf) -> _ComputedLeaf | None:
+        """A condition on an expression that several share; None where there is none."""
+        if self._is_shared(leaf):
+            return leaf
+        other = self._rewritten.get(leaf)
+        if other is None:
+            return None
+        # An attribute of events is an axis anyway.
+        return other if self._is_shared(other) or not is_computed(other.leaf.attribute) else None
 
     def lift(self, conjunction: Conjunction) -> LiftedConjunction:
         """A conjunction with its shared expressions as conditions on computed attributes."""
@@ -160,7 +245,8 @@ class ExpressionUses:
                 plain[name] = own.values
             computed += found
         computed += [_of_residual(each) for each in conjunction.residuals if is_computable(each)]
-        shared = [each for each in computed if self._uses[each.leaf.attribute] >= _MIN_SHARING_CONDITIONS]
+        forms = [self._shared_form(each) for each in computed]
+        shared = [each for each in forms if each is not None]
         if not shared and not any(map(_selects, plain.values())):
             # Every event with the attributes would be a candidate, and the expressions computed for it anyway.
             shared = computed
@@ -173,8 +259,8 @@ class ExpressionUses:
         return LiftedConjunction(
             [Leaf(name, values) for name, values in leaves.items()],
             [each for each in conjunction.residuals if not is_computable(each)],
-            len(shared) < len(computed),
-            bool(shared),
+            len(shared) < len(computed) or any(each.is_wider for each in shared),
+            any(is_computed(each.leaf.attribute) for each in shared),
         )
 
 
