@@ -413,6 +413,23 @@ def make_template(text: str, literals: Sequence[LiteralSpan]) -> Template | None
     return Template(condition, [each for each in builder.parameters if each is not None])
 
 
+def _disjunction(parts: tuple[Condition, ...]) -> Condition:
+    """An OR; one of equalities of one attribute with literals of one kind is an IN, which then means the same.
+
+    With literals of several kinds it does not: IN converts all of them to one type, and each = its own.
+    """
+    listed: list[Parameter] = []
+    names: set[tuple[str, str, str]] = set()
+    for part in parts:
+        if not isinstance(part, Comparison) or part.operator != "=" or not isinstance(part.operand, Parameter):
+            break
+        listed.append(part.operand)
+        names.add((part.name, part.operand.kind, part.operand.before))
+    if len(listed) == len(parts) and len(names) == 1:
+        return InList(names.pop()[0], tuple(listed))
+    return Connective(False, parts)
+
+
 class _TemplateBuilder:
     def __init__(self, text: str, literals: Sequence[LiteralSpan]) -> None:
         self._text = text
@@ -427,7 +444,9 @@ class _TemplateBuilder:
             case Call("and" | "or" as function, arguments):
                 parts = [self.condition(each) for each in arguments]
                 found = tuple(part for part in parts if part is not None)
-                return Connective(function == "and", found) if len(found) == len(parts) else None
+                if len(found) < len(parts):
+                    return None
+                return Connective(True, found) if function == "and" else _disjunction(found)
             case Call("not", (argument,)):
                 part = self.condition(argument)
                 return None if part is None else Negation(part)
