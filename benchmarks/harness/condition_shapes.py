@@ -325,7 +325,7 @@ SHAPES: tuple[Shape, ...] = (
     Shape("name LIKE 'a%b%c'", patterns("name LIKE '{p}%{x}%{y}'"), {"name": names}),
     Shape(
         "name RLIKE '^ab[a-m]+c'",
-        patterns("name RLIKE '^{p}[a-{z}]+{y}'"),
+        patterns("name RLIKE '^{p}{x}[a-{z}]+{y}'"),
         {"name": names},
         duckdb=(r"name RLIKE ('.*')", r"regexp_matches(name, \1)"),
     ),
