@@ -53,7 +53,9 @@ def test_duckdb_counts_the_matches_of_brute_force(shape: Shape) -> None:
 
 
 def small_run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
-    status = shapes.main(["--sizes", "100", "--seconds", "0.02", "--duckdb-seconds", "20", "--json", *arguments])
+    status = shapes.main(
+        ["--sizes", "100", "--seconds", "0.02", "--duckdb-seconds", "20", "--rounds", "1", "--json", *arguments]
+    )
     return status, json.loads(capsys.readouterr().out)
 
 
