@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.errors import ParseError
+from palio.filters.explanation import as_written
 from palio.filters.filter import Filter
 from palio.languages.grammar import InvalidLiteral
 from palio.languages.sql.template_cache import BoundTemplate, TemplateCache, split_literals
-from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, STRING
+from palio.languages.sql.templates import DECIMAL, DOUBLE, INTEGER, LIST, STRING
 from tests.languages.sql.samples import FRAGMENTS, ZONES, parsed
 from tests.oracles.generate import Generator
 from tests.strategies import STRINGS, conditions, usual_conditions
@@ -34,6 +36,14 @@ OTHERS = {
 }
 
 
+_LISTED = re.compile(f"([^(]*[\1-\4]){LIST}")
+
+
+def with_lists(skeleton: str, length: int) -> str:
+    """A skeleton with a mark for each of the literals of a list."""
+    return _LISTED.sub(lambda found: ", ".join([found[1]] * length), skeleton)
+
+
 def filled(skeleton: str, literals: list[str]) -> str:
     remaining = iter(literals)
     return "".join(next(remaining) if part in OTHERS else part for part in skeleton)
@@ -45,12 +55,13 @@ def check_all_of_its_skeleton(text: str, draw: Any) -> None:
     if found is None:
         return
     skeleton, literals = found
-    if sum(part in OTHERS for part in skeleton) != len(literals):
+    if LIST not in skeleton and sum(part in OTHERS for part in skeleton) != len(literals):
         return
     template = TemplateCache().template(skeleton, text)
     timezone = draw(st.sampled_from(ZONES))
     for _ in range(3):
-        other = filled(skeleton, [draw(OTHERS[part]) for part in skeleton if part in OTHERS])
+        each = with_lists(skeleton, draw(st.integers(1, 5)))
+        other = filled(each, [draw(OTHERS[part]) for part in each if part in OTHERS])
         recut = split_literals(other)
         if recut is None or template is None or recut[0] != skeleton:
             continue  # the last where a quote stands in a name, and with other literals pairs with another
@@ -66,6 +77,7 @@ def check_all_of_its_skeleton(text: str, draw: Any) -> None:
         assert made.digest == expected.digest
         assert made.tree == expected.tree
         assert ~made == ~expected
+        assert as_written(made.written) == as_written(expected.written)
 
 
 @given(conditions(), st.data())
@@ -86,6 +98,40 @@ def test_conditions_as_they_are_compared_with_spark(seed: int, data: st.DataObje
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=14).map("".join), st.data())
 def test_texts_that_are_hardly_conditions(text: str, data: st.DataObject) -> None:
     check_all_of_its_skeleton(text, data.draw)
+
+
+_lists = st.builds(
+    "{} {} {}{}".format,
+    st.sampled_from(["", "NOT", "b = 1 AND", "b IN (1, 'x') OR", "b IN (2) AND NOT"]),
+    st.sampled_from(["a", "b", "c.d"]),
+    st.sampled_from(
+        [
+            *["IN (1, 2)", "in(1.5)", "NOT IN ( 'x' , 'y')", "IN (-1, -2)", "IN (DATE '2024-01-01')", "IN (1, 'x')"],
+            *["IN (1, NULL)", "= 1 OR a = 2", "= 'x' OR a = 'y' OR a = 'z'", "= 1 OR a = 'x'", "= 1e3 OR a = 2e3"],
+        ]
+    ),
+    st.sampled_from(["", " AND b > 3", " OR a = 'x'", " AND c.d = 'z' AND b < 9"]),
+)
+
+
+@given(_lists | st.builds("({}) IS NOT TRUE".format, _lists), st.data())
+def test_lists_of_any_length(text: str, data: st.DataObject) -> None:
+    check_all_of_its_skeleton(text, data.draw)
+
+
+@pytest.mark.parametrize("listed", ["('x')", "('x', 'y')", "( 'x','y' ,'z')", f"({', '.join(['1' * 9] * 5000)})"])
+def test_the_length_of_a_list_is_no_part_of_its_skeleton(listed: str) -> None:
+    text = f"a > 1 AND b IN {listed} AND c = 'z'"
+    found = split_literals(text)
+    assert found is not None
+    skeleton, literals = found
+    kind = INTEGER if "1" in listed else STRING
+    assert skeleton == f"a > {INTEGER} AND b IN ({kind}{LIST}) AND c = {STRING}"
+    template = TemplateCache().template(skeleton, text)
+    assert template is not None
+    assert len(template.parameters) == 3
+    expected = [1, tuple(each if kind == STRING else int(each) for each in re.findall(r"[xyz]|1{9}", listed)), "z"]
+    assert template.parse_literals(literals, "UTC") == expected
 
 
 # Every spelling of what subscriptions mostly are has a template, and so is parsed once however often it comes.

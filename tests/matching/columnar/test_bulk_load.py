@@ -22,7 +22,7 @@ from palio.matching.columnar import bulk_load
 from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.matcher import Matcher
 from palio.matching.subscription import Subscription
-from tests.languages.sql.test_templates import FRAGMENTS, OTHERS, ZONES, filled
+from tests.languages.sql.test_templates import FRAGMENTS, OTHERS, ZONES, filled, with_lists
 from tests.strategies import attributes, is_readable, scalar_attributes, usual_conditions
 
 integers = st.integers(-(10**15) + 1, 10**15 - 1) | st.integers(-3, 3)
@@ -68,9 +68,11 @@ def alike(draw: Any) -> list[str]:
     for text in draw(st.lists(usual_conditions(), min_size=1, max_size=4)):
         cut = cut_text(text)
         found.append(text)
-        if cut is not None and sum(part in OTHERS for part in cut[0]) == len(cut[1]):
-            kinds = [part for part in cut[0] if part in OTHERS]
-            found += [filled(cut[0], [draw(OTHERS[kind]) for kind in kinds]) for _ in range(2)]
+        if cut is None or ("\6" not in cut[0] and sum(part in OTHERS for part in cut[0]) != len(cut[1])):
+            continue
+        for _ in range(2):
+            skeleton = with_lists(cut[0], draw(st.integers(1, 4)))
+            found.append(filled(skeleton, [draw(OTHERS[part]) for part in skeleton if part in OTHERS]))
     return [text for text in found if is_readable(text)]
 
 
@@ -131,6 +133,72 @@ def test_the_compiled_reader_cuts_as_the_other_does(lines: list[str]) -> None:
         assert expected == (skeleton, [cut._raw[start:end].decode() for start, end in spans])
 
 
+_members = st.sampled_from(
+    ["1", "-2", "'a'", "'it''s'", '"b"', "2.5", "1e3", "DATE '2024-01-01'", "x'00'", "NULL", "-- 1", "c"]
+)
+_listed = st.builds(
+    lambda each, count, comma: comma.join([*each, *[each[0]] * count]),
+    st.lists(_members, min_size=1, max_size=2),
+    st.integers(0, 4),
+    st.sampled_from([", ", ",", " , ", ",\n"]),
+)
+lists = st.builds(
+    "{}{}({}{}){}".format,
+    st.sampled_from(["a", "a ", "`a` NOT ", "5", "'x'", "begin", "a.in (1) OR b "]),
+    st.sampled_from(["IN ", "in", "iN  ", "IN\t", ""]),
+    st.sampled_from(["", " "]),
+    _listed,
+    st.sampled_from(["", " AND c = 1", " AND b IN (1, 2)", " OR b in ('x')"]),
+)
+
+
+@given(st.lists(lists, max_size=6))
+def test_the_compiled_reader_finds_the_lists_that_the_other_finds(lines: list[str]) -> None:
+    test_the_compiled_reader_cuts_as_the_other_does.hypothesis.inner_test(lines)  # type: ignore[attr-defined]
+
+
+_quoted = strings.map("'{}'".format)
+_alike = st.lists(integers.map(str), min_size=1, max_size=20) | st.lists(_quoted, min_size=1, max_size=20)
+_mixed = st.lists(st.sampled_from(["1.5", "2", "DATE '2024-01-01'", "'x'", "-1"]), min_size=1, max_size=3)
+listed_texts = st.builds(
+    "{} {} ({}){}".format,
+    st.sampled_from(["a", "b.c", "day"]),
+    st.sampled_from(["IN", "NOT IN"]),
+    (_alike | _mixed).map(", ".join),
+    st.sampled_from(["", " AND Z > 1", " OR Z = 'x' OR Z = 'y'", " AND a IN ('x', 'y')"]),
+) | st.builds(lambda name, each: " OR ".join([f"{name} = {value}" for value in each]), names, _alike)
+
+
+@given(st.lists(listed_texts.filter(is_readable), min_size=1, max_size=12), st.lists(events, max_size=5))
+def test_lists_of_all_lengths(wheres: list[str], some: list[dict[str, Any]]) -> None:
+    one, many = Matcher(), Matcher()
+    many.add_many([str(number) for number in range(len(wheres))], wheres)
+    for number, where in enumerate(wheres):
+        one.add(str(number), where)
+    for event in some:
+        expected = {str(n) for n, where in enumerate(wheres) if Filter.parse(where).matches(event)}
+        assert many.match(event) == expected
+        assert one.match(event) == expected
+
+
+def test_lists_of_thousands_of_values_are_read_in_bulk() -> None:
+    lengths = range(1, 6000, 500)
+    words = {length: ", ".join([f"'w{at * 7 % (1000 + length)}'" for at in range(length)]) for length in lengths}
+    wheres = [f"a IN ({words[length]}) AND b = {length}" for length in lengths]
+    matcher = Matcher()
+    matcher.add_many(map(str, range(len(wheres))), wheres)
+    filters = list(map(Filter.parse, wheres))
+    for event in [{"a": f"w{word}", "b": length} for word in (0, 7, 500, 6001) for length in lengths]:
+        assert matcher.match(event) == {str(at) for at, each in enumerate(filters) if each.matches(event)}
+
+
+def test_texts_are_read_in_parts_of_so_many_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_load, "_CHUNK_CHARACTERS", 40)
+    matcher = Matcher()
+    matcher.add_many(map(str, range(50)), [f"a = 'v{number}' AND b > {number}" for number in range(50)])
+    assert [len(matcher.match({"a": f"v{number}", "b": 100})) for number in range(50)] == [1] * 50
+
+
 def test_usual_conditions_are_read_by_the_compiled_reader() -> None:
     lines = ["a = 1", "a='it''s' AND b <= 2.5", "é = 1", "a = 'é'", "a = 1 -- 2", "", "a = '\\n'", "`a 1` = 5e3 OR c"]
     # As above: the numbers of the skeletons are in no public result.
@@ -143,13 +211,14 @@ def test_equal_pieces_have_equal_numbers(pieces: list[str]) -> None:
     raw = [piece.encode() for piece in pieces]
     ends = np.cumsum([len(each) for each in raw], dtype=np.int32)
     starts = (ends - [len(each) for each in raw]).astype(np.int32)
-    numbers, firsts = np.empty(len(raw), np.int64), np.empty(len(raw), np.int64)
-    text = np.frombuffer(b"".join(raw) + b"\0", np.uint8)
+    numbers, firsts = np.empty(len(raw), np.int64), np.empty((len(raw), 2), np.int32)
+    joined = b"".join(raw) + b"\0"
+    text = np.frombuffer(joined, np.uint8)
     count = kernels.number_texts(text, starts, ends, kernels.hash_table_for(len(raw)), numbers, firsts)
     distinct = list(dict.fromkeys(pieces))
     assert count == len(distinct)
     assert numbers.tolist() == [distinct.index(piece) for piece in pieces]
-    assert [pieces[first] for first in firsts[:count].tolist()] == distinct
+    assert [joined[start:end].decode() for start, end in firsts[:count].tolist()] == distinct
 
 
 USUAL = [
@@ -161,6 +230,8 @@ USUAL = [
     "a IN ('v{0}', 'u{1}') AND b > {0}",
     "a NOT IN ('v{0}', 'u{1}') AND b <> {0}",
     "a IN ({0}, -{1}, 7)",
+    " OR ".join([f"a = 'v{{0}}{number}'" for number in range(40)]),
+    "b < 9 AND (" + " OR ".join([f"a = {{0}}{number}" for number in range(40)]) + ")",
     "a LIKE 'v{0}%' AND b > {1}",
     "a LIKE '%v{0}%' AND b NOT LIKE 'u{1}%'",
     "a = 'v{0}' OR b > {1}",
@@ -182,13 +253,29 @@ def test_usual_skeletons_need_no_filter(form: str, monkeypatch: pytest.MonkeyPat
     parse = template_cache.make_template
     monkeypatch.setattr(template_cache, "TEMPLATES", TemplateCache())
     monkeypatch.setattr(bulk_load, "TEMPLATES", template_cache.TEMPLATES)
-    monkeypatch.setattr(template_cache, "make_template", lambda text, cuts: parsed.append(text) or parse(text, cuts))
+    monkeypatch.setattr(template_cache, "make_template", lambda text, *cuts: parsed.append(text) or parse(text, *cuts))
     monkeypatch.setattr(ConditionsBuilder, "add", lambda *_: pytest.fail("a filter was made"))
     wheres = [form.format(number % 28 + 1, number % 9 + 1) for number in range(1_000)]
     matcher = Matcher()
     matcher.add_many(map(str, range(1_000)), wheres)
     assert len(parsed) == 1
     assert len(matcher) == 1_000
+
+
+@pytest.mark.parametrize("member", ["'v{}'", "{}", "-{}", "{}.5", "1e{}", "DATE '2024-01-{:02}'"])
+@pytest.mark.parametrize("form", ["a IN ({})", "a NOT IN ({}) AND b = 1", "b IN (1, 2, -3) AND a IN ({})"])
+def test_lists_of_many_lengths_are_parsed_once(form: str, member: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    parse = template_cache.make_template
+    monkeypatch.setattr(template_cache, "TEMPLATES", TemplateCache())
+    monkeypatch.setattr(bulk_load, "TEMPLATES", template_cache.TEMPLATES)
+    monkeypatch.setattr(template_cache, "make_template", lambda text, *cuts: parsed.append(text) or parse(text, *cuts))
+    monkeypatch.setattr(ConditionsBuilder, "add", lambda *_: pytest.fail("a filter was made"))
+    members = [member.format(1 + number % 28) for number in range(60)]
+    wheres = [form.format(", ".join(members[: 1 + number % 50])) for number in range(300)]
+    matcher = Matcher()
+    matcher.add_many(map(str, range(300)), wheres)
+    assert len(parsed) == 1
 
 
 @pytest.mark.parametrize(

@@ -31,17 +31,19 @@ from palio.languages.sql.templates import (
     DECIMAL,
     DOUBLE,
     INTEGER,
+    LIST,
     STRING,
     Arguments,
     LiteralSpan,
     Template,
     join_templates,
+    listed_values,
     make_template,
 )
 
 LITERAL_MARKS: Final = (INTEGER, DECIMAL, DOUBLE, STRING)
 
-MAX_TEMPLATE_CHARACTERS: Final = 20_000
+MAX_TEMPLATE_CHARACTERS: Final = 1_000_000
 """Length of the longest condition that is looked up; a longer one goes to the parser."""
 MAX_SKELETON_CHARACTERS: Final = 4_096
 """Length of the longest skeleton of which a template is made."""
@@ -59,16 +61,32 @@ LITERAL: Final = re.compile(
 )
 
 
+# An IN list whose literals are written alike, in a skeleton: bracket, the sign or type before each literal, its mark.
+_ALIKE: Final = re.compile("((?<![\\w.])[iI][nN] *\\() *((?:[-+] *|[A-Za-z_]+ *)?[\1-\4])(?: *, *\\2)* *\\)")
+
+
 def split_literals(text: str) -> tuple[str, list[str]] | None:
     """The skeleton of a condition and its literals; None where no template could be made of it.
 
     Literals are cut where the lexer cuts. One that stands inside a name, a comment or another literal makes a skeleton
     whose literals the lexer does not find, and that has no template.
+
+    The first IN list whose literals are written alike is one mark, so that its length is no part of the skeleton. It is
+    one list alone, because then the number of literals tells its length.
     """
+    found = _split_each(text)
+    if found is None:
+        return None
+    skeleton, literals = found
+    return _ALIKE.sub(rf"\1\2{LIST})", skeleton, count=1) if "(" in skeleton else skeleton, literals
+
+
+def _split_each(text: str) -> tuple[str, list[str]] | None:
+    """The text with a mark for each literal, and the literals."""
     if len(text) > MAX_TEMPLATE_CHARACTERS:
         return None
     pieces = LITERAL.split(text)
-    if any(mark in gap for mark in LITERAL_MARKS if mark in text for gap in pieces[::2]):
+    if any(mark in gap for mark in (*LITERAL_MARKS, LIST) if mark in text for gap in pieces[::2]):
         return None  # a mark outside of literals would be taken for one
     literals = pieces[1::2]
     for at, literal in enumerate(literals):
@@ -89,10 +107,20 @@ def split_literals(text: str) -> tuple[str, list[str]] | None:
 
 def locate_literals(text: str) -> list[LiteralSpan]:
     """The kind, begin and end of every literal that `split_literals` cuts out."""
-    found = split_literals(text)
+    found = _split_each(text)
     kinds = [mark for mark in found[0] if mark in LITERAL_MARKS] if found else []
     spans = [each.span() for each in LITERAL.finditer(text)]
     return [(kind, *span) for kind, span in zip(kinds, spans, strict=True)] if len(kinds) == len(spans) else []
+
+
+def locate_list(text: str) -> range:
+    """The literals, by index, that are one mark in the skeleton."""
+    found = _split_each(text)
+    listed = _ALIKE.search(found[0]) if found else None
+    if found is None or listed is None:
+        return range(0)
+    first, end = (sum(mark in LITERAL_MARKS for mark in found[0][:at]) for at in listed.span())
+    return range(first, end)
 
 
 # --- conjuncts ---------------------------------------------------------------------------------------------
@@ -177,9 +205,11 @@ class ConjunctPrefixes:
 
     def match(self, text: str) -> tuple[list[Template], list[str]] | None:
         """The templates of the conjuncts and all their literals; None where one is unknown, or there is one alone."""
+        # Every known conjunct ends in a literal; with anything behind the last one, the text is none of theirs.
+        if text[-1:] == ")":
+            return None  # without looking for the literals of an IN list
         pieces = LITERAL.split(text)
         literals = pieces[1::2]
-        # Every known conjunct ends in a literal; with anything behind the last one, the text is none of theirs.
         if pieces[-1] or len(literals) < 2:
             return None
         templates: list[Template] = []
@@ -267,7 +297,7 @@ TEMPLATES: Final = TemplateCache()
 
 def _template(text: str) -> Template | None:
     try:
-        return make_template(text, locate_literals(text))
+        return make_template(text, locate_literals(text), locate_list(text))
     except ParseError:  # raised again, with the same text, by the parse that follows
         return None
 
@@ -318,10 +348,9 @@ class BoundTemplate:
     def strings(self, most: int) -> Iterator[tuple[str, list[str]]]:
         """Attributes that must equal one of at most `most` strings, with these."""
         for name, parameters in self.template.equalities:
-            if len(parameters) <= most:
-                found = [str(self.arguments[each.index]) for each in parameters]
-                if all(reads_only_as_text(each, self.timezone) for each in found):
-                    yield name, found
+            found: list[str] = [*listed_values(parameters, self.arguments)]  # type: ignore[list-item]
+            if len(found) <= most and all(reads_only_as_text(each, self.timezone) for each in found):
+                yield name, found
 
     def filter(self) -> Filter:
         """The filter that parsing the text gives."""
@@ -348,8 +377,10 @@ def _bind_text(text: str, timezone: str, find: FindTemplate) -> BoundTemplate | 
     conjuncts = TEMPLATES.conjunct_templates(skeleton, text, find)
     template = find(skeleton, text) if conjuncts is None else None
     templates = conjuncts or ([] if template is None else [template])
-    if not templates or len(literals) != sum([len(each.parameters) for each in templates]):
-        return None  # the second where a string has a mark in it
+    if template is not None and not template.accepts(len(literals)):
+        return None  # where a string has a mark in it
+    if not templates or (conjuncts and len(literals) != sum([len(each.parameters) for each in templates])):
+        return None
     try:
         # Bound now even for a conjunction, so that a literal without a value is found here, not at the first event.
         parts = _bind(templates, literals, timezone)
@@ -360,6 +391,8 @@ def _bind_text(text: str, timezone: str, find: FindTemplate) -> BoundTemplate | 
 
 def _bind(templates: Sequence[Template], literals: Sequence[str], timezone: str) -> list[BoundTemplate]:
     """Templates with their arguments; the literals of all follow each other."""
+    if len(templates) == 1:
+        return [BoundTemplate(templates[0], templates[0].parse_literals(literals, timezone), timezone)]
     found: list[BoundTemplate] = []
     first = 0
     for template in templates:

@@ -35,6 +35,7 @@ from palio.languages.sql.templates import (
     Parameter,
     PatternMatch,
     Template,
+    listed_values,
 )
 
 Event = Mapping[str, Any]
@@ -146,19 +147,13 @@ def _compile_comparison(condition: Comparison, wanted: TruthTest) -> Evaluator:
 def _compile_in_list(condition: InList, wanted: TruthTest) -> Evaluator:
     name, operands = condition.name, condition.operands
     positive = wanted in POSITIVE
-    indexes = [operand.index if isinstance(operand, Parameter) else -1 for operand in operands]
     all_texts = all(_plain_type(operand) is str for operand in operands)
 
     def evaluate(event: Event, arguments: Arguments, zone: str) -> bool:
         value = event.get(name, MISSING)
+        literals = listed_values(operands, arguments)
         if all_texts and value.__class__ is str:
-            for index in indexes:
-                if arguments[index] == value:
-                    return positive
-            return not positive
-        literals = [
-            operand.value if isinstance(operand, Constant) else arguments[operand.index] for operand in operands
-        ]
+            return (value in literals) is positive
         if len(set(map(type, literals))) > 1:
             return _passes(equal_to_any(literals, zone), value, wanted)
         # Of one kind, each literal may be asked by itself.

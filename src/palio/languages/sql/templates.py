@@ -3,7 +3,8 @@
 Subscriptions are often many conditions that differ only in their literals. Each such family is parsed once:
 
 - The *skeleton* of a condition is its text with a mark in place of every literal that tells the literal's kind
-  (`symbol = \\4 AND price > \\1`). Blanks and the case of words stay as they are.
+  (`symbol = \\4 AND price > \\1`). Blanks and the case of words stay as they are. An IN list of literals that are
+  written alike is one mark (`symbol IN (\\4\\6)`), so that lists of all lengths share a skeleton.
 - The *template* of a skeleton is made of the expression that the parser gave for one condition of it: AND, OR, NOT and
   predicates on one attribute each, with a `Parameter` in place of each literal. Arithmetic, functions and predicates on
   two attributes have no template; such a condition is always parsed.
@@ -12,9 +13,9 @@ Subscriptions are often many conditions that differ only in their literals. Each
 
 Why this is right. Two conditions of one skeleton have the same tokens, because no kind of literal here can reach beyond
 its own characters, whatever they are: a string ends at its quote, a number where something else than a letter, a digit
-or a point follows. So the parse of the first holds for all. What a predicate means is taken from the functions that
-lowering uses (`compare_literal`, `lower_like`, …), so a bound template gives the filter that a parse would give; a
-property test compares the two.
+or a point follows. So the parse of the first holds for all. A longer list has more operands, and no other structure.
+What a predicate means is taken from the functions that lowering uses (`compare_literal`, `lower_like`, …), so a bound
+template gives the filter that a parse would give; a property test compares the two.
 
 The pieces: this module has the model and makes templates; `template_cache` finds the template of a text;
 `template_evaluation` evaluates a bound template on an event without making a filter. The columnar index fills whole
@@ -26,7 +27,7 @@ Cost: a conjunction of three known conjuncts is bound in about 9 µs; parsing an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -64,6 +65,8 @@ INTEGER: Final = "\1"  # at most 18 digits
 DECIMAL: Final = "\2"  # digits, a point, digits
 DOUBLE: Final = "\3"  # with an exponent, or the letter D
 STRING: Final = "\4"  # in quotes, without a backslash
+# Behind the mark of a literal: an IN list of one or more such literals.
+LIST: Final = "\6"
 
 LiteralSpan: TypeAlias = tuple[str, int, int]  # kind, start, end
 Arguments: TypeAlias = Sequence[Any]  # the values of all parameters, in the order of the text
@@ -77,6 +80,7 @@ class Parameter:
     index: int
     kind: str
     before: str  # a sign, or a type such as `date`, that stands before the literal and belongs to it
+    is_list: bool = False  # whether it stands for an IN list of any length, whose argument is a tuple
 
     @property
     def is_text(self) -> bool:
@@ -118,6 +122,15 @@ def _value(operand: Operand, arguments: Arguments) -> Scalar:
     return arguments[operand.index] if type(operand) is Parameter else operand.value  # type: ignore[union-attr]
 
 
+def listed_values(operands: Sequence[Operand], arguments: Arguments) -> Sequence[Scalar]:
+    """The values of an IN list: of its one parameter that is a list, or of an operand each."""
+    first = operands[0]
+    if isinstance(first, Parameter) and first.is_list:
+        found: tuple[Scalar, ...] = arguments[first.index]
+        return found
+    return [_value(each, arguments) for each in operands]
+
+
 # --- predicates on one attribute -----------------------------------------------------------------------------
 
 
@@ -135,15 +148,13 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class InList:
-    """IN."""
+    """IN. A list of literals that are written alike is one parameter; others have an operand for each."""
 
     name: str
     operands: tuple[Operand, ...]
 
     def node(self, arguments: Arguments, timezone: str, wanted: TruthTest) -> Node:
-        return leaf_where(
-            self.name, equal_to_any([_value(each, arguments) for each in self.operands], timezone), wanted
-        )
+        return leaf_where(self.name, equal_to_any(listed_values(self.operands, arguments), timezone), wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +251,13 @@ Condition: TypeAlias = AttributePredicate | Connective | Negation | BooleanTest
 class Template:
     """A condition with parameters in place of its literals."""
 
-    __slots__ = ("_by_name", "condition", "equalities", "evaluator", "names", "needed", "parameters")
+    __slots__ = ("_by_name", "condition", "equalities", "evaluator", "list_index", "names", "needed", "parameters")
 
     def __init__(self, condition: Condition, parameters: Sequence[Parameter]) -> None:
         self.condition = condition
         self.parameters = tuple(parameters)
+        self.list_index = next((each.index for each in parameters if each.is_list), None)
+        """The one parameter that is a list, if there is one."""
         self._by_name = _by_name(condition)
         self.evaluator: Evaluator | None = None
         """Made by `template_evaluation` at the first evaluation."""
@@ -255,9 +268,24 @@ class Template:
         self.needed = _needed(condition)
         """Attributes without which an event does not match."""
 
-    def parse_literals(self, texts: Sequence[str], timezone: str) -> list[Scalar]:
+    def parse_literals(self, texts: Sequence[str], timezone: str) -> list[Any]:
         """The arguments that literals are; `InvalidLiteral` where one has no value."""
-        return [each.read(text, timezone) for each, text in zip(self.parameters, texts, strict=True)]
+        if self.list_index is None:
+            return [each.read(text, timezone) for each, text in zip(self.parameters, texts, strict=True)]
+        # The literals behind the list are counted from the last one on.
+        first, behind = self.list_index, len(self.parameters) - self.list_index - 1
+        end = len(texts) - behind
+        listed = self.parameters[first]
+        values = tuple([listed.read(text, timezone) for text in texts[first:end]])
+        others = zip(
+            (*self.parameters[:first], *self.parameters[first + 1 :]), (*texts[:first], *texts[end:]), strict=True
+        )
+        arguments: list[Any] = [each.read(text, timezone) for each, text in others]
+        return [*arguments[:first], values, *arguments[first:]]
+
+    def accepts(self, literals: int) -> bool:
+        """Whether a text may have so many literals."""
+        return literals == len(self.parameters) or (self.list_index is not None and literals > len(self.parameters))
 
     def tree(self, arguments: Arguments, timezone: str) -> Node:
         """The canonical tree of the condition with these arguments."""
@@ -285,7 +313,7 @@ def join_templates(parts: Sequence[Template]) -> Template:
     for part in parts:
         if parameters and part.parameters:
             first = len(parameters)
-            moved = [Parameter(first + each.index, each.kind, each.before) for each in part.parameters]
+            moved = [Parameter(first + each.index, each.kind, each.before, each.is_list) for each in part.parameters]
             conditions.append(_replace_parameters(part.condition, moved))
             parameters += moved
         else:
@@ -398,8 +426,11 @@ def _values(condition: Condition, arguments: Arguments, timezone: str) -> ValueS
 # --- making one ----------------------------------------------------------------------------------------------
 
 
-def make_template(text: str, literals: Sequence[LiteralSpan]) -> Template | None:
-    """The template of the conditions that differ from this one in these literals; None where it has none."""
+def make_template(text: str, literals: Sequence[LiteralSpan], listed: range = range(0)) -> Template | None:
+    """The template of the conditions that differ from this one in these literals; None where it has none.
+
+    `listed` are the literals, by index, of an IN list that has another length in other conditions.
+    """
     tokens = {(start, end): kind for kind, _, start, end in tokenize(text)}
     if any(tokens.get((start, end)) != (TEXT if kind == STRING else NUMBER) for kind, start, end in literals):
         return None  # what looks like a literal is a part of something else
@@ -407,9 +438,53 @@ def make_template(text: str, literals: Sequence[LiteralSpan]) -> Template | None
     check_refusals(expression, text)
     builder = _TemplateBuilder(text, literals)
     condition = builder.condition(expression)
-    if condition is None or None in builder.parameters:
+    parameters = [each for each in builder.parameters if each is not None]
+    if condition is None or len(parameters) < len(literals):
         return None
-    return Template(condition, [each for each in builder.parameters if each is not None])
+    return Template(condition, parameters) if not listed else _with_list(condition, parameters, listed)
+
+
+def _with_list(condition: Condition, parameters: list[Parameter], listed: range) -> Template | None:
+    """The template in which some parameters, all of an IN list, are one."""
+    first, count = listed.start, len(listed)
+    members = tuple(parameters[first : listed.stop])
+    whole = replace(members[0], is_list=True)
+    later = [replace(each, index=each.index - count + 1) for each in parameters[listed.stop :]]
+    found = 0
+
+    def place(condition: Condition) -> Condition:
+        nonlocal found
+        match condition:
+            case InList(name, operands) if operands == members:
+                found += 1
+                return InList(name, (whole,))
+            case Connective(is_and, parts):
+                return Connective(is_and, tuple([place(part) for part in parts]))
+            case Negation(part):
+                return Negation(place(part))
+            case BooleanTest(positive, part):
+                return BooleanTest(positive, place(part))
+        return _replace_parameters(condition, [*parameters[: listed.stop], *later])
+
+    placed = place(condition)
+    return Template(placed, [*parameters[:first], whole, *later]) if found == 1 else None
+
+
+def _disjunction(parts: tuple[Condition, ...]) -> Condition:
+    """An OR; one of equalities of one attribute with literals of one kind is an IN, which then means the same.
+
+    With literals of several kinds it does not: IN converts all of them to one type, and each = its own.
+    """
+    listed: list[Parameter] = []
+    names: set[tuple[str, str, str]] = set()
+    for part in parts:
+        if not isinstance(part, Comparison) or part.operator != "=" or not isinstance(part.operand, Parameter):
+            break
+        listed.append(part.operand)
+        names.add((part.name, part.operand.kind, part.operand.before))
+    if len(listed) == len(parts) and len(names) == 1:
+        return InList(names.pop()[0], tuple(listed))
+    return Connective(False, parts)
 
 
 class _TemplateBuilder:
@@ -426,7 +501,9 @@ class _TemplateBuilder:
             case Call("and" | "or" as function, arguments):
                 parts = [self.condition(each) for each in arguments]
                 found = tuple(part for part in parts if part is not None)
-                return Connective(function == "and", found) if len(found) == len(parts) else None
+                if len(found) < len(parts):
+                    return None
+                return Connective(True, found) if function == "and" else _disjunction(found)
             case Call("not", (argument,)):
                 part = self.condition(argument)
                 return None if part is None else Negation(part)

@@ -18,12 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from string import ascii_letters
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from palio.filters.comparisons import reads_only_as_text
+from palio.filters.expressions.text_cast import BLANKS, WORDS
 from palio.filters.tree import Leaf
 from palio.filters.value_sets import ValueSet, intersection_of
 from palio.languages.grammar import InvalidLiteral
@@ -42,6 +46,7 @@ from palio.matching.columnar.predicate_groups import (
     short_cut,
 )
 
+_LETTERS: Final = frozenset(ascii_letters)
 _UNREADABLE: Final = object()  # in place of the value of a literal that has none, such as DATE '2024-02-31'
 _ALL_VALUES: Final = [-1]  # in place of the intervals of a group that every value satisfies
 
@@ -60,31 +65,72 @@ class LiteralColumns(Protocol):
         """The distinct values in parameters of one kind, and the index of each literal's value, row by row."""
         ...
 
+    def listed(self, parameter: Parameter) -> tuple[Int64s, Int64s, list[Any]]:
+        """How many literals the list of each row has, and these as `distinct` has them."""
+        ...
 
-@dataclass(frozen=True, slots=True)
+    def lists(self, parameter: Parameter) -> tuple[Int64s, list[Any]]:
+        """The distinct lists, and the index of each row's."""
+        ...
+
+
+@dataclass(frozen=True)
 class TextLiterals:
     """Literals as spans of text: read as arrays where they are integers, else once per distinct text."""
 
     raw: bytes
     text: Bytes  # the same bytes
-    spans: Int32s  # begin and end, by row and parameter
+    spans: Int32s  # begin and end of the literals of all rows
+    first: Int64s  # the first literal, by row
+    end: Int64s  # the one behind the last
+    template: Template
     timezone: str
 
     def integers(self, parameter: Parameter) -> Int64s:
-        values = np.empty(len(self.spans), np.int64)
+        values = np.empty(len(self.first), np.int64)
         starts, ends = self._columns([parameter])
         kernels.read_integers(self.text, starts, ends, values)
         return -values if parameter.before == "-" else values
 
     def distinct(self, parameters: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
-        starts, ends = self._columns(parameters)
-        numbers, firsts = np.empty(len(starts), np.int64), np.empty(len(starts), np.int64)
+        return self._distinct(parameters[0], *self._columns(parameters))
+
+    def listed(self, parameter: Parameter) -> tuple[Int64s, Int64s, list[Any]]:
+        counts = self.end - self.first - len(self.template.parameters) + 1
+        chosen = self.spans[np.repeat(self.first + parameter.index, counts) + within_runs(counts)]
+        starts, ends = np.ascontiguousarray(chosen[:, 0]), np.ascontiguousarray(chosen[:, 1])
+        return counts, *self._distinct(parameter, starts, ends)
+
+    def lists(self, parameter: Parameter) -> tuple[Int64s, list[Any]]:
+        return _join_lists(*self.listed(parameter))
+
+    def _distinct(self, parameter: Parameter, starts: Int32s, ends: Int32s) -> tuple[Int64s, list[Any]]:
+        numbers, firsts = np.empty(len(starts), np.int64), np.empty((len(starts), 2), np.int32)
         count = kernels.number_texts(self.text, starts, ends, kernels.hash_table_for(len(starts)), numbers, firsts)
-        spans = zip(starts[firsts[:count]].tolist(), ends[firsts[:count]].tolist(), strict=True)
-        return numbers, [_value_of(parameters[0], self.raw[start:end].decode(), self.timezone) for start, end in spans]
+        first_starts, first_ends = firsts[:count, 0], firsts[:count, 1]
+        if parameter.is_text and not self._has_doubled_quotes:
+            return numbers, self._decode(first_starts + 1, first_ends - 1)
+        texts = self._decode(first_starts, first_ends)
+        return numbers, [_value_of(parameter, text, self.timezone) for text in texts]
+
+    @cached_property
+    def _has_doubled_quotes(self) -> bool:
+        """Whether a string may have a quote in it; empty strings look like that, too."""
+        return b"''" in self.raw or b'""' in self.raw
+
+    def _decode(self, starts: Int32s, ends: Int32s) -> list[str]:
+        raw = self.raw
+        return [raw[start:end].decode() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def _columns(self, parameters: Sequence[Parameter]) -> tuple[Int32s, Int32s]:
-        chosen = self.spans[:, [parameter.index for parameter in parameters]]
+        behind_list = len(self.template.parameters) if self.template.list_index is None else self.template.list_index
+        places = [
+            self.first + each.index
+            if each.index < behind_list
+            else self.end - len(self.template.parameters) + each.index
+            for each in parameters
+        ]
+        chosen = self.spans[np.stack(places, axis=1)]
         return np.ascontiguousarray(chosen[:, :, 0]).ravel(), np.ascontiguousarray(chosen[:, :, 1]).ravel()
 
 
@@ -100,6 +146,13 @@ class ReadLiterals:
 
     def distinct(self, parameters: Sequence[Parameter]) -> tuple[Int64s, list[Any]]:
         return number_values([row[parameter.index] for row in self._rows for parameter in parameters])
+
+    def listed(self, parameter: Parameter) -> tuple[Int64s, Int64s, list[Any]]:
+        lists = [row[parameter.index] for row in self._rows]
+        return np.array([len(each) for each in lists], np.int64), *number_values(list(chain.from_iterable(lists)))
+
+    def lists(self, parameter: Parameter) -> tuple[Int64s, list[Any]]:
+        return number_values([row[parameter.index] for row in self._rows])
 
 
 class FoundLiterals:
@@ -124,9 +177,25 @@ class FoundLiterals:
         except InvalidLiteral:
             return which, [_value_of(parameters[0], text, self._timezone) for text in distinct]
 
+    def listed(self, parameter: Parameter) -> tuple[Int64s, Int64s, list[Any]]:
+        raise NotImplementedError("a conjunct that was found by its prefix has no list")
+
+    def lists(self, parameter: Parameter) -> tuple[Int64s, list[Any]]:
+        raise NotImplementedError("a conjunct that was found by its prefix has no list")
+
     def _texts(self, parameter: Parameter) -> list[str]:
         texts: list[str] = self._all[self._starts + parameter.index].tolist()
         return texts
+
+
+def _join_lists(counts: Int64s, which: Int64s, values: list[Any]) -> tuple[Int64s, list[Any]]:
+    """The distinct lists and the index of each row's, given the values of all rows; unreadable with such a literal."""
+    ends = np.cumsum(counts)
+    found = []
+    for start, end in zip((ends - counts).tolist(), ends.tolist(), strict=True):
+        row = tuple([values[at] for at in which[start:end].tolist()])
+        found.append(_UNREADABLE if _UNREADABLE in row else row)
+    return number_values(found)
 
 
 def number_values(values: list[Any]) -> tuple[Int64s, list[Any]]:
@@ -158,8 +227,8 @@ class IntervalHandles:
         self.slow = slow  # rows whose values are no list of intervals
 
     @classmethod
-    def by_choice(cls, which: Int64s, choices: Sequence[list[int] | None], width: int = 1) -> IntervalHandles:
-        """Each row has the intervals of the `width` choices it names; None stands for values that are slow.
+    def by_choice(cls, rows: Int64s, which: Int64s, choices: Sequence[list[int] | None]) -> IntervalHandles:
+        """Each row has the intervals of as many choices as `rows` says; None stands for values that are slow.
 
         A choice of no interval is one that nothing satisfies.
         """
@@ -169,9 +238,10 @@ class IntervalHandles:
         pool = np.array([handle for each in own for handle in each], np.int64)
         counts = lengths[which]
         flat = pool[np.repeat(starts[which], counts) + within_runs(counts)] if len(pool) else pool
-        never: Flags = np.logical_and.reduce(np.array([each == [] for each in choices])[which].reshape(-1, width), 1)
-        slow: Flags = np.logical_or.reduce(np.array([each is None for each in choices])[which].reshape(-1, width), 1)
-        return cls(counts.reshape(-1, width).sum(axis=1), flat, never, slow)
+        first = np.cumsum(rows) - rows  # no row names none
+        never: Flags = np.logical_and.reduceat(np.array([each == [] for each in choices], np.bool_)[which], first)
+        slow: Flags = np.logical_or.reduceat(np.array([each is None for each in choices], np.bool_)[which], first)
+        return cls(np.add.reduceat(counts, first), flat, never, slow)
 
 
 def within_runs(counts: Int64s) -> Int64s:
@@ -240,10 +310,10 @@ class IntervalMaker:
                 return found
         parameters = equalities_of(group)
         if parameters is not None:
-            which, values = self._literals.distinct(parameters)
+            counts, which, values = self._alternatives(parameters)
             equality: PredicateGroup = [(Comparison(name, "=", parameters[0]), TruthTest.TRUE)]
             choices = [self._intervals(name, equality, (parameters[0],), [value]) for value in values]
-            return IntervalHandles.by_choice(which, choices, len(parameters))
+            return IntervalHandles.by_choice(counts, which, choices)
         every = tuple(parameter for predicate, _ in group for parameter in parameters_of(predicate))
         return self._combinations(name, group, every)
 
@@ -256,20 +326,29 @@ class IntervalMaker:
 
     def _combinations(self, name: str, group: PredicateGroup, parameters: tuple[Parameter, ...]) -> IntervalHandles:
         """The intervals of every distinct combination of literals."""
+        one_each = np.ones(self._count, np.int64)
         if not parameters:
             choice = self._intervals(name, group, parameters, [])
-            return IntervalHandles.by_choice(np.zeros(self._count, np.int64), [choice])
-        columns = [self._literals.distinct((parameter,)) for parameter in parameters]
+            return IntervalHandles.by_choice(one_each, np.zeros(self._count, np.int64), [choice])
+        columns = [
+            self._literals.lists(each) if each.is_list else self._literals.distinct((each,)) for each in parameters
+        ]
         if len(columns) == 1:
             which, values = columns[0]
             choices = [self._intervals(name, group, parameters, [each]) for each in values]
-            return IntervalHandles.by_choice(which, choices)
+            return IntervalHandles.by_choice(one_each, which, choices)
         rows, inverse = np.unique(np.stack([which for which, _ in columns], axis=1), axis=0, return_inverse=True)
         choices = [
             self._intervals(name, group, parameters, [values[at] for at, (_, values) in zip(row, columns, strict=True)])
             for row in rows.tolist()
         ]
-        return IntervalHandles.by_choice(inverse.reshape(-1), choices)
+        return IntervalHandles.by_choice(one_each, inverse.reshape(-1), choices)
+
+    def _alternatives(self, parameters: tuple[Parameter, ...]) -> tuple[Int64s, Int64s, list[Any]]:
+        """How many literals each row has in parameters of one kind, and the distinct ones with the index of each."""
+        if parameters[0].is_list:
+            return self._literals.listed(parameters[0])
+        return np.full(self._count, len(parameters), np.int64), *self._literals.distinct(parameters)
 
     def _integers(self, axis: Int64s, bounds: dict[str, Parameter]) -> IntervalHandles:
         """A comparison with an integer, or one from below and one from above."""
@@ -294,14 +373,16 @@ class IntervalMaker:
 
     def _strings(self, axis: Int64s, parameters: tuple[Parameter, ...]) -> IntervalHandles | None:
         """Equality with one of some strings; None where one of them reads as another kind of value, too."""
-        which, strings = self._literals.distinct(parameters)
-        for each in strings:
-            if not reads_only_as_text(each, self._timezone):
-                return None
-        pairs, own = np.unique(np.repeat(axis, len(parameters)) * len(strings) + which, return_inverse=True)
+        counts, which, strings = self._alternatives(parameters)
+        if not _are_words(strings) and not all(reads_only_as_text(each, self._timezone) for each in strings):
+            return None
+        if len(axis) and (axis == axis[0]).all():  # every string on the one axis
+            made = self._builder.axes.equal_texts(np.full(len(strings), axis[0]), strings)
+            return IntervalHandles(counts, made.start + which)
+        pairs, own = np.unique(np.repeat(axis, counts) * len(strings) + which, return_inverse=True)
         on, string = np.divmod(pairs, max(1, len(strings)))
         made = self._builder.axes.equal_texts(on, [strings[at] for at in string.tolist()])
-        return IntervalHandles(np.full(self._count, len(parameters), np.int64), made.start + own.reshape(-1))
+        return IntervalHandles(counts, made.start + own.reshape(-1))
 
     def _intervals(
         self, name: str, group: PredicateGroup, parameters: tuple[Parameter, ...], values: list[Any]
@@ -326,6 +407,15 @@ class IntervalMaker:
         if wanted.is_full:
             return _ALL_VALUES
         return [] if wanted.is_empty else self._builder.intervals_of(Leaf(name, wanted))
+
+
+def _are_words(strings: list[str]) -> bool:
+    """Whether all strings begin with a letter and are no word that casts know: what most are, told of all together."""
+    return (
+        {each[:1] for each in strings} <= _LETTERS
+        and "".join(strings).isascii()
+        and WORDS.isdisjoint([each.rstrip(BLANKS).lower() for each in strings])
+    )
 
 
 def _sides(like: Int64s, side: int) -> Int8s:

@@ -19,6 +19,7 @@ INTEGER: Final = 1
 DECIMAL: Final = 2
 DOUBLE: Final = 3
 STRING: Final = 4
+LIST: Final = 6  # behind the kind of a literal: an IN list of such literals
 
 _MAX_INTEGER_DIGITS: Final = 18  # fits 64 bits
 _FNV_OFFSET: Final = -3750763034362895579
@@ -32,6 +33,11 @@ _PLUS: Final = 43
 _MINUS: Final = 45
 _SLASH: Final = 47
 _STAR: Final = 42
+_BLANK: Final = 32
+_COMMA: Final = 44
+_OPEN: Final = 40
+_CLOSE: Final = 41
+_UNREADABLE: Final = -1  # in place of the kind of a literal that is left to the parser
 
 
 @inlined
@@ -65,6 +71,98 @@ def _end_of_string(text: Any, at: int) -> int:
         at += 1
         if text[at] != quote:
             return at
+        at += 1
+
+
+@inlined
+def _literal_at(text: Any, at: int, behind_word: bool) -> tuple[int, int]:
+    """The end and the kind of the literal that begins here; the next byte and 0 where none does."""
+    c = text[at]
+    if c == _QUOTE or c == _DOUBLE_QUOTE:
+        end = _end_of_string(text, at)
+        return (end, STRING) if end else (at + 1, _UNREADABLE)
+    if behind_word or not _is_digit(c):
+        return at + 1, 0
+    end = _end_of_digits(text, at)
+    mark = INTEGER
+    if text[end] == _POINT and _is_digit(text[end + 1]):
+        end = _end_of_digits(text, end + 1)
+        mark = DECIMAL
+    letter = text[end] | 32
+    if letter == 100:  # d
+        end += 1
+        mark = DOUBLE
+    elif letter == 101:  # e
+        power = end + 1
+        if text[power] == _PLUS or text[power] == _MINUS:
+            power += 1
+        if _is_digit(text[power]):
+            end = _end_of_digits(text, power)
+            mark = DOUBLE
+    # Not a number after all, such as 1abc or 1.2.3: the digits stay a part of the skeleton.
+    if _is_wordlike(text[end]):
+        return at + 1, 0
+    if mark == INTEGER and end - at > _MAX_INTEGER_DIGITS:
+        return at + 1, _UNREADABLE
+    return end, mark
+
+
+@inlined
+def _end_of_blanks(text: Any, at: int) -> int:
+    while text[at] == _BLANK:
+        at += 1
+    return at
+
+
+@inlined
+def _is_letter(c: int) -> bool:
+    return 97 <= c <= 122 or 65 <= c <= 90 or c == 95
+
+
+@inlined
+def _is_behind_in(text: Any, start: int, at: int) -> bool:
+    """Whether the word IN stands before this place of a line."""
+    at -= 1
+    while at > start and text[at] == _BLANK:
+        at -= 1
+    if at - 1 < start or text[at] | 32 != 110 or text[at - 1] | 32 != 105:
+        return False
+    return at - 1 == start or not _is_wordlike(text[at - 2])
+
+
+@inlined
+def _alike_literals(text: Any, at: int, literals: Any, found: int) -> tuple[int, int, int]:
+    """The literals up to a closing bracket, if all are written alike: their number, the bracket, their kind.
+
+    Each may have a sign or the name of a type before it. The number is 0 where the list is another one.
+    """
+    count = kind = first = width = 0
+    while True:
+        at = begin = _end_of_blanks(text, at)
+        if text[at] == _MINUS or text[at] == _PLUS:
+            at += 1
+        else:
+            while _is_letter(text[at]):
+                at += 1
+        is_behind_word = at > begin and _is_letter(text[at - 1])
+        literal = _end_of_blanks(text, at)
+        end, mark = _literal_at(text, literal, is_behind_word and literal == at)
+        if mark <= 0:
+            return 0, 0, 0
+        if count == 0:
+            kind, first, width = mark, begin, literal - begin
+        elif mark != kind or literal - begin != width:
+            return 0, 0, 0
+        for i in range(width):
+            if text[begin + i] != text[first + i]:
+                return 0, 0, 0
+        literals[found + count, 0], literals[found + count, 1] = literal, end
+        count += 1
+        at = _end_of_blanks(text, end)
+        if text[at] == _CLOSE:
+            return count, at, kind
+        if text[at] != _COMMA:
+            return 0, 0, 0
         at += 1
 
 
@@ -112,50 +210,43 @@ def split_literals(
         first, start, end_of_skeleton = found, at, kept
         key = _FNV_OFFSET
         behind_word = False
+        has_list = False
         good = True
         while text[at] != _END:
             c = text[at]
-            mark = 0
-            end = at + 1
-            if c == _QUOTE or c == _DOUBLE_QUOTE:
-                end = _end_of_string(text, at)
-                if end == 0:
-                    good = False
-                    break
-                mark = STRING
-            elif _is_digit(c) and not behind_word:
-                end = _end_of_digits(text, at)
-                mark = INTEGER
-                if text[end] == _POINT and _is_digit(text[end + 1]):
-                    end = _end_of_digits(text, end + 1)
-                    mark = DECIMAL
-                letter = text[end] | 32
-                if letter == 100:  # d
-                    end += 1
-                    mark = DOUBLE
-                elif letter == 101:  # e
-                    power = end + 1
-                    if text[power] == _PLUS or text[power] == _MINUS:
-                        power += 1
-                    if _is_digit(text[power]):
-                        end = _end_of_digits(text, power)
-                        mark = DOUBLE
-                # Not a number after all, such as 1abc or 1.2.3: the digits stay a part of the skeleton.
-                if _is_wordlike(text[end]):
-                    mark = 0
-                    end = at + 1
-                elif mark == INTEGER and end - at > _MAX_INTEGER_DIGITS:
-                    good = False
-                    break
-            elif (
+            end, mark = _literal_at(text, at, behind_word)
+            if mark == _UNREADABLE:
+                good = False
+                break
+            if mark == 0 and (
                 c >= 128
-                or c <= STRING  # a byte that stands for a literal in skeletons
+                or c <= LIST  # a byte that stands for a literal in skeletons
                 or c == _BACKSLASH
                 or (c == _MINUS and text[at + 1] == _MINUS)
                 or (c == _SLASH and text[at + 1] == _STAR)
             ):
                 good = False
                 break
+            if c == _OPEN and not has_list and _is_behind_in(text, start, at):
+                listed, bracket, mark = _alike_literals(text, at + 1, literals, found)
+                if listed > 0:
+                    # The bracket, the sign or type before the first literal, and one mark for all.
+                    has_list = True
+                    skeleton_text[end_of_skeleton] = c
+                    end_of_skeleton += 1
+                    key = _hash_byte(key, c)
+                    for place in range(_end_of_blanks(text, at + 1), literals[found, 0]):
+                        skeleton_text[end_of_skeleton] = text[place]
+                        end_of_skeleton += 1
+                        key = _hash_byte(key, text[place])
+                    skeleton_text[end_of_skeleton], skeleton_text[end_of_skeleton + 1] = mark, LIST
+                    end_of_skeleton += 2
+                    key = _hash_byte(_hash_byte(key, mark), LIST)
+                    found += listed
+                    at = bracket
+                    behind_word = False
+                    continue
+                mark = 0
             if mark:
                 literals[found, 0], literals[found, 1] = at, end
                 found += 1
@@ -201,10 +292,11 @@ def split_literals(
 
 
 @compiled
-def number_texts(text: Bytes, starts: Int32s, ends: Int32s, table: Int32s, numbers: Int64s, firsts: Int64s) -> int:
+def number_texts(text: Bytes, starts: Int32s, ends: Int32s, table: Int32s, numbers: Int64s, firsts: Int32s) -> int:
     """Number spans of text, equal ones alike, in the order of their first occurrence; returns the count of numbers.
 
-    `firsts` gets the first span of each number. The size of the table is a power of two, above the number of spans.
+    `firsts` gets begin and end of the first span of each number: close together, because each text is compared with
+    one of them. The size of the table is a power of two, above the number of spans.
     """
     mask = len(table) - 1
     count = 0
@@ -215,9 +307,8 @@ def number_texts(text: Bytes, starts: Int32s, ends: Int32s, table: Int32s, numbe
             key = _hash_byte(key, text[start + i])
         place = _first_probe(key, mask)
         while table[place] >= 0:
-            other = firsts[table[place]]
-            begin = starts[other]
-            is_equal = ends[other] - begin == length
+            begin = firsts[table[place], 0]
+            is_equal = firsts[table[place], 1] - begin == length
             if is_equal:
                 for i in range(length):
                     if text[begin + i] != text[start + i]:
@@ -228,7 +319,7 @@ def number_texts(text: Bytes, starts: Int32s, ends: Int32s, table: Int32s, numbe
             place = (place + 1) & mask
         if table[place] < 0:
             table[place] = count
-            firsts[count] = piece
+            firsts[count, 0], firsts[count, 1] = start, ends[piece]
             count += 1
         numbers[piece] = table[place]
     return count

@@ -67,6 +67,7 @@ ReadCondition: TypeAlias = Filter | BoundTemplate | BoundConjunction
 """A condition as it was read: a filter, or templates with the values of their literals."""
 
 _CHUNK_ROWS: Final = 100_000
+_CHUNK_CHARACTERS: Final = 1 << 26  # lists of thousands of values: places in a chunk's text have 32 bits
 _MAX_SINGLE_ROWS: Final = 8  # of a template, faster added one by one than set up for
 # Lines from which on a skeleton is filled as a whole. Setting up a template takes as long as the conjuncts of about 200
 # lines; measured on a million conjunctions of 1,450 skeletons, step 3 takes 3 µs each, step 2 for all of them 9 µs.
@@ -76,8 +77,7 @@ _LOOK_AHEAD_BYTES: Final = 4  # zero bytes behind the last text, so that the ker
 
 def load_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions: Subscriptions) -> None:
     """Add subscriptions under these numbers; `InvalidSubscription` names the one at fault."""
-    for start in range(0, len(subscriptions), _CHUNK_ROWS):
-        end = start + _CHUNK_ROWS
+    for start, end in _chunks(subscriptions):
         for number, subscription in _load_chunk(builder, numbers[start:end], subscriptions.between(start, end)):
             builder.add(number, subscription.filter.tree)
 
@@ -85,14 +85,27 @@ def load_texts(builder: ConditionsBuilder, numbers: Sequence[int], subscriptions
 def find_unreadable(subscriptions: Subscriptions) -> dict[str, InvalidSubscription]:
     """The errors of the subscriptions that cannot be read, by id, in their order; costs as much as loading all."""
     unreadable: dict[str, InvalidSubscription] = {}
-    for start in range(0, len(subscriptions), _CHUNK_ROWS):
-        chunk = subscriptions.between(start, start + _CHUNK_ROWS)
+    for start, end in _chunks(subscriptions):
+        chunk = subscriptions.between(start, end)
         for _, subscription in _load_chunk(ConditionsBuilder(), range(len(chunk)), chunk):
             try:
                 _ = subscription.filter  # made on access
             except InvalidSubscription as error:
                 unreadable[subscription.id] = error
     return unreadable
+
+
+def _chunks(subscriptions: Subscriptions) -> Iterator[tuple[int, int]]:
+    """Begin and end of parts of at most `_CHUNK_ROWS`, and of about `_CHUNK_CHARACTERS`."""
+    start = characters = 0
+    for at, want in enumerate(subscriptions.wants):
+        if characters >= _CHUNK_CHARACTERS or at - start == _CHUNK_ROWS:
+            yield start, at
+            start, characters = at, 0
+        text = want if isinstance(want, str) else want.where
+        characters += len(text) if isinstance(text, str) else 0
+    if start < len(subscriptions):
+        yield start, len(subscriptions)
 
 
 def _load_chunk(
@@ -334,8 +347,8 @@ class _SplitTexts:
 
     def literals(self, lines: Int64s, template: Template) -> TextLiterals:
         """The literals of lines of one skeleton."""
-        which = self._starts[lines][:, None] + np.arange(len(template.parameters))
-        return TextLiterals(self._raw, self._text, self._literals[which], self._timezone)
+        first, end = self._starts[lines], self._starts[lines + 1]
+        return TextLiterals(self._raw, self._text, self._literals, first, end, template, self._timezone)
 
 
 def _zero_terminated(texts: list[str]) -> bytes:

@@ -9,7 +9,7 @@ Many arrays travel as named tables (`IntervalRows`, `AxisUses`, …), which Numb
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -66,6 +66,25 @@ class AxisLevels(NamedTuple):
     bases: Int64s  # by axis and level: the first bucket
 
 
+@inlined
+def _sort_by_lower_end(low: Any, high: Any, first: int, end: int) -> None:
+    """Shell's sort: few intervals are sorted by insertion, and thousands, as of an IN list, not in quadratic time."""
+    gap = 1
+    while 3 * gap + 1 < end - first:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for index in range(first + gap, end):
+            this_low, this_high = low[index], high[index]
+            place = index
+            while place - gap >= first and low[place - gap] > this_low:
+                low[place] = low[place - gap]
+                high[place] = high[place - gap]
+                place -= gap
+            low[place] = this_low
+            high[place] = this_high
+        gap //= 3
+
+
 @compiled
 def merge_intervals(rows: IntervalRows, merged: IntervalRows, never: Flags) -> int:
     """Sort and merge the intervals of each row on each axis, and leave out empty ones; returns how many are left.
@@ -83,17 +102,12 @@ def merge_intervals(rows: IntervalRows, merged: IntervalRows, never: Flags) -> i
             first = total
             while index < start[row + 1] and axis[index] == this_axis:
                 if low[index] <= high[index]:
-                    # Insertion sort by the lower end.
-                    place = total
-                    while place > first and new_low[place - 1] > low[index]:
-                        new_low[place] = new_low[place - 1]
-                        new_high[place] = new_high[place - 1]
-                        place -= 1
                     new_axis[total] = this_axis
-                    new_low[place] = low[index]
-                    new_high[place] = high[index]
+                    new_low[total] = low[index]
+                    new_high[total] = high[index]
                     total += 1
                 index += 1
+            _sort_by_lower_end(new_low, new_high, first, total)
             if total == first:
                 never[row] = True
                 continue

@@ -254,11 +254,12 @@ def _unlisted(
     listed, _ = group[0]
     if len(parameters_of(listed)) != len(getattr(listed, "operands", ())):
         return None  # NULL among them, say
-    if not all(type(value) is str and reads_only_as_text(value, zone) for value in values):
+    texts = {each for value in values for each in (value if isinstance(value, tuple) else (value,))}
+    if not all(type(text) is str and reads_only_as_text(text, zone) for text in texts):
         return None
     axis = builder.axis((name, None))
-    lows = [None, *((value, True) for value in sorted(set(values)))]
-    highs = [*((value, False) for value in sorted(set(values))), None]
+    lows = [None, *((text, True) for text in sorted(texts))]
+    highs = [*((text, False) for text in sorted(texts)), None]
     return [builder.axes.between(axis, Region.STRING, *ends) for ends in zip(lows, highs, strict=True)]
 
 

@@ -22,6 +22,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import IntEnum
 from fractions import Fraction
+from itertools import accumulate, compress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -362,13 +363,12 @@ class TextSlots:
         """A slot per text; sorted only so that the same texts make the same file."""
         names = sorted(texts.points)
         ranks = [0] * len(names)
-        place, kept, numbers, points = len(self._kept), self._kept, self._numbers, texts.points
-        hashed = [text_bytes(name) for name in names]
-        for rank, (name, text) in enumerate(zip(names, hashed, strict=True), 1):
-            ranks[points[name]] = rank
-            numbers.append(len(kept) - place)
-            if len(text) >= _LONG_TEXT:
-                kept.append(text)
+        for rank, number in enumerate(map(texts.points.__getitem__, names), 1):
+            ranks[number] = rank
+        hashed = list(map(text_bytes, names))
+        is_long = [len(text) >= _LONG_TEXT for text in hashed]
+        self._numbers += list(accumulate(is_long, initial=0))[:-1]
+        self._kept += compress(hashed, is_long)
         self._hashed += hashed
         self._points += ranks
         self._slots += range(1, len(names) + 1)
