@@ -1,4 +1,4 @@
-"""Conditions that `palio check` calls slow are those that the index cannot file."""
+"""Conditions that `palio check` calls slow: the index cannot file them, or computes an expression for them alone."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import pytest
 
 from palio.cli.condition_diagnostics import is_always_candidate, why_slow
 from palio.filters.filter import Filter
+from palio.matching.columnar.computed_attributes import ExpressionUses
+from palio.matching.matcher import Matcher
 
 QUICK = [
     "x = 1", "x > 3", "x IN ('a', 'b')", "x IS NOT NULL", "x LIKE 'a%'", "x LIKE '%abc%'", "x ILIKE '%abc'",
     "x RLIKE 'abc[0-9]+'", "x RLIKE '(?i)abc'",
     "x = 1 AND y IS NULL", "x = 1 OR y = 2", "x <> 3 AND y = 1", "TRUE",
-    "FALSE", "x = 1 AND y NOT LIKE '%a%'",
+    "FALSE", "x = 1 AND y NOT LIKE '%a%'", "a < b AND c = 1", "array_contains(x, 'a')",
 ]  # fmt: skip
 ASKED_ALWAYS = ["x IS NULL", "x IS NULL AND y IS NULL", "x = 1 OR y IS NULL", "x IS NULL OR x > 3"]
 SLOW = {
     "x IS NULL": "every event is asked: x IS NULL holds where the attribute is missing",
     "x = 1 OR y IS NULL": "and one such alternative is enough",
-    "a + b > 3": "no index holds (a + b) > 3: worked out for each event with a and b",
-    "a < b AND c = 1": "no index holds a < b: worked out for each event that passes the rest",
-    "coalesce(a, b) = 3": "every event is asked: coalesce(a, b) = 3 has no value to look up",
+    "a + b > 3": "a + b is computed for each event, and fewer than 4 subscriptions share that",
+    "a < b AND c IS NOT NULL": "a < b is computed for each event",
+    "coalesce(a, b) = 3": "coalesce(a, b) is computed for each event",
     "x <> 5": "it only says what is not wanted: nearly every event with x is a candidate",
     "x NOT IN (1, 2) AND y NOT LIKE '%a%'": "nearly every event with x and y is a candidate",
     "x RLIKE '[a-z]+[0-9]'": "has no fixed text to look for: tried on each distinct value of x",
     "x RLIKE 'a|[0-9]'": "has no fixed text to look for",
     "x LIKE '___'": "x LIKE '___' has no fixed text to look for",
-    "upper(x) = 'A'": "upper(x) = 'A' is worked out for each distinct value of x",
+    "upper(x) = 'A'": "upper(x) is computed for each event",
 }
 
 
@@ -51,10 +53,24 @@ def test_asked_always_is_what_the_index_itself_files_nowhere(condition: str) -> 
     assert is_always_candidate(tree) == bool(Segment.build(builder).postings.is_always.any())
 
 
+def test_an_expression_that_many_share_is_not_slow() -> None:
+    filters = [Filter.parse(f"upper(x) = 'A{number}'") for number in range(4)] + [Filter.parse("lower(x) = 'a'")]
+    uses = ExpressionUses(each.tree for each in filters)
+    assert [bool(why_slow(each, uses)) for each in filters] == [False, False, False, False, True]
+
+
+def test_statistics_count_as_check_does() -> None:
+    matcher = Matcher()
+    texts = [*(f"upper(x) = 'A{number}'" for number in range(4)), "lower(x) = 'a'", "x IS NULL", "x = 1 AND a < b"]
+    matcher.add_many(map(str, range(len(texts))), texts)
+    found = matcher.statistics()
+    assert (found.slow, found.computed, found.residuals) == (2, 2, 1)
+
+
 def test_long_and_many_conditions_are_cut() -> None:
     computed = " AND ".join(f"a{number} < b{number}" for number in range(5))
     [reason] = why_slow(Filter.parse(computed))
-    assert "and 3 more: worked out" in reason
+    assert "and 3 more are computed" in reason
     [reason] = why_slow(Filter.parse("x RLIKE '" + "[a-z][0-9]" * 20 + "'"))
     assert "…" in reason
     assert len(reason) < 140

@@ -35,7 +35,7 @@ _KINDS: Final = {
     "never": "no event can match them",
     "always": "every event matches them",
     "redundant": "equal to, or covered by, another one of the same subscriber",
-    "slow": "the index alone does not find them",
+    "slow": "each costs every event a look of its own",
 }
 
 _LABELS: Final = {**{kind: kind for kind in _KINDS}, "never": "never matches", "always": "always matches"}
@@ -149,6 +149,7 @@ def _examine(path: str, format: str | None, language: str, timezone: str) -> _Re
     try:
         with closing(lines):
             _parse_all(lines, language, timezone, report)
+        _find_slow(report)
         _compare_all(report)
     except KeyboardInterrupt:
         report.interrupted = True
@@ -172,7 +173,7 @@ def _parse_all(lines: Iterable[SubscriptionLine], language: str, timezone: str, 
 
 
 def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) -> None:
-    from palio.cli.condition_diagnostics import why_slow, why_unsatisfiable
+    from palio.cli.condition_diagnostics import why_unsatisfiable
     from palio.filters.filter import Filter
 
     try:
@@ -186,8 +187,17 @@ def _parse(line: SubscriptionLine, language: str, timezone: str, entry: _Entry) 
         entry.findings.append(_Finding("never", terminal.shorten(str(line.where), _MAX_CONDITION_WIDTH), hint=reason))
     elif found == Filter.everything:
         entry.findings.append(_Finding("always", terminal.shorten(str(line.where), _MAX_CONDITION_WIDTH)))
-    else:
-        entry.findings += [_Finding("slow", reason) for reason in why_slow(found)]
+
+
+def _find_slow(report: _Report) -> None:
+    """Find what is slow beside all the others, with which it may share expressions."""
+    from palio.cli.condition_diagnostics import why_slow
+    from palio.matching.columnar.computed_attributes import ExpressionUses
+
+    filters = [(entry, entry.filter) for entry in report.entries if entry.filter is not None]
+    uses = ExpressionUses(found.tree for _, found in filters)
+    for entry, found in filters:
+        entry.findings += [_Finding("slow", reason) for reason in why_slow(found, uses)]
 
 
 def _compare_all(report: _Report) -> None:

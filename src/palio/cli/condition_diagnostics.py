@@ -1,9 +1,10 @@
-"""Diagnostics of conditions: why no event can match one, and why the index alone does not find one.
+"""Diagnostics of conditions: why no event can match one, and why one costs more than a look-up in the index.
 
 The index files a subscription under a condition that every match satisfies: a value, a range, a pattern with a fixed
-text. Some conditions offer nothing to file under (an absent attribute), some are residuals that are evaluated for each
-candidate (computations over several attributes), and some exclude so little that nearly every event is a candidate.
-This is read off the filter, without building an index; a test compares it with the index.
+text, a value of an expression. Some conditions offer nothing to file under (an absent attribute), and some exclude so
+little that nearly every event is a candidate. An expression is computed once for an event, however many subscriptions
+compare it with constants, so that it costs next to nothing where many share it, and an evaluation where few do. This is
+read off the filters, without building an index; a test compares it with the index.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from palio.filters.sql_writer import to_sql
 from palio.filters.tree import NOTHING, And, Leaf, Node, Or, Residual, domain_of, leaves
 from palio.filters.value_predicates import Computed, Like, Rlike, Test
 from palio.filters.value_sets import PRESENT
+from palio.matching.columnar.array_members import membership_in
+from palio.matching.columnar.computed_attributes import MIN_SHARING_CONDITIONS, ExpressionUses, lift_tree
 
 _MAX_CONDITION_WIDTH: Final = 60
 _MAX_QUOTED_CONDITIONS: Final = 3
@@ -91,14 +94,17 @@ def _written(leaf: Leaf) -> str:
     return shorten(strip_parentheses(to_sql(leaf)), _MAX_CONDITION_WIDTH)
 
 
-def why_slow(filter: Filter) -> list[str]:
-    """The reasons why a filter costs more than a lookup in the index, the worst first."""
+def why_slow(filter: Filter, uses: ExpressionUses | None = None) -> list[str]:
+    """The reasons why a filter costs more than ten look-ups in the index, the worst first.
+
+    `uses` has the expressions of all subscriptions beside which it is asked; by default it is alone.
+    """
     tree = filter.tree
     if tree in (Filter.everything.tree, Filter.nothing.tree):
         return []
     if is_always_candidate(tree):
         return [_unindexed_reason(tree), *_pattern_reasons(tree)]
-    reasons = _residual_reasons(tree)
+    reasons = _expression_reasons((uses or ExpressionUses([tree])).unshared(tree))
     if not reasons and _only_excludes(tree):
         names = " and ".join(sorted(filter.attributes))
         reasons.append(f"it only says what is not wanted: nearly every event with {names} is a candidate")
@@ -107,14 +113,19 @@ def why_slow(filter: Filter) -> list[str]:
 
 def is_always_candidate(node: Node) -> bool:
     """Whether no condition is one that every match satisfies, so that every event is a candidate."""
+    return _is_always_candidate(lift_tree(node))
+
+
+def _is_always_candidate(node: Node) -> bool:
     match node:
         case Leaf(_, values):
             return not values.parts[Kind.MISSING].is_empty and not any(test.wanted for test in values.tests)
         case And(children):
-            return all(is_always_candidate(child) for child in children)
+            return all(_is_always_candidate(child) for child in children)
         case Or(children):
-            return any(is_always_candidate(child) for child in children)
-    return True
+            return any(_is_always_candidate(child) for child in children)
+        case Residual():
+            return membership_in(node) is None
 
 
 def _unindexed_reason(node: Node) -> str:
@@ -138,14 +149,18 @@ def _unindexed(node: Node) -> Iterator[Leaf | Residual]:
             yield node
 
 
-def _residual_reasons(tree: Node) -> list[str]:
-    found = [each for each in leaves(tree) if isinstance(each, Residual)]
-    if not found:
+def _expression_reasons(expressions: list[str]) -> list[str]:
+    if not expressions:
         return []
-    selects = any(isinstance(each, Leaf) and each.values != PRESENT for each in leaves(tree))
-    names = sorted({name for each in found for name in each.attributes})
-    whom = "that passes the rest" if selects else f"with {' and '.join(names)}"
-    return [f"no index holds {_quoted(found)}: worked out for each event {whom}"]
+    shown = [shorten(strip_parentheses(each), _MAX_CONDITION_WIDTH) for each in expressions]
+    few = f"fewer than {MIN_SHARING_CONDITIONS} subscriptions share that"
+    remedy = "compared with constants, one expression serves any number of them"
+    return [f"{_listed(shown)} computed for each event, and {few}; {remedy}"]
+
+
+def _listed(texts: list[str]) -> str:
+    found = texts if len(texts) <= _MAX_QUOTED_CONDITIONS else [*texts[:2], f"{len(texts) - 2} more"]
+    return f"{', '.join(found[:-1])} and {found[-1]} are" if len(found) > 1 else f"{found[0]} is"
 
 
 def _only_excludes(tree: Node) -> bool:
@@ -174,9 +189,7 @@ def _pattern_reasons(tree: Node) -> list[str]:
         for test in condition.values.tests:
             written = _quoted([Leaf(condition.attribute, domain_of(test).where([test]))])
             each = f"each distinct value of {condition.attribute}"
-            if isinstance(test.pattern, Computed):
-                reasons[f"{written} is worked out for {each}"] = None
-            elif not _has_fixed_text(test):
+            if not isinstance(test.pattern, Computed) and not _has_fixed_text(test):
                 reasons[f"{written} has no fixed text to look for: tried on {each}"] = None
     return list(reasons)
 

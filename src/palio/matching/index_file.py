@@ -93,6 +93,7 @@ def _write_segment(writer: _IndexWriter, segment: Segment) -> dict[str, Any]:
         "runs": writer.array(segment.runs),
         "unsure": writer.array(segment.residual_numbers),
         "computed": writer.array(segment.computed_numbers),
+        "unshared": segment.unshared,
     }
 
 
@@ -106,6 +107,7 @@ def _read_segment(reader: _IndexReader, entry: dict[str, Any]) -> Segment:
         reader.array(entry["runs"]),
         reader.array(entry["unsure"]),
         reader.array(entry["computed"]),
+        int(entry["unshared"]),
     )
 
 

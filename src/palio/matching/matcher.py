@@ -43,6 +43,11 @@ class Statistics:
     index_bytes: int
     beside_bytes: int
     slow: int
+    """Subscriptions that cost every event a look: without a value to file under, or with an expression few share."""
+    computed: int
+    """Expressions that are computed for every event, or for a batch in columns."""
+    residuals: int
+    """Subscriptions whose candidates are checked, because of expressions that the index does not hold."""
 
     @property
     def bytes_per_subscription(self) -> float:
@@ -351,7 +356,9 @@ class Matcher:
             live=len(snapshot.live),
             index_bytes=sum(segment.nbytes for segment in snapshot.segments) + snapshot.tombstones.nbytes,
             beside_bytes=snapshot.catalogue.nbytes,
-            slow=sum(int(segment.postings.always) for segment in snapshot.segments),
+            slow=sum(int(segment.postings.always) + segment.unshared for segment in snapshot.segments),
+            computed=len({each.name for segment in snapshot.segments for each in segment.computed}),
+            residuals=sum(len(segment.residual_numbers) for segment in snapshot.segments),
         )
 
     # Saving and maintenance

@@ -257,7 +257,7 @@ def test_the_constants_of_array_contains_are_looked_up() -> None:
     constants += ["'1'", "'x'", "DATE'2024-01-02'", "CAST('NaN' AS DOUBLE)", "X'00'"]
     texts = [f"array_contains(tags, {each})" for each in constants]
     matcher = matcher_of(texts)
-    assert matcher.statistics().slow == 0
+    assert matcher.statistics().slow == 1  # NaN is no literal
     choose = random.Random(7)
     pool = (*NUMBERS, *VALUES, "1")
     arrays = [tuple(choose.choices(NUMBERS, k=2)) for _ in range(80)]

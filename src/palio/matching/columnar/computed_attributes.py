@@ -30,7 +30,7 @@ from palio.filters.expressions.extension_functions import reads_whole_event
 from palio.filters.expressions.special_forms import compile_expression
 from palio.filters.expressions.static_analysis import required_attributes
 from palio.filters.kinds import KIND_OF_TYPE, KINDS, NUMBERS, Kind
-from palio.filters.normal_form import Conjunction
+from palio.filters.normal_form import Conjunction, expand
 from palio.filters.rewriting import canonical_range
 from palio.filters.sql_writer import expression_to_sql
 from palio.filters.tree import And, Leaf, Node, Or, Residual, domain_of
@@ -40,7 +40,10 @@ from palio.languages.sql.parser import parse_condition
 from palio.matching.columnar.array_members import membership_in
 
 _MARK: Final = "\0"  # no attribute of an event begins with it
-_MIN_SHARING_CONDITIONS: Final = 4  # that make an expression worth computing for every event
+MIN_SHARING_CONDITIONS: Final = 4
+"""Conditions that make an expression worth computing for every event."""
+MAX_CONJUNCTIONS: Final = 16
+"""Conjunctions to which a tree is expanded; a larger one is a program of jumps."""
 _NO_ARRAYS: Final[Arrays] = {}
 _MAX_NAMED_EXPRESSIONS: Final = 65_536
 
@@ -73,6 +76,11 @@ class ComputedAttribute:
 def is_computed(name: str) -> bool:
     """Whether an attribute's name is that of a computed one."""
     return name.startswith(_MARK)
+
+
+def expression_text(name: str) -> str:
+    """The SQL of the expression that a computed attribute is named by."""
+    return name.rpartition(_MARK)[2]
 
 
 @lru_cache(_MAX_NAMED_EXPRESSIONS)
@@ -223,7 +231,7 @@ class ExpressionUses:
         self._uses += Counter(each.leaf.attribute for each in self._rewritten.values() if each is not None)
 
     def _is_shared(self, leaf: _ComputedLeaf) -> bool:
-        return self._uses[leaf.leaf.attribute] >= _MIN_SHARING_CONDITIONS
+        return self._uses[leaf.leaf.attribute] >= MIN_SHARING_CONDITIONS
 
     def _shared_form(self, leaf: _ComputedLeaf) -> _ComputedLeaf | None:
         """A condition on an expression that several share; None where there is none."""
@@ -261,7 +269,16 @@ class ExpressionUses:
             [each for each in conjunction.residuals if not is_computable(each)],
             len(shared) < len(computed) or any(each.is_wider for each in shared),
             any(is_computed(each.leaf.attribute) for each in shared),
+            any(is_computed(each.leaf.attribute) and not self._is_shared(each) for each in shared),
         )
+
+    def unshared(self, node: Node) -> list[str]:
+        """The expressions that are computed for every event because of a tree, and that too few others share."""
+        names: list[str] = []
+        for conjunction in expand(node, MAX_CONJUNCTIONS) or ():
+            names += [leaf.attribute for leaf in self.lift(conjunction).leaves]
+        found = dict.fromkeys(filter(is_computed, names))
+        return [expression_text(name) for name in found if self._uses[name] < MIN_SHARING_CONDITIONS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +291,8 @@ class LiftedConjunction:
     """Whether expressions are left out, which must be evaluated on candidates."""
     is_computed: bool
     """Whether there are conditions on computed attributes."""
+    is_unshared: bool
+    """Whether some expression is computed for every event because of this condition and a few others."""
 
 
 def _of_residual(residual: Residual) -> _ComputedLeaf:

@@ -33,12 +33,15 @@ from palio.matching.columnar.array_members import ArrayMember, membership_in
 from palio.matching.columnar.array_types import Floats, Int64s
 from palio.matching.columnar.axes import Axes
 from palio.matching.columnar.axes_builder import FIRST_VIRTUAL_AXIS, AxesBuilder
-from palio.matching.columnar.computed_attributes import ExpressionUses, has_computed_conditions, lift_tree
+from palio.matching.columnar.computed_attributes import (
+    MAX_CONJUNCTIONS,
+    ExpressionUses,
+    has_computed_conditions,
+    lift_tree,
+)
 from palio.matching.columnar.layout import FAIL, MATCH
 from palio.matching.columnar.postings import Conjunctions
 from palio.matching.columnar.slot_order import Region
-
-MAX_CONJUNCTIONS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class ConditionsBuilder:
         self._tests: list[AxisKey] = []
         self.residual_numbers: set[int] = set()  # numbers of subscriptions with residuals
         self.computed_numbers: set[int] = set()  # numbers of those with conditions on computed attributes
+        self.unshared_numbers: set[int] = set()  # numbers of those with an expression that few others share
         self._computed: list[tuple[int, Node]] = []
         self._rows: list[_Rows] = []
         self._plain: list[tuple[Int64s, Int64s, Int64s]] = []
@@ -158,6 +162,8 @@ class ConditionsBuilder:
             self.residual_numbers.add(number)
         if lifted.is_computed:
             self.computed_numbers.add(number)
+        if lifted.is_unshared:
+            self.unshared_numbers.add(number)
         self._add_conjunction(number, [*lifted.leaves, *self._certain(number, lifted.residuals)], ())
 
     def _certain(self, number: int, residuals: Sequence[Residual]) -> list[Residual]:

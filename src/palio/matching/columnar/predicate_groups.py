@@ -29,7 +29,8 @@ from palio.languages.sql.templates import (
     Parameter,
     PatternMatch,
 )
-from palio.matching.columnar.conditions import MAX_CONJUNCTIONS, ConditionsBuilder
+from palio.matching.columnar.computed_attributes import MAX_CONJUNCTIONS
+from palio.matching.columnar.conditions import ConditionsBuilder
 from palio.matching.columnar.slot_order import Region
 
 _EXACT_IN_FLOATS: Final = 2**53

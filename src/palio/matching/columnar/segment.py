@@ -73,6 +73,7 @@ class Segment:
         runs: Int32s,
         residual_numbers: Int32s,
         computed_numbers: Int32s,
+        unshared: int,
     ) -> None:
         """The axes are those of the attributes, then those of the tests, which are made when they are needed."""
         self._axis_of = {name: axis for axis, name in enumerate(attributes)}
@@ -83,6 +84,7 @@ class Segment:
         self.size = int((runs[:, 1] - runs[:, 0]).sum())
         self.residual_numbers = residual_numbers  # sorted; their candidates must be checked
         self.computed_numbers = computed_numbers  # sorted; they have conditions on computed attributes
+        self.unshared = unshared  # subscriptions for which an expression is computed that few others share
         self.searcher = Searcher(axes, postings)
         self._caches: list[PatternCache] = []
         self._misplaced = {name for name, axis in self._axis_of.items() if not axes.places_fractions(axis)}
@@ -138,8 +140,10 @@ class Segment:
         postings = Postings.build(conjunctions, axes.sizes)
         runs = _runs(np.unique(conjunctions.ids))
         attributes, tests = builder.keys
-        numbers = (np.array(sorted(each), np.int32) for each in (builder.residual_numbers, builder.computed_numbers))
-        return cls(attributes, lambda: tests, axes, postings, runs, *numbers)
+        residual, computed = (
+            np.array(sorted(each), np.int32) for each in (builder.residual_numbers, builder.computed_numbers)
+        )
+        return cls(attributes, lambda: tests, axes, postings, runs, residual, computed, len(builder.unshared_numbers))
 
     @property
     def nbytes(self) -> int:
