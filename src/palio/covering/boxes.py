@@ -50,7 +50,7 @@ class Boxes:
 
     @classmethod
     def read(cls, subscriptions: Subscriptions) -> Boxes:
-        """Read subscriptions; disjunctions, patterns, residuals and what never matches are no boxes."""
+        """Read subscriptions; disjunctions, patterns, expressions, residuals and what never matches are no boxes."""
         builder = ConditionsBuilder()
         load_texts(builder, range(len(subscriptions)), subscriptions)
         axes, rows = builder.finish()
@@ -65,7 +65,8 @@ class Boxes:
         # Nor on an axis whose slots do not distinguish all kinds of value; True stands for the axes of patterns.
         placed = np.array([axes.places_fractions(each) for each in range(len(attributes))], np.bool_)
         chosen[row[~np.append(placed, True)[np.minimum(axis, len(attributes))]]] = False
-        chosen &= ~np.isin(rows.ids, np.fromiter(builder.residual_numbers, np.int32))
+        unsure = builder.residual_numbers | builder.computed_numbers
+        chosen &= ~np.isin(rows.ids, np.fromiter(unsure, np.int32))
         if rows.program_start is not None:
             chosen &= np.diff(rows.program_start) == 0
         order = np.flatnonzero(chosen)

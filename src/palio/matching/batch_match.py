@@ -253,10 +253,14 @@ def match_one_by_one(segment: Segment, events: Sequence[Attributes], catalogue: 
 def segment_candidates(segment: Segment, attributes: Attributes, catalogue: Catalogue) -> list[int]:
     """The candidates of a segment for one event; by their filters where the index cannot encode the event."""
     try:
-        return segment.match_event(attributes)
-    except CannotCompute:
-        computed = segment.alive_among(segment.computed_numbers)
-        found = [number for number in computed if catalogue[number].filter.matches_attributes(attributes)]
-        return found + segment.match_event_by_attributes(attributes)
+        try:
+            return segment.match_event(attributes)
+        except CannotCompute:
+            computed = segment.alive_among(segment.computed_numbers)
+            return _by_filters(computed, attributes, catalogue) + segment.match_event_by_attributes(attributes)
     except CannotEncode:
-        return [number for number in segment.alive() if catalogue[number].filter.matches_attributes(attributes)]
+        return _by_filters(segment.alive(), attributes, catalogue)
+
+
+def _by_filters(numbers: Sequence[int], attributes: Attributes, catalogue: Catalogue) -> list[int]:
+    return [number for number in numbers if catalogue[number].filter.matches_attributes(attributes)]

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from palio.events.arrow import read_column
+from palio.events.names import enclosing_paths
 from palio.events.values import Scalar
 from palio.filters.expressions.ast import Array, Call
 from palio.filters.kinds import KIND_OF_TYPE
-from palio.matching.columnar.arrow_columns import is_list_of_scalars
 from palio.matching.columnar.computed_attributes import ComputedAttribute
 from palio.matching.columnar.transposition import column_of
 from palio.matching.columnar.vector_compiler import VectorCompiler
@@ -34,9 +34,13 @@ class ColumnComputer:
         self._compilers: dict[str, VectorCompiler] = {}
 
     def evaluate(
-        self, columns: Mapping[str, pa.Array], count: int, known: dict[str, ComputedValues]
+        self,
+        columns: Mapping[str, pa.Array],
+        arrays: Mapping[str, pa.Array],
+        count: int,
+        known: dict[str, ComputedValues],
     ) -> Mapping[str, ComputedValues]:
-        """The values of all attributes by name, from the columns that they read.
+        """The values of all attributes by name, from the columns of one value a row and of arrays that they read.
 
         `known` has those that another segment has evaluated for this batch, and gets the others.
         """
@@ -45,12 +49,11 @@ class ColumnComputer:
             if each.name in known:
                 continue
             if each.arrays:
-                known[each.name] = _evaluate_rows(each, columns, count)
+                known[each.name] = _evaluate_rows(each, columns, arrays, count)
                 continue
             zone = each.timezone
             if zone not in evaluators:
-                scalars = {name: column for name, column in columns.items() if not pa.types.is_nested(column.type)}
-                evaluators[zone] = BatchEvaluator(scalars, count, zone, self._compilers.get(zone))
+                evaluators[zone] = BatchEvaluator(columns, count, zone, self._compilers.get(zone))
                 self._compilers[zone] = evaluators[zone].compiler
             known[each.name] = _without_intervals(evaluators[zone].value(each.expression))
         return {each.name: known[each.name] for each in self._attributes}
@@ -63,16 +66,18 @@ def _without_intervals(values: ComputedValues) -> ComputedValues:
     return values
 
 
-def _evaluate_rows(attribute: ComputedAttribute, columns: Mapping[str, pa.Array], count: int) -> ComputedValues:
-    lists = {
-        name: columns[name] for name in attribute.arrays if name in columns and is_list_of_scalars(columns[name].type)
-    }
+def _evaluate_rows(
+    attribute: ComputedAttribute, columns: Mapping[str, pa.Array], arrays: Mapping[str, pa.Array], count: int
+) -> ComputedValues:
+    # A function of an array within objects also reads the arrays around it.
+    names = attribute.arrays.union(*map(enclosing_paths, attribute.arrays))
+    lists = {name: arrays[name] for name in names if name in arrays}
     match attribute.expression:
         case Call("size", (Array(name),)) if name in lists:
             return pc.list_value_length(lists[name]).cast(pa.int64())
     scalars = _rows({name: read_column(columns[name]) for name in attribute.scalars if name in columns}, count)
-    arrays = _rows({name: _tuples(read_column(column)) for name, column in lists.items()}, count)
-    return as_column([attribute.value(row, own) for row, own in zip(scalars, arrays, strict=True)])
+    whole = _rows({name: _tuples(read_column(column)) for name, column in lists.items()}, count)
+    return as_column([attribute.value(row, own) for row, own in zip(scalars, whole, strict=True)])
 
 
 def _tuples(values: Iterable[Any]) -> list[tuple[Any, ...] | None]:

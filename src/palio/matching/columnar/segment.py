@@ -331,8 +331,9 @@ class Segment:
             inputs = self._inputs_in(batch, paths)
             if inputs is None:
                 return None
-            words = self._member_words(inputs)
-            computed = self._computer.evaluate(inputs, batch.num_rows, {} if values is None else values)
+            scalars, arrays = inputs
+            words = self._member_words(arrays)
+            computed = self._computer.evaluate(scalars, arrays, batch.num_rows, {} if values is None else values)
             if any(isinstance(each, list) for each in computed.values()):
                 return None
             batch = pa.RecordBatch.from_arrays([*batch.columns, *computed.values()], [*batch.schema.names, *computed])
@@ -361,20 +362,32 @@ class Segment:
             if name in arrays and is_list_of_scalars(arrays[name].type)
         ]
 
-    def _inputs_in(self, batch: pa.RecordBatch, paths: bool) -> Mapping[str, pa.Array] | None:
-        """The columns that computed attributes and tests of arrays read; None where one is within another column."""
+    def _inputs_in(
+        self, batch: pa.RecordBatch, paths: bool
+    ) -> tuple[Mapping[str, pa.Array], Mapping[str, pa.Array]] | None:
+        """The columns of one value a row, and of arrays, that computed attributes and tests of arrays read.
+
+        None where one of them must be looked for within another column, or one element of an array is read.
+        """
         inputs = self._chosen | self.arrays
-        columns: dict[str, pa.Array] = {}
+        scalars: dict[str, pa.Array] = {}
+        arrays: dict[str, pa.Array] = {}
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             path = name if paths else join_path((name,))
             is_nested = pa.types.is_nested(column.type)
-            if path in inputs:
-                if path in columns or (is_nested and (path in self._chosen or not is_list_of_scalars(column.type))):
-                    return None
-                columns[path] = column if is_nested else simplify(column, path)
-            elif is_nested and any(is_within(each, path) for each in inputs):
+            if is_nested and any(each != path and is_within(each, path) for each in inputs):
                 return None
-        return columns
+            if path not in inputs:
+                continue
+            if path in scalars or path in arrays:
+                return None
+            if not is_nested:
+                scalars[path] = simplify(column, path)
+            elif path in self._chosen or not is_list_of_scalars(column.type):
+                return None
+            else:
+                arrays[path] = column
+        return scalars, arrays
 
     def match_columns(
         self, columns: Mapping[str, pa.Array], count: int, arrays: Mapping[str, pa.Array] = MappingProxyType({})
@@ -382,9 +395,9 @@ class Segment:
         """Rows and numbers of the candidates for a batch of columns, and of arrays that are looked at as a whole."""
         if not self.computed and not self._members:
             return self._match_arrays(columns, count)
-        extended, inputs = dict(columns), {**columns, **arrays}
+        extended = dict(columns)
         words: dict[str, tuple[Int64s, Int64s]] = {}
-        for name, found in self._computer.evaluate(inputs, count, {}).items():
+        for name, found in self._computer.evaluate(columns, arrays, count, {}).items():
             if isinstance(found, list):
                 words[name] = self._words(name, enumerate(found), count)
             else:
@@ -423,7 +436,8 @@ class Segment:
             for each in self.computed
             if each.arrays or not mixed.isdisjoint(each.scalars)
         }
-        return self._computer.evaluate({name: columns[name] for name in columns.keys() - mixed}, events.count, known)
+        plain = {name: column for name, column in columns.items() if column is not None}
+        return self._computer.evaluate(plain, {}, events.count, known)
 
     @cached_property
     def null_is_not_missing(self) -> frozenset[str]:
@@ -434,7 +448,7 @@ class Segment:
     def _words(self, name: str, values: Iterable[tuple[int, Any]], count: int) -> tuple[Int64s, Int64s]:
         """The codes of the values of an attribute that is no column, with their rows."""
         coder, tests = self._coders.get(name, (None, None))
-        searching = None if self._searching is None else self._searching.words_of
+        searching = None if self._searching is None or is_computed(name) else self._searching.words_of
         rows: list[int] = []
         words: list[int] = []
         lacking = set(range(count)) if tests is not None and tests.when_missing else set[int]()
@@ -465,7 +479,10 @@ class Segment:
             [(self._axis_of[name], column) for name, column in columns.items() if name in self._axis_of],
             count,
         )
-        others = {name: each for name, each in columns.items() if name in self._tests or self.reads_whole_event}
+        searched = self.reads_whole_event
+        others = {
+            name: each for name, each in columns.items() if name in self._tests or (searched and not is_computed(name))
+        }
         strings = {name: others.pop(name) for name in list(others) if _holds_strings(others[name])}
         plain = [_as_strings(column) for column in strings.values()]
         bound_texts = bind_columns(self.axes, [(0, column) for column in plain], count)
@@ -493,10 +510,11 @@ class Segment:
         tested = [column for column in texts if column.name in self._tests]
         entries = cache.look_up(self._pattern_columns, tested, count) if tested else None
         if self._searching is not None:
-            searched = [column for column in texts if column.name not in self._tests]
+            searched = [column for column in texts if column.name not in self._tests and not is_computed(column.name)]
             found.append(cache.search(self._searching, searched, count))
             if self._searching.searches.reads_others:
-                found += [_search_column(column, self._searching) for column in others.values()]
+                of_events = [column for name, column in others.items() if not is_computed(name)]
+                found += [_search_column(column, self._searching) for column in of_events]
         extras = _by_row([each for each in found if len(each[0])], count)
         ends, numbers = self.searcher.match_columns(bound, extras, entries)
         self._caches.append(cache)

@@ -57,7 +57,7 @@ def _low_words(array: pa.Array) -> AnyArray:
 def arithmetic(compiler: VectorCompiler, name: str, left: Part, right: Part) -> Part | None:
     """A sum, difference or product of exact numbers, one of them a decimal at least; None where digits may be lost."""
     mine, theirs = _type_of(left), _type_of(right)
-    if mine is None or theirs is None:
+    if mine is None or theirs is None or (left.is_constant and right.is_constant):
         return None
     if name == "*":
         precision, scale = mine.precision + theirs.precision + 1, mine.scale + theirs.scale
@@ -78,7 +78,7 @@ def arithmetic(compiler: VectorCompiler, name: str, left: Part, right: Part) -> 
 def comparison(compiler: VectorCompiler, name: str, left: Part, right: Part) -> Part | None:
     """A comparison of exact numbers, one of them a decimal at least; None where no decimal type has both."""
     mine, theirs = _type_of(left), _type_of(right)
-    if mine is None or theirs is None:
+    if mine is None or theirs is None or (left.is_constant and right.is_constant):
         return None
     scale = max(mine.scale, theirs.scale)
     precision = max(mine.precision - mine.scale, theirs.precision - theirs.scale) + scale
