@@ -214,7 +214,7 @@ class Segment:
             raise CannotCompute  # the values within an object are chosen together
         # An empty array has no element to choose: the attribute is missing.
         several = {name: _distinct_elements(arrays[name]) for name in sorted(self._chosen) if arrays.get(name)}
-        if prod(map(len, several.values())) > _MAX_COMPUTED_CHOICES:
+        if prod(map(len, several.values())) > min(_MAX_COMPUTED_CHOICES, MAX_CHOICES):
             raise CannotCompute
         others = {name: value for name, value in attributes.items() if name not in arrays or name not in self._chosen}
         found: set[int] = set()
