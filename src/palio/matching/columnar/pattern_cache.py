@@ -49,7 +49,8 @@ from palio.matching.columnar.layout import (
     WORD_UNDECIDED,
 )
 from palio.matching.columnar.native import address_of
-from palio.matching.columnar.patterns import AttributeTests, EventSearches, PatternTable, predicate_of
+from palio.matching.columnar.pattern_table import PatternTable
+from palio.matching.columnar.patterns import AttributeTests, EventSearches, predicate_of
 
 TextAt: TypeAlias = Callable[[int], str]
 
@@ -68,7 +69,7 @@ class PatternColumn:
         searched = () if searches is None else searches.searches.patterns
         self.tests = tests
         self.searches = searches
-        self.table = PatternTable(tests.patterns, searched, always)
+        self.table = PatternTable(tests.patterns, searched, always) if searched or always else tests.table
 
     def words_of(self, text: str) -> list[int]:
         """The words of all tests that hold for a value, evaluated one by one."""
