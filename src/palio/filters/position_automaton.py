@@ -78,6 +78,21 @@ class PositionAutomaton:
         return cls(characters, elsewhere, _transitions(node, anchors, frozenset("b"))[1])
 
     @property
+    def first_characters(self) -> tuple[int, int] | None:
+        """The one or two ASCII characters that every match begins with, if there are no more."""
+        if self.at_boundaries is not None or self.elsewhere.empty:
+            return None
+        ranges = [
+            each
+            for position, characters in enumerate(self.characters)
+            if self.elsewhere.first >> position & 1
+            for each in characters
+        ]
+        if not 1 <= len(ranges) <= 2 or any(low != high or high >= 128 for low, high in ranges):
+            return None
+        return ranges[0][0], ranges[-1][0]
+
+    @property
     def begins_at_start(self) -> bool:
         """Whether every match begins at the start of the text and has characters."""
         each = (self.elsewhere, self.at_boundaries or self.elsewhere)
@@ -159,7 +174,7 @@ class _Construction:
 def _transitions(
     node: Node, anchors: frozenset[str], at_boundary: frozenset[str]
 ) -> tuple[tuple[Ranges, ...], Transitions]:
-    made: dict[frozenset[str], tuple[_Construction, _Part]] = {}
+    made: dict[frozenset[str], tuple[_Construction, _Part]] = {}  # by the anchors that hold
     parts: dict[int, _Part] = {}
     for conditions in _COMBINATIONS:
         holding = at_boundary | {name for name in anchors if conditions & _CONDITION_OF.get(name, 0)}

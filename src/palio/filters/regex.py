@@ -25,7 +25,6 @@ from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from palio.errors import PalioError
-from palio.filters.position_automaton import PositionAutomaton
 from palio.filters.regex_parser import (
     LAST,
     TERMINATORS,
@@ -89,41 +88,25 @@ class Regex:
         """The longest literal known to occur in every matching text; '' if none is known."""
         return max(_required(parse(self.text)), key=len, default="")
 
-    @cached_property
-    def pieces(self) -> tuple[tuple[str, bool], ...]:
-        """The literals known to occur in every matching text, when its ASCII letters and theirs are in lower case.
-
-        Each with whether it stands at the start of the text.
-        """
-        node = parse(self.text)
-        found = _required(node, in_lower_case=True)
-        return tuple((piece, number == 0 and _starts_with_literal(node)) for number, piece in enumerate(found))
-
-    @cached_property
-    def automaton(self) -> PositionAutomaton | None:
-        """The automaton that finds what `search` finds, in a set of many; None where only `search` can tell."""
-        return PositionAutomaton.of(parse(self.text))
-
     def __getstate__(self) -> dict[str, object]:
         # The text alone: engines are compiled again where they are needed.
         return {"text": self.text}
 
 
-def _required(node: Node, *, in_lower_case: bool = False) -> list[str]:
+def _required(node: Node) -> list[str]:
     """Literals that must occur: runs of single characters, also within groups repeated at least once."""
     match node:
-        case Characters(ranges):
-            literal = _literal(ranges, in_lower_case)
-            return [literal] if literal else []
+        case Characters(((first, last),)) if first == last:
+            return [chr(first)]
         case Repeat(body, least) if least > 0:
-            return _required(body, in_lower_case=in_lower_case)
+            return _required(body)
         case CapturingGroup(body):
-            return _required(body, in_lower_case=in_lower_case)
+            return _required(body)
         case Sequence(parts):
             pieces: list[str] = []
             run = ""
             for part in parts:
-                literals = _required(part, in_lower_case=in_lower_case)
+                literals = _required(part)
                 if isinstance(_bare(part), Characters) and literals:
                     run += literals[0]
                     continue
@@ -132,25 +115,6 @@ def _required(node: Node, *, in_lower_case: bool = False) -> list[str]:
                 run = ""
             return [piece for piece in (*pieces, run) if piece]
     return []
-
-
-def _literal(ranges: Ranges, in_lower_case: bool) -> str:
-    """The only character of a set, or the only one when ASCII letters are in lower case; '' if there are more."""
-    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-        character = chr(ranges[0][0])
-        return character.lower() if in_lower_case and character.isascii() else character
-    match ranges:
-        case ((upper, upper_end), (lower, lower_end)) if in_lower_case and upper == upper_end and lower == lower_end:
-            return chr(lower) if chr(upper).isascii() and chr(upper).isupper() and lower == upper + 32 else ""
-    return ""
-
-
-def _starts_with_literal(node: Node) -> bool:
-    match node:
-        case Sequence((Anchor("^"), second, *_)):
-            bare = _bare(second)
-            return isinstance(bare, Characters) and bool(_literal(bare.ranges, in_lower_case=True))
-    return False
 
 
 def _bare(node: Node) -> Node:

@@ -197,7 +197,7 @@ PATTERNS_TEXT_COUNT: Final = 11
 PATTERNS_LENGTHS: Final = 12  # bit n: whether there are grams of n bytes, 1 to 4
 PATTERNS_ALWAYS: Final = 13  # first word that is found with every text
 PATTERNS_ALWAYS_COUNT: Final = 14
-PATTERNS_TESTS: Final = 15  # int64 pairs by the number in an undecided word: its program, or -1; its code
+PATTERNS_TESTS: Final = 15  # int64 rows of TEST_FIELDS, by the number in an undecided word
 PATTERNS_PROGRAMS: Final = 16
 PATTERNS_FIELDS: Final = 17
 
@@ -212,6 +212,20 @@ TEXT_ROW_ENDS: Final = 2  # bits: 1, only at the start of a value; 2, only at it
 TEXT_ROW_WORD: Final = 3  # its first word
 TEXT_ROW_WORDS: Final = 4  # how many
 TEXT_ROW_FIELDS: Final = 5
+
+# A test that needs more than its text.
+TEST_PROGRAM: Final = 0  # place of its program; -1: for Python
+TEST_CODE: Final = 1
+TEST_NEEDED: Final = 2  # a mask of bytes (`byte_bit`) that a value must have
+TEST_LAST_BYTE: Final = 3  # that a value must end with, in lower case, or -1
+TEST_STAMP: Final = 4  # of a test that several texts find: its stamp, or 0
+TEST_FIELDS: Final = 5
+
+# Stamps: int64 per text, then per test that several texts find: the epoch of the value in which it was last found.
+STAMP_MASK_EPOCH: Final = 0  # the value whose mask of bytes is the next number
+STAMP_MASK: Final = 1
+FIRST_STAMP: Final = 2
+MAX_MASKED_BYTES: Final = 64  # of a value whose bytes are looked at; a longer one is taken to have them all
 
 # Which form of a value a text is looked for in. The two differ where Python must bring a value to lower case.
 OF_PLAIN: Final = 4  # ASCII letters in lower case: of patterns that tell case
@@ -248,7 +262,8 @@ RUN_FIELDS: Final = 3
 AUTOMATON_POSITIONS: Final = 1
 AUTOMATON_BOUNDARIES: Final = 2  # whether there is a second context, of word boundaries
 AUTOMATON_BEGINS_AT_START: Final = 3
-AUTOMATON_HEADER: Final = 4
+AUTOMATON_FIRST_BYTES: Final = 4  # the two that a match may begin with (the second from bit 8 on), or -1
+AUTOMATON_HEADER: Final = 5
 CONTEXT_FIRST: Final = 0
 CONTEXT_FIRST_AT_START: Final = 1
 CONTEXT_LAST: Final = 2
@@ -269,7 +284,7 @@ CACHE_TEXT_ROOM: Final = 7
 CACHE_WORDS: Final = 8  # int64: the entries' words
 CACHE_WORDS_USED: Final = 9
 CACHE_WORDS_ROOM: Final = 10
-CACHE_STAMPS: Final = 11  # int64 per text of the patterns: the value that last had it
+CACHE_STAMPS: Final = 11
 CACHE_EPOCH: Final = 12
 CACHE_FOLDED: Final = 13  # room for a value in lower case
 CACHE_TODO: Final = 14  # int64 pairs: an entry that must be looked at more closely, and a row that has its value

@@ -56,6 +56,7 @@ TextAt: TypeAlias = Callable[[int], str]
 
 _MAX_VALUES: Final = 16_384  # then the cache is cleared before the next batch
 _MAX_TEXT_BYTES: Final = 1 << 22
+_MAX_WORDS: Final = 1 << 22  # of eight bytes
 _FIRST_ROOM: Final = 64
 _TODO_ROOM: Final = 256
 _SEARCH_ROOM: Final = 1024  # finds of searches that are taken over at a time
@@ -106,7 +107,7 @@ class ValueCache:
         self._most_words = column.table.word_count
         self._facts = np.zeros(CACHE_FIELDS, np.int64)
         self.address = address_of(self._facts)
-        self._stamps = np.zeros(max(1, column.table.text_count), np.int64)
+        self._stamps = np.zeros(column.table.stamp_count, np.int64)
         self._todo = np.empty((_TODO_ROOM, 2), np.int64)
         self._folded = folded
         self._entries = np.empty((_FIRST_ROOM, ENTRY_FIELDS), np.int64)
@@ -135,7 +136,8 @@ class ValueCache:
 
     def begin(self) -> None:
         """Before a batch: clear a full cache."""
-        if self._facts[CACHE_COUNT] > _MAX_VALUES or self._facts[CACHE_TEXT_USED] > _MAX_TEXT_BYTES:
+        count, text, words = self._facts[[CACHE_COUNT, CACHE_TEXT_USED, CACHE_WORDS_USED]].tolist()
+        if count > _MAX_VALUES or text > _MAX_TEXT_BYTES or words > _MAX_WORDS:
             self._start()
 
     def make_room(self) -> None:
@@ -268,8 +270,8 @@ class PatternCache:
         table = np.zeros((len(columns), TESTED_FIELDS), np.int64)
         table[:, TESTED_COLUMN] = [column.address for column in columns]
         table[:, TESTED_PATTERNS] = searches.table.address
-        if len(self._stamps) < searches.table.text_count:
-            self._stamps = np.zeros(searches.table.text_count, np.int64)
+        if len(self._stamps) < searches.table.stamp_count:
+            self._stamps = np.zeros(searches.table.stamp_count, np.int64)
         room = 2 * searches.table.word_count + _SEARCH_ROOM
         if len(self._out) < 3 * room + 3 + searches.table.word_count:
             self._out = np.empty(3 * room + 3 + searches.table.word_count, np.int64)

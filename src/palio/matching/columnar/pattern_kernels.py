@@ -47,10 +47,12 @@ from palio.matching.columnar.layout import (
     ENTRY_WORD,
     ENTRY_WORDS,
     FIBONACCI_32,
+    FIRST_STAMP,
     GRAM,
     KIND_TEXT32,
     MAX_CACHED_VALUE_BYTES,
     MAX_FOLDED_BYTES,
+    MAX_MASKED_BYTES,
     OF_FOLDED,
     OF_PLAIN,
     PATTERNS_ALWAYS,
@@ -73,6 +75,14 @@ from palio.matching.columnar.layout import (
     PROGRAM_KIND,
     SPECIAL_DOTTED_I,
     SPECIAL_KELVIN,
+    STAMP_MASK,
+    STAMP_MASK_EPOCH,
+    TEST_CODE,
+    TEST_FIELDS,
+    TEST_LAST_BYTE,
+    TEST_NEEDED,
+    TEST_PROGRAM,
+    TEST_STAMP,
     TESTED_CACHE,
     TESTED_COLUMN,
     TESTED_FIELDS,
@@ -115,13 +125,59 @@ def gram_hash(gram: int) -> int:
 
 
 @inlined
+def byte_bit(byte: int) -> int:
+    """The bit of a mask that stands for a byte: ASCII letters and digits have one each, other bytes share the rest."""
+    if 97 <= byte <= 122:
+        return byte - 97
+    if 48 <= byte <= 57:
+        return byte - 22
+    return 36 + byte % 27
+
+
+@inlined
+def bytes_mask(folded: int, length: int, stamps: int, epoch: int) -> int:
+    """A mask of the bytes of a value; computed when it is first asked for."""
+    if i64_at(stamps, STAMP_MASK_EPOCH) == epoch:
+        return i64_at(stamps, STAMP_MASK)
+    mask = 0
+    if length > MAX_MASKED_BYTES:
+        mask = -1
+    else:
+        for place in range(length):
+            mask |= 1 << byte_bit(u8_at(folded, place))
+    put_i64(stamps, STAMP_MASK_EPOCH, epoch)
+    put_i64(stamps, STAMP_MASK, mask)
+    return mask
+
+
+@inlined
 def append_word(
-    patterns: int, word: int, forms: int, value: int, folded: int, length: int, words: int, count: int
+    patterns: int,
+    word: int,
+    forms: int,
+    value: int,
+    folded: int,
+    length: int,
+    stamps: int,
+    epoch: int,
+    words: int,
+    count: int,
 ) -> int:
     """Append a word that was found, if its program accepts the value; returns the new count of words."""
     if word & WORD_UNDECIDED != 0:
-        test = i64_at(patterns, PATTERNS_TESTS) + 16 * (word & ~WORD_UNDECIDED)
-        place = i64_at(test, 0)
+        test = i64_at(patterns, PATTERNS_TESTS) + 8 * TEST_FIELDS * (word & ~WORD_UNDECIDED)
+        last = i64_at(test, TEST_LAST_BYTE)
+        # Most tests fail on one byte, before their program is read.
+        if last >= 0 and (length == 0 or u8_at(folded, length - 1) != last):
+            return count
+        if i64_at(test, TEST_NEEDED) & ~bytes_mask(folded, length, stamps, epoch) != 0:
+            return count
+        stamp = i64_at(test, TEST_STAMP)
+        if stamp != 0:
+            if i64_at(stamps, stamp) == epoch:
+                return count
+            put_i64(stamps, stamp, epoch)
+        place = i64_at(test, TEST_PROGRAM)
         if place < 0:
             # For Python, once.
             if forms & OF_PLAIN == 0:
@@ -131,7 +187,7 @@ def append_word(
             form = OF_FOLDED if i64_at(program, PROGRAM_KIND) == PROGRAM_ILIKE else OF_PLAIN
             if forms & form == 0 or not accepts(program, value, folded, length):
                 return count
-            word = i64_at(test, 1)
+            word = i64_at(test, TEST_CODE)
     put_i64(words, count, word)
     return count + 1
 
@@ -182,15 +238,17 @@ def verify_candidates(
         if (ends & 1 != 0 and start != 0) or (ends & 2 != 0 and start + wanted != length):
             continue
         # Found at an earlier place of this value already.
-        if i64_at(stamps, number) == epoch:
+        if i64_at(stamps, FIRST_STAMP + number) == epoch:
             continue
         text = i64_at(patterns, PATTERNS_BYTES) + i32_at(row, TEXT_ROW_START)
         if not equal_bytes(folded + start, text, wanted):
             continue
-        put_i64(stamps, number, epoch)
+        put_i64(stamps, FIRST_STAMP + number, epoch)
         first = i64_at(patterns, PATTERNS_WORDS) + 8 * i32_at(row, TEXT_ROW_WORD)
         for index in range(i32_at(row, TEXT_ROW_WORDS)):
-            count = append_word(patterns, i64_at(first, index), forms, value, folded, length, words, count)
+            count = append_word(
+                patterns, i64_at(first, index), forms, value, folded, length, stamps, epoch, words, count
+            )
     return count
 
 
@@ -212,7 +270,7 @@ def match_patterns(
     """
     always = i64_at(patterns, PATTERNS_WORDS) + 8 * i64_at(patterns, PATTERNS_ALWAYS)
     for index in range(i64_at(patterns, PATTERNS_ALWAYS_COUNT)):
-        count = append_word(patterns, i64_at(always, index), forms, value, folded, length, words, count)
+        count = append_word(patterns, i64_at(always, index), forms, value, folded, length, stamps, epoch, words, count)
     shift = i64_at(patterns, PATTERNS_FILTER_SHIFT)
     bitmap = i64_at(patterns, PATTERNS_FILTER)
     pairs = i64_at(patterns, PATTERNS_PAIRS)

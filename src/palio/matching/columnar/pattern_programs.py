@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from palio.filters.like import LikePattern, Part
 from palio.filters.position_automaton import PositionAutomaton, Transitions
-from palio.filters.regex import Regex
 from palio.matching.columnar.layout import (
     AUTOMATON_HEADER,
     LIKE_HEADER,
@@ -20,15 +19,8 @@ from palio.matching.columnar.layout import (
 from palio.matching.columnar.slot_order import text_bytes
 
 
-def program_of(expression: LikePattern | Regex) -> list[int] | None:
-    """The program that decides a pattern; None where only Python can."""
-    if isinstance(expression, LikePattern):
-        return _like_program(expression)
-    automaton = expression.automaton
-    return None if automaton is None else _automaton_program(automaton)
-
-
-def _like_program(pattern: LikePattern) -> list[int]:
+def like_program(pattern: LikePattern) -> list[int]:
+    """The program that decides a LIKE pattern."""
     parts = pattern.parts
     texts = [text_bytes(run) for part in parts for _, run in part.runs]
     gaps = sum(part.size - sum(len(run) for _, run in part.runs) for part in parts)
@@ -59,12 +51,20 @@ def _part_words(part: Part) -> int:
     return 3 + 3 * len(part.runs)
 
 
-def _automaton_program(automaton: PositionAutomaton) -> list[int]:
+def automaton_program(automaton: PositionAutomaton) -> list[int]:
+    """The program that finds a match of a regular expression."""
     count = len(automaton.characters)
     contexts = (
         [automaton.elsewhere] if automaton.at_boundaries is None else [automaton.elsewhere, automaton.at_boundaries]
     )
-    program = [PROGRAM_AUTOMATON, count, len(contexts) - 1, int(automaton.begins_at_start)]
+    first = automaton.first_characters
+    program = [
+        PROGRAM_AUTOMATON,
+        count,
+        len(contexts) - 1,
+        int(automaton.begins_at_start),
+        -1 if first is None else first[0] | first[1] << 8,
+    ]
     assert len(program) == AUTOMATON_HEADER
     for transitions in contexts:
         program += _transition_words(transitions)

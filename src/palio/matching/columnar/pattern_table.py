@@ -25,11 +25,13 @@ import numpy as np
 
 from palio.filters.like import LikePattern
 from palio.filters.regex import Regex
+from palio.filters.regex_outline import outline
 from palio.matching.columnar import pattern_kernels as kernels
 from palio.matching.columnar.array_types import AnyArray, Int32s, Int64s
 from palio.matching.columnar.layout import (
     FIBONACCI_32,
     FIBONACCI_64,
+    FIRST_STAMP,
     GRAM,
     OF_FOLDED,
     OF_PLAIN,
@@ -55,11 +57,12 @@ from palio.matching.columnar.layout import (
     SPECIAL,
     SPECIAL_DOTTED_I,
     SPECIAL_KELVIN,
+    TEST_FIELDS,
     WORD_SHARED,
     WORD_UNDECIDED,
 )
 from palio.matching.columnar.native import address_of
-from palio.matching.columnar.pattern_programs import program_of
+from palio.matching.columnar.pattern_programs import automaton_program, like_program
 from palio.matching.columnar.slot_order import text_bytes
 
 Accepts: TypeAlias = Callable[[str], bool]
@@ -72,11 +75,15 @@ _FILTER_BITS_PER_GRAM: Final = 32  # so that a place passes for nothing once in 
 _MIN_FILTER_BITS: Final = 10
 _MAX_FILTER_BITS: Final = 18  # 32 kilobytes, which the fastest cache holds
 _USUAL_BYTES: Final = 1024  # of a value
+# By byte: its bit in a mask, as `byte_bit` of the kernels says.
+_BYTE_MASKS: Final = [
+    1 << (byte - 97 if 97 <= byte <= 122 else byte - 22 if 48 <= byte <= 57 else 36 + byte % 27) for byte in range(256)
+]
 _NO_PAIRS: Final = np.zeros(1, np.uint8)  # never read where no text is short
 
 
 class Piece(NamedTuple):
-    """A text that must occur in a value whose ASCII letters are in lower case, and the ends of it where it must stand."""
+    """A text that occurs in a value whose ASCII letters are in lower case, and the ends where it must stand."""
 
     text: bytes
     ends: int
@@ -105,19 +112,6 @@ class CodedPattern:
         return max(self.expression.literals, key=len, default="")
 
     @property
-    def pieces(self) -> list[Piece]:
-        """All pieces that must occur."""
-        if isinstance(self.expression, Regex):
-            return [Piece(text_bytes(text), _AT_START * at_start) for text, at_start in self.expression.pieces]
-        tokens = self.expression.tokens
-        # Lower case of bytes is that of ASCII, as the kernels have it.
-        return [
-            Piece(text_bytes(token).lower(), _AT_START * (place == 0) | _AT_END * (place == len(tokens) - 1))
-            for place, token in enumerate(tokens)
-            if isinstance(token, str)
-        ]
-
-    @property
     def is_its_piece(self) -> bool:
         """Whether every value that has its only piece passes."""
         if isinstance(self.expression, Regex) or self.expression.shape == "general" or not self.expression.text:
@@ -126,13 +120,18 @@ class CodedPattern:
         return self.expression.ignore_case or text.lower() == text.upper()
 
 
-class _Filed(NamedTuple):
-    """A test in the table: its code, the program that decides it or None, and how Python decides it."""
+_Clause: TypeAlias = tuple[Piece, ...]  # pieces of which at least one must occur
+
+
+class _Entry(NamedTuple):
+    """A test that is filed: its code, the clauses it needs, and what decides it once they hold."""
 
     code: int
-    is_decided: bool
-    program: list[int] | None
     accepts: Accepts
+    clauses: Sequence[_Clause] = ()
+    program: list[int] | None = None  # None: its piece alone, or Python
+    is_its_piece: bool = False
+    form: int = OF_PLAIN
 
 
 _Key: TypeAlias = tuple[bytes, int]  # a text; its ends, and the form of values that it is looked for in
@@ -148,16 +147,18 @@ class PatternTable:
         always: Sequence[tuple[int, Accepts]] = (),
     ) -> None:
         """Of the patterns of an attribute, of searches, and of further tests, which are evaluated on every value."""
-        self._python_tests: list[tuple[int, Accepts]] = []  # by the number in an undecided word: code, and test
-        self._decided: list[tuple[int, Accepts]] = []  # the others
-        self._programs: list[int] = []
-        self._tests: list[tuple[int, int]] = []
-        by_text, every = _file(patterns, searches)
-        every += [_Filed(code, False, None, accepts) for code, accepts in always]
-        ignoring = [each for each in (*patterns, *searches) if each.ignores_case]
-        self.text_count = len(by_text)
-        words = {key: [self._word(each) for each in filed] for key, filed in by_text.items()}
-        self.arrays = self._arrays(words, [self._word(each) for each in every], _special_bytes(ignoring))
+        entries = [_entry(pattern, pattern.code) for pattern in patterns]
+        entries += [_entry(pattern, pattern.code | WORD_SHARED) for pattern in searches]
+        by_text, every = _file(entries)
+        every += [_Entry(code, accepts) for code, accepts in always]
+        tests = _Tests(FIRST_STAMP + len(by_text))
+        words = {key: [tests.word(each) for each in filed] for key, filed in by_text.items()}
+        always_words = [tests.word(each) for each in every]
+        self.stamp_count = tests.stamp_count
+        self._python_tests = tests.of_python
+        self._patterns = patterns
+        special = _special_bytes([each for each in entries if each.form == OF_FOLDED])
+        self.arrays = _arrays(words, always_words) | tests.arrays() | {"special": special}
         self._table = np.zeros(PATTERNS_FIELDS, np.int64)
         for at, name in _ADDRESSES.items():
             self._table[at] = address_of(self.arrays[name])
@@ -167,15 +168,6 @@ class PatternTable:
         self.address = address_of(self._table)
         self._pool: list[_Scratch] = []
 
-    def _word(self, filed: _Filed) -> int:
-        if filed.is_decided:
-            self._decided.append((filed.code, filed.accepts))
-            return filed.code
-        self._python_tests.append((filed.code, filed.accepts))
-        self._tests.append((-1 if filed.program is None else len(self._programs), filed.code))
-        self._programs += filed.program or ()
-        return WORD_UNDECIDED | len(self._python_tests) - 1
-
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
@@ -183,15 +175,15 @@ class PatternTable:
 
     def python_test(self, word: int) -> tuple[int, Accepts]:
         """The code and the test of an undecided word."""
-        return self._python_tests[word & ~WORD_UNDECIDED]
+        return self._python_tests[word]
 
     def find(self, text: str) -> list[int]:
-        """The codes of all tests that a single text passes."""
+        """The codes of the patterns that a single text satisfies; of a table of nothing but patterns."""
         try:
             given = array("B", text.encode())
         except UnicodeEncodeError:
             # A lone surrogate, which a single event may have and no column of strings.
-            return self._find_one_by_one(text)
+            return [pattern.code for pattern in self._patterns if pattern.accepts(text)]
         try:
             # Pop and append of a list are atomic: threads share the pool without a lock.
             scratch = self._pool.pop()
@@ -205,7 +197,7 @@ class PatternTable:
             lowered = array("B", text.lower().encode() + bytes(PADDING))
             start, end = lowered.buffer_info()
             count = kernels.match_patterns(
-                self.address, start, start, end - PADDING, OF_FOLDED, stamps, epoch, found, count
+                self.address, start, start, end - PADDING, OF_FOLDED, stamps, epoch + 1, found, count
             )
         words = scratch.words[:count].tolist() if count else []
         self._pool.append(scratch)
@@ -217,50 +209,84 @@ class PatternTable:
         code, accepts = self.python_test(word)
         return (code,) if accepts(text) else ()
 
-    def _find_one_by_one(self, text: str) -> list[int]:
-        decided = [code for code, accepts in self._decided if accepts(text)]
-        return decided + [code for code, accepts in self._python_tests if accepts(text)]
 
-    def _arrays(self, by_text: dict[_Key, list[int]], every: list[int], special: AnyArray) -> dict[str, AnyArray]:
-        words: list[int] = []
-        rows: list[tuple[int, ...]] = []
-        start = 0
-        for (text, ends), own in by_text.items():
-            rows.append((start, len(text), ends, len(words), len(own)))
-            words += own
-            start += len(text)
-        grams = _rarest_grams([text for text, _ in by_text])
-        table, table_bits, candidates = _gram_table(grams)
-        bits = max(_MIN_FILTER_BITS, (_FILTER_BITS_PER_GRAM * len(grams)).bit_length())
-        shift = 32 - min(bits, _MAX_FILTER_BITS)
-        lengths = 0
-        bitmap = np.zeros((1 << (32 - shift)) // 8, np.uint8)
-        pairs = np.zeros(1 << 16, np.bool_)
-        for gram, size in {(gram, size) for gram, size, _ in grams}:
-            lengths |= 1 << size
-            if size == GRAM:
-                bit = ((gram * FIBONACCI_32) & 0xFFFFFFFF) >> shift
-                bitmap[bit >> 3] |= 1 << (bit & 7)
-            elif size == 1:
-                # A text of one byte may be followed by any other.
-                pairs[gram::256] = True
-            else:
-                pairs[gram & 0xFFFF] = True
+class _Tests:
+    """The tests that need more than their text, as they are numbered in undecided words."""
+
+    def __init__(self, stamp_count: int) -> None:
+        self.stamp_count = stamp_count
+        self.of_python: dict[int, tuple[int, Accepts]] = {}  # by word
+        self._words: dict[int, int] = {}  # by code, of those that several texts find
+        self._rows: list[tuple[int, ...]] = []
+        self._programs = array("q")
+
+    def word(self, entry: _Entry) -> int:
+        """The word that is found for a test: its code if it is decided by that."""
+        if entry.is_its_piece:
+            return entry.code
+        known = self._words.get(entry.code)
+        if known is not None:
+            return known
+        word = WORD_UNDECIDED | len(self._rows)
+        stamp = 0
+        if any(len(clause) > 1 for clause in entry.clauses):
+            self._words[entry.code] = word
+            stamp = self.stamp_count
+            self.stamp_count += 1
+        place = -1
+        if entry.program is None:
+            self.of_python[word] = entry.code, entry.accepts
+        else:
+            place = len(self._programs)
+            self._programs.extend(entry.program)
+        self._rows.append((place, entry.code, _needed_bytes(entry.clauses), _last_byte(entry.clauses), stamp))
+        return word
+
+    def arrays(self) -> dict[str, AnyArray]:
         return {
-            "pairs": np.packbits(pairs, bitorder="little") if pairs.any() else _NO_PAIRS,
-            "special": special,
-            "filter": bitmap,
-            "table": table,
-            "candidates": candidates,
-            "texts": np.array(rows, np.int32).reshape(-1, 5),
-            "bytes": np.frombuffer(b"".join(text for text, _ in by_text) + bytes(PADDING), np.uint8),
-            "words": np.array(words + every or [0], np.int64),
-            "tests": np.array(self._tests or [(-1, 0)], np.int64),
+            "tests": np.array(self._rows or [(-1,) * TEST_FIELDS], np.int64),
             "programs": np.array(self._programs or [0], np.int64),
-            "facts": np.array(
-                [shift, table_bits, len(words) + len(every), len(rows), lengths, len(words), len(every)], np.int64
-            ),
         }
+
+
+def _arrays(by_text: dict[_Key, list[int]], always: list[int]) -> dict[str, AnyArray]:
+    """The texts by their grams, the words of each, and the words that are found with every value."""
+    words: list[int] = []
+    rows: list[tuple[int, ...]] = []
+    start = 0
+    for (text, ends), own in by_text.items():
+        rows.append((start, len(text), ends, len(words), len(own)))
+        words += own
+        start += len(text)
+    grams = _rarest_grams([text for text, _ in by_text])
+    table, table_bits, candidates = _gram_table(grams)
+    bits = max(_MIN_FILTER_BITS, (_FILTER_BITS_PER_GRAM * len(grams)).bit_length())
+    shift = 32 - min(bits, _MAX_FILTER_BITS)
+    lengths = 0
+    bitmap = np.zeros((1 << (32 - shift)) // 8, np.uint8)
+    pairs = np.zeros(1 << 16, np.bool_)
+    for gram, size in {(gram, size) for gram, size, _ in grams}:
+        lengths |= 1 << size
+        if size == GRAM:
+            bit = ((gram * FIBONACCI_32) & 0xFFFFFFFF) >> shift
+            bitmap[bit >> 3] |= 1 << (bit & 7)
+        elif size == 1:
+            # A text of one byte may be followed by any other.
+            pairs[gram::256] = True
+        else:
+            pairs[gram & 0xFFFF] = True
+    return {
+        "pairs": np.packbits(pairs, bitorder="little") if pairs.any() else _NO_PAIRS,
+        "filter": bitmap,
+        "table": table,
+        "candidates": candidates,
+        "texts": np.array(rows, np.int32).reshape(-1, 5),
+        "bytes": np.frombuffer(b"".join(text for text, _ in by_text) + bytes(PADDING), np.uint8),
+        "words": np.array(words + always or [0], np.int64),
+        "facts": np.array(
+            [shift, table_bits, len(words) + len(always), len(rows), lengths, len(words), len(always)], np.int64
+        ),
+    }
 
 
 _ADDRESSES: Final = {
@@ -291,7 +317,7 @@ class _Scratch:
 
     def __init__(self, table: PatternTable) -> None:
         self.words = np.empty(max(1, table.word_count), np.int64)
-        self._stamps = np.zeros(max(1, table.text_count), np.int64)
+        self._stamps = np.zeros(table.stamp_count, np.int64)
         self._folded = np.empty(_USUAL_BYTES + PADDING, np.uint8)
         self._epoch = 0
         self._addresses = [address_of(each) for each in (self._folded, self._stamps, self.words)]
@@ -301,43 +327,80 @@ class _Scratch:
         if length + PADDING > len(self._folded):
             self._folded = np.empty(2 * length + PADDING, np.uint8)
             self._addresses[0] = address_of(self._folded)
-        self._epoch += 1
+        self._epoch += 2  # Python's lower case of a value has an epoch of its own
         folded, stamps, words = self._addresses
         return folded, stamps, self._epoch, words
 
 
-def _file(
-    patterns: Sequence[CodedPattern], searches: Sequence[CodedPattern]
-) -> tuple[dict[_Key, list[_Filed]], list[_Filed]]:
-    """The patterns by the piece that each is filed under, and those that have none."""
-    pieces = [each.pieces for each in (*patterns, *searches)]
-    counts = Counter(piece for several in pieces for piece in set(several))
-    by_text: dict[_Key, list[_Filed]] = {}
-    every: list[_Filed] = []
-    for number, (pattern, several) in enumerate(zip((*patterns, *searches), pieces, strict=True)):
-        code = pattern.code | (WORD_SHARED if number >= len(patterns) else 0)
-        is_decided = pattern.is_its_piece
-        filed = _Filed(code, is_decided, None if is_decided else program_of(pattern.expression), pattern.accepts)
-        if not several:
-            every.append(filed)
-            continue
-        piece = min(several, key=lambda each: _expected_share(each, counts[each] / len(pieces)))
-        form = OF_FOLDED if pattern.ignores_case else OF_PLAIN
-        by_text.setdefault((piece.text, piece.ends | form), []).append(filed)
+def _entry(pattern: CodedPattern, code: int) -> _Entry:
+    expression = pattern.expression
+    if isinstance(expression, Regex):
+        clauses, automaton = outline(expression.text)
+        return _Entry(
+            code,
+            pattern.accepts,
+            [tuple(Piece(text_bytes(text), _AT_START * at_start) for text, at_start in clause) for clause in clauses],
+            None if automaton is None else automaton_program(automaton),
+        )
+    end = len(expression.tokens) - 1
+    # Lower case of bytes is that of ASCII, as the kernels have it.
+    pieces = [
+        Piece(text_bytes(token).lower(), _AT_START * (place == 0) | _AT_END * (place == end))
+        for place, token in enumerate(expression.tokens)
+        if isinstance(token, str)
+    ]
+    is_its_piece = pattern.is_its_piece
+    program = None if is_its_piece else like_program(expression)
+    form = OF_FOLDED if expression.ignore_case else OF_PLAIN
+    return _Entry(code, pattern.accepts, [(piece,) for piece in pieces], program, is_its_piece, form)
+
+
+def _file(entries: Sequence[_Entry]) -> tuple[dict[_Key, list[_Entry]], list[_Entry]]:
+    """The tests by the pieces that each is filed under, and those that have none."""
+    counts = Counter(piece for entry in entries for piece in {piece for clause in entry.clauses for piece in clause})
+
+    def expected(clause: _Clause) -> float:
+        return sum(_expected_share(piece, counts[piece] / len(entries)) for piece in clause)
+
+    by_text: dict[_Key, list[_Entry]] = {}
+    every: list[_Entry] = []
+    for entry in entries:
+        rarest = min(entry.clauses, key=expected, default=())
+        for piece in rarest:
+            by_text.setdefault((piece.text, piece.ends | entry.form), []).append(entry)
+        if not rarest:
+            every.append(entry)
     return by_text, every
 
 
 def _expected_share(piece: Piece, share_of_patterns: float) -> float:
     """The share of values that are expected to have a piece: as many as patterns do, and as chance letters would."""
     places = 1 if piece.ends else _USUAL_PLACES
-    return share_of_patterns + places / _LETTERS ** min(len(piece.text), _USUAL_PLACES)
+    return share_of_patterns + places / float(_LETTERS ** min(len(piece.text), _USUAL_PLACES))
 
 
-def _special_bytes(ignoring_case: Sequence[CodedPattern]) -> AnyArray:
+def _needed_bytes(clauses: Sequence[_Clause]) -> int:
+    """A mask of the bytes that every value has which satisfies the clauses."""
+    mask = 0
+    for clause in clauses:
+        if len(clause) == 1:
+            for byte in clause[0].text:
+                mask |= _BYTE_MASKS[byte]
+    return mask
+
+
+def _last_byte(clauses: Sequence[_Clause]) -> int:
+    """The byte that every value ends with which satisfies the clauses; -1 if it may be any."""
+    return next((clause[0].text[-1] for clause in clauses if clause[0].ends & _AT_END), -1)
+
+
+def _special_bytes(ignoring_case: Sequence[_Entry]) -> AnyArray:
     """Of each byte whether a value that holds it must be brought to lower case by Python, for these patterns."""
     special = np.zeros(256, np.uint8)
     if ignoring_case:
-        special[128:] = 0 if all(each.expression.is_ascii for each in ignoring_case) else SPECIAL
+        special[128:] = (
+            0 if all(piece.text.isascii() for each in ignoring_case for (piece,) in each.clauses) else SPECIAL
+        )
         # The first bytes of the two characters whose lower case is ASCII and which are not.
         special[0xC4] = special[0xC4] or SPECIAL_DOTTED_I
         special[0xE2] = special[0xE2] or SPECIAL_KELVIN

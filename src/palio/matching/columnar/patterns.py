@@ -1,8 +1,8 @@
 """Tests that must be evaluated on values: LIKE, regular expressions, computed conditions, sets that slots cannot hold.
 
-`AttributeTests` evaluates all tests on one attribute for one value, `EventSearches` all searches through the values of an
-event. Patterns are found by a table (`pattern_table`), which the kernels read for whole columns too (`pattern_cache`).
-Results are cached by value, because streams repeat themselves.
+`AttributeTests` evaluates all tests on one attribute for one value, `EventSearches` all searches through the values of
+an event. Patterns are found by a table (`pattern_table`), which the kernels read for whole columns too
+(`pattern_cache`). Results are cached by value, because streams repeat themselves.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from palio.matching.columnar.encoding_kernels import equal_long_texts
 from palio.matching.columnar.layout import (
     AUTOMATON_BEGINS_AT_START,
     AUTOMATON_BOUNDARIES,
+    AUTOMATON_FIRST_BYTES,
     AUTOMATON_HEADER,
     AUTOMATON_POSITIONS,
     CONTEXT_EMPTY,
@@ -202,10 +203,17 @@ def finds_match(program: int, value: int, length: int) -> bool:
     width = CONTEXT_FOLLOW + count
     characters = elsewhere + 8 * width * (1 + contexts)
     shortened = before_terminator(value, length)
+    first_bytes = i64_at(program, AUTOMATON_FIRST_BYTES)
     active = 0
     after_word = False
     at = 0
     while True:
+        if active == 0 and at > 0 and first_bytes >= 0:
+            # Nothing is under way: on to where a match may begin.
+            while at < length and u8_at(value, at) != first_bytes & 0xFF and u8_at(value, at) != first_bytes >> 8:
+                at += 1
+            if at == length:
+                return False
         point = -1
         size = 0
         if at < length:
