@@ -199,7 +199,8 @@ PATTERNS_ALWAYS: Final = 13  # first word that is found with every text
 PATTERNS_ALWAYS_COUNT: Final = 14
 PATTERNS_TESTS: Final = 15  # int64 rows of TEST_FIELDS, by the number in an undecided word
 PATTERNS_PROGRAMS: Final = 16
-PATTERNS_FIELDS: Final = 17
+PATTERNS_SCREENS: Final = 17  # int64 beside the words: the features that a value must have
+PATTERNS_FIELDS: Final = 18
 
 # Marks of bytes that begin a character whose lower case may be for Python to say.
 SPECIAL: Final = 1
@@ -216,16 +217,23 @@ TEXT_ROW_FIELDS: Final = 5
 # A test that needs more than its text.
 TEST_PROGRAM: Final = 0  # place of its program; -1: for Python
 TEST_CODE: Final = 1
-TEST_NEEDED: Final = 2  # a mask of bytes (`byte_bit`) that a value must have
-TEST_LAST_BYTE: Final = 3  # that a value must end with, in lower case, or -1
-TEST_STAMP: Final = 4  # of a test that several texts find: its stamp, or 0
-TEST_FIELDS: Final = 5
+TEST_STAMP: Final = 2  # of a test that several texts find: its stamp, or 0
+TEST_FIELDS: Final = 3
+
+# Features of a value, as bits: which bytes it has (ASCII letters and digits one bit each, other bytes share four), and
+# which byte is its last.
+FIRST_LETTER_FEATURE: Final = 0
+FIRST_DIGIT_FEATURE: Final = 26
+FIRST_OTHER_FEATURE: Final = 36
+OTHER_FEATURES: Final = 4
+FIRST_LAST_BYTE_FEATURE: Final = 40
+LAST_BYTE_FEATURES: Final = 23
 
 # Stamps: int64 per text, then per test that several texts find: the epoch of the value in which it was last found.
-STAMP_MASK_EPOCH: Final = 0  # the value whose mask of bytes is the next number
-STAMP_MASK: Final = 1
+STAMP_FEATURES_EPOCH: Final = 0  # the value whose features are the next number
+STAMP_FEATURES: Final = 1
 FIRST_STAMP: Final = 2
-MAX_MASKED_BYTES: Final = 64  # of a value whose bytes are looked at; a longer one is taken to have them all
+MAX_FEATURED_BYTES: Final = 64  # of a value whose bytes are looked at; a longer one is taken to have them all
 
 # Which form of a value a text is looked for in. The two differ where Python must bring a value to lower case.
 OF_PLAIN: Final = 4  # ASCII letters in lower case: of patterns that tell case

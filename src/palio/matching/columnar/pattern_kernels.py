@@ -47,14 +47,20 @@ from palio.matching.columnar.layout import (
     ENTRY_WORD,
     ENTRY_WORDS,
     FIBONACCI_32,
+    FIRST_DIGIT_FEATURE,
+    FIRST_LAST_BYTE_FEATURE,
+    FIRST_LETTER_FEATURE,
+    FIRST_OTHER_FEATURE,
     FIRST_STAMP,
     GRAM,
     KIND_TEXT32,
+    LAST_BYTE_FEATURES,
     MAX_CACHED_VALUE_BYTES,
+    MAX_FEATURED_BYTES,
     MAX_FOLDED_BYTES,
-    MAX_MASKED_BYTES,
     OF_FOLDED,
     OF_PLAIN,
+    OTHER_FEATURES,
     PATTERNS_ALWAYS,
     PATTERNS_ALWAYS_COUNT,
     PATTERNS_BYTES,
@@ -64,6 +70,7 @@ from palio.matching.columnar.layout import (
     PATTERNS_LENGTHS,
     PATTERNS_PAIRS,
     PATTERNS_PROGRAMS,
+    PATTERNS_SCREENS,
     PATTERNS_SPECIAL,
     PATTERNS_TABLE,
     PATTERNS_TABLE_BITS,
@@ -75,12 +82,10 @@ from palio.matching.columnar.layout import (
     PROGRAM_KIND,
     SPECIAL_DOTTED_I,
     SPECIAL_KELVIN,
-    STAMP_MASK,
-    STAMP_MASK_EPOCH,
+    STAMP_FEATURES,
+    STAMP_FEATURES_EPOCH,
     TEST_CODE,
     TEST_FIELDS,
-    TEST_LAST_BYTE,
-    TEST_NEEDED,
     TEST_PROGRAM,
     TEST_STAMP,
     TESTED_CACHE,
@@ -125,29 +130,31 @@ def gram_hash(gram: int) -> int:
 
 
 @inlined
-def byte_bit(byte: int) -> int:
-    """The bit of a mask that stands for a byte: ASCII letters and digits have one each, other bytes share the rest."""
+def byte_feature(byte: int) -> int:
+    """The feature of a value that has a byte."""
     if 97 <= byte <= 122:
-        return byte - 97
+        return FIRST_LETTER_FEATURE + byte - 97
     if 48 <= byte <= 57:
-        return byte - 22
-    return 36 + byte % 27
+        return FIRST_DIGIT_FEATURE + byte - 48
+    return FIRST_OTHER_FEATURE + byte % OTHER_FEATURES
 
 
 @inlined
-def bytes_mask(folded: int, length: int, stamps: int, epoch: int) -> int:
-    """A mask of the bytes of a value; computed when it is first asked for."""
-    if i64_at(stamps, STAMP_MASK_EPOCH) == epoch:
-        return i64_at(stamps, STAMP_MASK)
-    mask = 0
-    if length > MAX_MASKED_BYTES:
-        mask = -1
+def features_of(folded: int, length: int, stamps: int, epoch: int) -> int:
+    """The features of a value, computed when they are first asked for."""
+    if i64_at(stamps, STAMP_FEATURES_EPOCH) == epoch:
+        return i64_at(stamps, STAMP_FEATURES)
+    features = 0
+    if length > MAX_FEATURED_BYTES:
+        features = (1 << FIRST_LAST_BYTE_FEATURE) - 1
     else:
         for place in range(length):
-            mask |= 1 << byte_bit(u8_at(folded, place))
-    put_i64(stamps, STAMP_MASK_EPOCH, epoch)
-    put_i64(stamps, STAMP_MASK, mask)
-    return mask
+            features |= 1 << byte_feature(u8_at(folded, place))
+    if length > 0:
+        features |= 1 << (FIRST_LAST_BYTE_FEATURE + u8_at(folded, length - 1) % LAST_BYTE_FEATURES)
+    put_i64(stamps, STAMP_FEATURES_EPOCH, epoch)
+    put_i64(stamps, STAMP_FEATURES, features)
+    return features
 
 
 @inlined
@@ -166,12 +173,6 @@ def append_word(
     """Append a word that was found, if its program accepts the value; returns the new count of words."""
     if word & WORD_UNDECIDED != 0:
         test = i64_at(patterns, PATTERNS_TESTS) + 8 * TEST_FIELDS * (word & ~WORD_UNDECIDED)
-        last = i64_at(test, TEST_LAST_BYTE)
-        # Most tests fail on one byte, before their program is read.
-        if last >= 0 and (length == 0 or u8_at(folded, length - 1) != last):
-            return count
-        if i64_at(test, TEST_NEEDED) & ~bytes_mask(folded, length, stamps, epoch) != 0:
-            return count
         stamp = i64_at(test, TEST_STAMP)
         if stamp != 0:
             if i64_at(stamps, stamp) == epoch:
@@ -245,7 +246,12 @@ def verify_candidates(
             continue
         put_i64(stamps, FIRST_STAMP + number, epoch)
         first = i64_at(patterns, PATTERNS_WORDS) + 8 * i32_at(row, TEXT_ROW_WORD)
+        screens = i64_at(patterns, PATTERNS_SCREENS) + 8 * i32_at(row, TEXT_ROW_WORD)
+        lacking = ~features_of(folded, length, stamps, epoch)
         for index in range(i32_at(row, TEXT_ROW_WORDS)):
+            # Many patterns share a short text: nearly all fail here, at a nanosecond each.
+            if i64_at(screens, index) & lacking != 0:
+                continue
             count = append_word(
                 patterns, i64_at(first, index), forms, value, folded, length, stamps, epoch, words, count
             )

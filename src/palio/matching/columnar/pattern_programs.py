@@ -7,14 +7,19 @@ as its position automaton. `program_kernels` runs both; `layout` names the field
 
 from __future__ import annotations
 
-from palio.filters.like import LikePattern, Part
+from array import array
+
+from palio.filters.like import LikePattern
 from palio.filters.position_automaton import PositionAutomaton, Transitions
 from palio.matching.columnar.layout import (
     AUTOMATON_HEADER,
     LIKE_HEADER,
+    PART_FIELDS,
     PROGRAM_AUTOMATON,
     PROGRAM_ILIKE,
     PROGRAM_LIKE,
+    RUN_FIELDS,
+    RUN_LENGTH,
 )
 from palio.matching.columnar.slot_order import text_bytes
 
@@ -22,33 +27,28 @@ from palio.matching.columnar.slot_order import text_bytes
 def like_program(pattern: LikePattern) -> list[int]:
     """The program that decides a LIKE pattern."""
     parts = pattern.parts
-    texts = [text_bytes(run) for part in parts for _, run in part.runs]
-    gaps = sum(part.size - sum(len(run) for _, run in part.runs) for part in parts)
-    kind = PROGRAM_ILIKE if pattern.ignore_case else PROGRAM_LIKE
-    header = [kind, sum(map(len, texts)) + gaps, len(parts)]
     # Where the literal bytes begin, counted in bytes from the start of the program.
-    place = 8 * (LIKE_HEADER + sum(_part_words(part) for part in parts))
+    place = 8 * (LIKE_HEADER + PART_FIELDS * len(parts) + RUN_FIELDS * len(pattern.literals))
+    least = 0
     body: list[int] = []
-    for part in parts:
-        end = 0  # of the run before, in characters of the part
-        runs: list[int] = []
-        for offset, run in part.runs:
-            size = len(text_bytes(run))
-            runs += [offset - end, place, size]
+    literal = bytearray()
+    for runs, size in parts:
+        placed: list[int] = []
+        end = gaps = 0  # of the runs so far, in characters of the part
+        for offset, run in runs:
+            text = text_bytes(run)
+            placed += (offset - end, place + len(literal), len(text))
+            gaps += offset - end
             end = offset + len(run)
-            place += size
-        bytes_of_part = sum(runs[2::3])
-        has_gaps = part.size > sum(len(run) for _, run in part.runs)
+            literal += text
+        gaps += size - end
+        length = sum(placed[RUN_LENGTH::RUN_FIELDS])
+        least += length + gaps
         # The last part is found from the end of a value: by bytes, or, where any character may occur, by characters.
-        body += [len(part.runs), part.size if has_gaps else -bytes_of_part, part.size - end, *runs]
-    joined = b"".join(texts)
-    joined += bytes(-len(joined) % 8)
-    literal = [int.from_bytes(joined[at : at + 8], "little", signed=True) for at in range(0, len(joined), 8)]
-    return header + body + literal
-
-
-def _part_words(part: Part) -> int:
-    return 3 + 3 * len(part.runs)
+        body += (len(runs), size if gaps else -length, size - end, *placed)
+    literal += bytes(-len(literal) % 8)
+    kind = PROGRAM_ILIKE if pattern.ignore_case else PROGRAM_LIKE
+    return [kind, least, len(parts), *body, *array("q", bytes(literal))]
 
 
 def automaton_program(automaton: PositionAutomaton) -> list[int]:

@@ -31,10 +31,16 @@ from palio.matching.columnar.array_types import AnyArray, Int32s, Int64s
 from palio.matching.columnar.layout import (
     FIBONACCI_32,
     FIBONACCI_64,
+    FIRST_DIGIT_FEATURE,
+    FIRST_LAST_BYTE_FEATURE,
+    FIRST_LETTER_FEATURE,
+    FIRST_OTHER_FEATURE,
     FIRST_STAMP,
     GRAM,
+    LAST_BYTE_FEATURES,
     OF_FOLDED,
     OF_PLAIN,
+    OTHER_FEATURES,
     PADDING,
     PATTERNS_ALWAYS,
     PATTERNS_ALWAYS_COUNT,
@@ -46,6 +52,7 @@ from palio.matching.columnar.layout import (
     PATTERNS_LENGTHS,
     PATTERNS_PAIRS,
     PATTERNS_PROGRAMS,
+    PATTERNS_SCREENS,
     PATTERNS_SPECIAL,
     PATTERNS_TABLE,
     PATTERNS_TABLE_BITS,
@@ -75,9 +82,14 @@ _FILTER_BITS_PER_GRAM: Final = 32  # so that a place passes for nothing once in 
 _MIN_FILTER_BITS: Final = 10
 _MAX_FILTER_BITS: Final = 18  # 32 kilobytes, which the fastest cache holds
 _USUAL_BYTES: Final = 1024  # of a value
-# By byte: its bit in a mask, as `byte_bit` of the kernels says.
-_BYTE_MASKS: Final = [
-    1 << (byte - 97 if 97 <= byte <= 122 else byte - 22 if 48 <= byte <= 57 else 36 + byte % 27) for byte in range(256)
+# By byte: the feature of a value that has it, as `byte_feature` of the kernels says.
+_BYTE_FEATURES: Final = [
+    FIRST_LETTER_FEATURE + byte - 97
+    if 97 <= byte <= 122
+    else FIRST_DIGIT_FEATURE + byte - 48
+    if 48 <= byte <= 57
+    else FIRST_OTHER_FEATURE + byte % OTHER_FEATURES
+    for byte in range(256)
 ]
 _NO_PAIRS: Final = np.zeros(1, np.uint8)  # never read where no text is short
 
@@ -154,11 +166,13 @@ class PatternTable:
         tests = _Tests(FIRST_STAMP + len(by_text))
         words = {key: [tests.word(each) for each in filed] for key, filed in by_text.items()}
         always_words = [tests.word(each) for each in every]
+        screens = [0 if each.is_its_piece else _screen(each.clauses) for filed in by_text.values() for each in filed]
         self.stamp_count = tests.stamp_count
         self._python_tests = tests.of_python
         self._patterns = patterns
         special = _special_bytes([each for each in entries if each.form == OF_FOLDED])
-        self.arrays = _arrays(words, always_words) | tests.arrays() | {"special": special}
+        self.arrays = _arrays(words, always_words) | tests.arrays()
+        self.arrays |= {"special": special, "screens": np.array(screens or [0], np.int64)}
         self._table = np.zeros(PATTERNS_FIELDS, np.int64)
         for at, name in _ADDRESSES.items():
             self._table[at] = address_of(self.arrays[name])
@@ -239,7 +253,7 @@ class _Tests:
         else:
             place = len(self._programs)
             self._programs.extend(entry.program)
-        self._rows.append((place, entry.code, _needed_bytes(entry.clauses), _last_byte(entry.clauses), stamp))
+        self._rows.append((place, entry.code, stamp))
         return word
 
     def arrays(self) -> dict[str, AnyArray]:
@@ -300,6 +314,7 @@ _ADDRESSES: Final = {
     PATTERNS_WORDS: "words",
     PATTERNS_TESTS: "tests",
     PATTERNS_PROGRAMS: "programs",
+    PATTERNS_SCREENS: "screens",
 }
 _FACTS: Final = (
     PATTERNS_FILTER_SHIFT,
@@ -379,19 +394,17 @@ def _expected_share(piece: Piece, share_of_patterns: float) -> float:
     return share_of_patterns + places / float(_LETTERS ** min(len(piece.text), _USUAL_PLACES))
 
 
-def _needed_bytes(clauses: Sequence[_Clause]) -> int:
-    """A mask of the bytes that every value has which satisfies the clauses."""
-    mask = 0
+def _screen(clauses: Sequence[_Clause]) -> int:
+    """The features that every value has which satisfies the clauses."""
+    features = 0
     for clause in clauses:
         if len(clause) == 1:
-            for byte in clause[0].text:
-                mask |= _BYTE_MASKS[byte]
-    return mask
-
-
-def _last_byte(clauses: Sequence[_Clause]) -> int:
-    """The byte that every value ends with which satisfies the clauses; -1 if it may be any."""
-    return next((clause[0].text[-1] for clause in clauses if clause[0].ends & _AT_END), -1)
+            text, ends = clause[0]
+            for byte in text:
+                features |= 1 << _BYTE_FEATURES[byte]
+            if ends & _AT_END:
+                features |= 1 << (FIRST_LAST_BYTE_FEATURE + text[-1] % LAST_BYTE_FEATURES)
+    return features
 
 
 def _special_bytes(ignoring_case: Sequence[_Entry]) -> AnyArray:
