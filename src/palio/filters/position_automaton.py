@@ -70,12 +70,12 @@ class PositionAutomaton:
         if "B" in anchors:
             return None
         try:
-            characters, elsewhere = _transitions(node, anchors, frozenset())
+            characters, elsewhere = _transitions(node, anchors, is_boundary=False)
         except _TooLarge:
             return None
         if "b" not in anchors:
             return cls(characters, elsewhere, None)
-        return cls(characters, elsewhere, _transitions(node, anchors, frozenset("b"))[1])
+        return cls(characters, elsewhere, _transitions(node, anchors, is_boundary=True)[1])
 
     @property
     def first_characters(self) -> tuple[int, int] | None:
@@ -108,10 +108,11 @@ _EMPTY: Final[_Part] = (True, 0, 0)
 
 
 class _Construction:
-    """Glushkov's construction, given the anchors that hold."""
+    """Glushkov's construction, at places that satisfy some conditions."""
 
-    def __init__(self, holding: frozenset[str]) -> None:
-        self._holding = holding
+    def __init__(self, conditions: int, is_boundary: bool) -> None:
+        self._conditions = conditions
+        self._is_boundary = is_boundary
         self.characters: list[Ranges] = []
         self.follow: list[int] = []
 
@@ -125,7 +126,8 @@ class _Construction:
                 self.follow.append(0)
                 return False, bit, bit
             case Anchor(name):
-                return name in self._holding, 0, 0
+                holds = self._is_boundary if name == "b" else self._conditions & _CONDITION_OF[name] != 0
+                return holds, 0, 0
             case Sequence(parts):
                 whole = _EMPTY
                 for each in parts:
@@ -171,19 +173,15 @@ class _Construction:
             last ^= bit
 
 
-def _transitions(
-    node: Node, anchors: frozenset[str], at_boundary: frozenset[str]
-) -> tuple[tuple[Ranges, ...], Transitions]:
-    made: dict[frozenset[str], tuple[_Construction, _Part]] = {}  # by the anchors that hold
-    parts: dict[int, _Part] = {}
+def _transitions(node: Node, anchors: frozenset[str], *, is_boundary: bool) -> tuple[tuple[Ranges, ...], Transitions]:
+    within = _Construction(0, is_boundary)
+    made = {0: within.part(node)}  # by conditions
+    # Most expressions have one anchor or none, and cannot tell most combinations apart.
+    relevant = sum(_CONDITION_OF.get(name, 0) for name in anchors)
     for conditions in _COMBINATIONS:
-        holding = at_boundary | {name for name in anchors if conditions & _CONDITION_OF.get(name, 0)}
-        # Most expressions have one anchor or none, and cannot tell most combinations apart.
-        if holding not in made:
-            construction = _Construction(holding)
-            made[holding] = construction, construction.part(node)
-        parts[conditions] = made[holding][1]
-    within = made[at_boundary][0]
+        if conditions & relevant not in made:
+            made[conditions & relevant] = _Construction(conditions, is_boundary).part(node)
+    parts = {conditions: made[conditions & relevant] for conditions in _COMBINATIONS}
     return tuple(within.characters), Transitions(
         first=parts[0][1],
         first_at_start=parts[AT_START][1],

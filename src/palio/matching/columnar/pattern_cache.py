@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -49,7 +50,7 @@ from palio.matching.columnar.layout import (
     WORD_UNDECIDED,
 )
 from palio.matching.columnar.native import address_of
-from palio.matching.columnar.pattern_table import PatternTable
+from palio.matching.columnar.pattern_table import PatternTable, entry_of
 from palio.matching.columnar.patterns import AttributeTests, EventSearches, predicate_of
 
 TextAt: TypeAlias = Callable[[int], str]
@@ -66,11 +67,16 @@ class PatternColumn:
     """The tests of one attribute, for the kernels and for Python."""
 
     def __init__(self, tests: AttributeTests, searches: SearchEvaluator | None) -> None:
-        always = [(code, predicate_of(test)) for code, test in tests.of_strings]
-        searched = () if searches is None else searches.searches.patterns
         self.tests = tests
         self.searches = searches
-        self.table = PatternTable(tests.patterns, searched, always) if searched or always else tests.table
+
+    @cached_property
+    def table(self) -> PatternTable:
+        """The patterns for the kernels, made when a batch first has the attribute."""
+        always = [(code, predicate_of(test)) for code, test in self.tests.of_strings]
+        if self.searches is None and not always:
+            return self.tests.table
+        return PatternTable(self.tests.patterns, () if self.searches is None else self.searches.entries, always)
 
     def words_of(self, text: str) -> list[int]:
         """The words of all tests that hold for a value, evaluated one by one."""
@@ -83,7 +89,9 @@ class SearchEvaluator:
 
     def __init__(self, searches: EventSearches) -> None:
         self.searches = searches
-        self.table = PatternTable((), searches.patterns)
+        # Every attribute's table has them too: they are described once.
+        self.entries = [entry_of(pattern, WORD_SHARED) for pattern in searches.patterns]
+        self.table = PatternTable((), self.entries)
 
     def words_of(self, value: Any) -> list[int]:
         """The words of all searches that find something in a value, evaluated one by one."""

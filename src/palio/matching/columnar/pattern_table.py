@@ -65,7 +65,7 @@ from palio.matching.columnar.layout import (
     SPECIAL_DOTTED_I,
     SPECIAL_KELVIN,
     TEST_FIELDS,
-    WORD_SHARED,
+    TEST_STAMP,
     WORD_UNDECIDED,
 )
 from palio.matching.columnar.native import address_of
@@ -94,11 +94,10 @@ _BYTE_FEATURES: Final = [
 _NO_PAIRS: Final = np.zeros(1, np.uint8)  # never read where no text is short
 
 
-class Piece(NamedTuple):
-    """A text that occurs in a value whose ASCII letters are in lower case, and the ends where it must stand."""
-
-    text: bytes
-    ends: int
+# Plain tuples of plain values, which the garbage collector stops looking at: a table is made of a hundred thousand.
+# A piece occurs in a value whose ASCII letters are in lower case, at the ends where it must stand.
+_Piece: TypeAlias = tuple[bytes, int]
+_Clause: TypeAlias = tuple[_Piece, ...]  # pieces of which at least one must occur
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +131,15 @@ class CodedPattern:
         return self.expression.ignore_case or text.lower() == text.upper()
 
 
-_Clause: TypeAlias = tuple[Piece, ...]  # pieces of which at least one must occur
-
-
-class _Entry(NamedTuple):
-    """A test that is filed: its code, the clauses it needs, and what decides it once they hold."""
+class TableEntry(NamedTuple):
+    """A pattern that is filed: its code, the clauses it needs, and what decides it once they hold."""
 
     code: int
-    accepts: Accepts
-    clauses: Sequence[_Clause] = ()
-    program: list[int] | None = None  # None: its piece alone, or Python
-    is_its_piece: bool = False
-    form: int = OF_PLAIN
+    pattern: CodedPattern
+    clauses: tuple[_Clause, ...]
+    program: array[int] | None  # None: its piece alone, or Python
+    is_its_piece: bool
+    form: int
 
 
 _Key: TypeAlias = tuple[bytes, int]  # a text; its ends, and the form of values that it is looked for in
@@ -155,17 +151,15 @@ class PatternTable:
     def __init__(
         self,
         patterns: Sequence[CodedPattern],
-        searches: Sequence[CodedPattern] = (),
+        searches: Sequence[TableEntry] = (),
         always: Sequence[tuple[int, Accepts]] = (),
     ) -> None:
         """Of the patterns of an attribute, of searches, and of further tests, which are evaluated on every value."""
-        entries = [_entry(pattern, pattern.code) for pattern in patterns]
-        entries += [_entry(pattern, pattern.code | WORD_SHARED) for pattern in searches]
+        entries = [*map(entry_of, patterns), *searches]
         by_text, every = _file(entries)
-        every += [_Entry(code, accepts) for code, accepts in always]
         tests = _Tests(FIRST_STAMP + len(by_text))
         words = {key: [tests.word(each) for each in filed] for key, filed in by_text.items()}
-        always_words = [tests.word(each) for each in every]
+        always_words = [tests.word(each) for each in every] + [tests.python_word(*each) for each in always]
         screens = [0 if each.is_its_piece else _screen(each.clauses) for filed in by_text.values() for each in filed]
         self.stamp_count = tests.stamp_count
         self._python_tests = tests.of_python
@@ -234,27 +228,33 @@ class _Tests:
         self._rows: list[tuple[int, ...]] = []
         self._programs = array("q")
 
-    def word(self, entry: _Entry) -> int:
+    def word(self, entry: TableEntry) -> int:
         """The word that is found for a test: its code if it is decided by that."""
         if entry.is_its_piece:
             return entry.code
         known = self._words.get(entry.code)
         if known is not None:
             return known
-        word = WORD_UNDECIDED | len(self._rows)
-        stamp = 0
+        if entry.program is None:
+            word = self.python_word(entry.code, entry.pattern.accepts)
+        else:
+            word = self._next_word(len(self._programs), entry.code)
+            self._programs.extend(entry.program)
         if any(len(clause) > 1 for clause in entry.clauses):
             self._words[entry.code] = word
-            stamp = self.stamp_count
+            self._rows[-1] = (*self._rows[-1][:TEST_STAMP], self.stamp_count)
             self.stamp_count += 1
-        place = -1
-        if entry.program is None:
-            self.of_python[word] = entry.code, entry.accepts
-        else:
-            place = len(self._programs)
-            self._programs.extend(entry.program)
-        self._rows.append((place, entry.code, stamp))
         return word
+
+    def python_word(self, code: int, accepts: Accepts) -> int:
+        """The word of a test that Python decides."""
+        word = self._next_word(-1, code)
+        self.of_python[word] = code, accepts
+        return word
+
+    def _next_word(self, program: int, code: int) -> int:
+        self._rows.append((program, code, 0))
+        return WORD_UNDECIDED | len(self._rows) - 1
 
     def arrays(self) -> dict[str, AnyArray]:
         return {
@@ -347,51 +347,50 @@ class _Scratch:
         return folded, stamps, self._epoch, words
 
 
-def _entry(pattern: CodedPattern, code: int) -> _Entry:
-    expression = pattern.expression
+def entry_of(pattern: CodedPattern, mark: int = 0) -> TableEntry:
+    """What a table needs to know of a pattern; `mark` is set in its code."""
+    expression, code = pattern.expression, pattern.code | mark
     if isinstance(expression, Regex):
-        clauses, automaton = outline(expression.text)
-        return _Entry(
-            code,
-            pattern.accepts,
-            [tuple(Piece(text_bytes(text), _AT_START * at_start) for text, at_start in clause) for clause in clauses],
-            None if automaton is None else automaton_program(automaton),
-        )
+        literals, automaton = outline(expression.text)
+        clauses = [tuple([(text_bytes(text), _AT_START * start) for text, start in clause]) for clause in literals]
+        program = None if automaton is None else array("q", automaton_program(automaton))
+        return TableEntry(code, pattern, tuple(clauses), program, False, OF_PLAIN)
     end = len(expression.tokens) - 1
     # Lower case of bytes is that of ASCII, as the kernels have it.
     pieces = [
-        Piece(text_bytes(token).lower(), _AT_START * (place == 0) | _AT_END * (place == end))
+        (text_bytes(token).lower(), _AT_START * (place == 0) | _AT_END * (place == end))
         for place, token in enumerate(expression.tokens)
         if isinstance(token, str)
     ]
     is_its_piece = pattern.is_its_piece
-    program = None if is_its_piece else like_program(expression)
+    program = None if is_its_piece else array("q", like_program(expression))
     form = OF_FOLDED if expression.ignore_case else OF_PLAIN
-    return _Entry(code, pattern.accepts, [(piece,) for piece in pieces], program, is_its_piece, form)
+    return TableEntry(code, pattern, tuple([(piece,) for piece in pieces]), program, is_its_piece, form)
 
 
-def _file(entries: Sequence[_Entry]) -> tuple[dict[_Key, list[_Entry]], list[_Entry]]:
+def _file(entries: Sequence[TableEntry]) -> tuple[dict[_Key, list[TableEntry]], list[TableEntry]]:
     """The tests by the pieces that each is filed under, and those that have none."""
     counts = Counter(piece for entry in entries for piece in {piece for clause in entry.clauses for piece in clause})
 
     def expected(clause: _Clause) -> float:
         return sum(_expected_share(piece, counts[piece] / len(entries)) for piece in clause)
 
-    by_text: dict[_Key, list[_Entry]] = {}
-    every: list[_Entry] = []
+    by_text: dict[_Key, list[TableEntry]] = {}
+    every: list[TableEntry] = []
     for entry in entries:
         rarest = min(entry.clauses, key=expected, default=())
-        for piece in rarest:
-            by_text.setdefault((piece.text, piece.ends | entry.form), []).append(entry)
+        for text, ends in rarest:
+            by_text.setdefault((text, ends | entry.form), []).append(entry)
         if not rarest:
             every.append(entry)
     return by_text, every
 
 
-def _expected_share(piece: Piece, share_of_patterns: float) -> float:
+def _expected_share(piece: _Piece, share_of_patterns: float) -> float:
     """The share of values that are expected to have a piece: as many as patterns do, and as chance letters would."""
-    places = 1 if piece.ends else _USUAL_PLACES
-    return share_of_patterns + places / float(_LETTERS ** min(len(piece.text), _USUAL_PLACES))
+    text, ends = piece
+    places = 1 if ends else _USUAL_PLACES
+    return share_of_patterns + places / float(_LETTERS ** min(len(text), _USUAL_PLACES))
 
 
 def _screen(clauses: Sequence[_Clause]) -> int:
@@ -407,13 +406,11 @@ def _screen(clauses: Sequence[_Clause]) -> int:
     return features
 
 
-def _special_bytes(ignoring_case: Sequence[_Entry]) -> AnyArray:
+def _special_bytes(ignoring_case: Sequence[TableEntry]) -> AnyArray:
     """Of each byte whether a value that holds it must be brought to lower case by Python, for these patterns."""
     special = np.zeros(256, np.uint8)
     if ignoring_case:
-        special[128:] = (
-            0 if all(piece.text.isascii() for each in ignoring_case for (piece,) in each.clauses) else SPECIAL
-        )
+        special[128:] = 0 if all(text.isascii() for each in ignoring_case for ((text, _),) in each.clauses) else SPECIAL
         # The first bytes of the two characters whose lower case is ASCII and which are not.
         special[0xC4] = special[0xC4] or SPECIAL_DOTTED_I
         special[0xE2] = special[0xE2] or SPECIAL_KELVIN
