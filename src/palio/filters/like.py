@@ -28,7 +28,7 @@ class Gap(NamedTuple):
     is_open: bool
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """The part between two open gaps: literal runs at fixed offsets, and its length."""
 
     runs: tuple[tuple[int, str], ...]
@@ -105,10 +105,10 @@ class LikePattern:
                 return lambda text: wanted in text
         if any(isinstance(token, Gap) and token.size for token in self.tokens):
             return self._accepts_parts
-        return _in_order(self.starts, [part.runs[0][1] for part in self._parts[1:-1]], self.ends)
+        return _in_order(self.starts, [part.runs[0][1] for part in self.parts[1:-1]], self.ends)
 
     def _accepts_parts(self, text: str) -> bool:
-        first, *others = self._parts
+        first, *others = self.parts
         if not others:
             return len(text) == first.size and first.is_at(text, 0)
         # The first and the last part are anchored; each middle part takes its first position, which leaves the most
@@ -125,9 +125,9 @@ class LikePattern:
         return start <= end and last.is_at(text, end)
 
     @cached_property
-    def _parts(self) -> tuple[_Part, ...]:
+    def parts(self) -> tuple[Part, ...]:
         """The parts that open gaps lie between, from the start of the text to its end."""
-        parts: list[_Part] = []
+        parts: list[Part] = []
         runs: list[tuple[int, str]] = []
         size = 0
         for token in self.tokens:
@@ -137,9 +137,9 @@ class LikePattern:
                 continue
             size += token.size
             if token.is_open:
-                parts.append(_Part(tuple(runs), size))
+                parts.append(Part(tuple(runs), size))
                 runs, size = [], 0
-        return (*parts, _Part(tuple(runs), size))
+        return (*parts, Part(tuple(runs), size))
 
     @cached_property
     def shape(self) -> Shape:

@@ -22,11 +22,20 @@ from palio.matching.columnar import (
     pattern_kernels,
     pivot_kernels,
     posting_kernels,
+    program_kernels,
 )
 from palio.matching.matcher import Matcher
 
 # Without `renumbering_kernels`, which only the driver of a job with a long table of subscriptions needs.
-_MODULES: Final = (match_kernels, encoding_kernels, pattern_kernels, posting_kernels, pivot_kernels, bulk_kernels)
+_MODULES: Final = (
+    match_kernels,
+    encoding_kernels,
+    program_kernels,
+    pattern_kernels,
+    posting_kernels,
+    pivot_kernels,
+    bulk_kernels,
+)
 _NUMBERS: Final = {int: types.int64, float: types.float64}
 _SUBSCRIPTIONS: Final = 32  # of one skeleton, so that they are loaded in bulk
 

@@ -183,7 +183,7 @@ KIND_SLOT64: Final = 22
 
 # The pattern table of an attribute, or of searches through whole events.
 PATTERNS_PAIRS: Final = 0  # a bitmap by two bytes: whether a text of at most three begins with them
-PATTERNS_SPECIAL: Final = 1  # uint8 per byte: 1 where a text that holds it must be looked at more closely
+PATTERNS_SPECIAL: Final = 1  # uint8 per byte: SPECIAL_… where a value that holds it is looked at more closely
 PATTERNS_FILTER: Final = 2  # a bitmap by the hash of a gram: whether some text may have it
 PATTERNS_FILTER_SHIFT: Final = 3  # by which a hash of 32 bits is shifted to an index into it
 PATTERNS_TABLE: Final = 4  # int64 pairs: gram and its length; first candidate, and from bit 32 on how many
@@ -197,21 +197,88 @@ PATTERNS_TEXT_COUNT: Final = 11
 PATTERNS_LENGTHS: Final = 12  # bit n: whether there are grams of n bytes, 1 to 4
 PATTERNS_ALWAYS: Final = 13  # first word that is found with every text
 PATTERNS_ALWAYS_COUNT: Final = 14
-PATTERNS_FIELDS: Final = 15
+PATTERNS_TESTS: Final = 15  # int64 rows of TEST_FIELDS, by the number in an undecided word
+PATTERNS_PROGRAMS: Final = 16
+PATTERNS_SCREENS: Final = 17  # int64 beside the words: the features that a value must have
+PATTERNS_FIELDS: Final = 18
+
+# Marks of bytes that begin a character whose lower case may be for Python to say.
+SPECIAL: Final = 1
+SPECIAL_DOTTED_I: Final = 2  # if the dotted capital I follows, whose lower case is ASCII
+SPECIAL_KELVIN: Final = 3  # if the Kelvin sign does
 
 TEXT_ROW_START: Final = 0
 TEXT_ROW_LENGTH: Final = 1
-TEXT_ROW_ENDS: Final = 2  # 1: only at the start of a value, 2: only at its end, 3: only as all of it
+TEXT_ROW_ENDS: Final = 2  # bits: 1, only at the start of a value; 2, only at its end; and one of the next two
 TEXT_ROW_WORD: Final = 3  # its first word
 TEXT_ROW_WORDS: Final = 4  # how many
 TEXT_ROW_FIELDS: Final = 5
 
+# A test that needs more than its text.
+TEST_PROGRAM: Final = 0  # place of its program; -1: for Python
+TEST_CODE: Final = 1
+TEST_STAMP: Final = 2  # of a test that several texts find: its stamp, or 0
+TEST_FIELDS: Final = 3
+
+# Features of a value, as bits: which bytes it has (ASCII letters and digits one bit each, other bytes share four), and
+# which byte is its last.
+FIRST_LETTER_FEATURE: Final = 0
+FIRST_DIGIT_FEATURE: Final = 26
+FIRST_OTHER_FEATURE: Final = 36
+OTHER_FEATURES: Final = 4
+FIRST_LAST_BYTE_FEATURE: Final = 40
+LAST_BYTE_FEATURES: Final = 23
+
+# Stamps: int64 per text, then per test that several texts find: the epoch of the value in which it was last found.
+STAMP_FEATURES_EPOCH: Final = 0  # the value whose features are the next number
+STAMP_FEATURES: Final = 1
+FIRST_STAMP: Final = 2
+MAX_FEATURED_BYTES: Final = 64  # of a value whose bytes are looked at; a longer one is taken to have them all
+
+# Which form of a value a text is looked for in. The two differ where Python must bring a value to lower case.
+OF_PLAIN: Final = 4  # ASCII letters in lower case: of patterns that tell case
+OF_FOLDED: Final = 8  # all letters in lower case: of patterns that ignore case
+
 GRAM: Final = 4  # bytes of the grams that longer texts are found by
 
-# A word is the code of a test that holds. With the first bit it is the number of a test that Python must decide;
-# with the second bit it is of the whole event and may be found for several of its values.
+# A word is the code of a test that holds. With the first bit it is the number of a test that its program or Python
+# must decide; with the second bit it is of the whole event and may be found for several of its values.
 WORD_UNDECIDED: Final = 1 << 62
 WORD_SHARED: Final = 1 << 61
+
+# The program of a pattern, in words of 64 bits.
+PROGRAM_KIND: Final = 0
+PROGRAM_LIKE: Final = 1
+PROGRAM_ILIKE: Final = 2  # of a value in lower case
+PROGRAM_AUTOMATON: Final = 3  # of a regular expression
+
+# A LIKE pattern: its parts follow, each with its runs, then the bytes of the runs.
+LIKE_LEAST_BYTES: Final = 1  # of a value that matches
+LIKE_PARTS: Final = 2
+LIKE_HEADER: Final = 3
+PART_RUNS: Final = 0  # how many
+PART_SIZE: Final = 1  # in characters; negative: in bytes, of a part without gaps
+PART_GAP_AFTER: Final = 2  # characters after the last run
+PART_FIELDS: Final = 3
+RUN_GAP_BEFORE: Final = 0  # characters
+RUN_PLACE: Final = 1  # of its bytes, counted from the start of the program
+RUN_LENGTH: Final = 2
+RUN_FIELDS: Final = 3
+
+# An automaton: one or two contexts follow, then of each position how many ranges it has (from bit 32 on) and where they
+# are, then the ranges: the first code point from bit 32 on, and the last.
+AUTOMATON_POSITIONS: Final = 1
+AUTOMATON_BOUNDARIES: Final = 2  # whether there is a second context, of word boundaries
+AUTOMATON_BEGINS_AT_START: Final = 3
+AUTOMATON_FIRST_BYTES: Final = 4  # the two that a match may begin with (the second from bit 8 on), or -1
+AUTOMATON_HEADER: Final = 5
+CONTEXT_FIRST: Final = 0
+CONTEXT_FIRST_AT_START: Final = 1
+CONTEXT_LAST: Final = 2
+CONTEXT_LAST_AT_END: Final = 3
+CONTEXT_LAST_AT_VERY_END: Final = 4
+CONTEXT_EMPTY: Final = 5
+CONTEXT_FOLLOW: Final = 6  # of each position
 
 # The cache of the values of a column: an open hash table of entries.
 CACHE_TABLE: Final = 0  # int64 pairs: key of a value, its entry plus 1
@@ -225,7 +292,7 @@ CACHE_TEXT_ROOM: Final = 7
 CACHE_WORDS: Final = 8  # int64: the entries' words
 CACHE_WORDS_USED: Final = 9
 CACHE_WORDS_ROOM: Final = 10
-CACHE_STAMPS: Final = 11  # int64 per text of the patterns: the value that last had it
+CACHE_STAMPS: Final = 11
 CACHE_EPOCH: Final = 12
 CACHE_FOLDED: Final = 13  # room for a value in lower case
 CACHE_TODO: Final = 14  # int64 pairs: an entry that must be looked at more closely, and a row that has its value

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -49,12 +50,14 @@ from palio.matching.columnar.layout import (
     WORD_UNDECIDED,
 )
 from palio.matching.columnar.native import address_of
-from palio.matching.columnar.patterns import AttributeTests, EventSearches, PatternTable, predicate_of
+from palio.matching.columnar.pattern_table import PatternTable, entry_of
+from palio.matching.columnar.patterns import AttributeTests, EventSearches, predicate_of
 
 TextAt: TypeAlias = Callable[[int], str]
 
 _MAX_VALUES: Final = 16_384  # then the cache is cleared before the next batch
 _MAX_TEXT_BYTES: Final = 1 << 22
+_MAX_WORDS: Final = 1 << 22  # of eight bytes
 _FIRST_ROOM: Final = 64
 _TODO_ROOM: Final = 256
 _SEARCH_ROOM: Final = 1024  # finds of searches that are taken over at a time
@@ -64,11 +67,16 @@ class PatternColumn:
     """The tests of one attribute, for the kernels and for Python."""
 
     def __init__(self, tests: AttributeTests, searches: SearchEvaluator | None) -> None:
-        always = [(code, predicate_of(test)) for code, test in tests.of_strings]
-        searched = () if searches is None else searches.searches.patterns
         self.tests = tests
         self.searches = searches
-        self.table = PatternTable(tests.patterns, searched, always)
+
+    @cached_property
+    def table(self) -> PatternTable:
+        """The patterns for the kernels, made when a batch first has the attribute."""
+        always = [(code, predicate_of(test)) for code, test in self.tests.of_strings]
+        if self.searches is None and not always:
+            return self.tests.table
+        return PatternTable(self.tests.patterns, () if self.searches is None else self.searches.entries, always)
 
     def words_of(self, text: str) -> list[int]:
         """The words of all tests that hold for a value, evaluated one by one."""
@@ -81,7 +89,9 @@ class SearchEvaluator:
 
     def __init__(self, searches: EventSearches) -> None:
         self.searches = searches
-        self.table = PatternTable((), searches.patterns)
+        # Every attribute's table has them too: they are described once.
+        self.entries = [entry_of(pattern, WORD_SHARED) for pattern in searches.patterns]
+        self.table = PatternTable((), self.entries)
 
     def words_of(self, value: Any) -> list[int]:
         """The words of all searches that find something in a value, evaluated one by one."""
@@ -105,7 +115,7 @@ class ValueCache:
         self._most_words = column.table.word_count
         self._facts = np.zeros(CACHE_FIELDS, np.int64)
         self.address = address_of(self._facts)
-        self._stamps = np.zeros(max(1, column.table.text_count), np.int64)
+        self._stamps = np.zeros(column.table.stamp_count, np.int64)
         self._todo = np.empty((_TODO_ROOM, 2), np.int64)
         self._folded = folded
         self._entries = np.empty((_FIRST_ROOM, ENTRY_FIELDS), np.int64)
@@ -134,7 +144,8 @@ class ValueCache:
 
     def begin(self) -> None:
         """Before a batch: clear a full cache."""
-        if self._facts[CACHE_COUNT] > _MAX_VALUES or self._facts[CACHE_TEXT_USED] > _MAX_TEXT_BYTES:
+        count, text, words = self._facts[[CACHE_COUNT, CACHE_TEXT_USED, CACHE_WORDS_USED]].tolist()
+        if count > _MAX_VALUES or text > _MAX_TEXT_BYTES or words > _MAX_WORDS:
             self._start()
 
     def make_room(self) -> None:
@@ -267,8 +278,8 @@ class PatternCache:
         table = np.zeros((len(columns), TESTED_FIELDS), np.int64)
         table[:, TESTED_COLUMN] = [column.address for column in columns]
         table[:, TESTED_PATTERNS] = searches.table.address
-        if len(self._stamps) < searches.table.text_count:
-            self._stamps = np.zeros(searches.table.text_count, np.int64)
+        if len(self._stamps) < searches.table.stamp_count:
+            self._stamps = np.zeros(searches.table.stamp_count, np.int64)
         room = 2 * searches.table.word_count + _SEARCH_ROOM
         if len(self._out) < 3 * room + 3 + searches.table.word_count:
             self._out = np.empty(3 * room + 3 + searches.table.word_count, np.int64)

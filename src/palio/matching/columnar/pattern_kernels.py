@@ -4,11 +4,12 @@ A value that was seen before is found by its hash, with what was found out about
 case and read once, four bytes at a time at every place: every text that some pattern needs was filed under one of its
 grams, the one that fewest others have, and a small bitmap says of nearly every place that no text has that gram. What
 passes is compared in full. Patterns that need more than a text at its place (regular expressions, texts with gaps,
-texts whose case matters) are only noted, and evaluated in Python.
+texts whose case matters) are then decided by their programs (`program_kernels`), on the value as it is. The few that
+have no program are noted, and evaluated in Python.
 
 Lower case is that of ASCII. Two characters beyond it have one in ASCII (the Kelvin sign and the dotted capital I), and
-how letters beyond it fold is for Python to say: a value that holds a byte which may belong to the former, or, where
-some pattern is not ASCII, one that is not ASCII either, is left to Python altogether.
+how letters beyond it fold is for Python to say: where some pattern ignores case, a value that holds one of the two, or,
+where such a pattern is not ASCII, one that is not ASCII either, is brought to lower case by Python (`PatternTable`).
 """
 
 from __future__ import annotations
@@ -46,10 +47,20 @@ from palio.matching.columnar.layout import (
     ENTRY_WORD,
     ENTRY_WORDS,
     FIBONACCI_32,
+    FIRST_DIGIT_FEATURE,
+    FIRST_LAST_BYTE_FEATURE,
+    FIRST_LETTER_FEATURE,
+    FIRST_OTHER_FEATURE,
+    FIRST_STAMP,
     GRAM,
     KIND_TEXT32,
+    LAST_BYTE_FEATURES,
     MAX_CACHED_VALUE_BYTES,
+    MAX_FEATURED_BYTES,
     MAX_FOLDED_BYTES,
+    OF_FOLDED,
+    OF_PLAIN,
+    OTHER_FEATURES,
     PATTERNS_ALWAYS,
     PATTERNS_ALWAYS_COUNT,
     PATTERNS_BYTES,
@@ -58,12 +69,25 @@ from palio.matching.columnar.layout import (
     PATTERNS_FILTER_SHIFT,
     PATTERNS_LENGTHS,
     PATTERNS_PAIRS,
+    PATTERNS_PROGRAMS,
+    PATTERNS_SCREENS,
     PATTERNS_SPECIAL,
     PATTERNS_TABLE,
     PATTERNS_TABLE_BITS,
+    PATTERNS_TESTS,
     PATTERNS_TEXTS,
     PATTERNS_WORD_COUNT,
     PATTERNS_WORDS,
+    PROGRAM_ILIKE,
+    PROGRAM_KIND,
+    SPECIAL_DOTTED_I,
+    SPECIAL_KELVIN,
+    STAMP_FEATURES,
+    STAMP_FEATURES_EPOCH,
+    TEST_CODE,
+    TEST_FIELDS,
+    TEST_PROGRAM,
+    TEST_STAMP,
     TESTED_CACHE,
     TESTED_COLUMN,
     TESTED_FIELDS,
@@ -93,8 +117,10 @@ from palio.matching.columnar.native import (
     u8_at,
     u32_at,
 )
+from palio.matching.columnar.program_kernels import accepts, equal_bytes
 
 _LOW = 0xFFFFFFFF
+BOTH_FORMS = OF_PLAIN | OF_FOLDED
 
 
 @inlined
@@ -104,13 +130,67 @@ def gram_hash(gram: int) -> int:
 
 
 @inlined
-def equal_bytes(left: int, right: int, length: int) -> bool:
-    if length >= 8:
-        return equal_long_texts(left, right, length)
-    for index in range(length):
-        if u8_at(left, index) != u8_at(right, index):
-            return False
-    return True
+def byte_feature(byte: int) -> int:
+    """The feature of a value that has a byte."""
+    if 97 <= byte <= 122:
+        return FIRST_LETTER_FEATURE + byte - 97
+    if 48 <= byte <= 57:
+        return FIRST_DIGIT_FEATURE + byte - 48
+    return FIRST_OTHER_FEATURE + byte % OTHER_FEATURES
+
+
+@inlined
+def features_of(folded: int, length: int, stamps: int, epoch: int) -> int:
+    """The features of a value, computed when they are first asked for."""
+    if i64_at(stamps, STAMP_FEATURES_EPOCH) == epoch:
+        return i64_at(stamps, STAMP_FEATURES)
+    features = 0
+    if length > MAX_FEATURED_BYTES:
+        features = (1 << FIRST_LAST_BYTE_FEATURE) - 1
+    else:
+        for place in range(length):
+            features |= 1 << byte_feature(u8_at(folded, place))
+    if length > 0:
+        features |= 1 << (FIRST_LAST_BYTE_FEATURE + u8_at(folded, length - 1) % LAST_BYTE_FEATURES)
+    put_i64(stamps, STAMP_FEATURES_EPOCH, epoch)
+    put_i64(stamps, STAMP_FEATURES, features)
+    return features
+
+
+@inlined
+def append_word(
+    patterns: int,
+    word: int,
+    forms: int,
+    value: int,
+    folded: int,
+    length: int,
+    stamps: int,
+    epoch: int,
+    words: int,
+    count: int,
+) -> int:
+    """Append a word that was found, if its program accepts the value; returns the new count of words."""
+    if word & WORD_UNDECIDED != 0:
+        test = i64_at(patterns, PATTERNS_TESTS) + 8 * TEST_FIELDS * (word & ~WORD_UNDECIDED)
+        stamp = i64_at(test, TEST_STAMP)
+        if stamp != 0:
+            if i64_at(stamps, stamp) == epoch:
+                return count
+            put_i64(stamps, stamp, epoch)
+        place = i64_at(test, TEST_PROGRAM)
+        if place < 0:
+            # For Python, once.
+            if forms & OF_PLAIN == 0:
+                return count
+        else:
+            program = i64_at(patterns, PATTERNS_PROGRAMS) + 8 * place
+            form = OF_FOLDED if i64_at(program, PROGRAM_KIND) == PROGRAM_ILIKE else OF_PLAIN
+            if forms & form == 0 or not accepts(program, value, folded, length):
+                return count
+            word = i64_at(test, TEST_CODE)
+    put_i64(words, count, word)
+    return count + 1
 
 
 @inlined
@@ -119,8 +199,10 @@ def verify_candidates(
     gram: int,
     size: int,
     value: int,
+    folded: int,
     length: int,
     place: int,
+    forms: int,
     stamps: int,
     epoch: int,
     words: int,
@@ -151,41 +233,63 @@ def verify_candidates(
         ends = i32_at(row, TEXT_ROW_ENDS)
         if start < 0 or start + wanted > length:
             continue
+        if ends & forms == 0:
+            continue
         # Bit 0: the text stands at the beginning of the value; bit 1: at its end.
         if (ends & 1 != 0 and start != 0) or (ends & 2 != 0 and start + wanted != length):
             continue
         # Found at an earlier place of this value already.
-        if i64_at(stamps, number) == epoch:
+        if i64_at(stamps, FIRST_STAMP + number) == epoch:
             continue
         text = i64_at(patterns, PATTERNS_BYTES) + i32_at(row, TEXT_ROW_START)
-        if not equal_bytes(value + start, text, wanted):
+        if not equal_bytes(folded + start, text, wanted):
             continue
-        put_i64(stamps, number, epoch)
+        put_i64(stamps, FIRST_STAMP + number, epoch)
         first = i64_at(patterns, PATTERNS_WORDS) + 8 * i32_at(row, TEXT_ROW_WORD)
+        screens = i64_at(patterns, PATTERNS_SCREENS) + 8 * i32_at(row, TEXT_ROW_WORD)
+        lacking = ~features_of(folded, length, stamps, epoch)
         for index in range(i32_at(row, TEXT_ROW_WORDS)):
-            put_i64(words, count, i64_at(first, index))
-            count += 1
+            # Many patterns share a short text: nearly all fail here, at a nanosecond each.
+            if i64_at(screens, index) & lacking != 0:
+                continue
+            count = append_word(
+                patterns, i64_at(first, index), forms, value, folded, length, stamps, epoch, words, count
+            )
     return count
 
 
 @compiled
-def match_patterns(patterns: int, value: int, length: int, stamps: int, epoch: int, words: int, count: int) -> int:
-    """Append the words of all patterns that a value in lower case satisfies, or may; some bytes behind it are zero."""
+def match_patterns(
+    patterns: int,
+    value: int,
+    folded: int,
+    length: int,
+    forms: int,
+    stamps: int,
+    epoch: int,
+    words: int,
+    count: int,
+) -> int:
+    """Append the words of all patterns of some forms that a value satisfies, or may; returns the new count of words.
+
+    The value is given as it is and in lower case; some bytes behind the latter are zero.
+    """
     always = i64_at(patterns, PATTERNS_WORDS) + 8 * i64_at(patterns, PATTERNS_ALWAYS)
     for index in range(i64_at(patterns, PATTERNS_ALWAYS_COUNT)):
-        put_i64(words, count, i64_at(always, index))
-        count += 1
+        count = append_word(patterns, i64_at(always, index), forms, value, folded, length, stamps, epoch, words, count)
     shift = i64_at(patterns, PATTERNS_FILTER_SHIFT)
     bitmap = i64_at(patterns, PATTERNS_FILTER)
     pairs = i64_at(patterns, PATTERNS_PAIRS)
     short = i64_at(patterns, PATTERNS_LENGTHS) & 0b1110
     for place in range(length):
         # Four bytes at a time, also near the end: the zero bytes behind the value belong to no gram.
-        gram = u32_at(value + place, 0)
+        gram = u32_at(folded + place, 0)
         bit = gram_hash(gram) >> shift
         # A bitmap of hashes first: it rules out grams that no text has, without a search of the table.
         if (u8_at(bitmap, bit >> 3) >> (bit & 7)) & 1 != 0 and place + GRAM <= length:
-            count = verify_candidates(patterns, gram, GRAM, value, length, place, stamps, epoch, words, count)
+            count = verify_candidates(
+                patterns, gram, GRAM, value, folded, length, place, forms, stamps, epoch, words, count
+            )
         if short != 0:
             pair = gram & 0xFFFF
             if (u8_at(pairs, pair >> 3) >> (pair & 7)) & 1 != 0:
@@ -193,9 +297,21 @@ def match_patterns(patterns: int, value: int, length: int, stamps: int, epoch: i
                     if short & (1 << size) != 0 and place + size <= length:
                         part = gram & ((1 << (8 * size)) - 1)
                         count = verify_candidates(
-                            patterns, part, size, value, length, place, stamps, epoch, words, count
+                            patterns, part, size, value, folded, length, place, forms, stamps, epoch, words, count
                         )
     return count
+
+
+@inlined
+def is_special(special: int, value: int, place: int, length: int) -> int:
+    """Whether the character that a byte begins has a lower case which only Python knows."""
+    mark = u8_at(special, u8_at(value, place))
+    if mark == SPECIAL_DOTTED_I:
+        return 1 if place + 1 < length and u8_at(value, place + 1) == 0xB0 else 0
+    if mark == SPECIAL_KELVIN:
+        is_kelvin = place + 2 < length and u8_at(value, place + 1) == 0x84 and u8_at(value, place + 2) == 0xAA
+        return 1 if is_kelvin else 0
+    return mark
 
 
 @inlined
@@ -210,17 +326,29 @@ def fold_case(patterns: int, value: int, length: int, end: int, folded: int) -> 
             foreign &= (1 << (length - place)) - 1
         while foreign != 0:
             # Bytes beyond ASCII are looked up: some begin characters whose lower case only Python knows.
-            needs_python |= u8_at(special, u8_at(value, place + lowest_bit(foreign)))
+            needs_python |= is_special(special, value, place + lowest_bit(foreign), length)
             foreign &= foreign - 1
         place += 32
     while place < length:
         byte = u8_at(value, place)
-        needs_python |= u8_at(special, byte)
+        if byte >= 128:
+            needs_python |= is_special(special, value, place, length)
         put_u8(folded, place, byte + 32 if 65 <= byte <= 90 else byte)
         place += 1
     # The zero bytes that `match_patterns` may read.
     put_i64(folded + length, 0, 0)
     return needs_python
+
+
+@compiled
+def match_text(patterns: int, value: int, length: int, folded: int, stamps: int, epoch: int, words: int) -> int:
+    """Write the words of all patterns that a single value satisfies, or may; returns their number.
+
+    -1 where Python must bring the value to lower case; its ASCII letters are in lower case then.
+    """
+    if fold_case(patterns, value, length, value + length, folded) != 0:
+        return -1
+    return match_patterns(patterns, value, folded, length, BOTH_FORMS, stamps, epoch, words, 0)
 
 
 @inlined
@@ -256,7 +384,7 @@ def add_entry(tested: int, value: int, length: int, end: int, row: int) -> int:
             stamps = i64_at(cache, CACHE_STAMPS)
             epoch = i64_at(cache, CACHE_EPOCH) + 1
             put_i64(cache, CACHE_EPOCH, epoch)
-            count = match_patterns(patterns, folded, length, stamps, epoch, words, count)
+            count = match_patterns(patterns, value, folded, length, BOTH_FORMS, stamps, epoch, words, count)
             for index in range(first, count):
                 needs_python = needs_python or i64_at(words, index) & WORD_UNDECIDED != 0
             put_i64(cache, CACHE_WORDS_USED, count)
@@ -425,7 +553,7 @@ def search_columns(
                     continue
                 epoch += 1
                 words = out + 8 * (3 * room + 3)
-                new = match_patterns(searches, folded, length, stamps, epoch, words, 0)
+                new = match_patterns(searches, value, folded, length, BOTH_FORMS, stamps, epoch, words, 0)
                 if new == 0:
                     before = value
                     before_length = length
