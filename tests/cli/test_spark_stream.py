@@ -267,11 +267,22 @@ def test_what_makes_no_sense_is_refused_before_spark_is_started(arguments: list[
     assert said in answer.stderr
 
 
+def test_inputs_are_looked_at_before_spark_is_started() -> None:
+    subscribe("--id", "dear", "--where", "price > 50")
+    quotes(1)
+    one_file = next(Path("quotes").glob("*.jsonl"))
+    answer = invoke("stream", *FLOW, "--events", str(one_file))
+    assert (answer.exit_code, "in quotes, so that the shell does not expand it" in answer.stderr) == (2, True)
+    answer = invoke("stream", *FLOW, "--subscriptions", "nowhere")
+    assert answer.exit_code == 2
+    assert "there is no subscription log at" in answer.stderr
+    assert "palio spark subscribe makes one" in answer.stderr
+
+
 @pytest.mark.usefixtures("_same_session")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--subscriptions", "nowhere"], "error: there is no subscription log at"),
         (["--events", "elsewhere/*.jsonl", "--schema", "id lung"], "Spark cannot read 'id lung'"),
         (["--events", "quotes", "--format", "delta"], "error: quotes: Spark cannot read it"),
         (["--events", "table"], "a table is no stream"),

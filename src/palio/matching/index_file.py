@@ -34,6 +34,7 @@ from palio.matching.columnar import layout
 from palio.matching.columnar.array_members import ArrayMember, membership_in
 from palio.matching.columnar.array_types import AnyArray, Bytes
 from palio.matching.columnar.axes import Axes
+from palio.matching.columnar.computed_attributes import is_computed
 from palio.matching.columnar.conditions import AxisKey, SetMembership, WholeEventSearch
 from palio.matching.columnar.postings import Postings
 from palio.matching.columnar.segment import Segment
@@ -121,11 +122,17 @@ def _write_key(key: AxisKey) -> list[str | None]:
     if isinstance(test, ArrayMember):
         text = f"array_contains({name_to_sql(name)}, {literal_to_sql(test.constant.value)})"
         return [name, "contains", text, test.timezone]
+    written = _name_in_tests(name)
     if isinstance(test, SetMembership):
-        return [name, "member", leaf_to_sql(name, test.values)[0], "UTC"]
+        return [name, "member", leaf_to_sql(written, test.values)[0], "UTC"]
     assert test is not None  # plain axes are kept by their names alone
     zone = test.pattern.timezone if isinstance(test.pattern, Computed) else "UTC"
-    return [name, "test", leaf_to_sql(name, domain_of(test).where([test]))[0], zone]
+    return [name, "test", leaf_to_sql(written, domain_of(test).where([test]))[0], zone]
+
+
+def _name_in_tests(name: str) -> str:
+    """The attribute that the SQL of a test names: the name of a computed one is no name in SQL."""
+    return "computed" if is_computed(name) else name
 
 
 def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
@@ -140,7 +147,7 @@ def _read_key(name: str, form: str, text: str, zone: str = "UTC") -> AxisKey:
         if found is None or found[0] != name:
             raise ValueError(f"{text} is no test of the array {name}")
         return found
-    if not isinstance(tree, Leaf) or tree.attribute != name:
+    if not isinstance(tree, Leaf) or tree.attribute != _name_in_tests(name):
         raise ValueError(f"{text} is no test of {name}")
     if form == "member":
         return name, SetMembership(tree.values)

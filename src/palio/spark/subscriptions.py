@@ -278,6 +278,11 @@ def _collect(spark: SparkSession, source: Any, collector: _Collector) -> None:
     if hasattr(source, "toArrow"):
         _read_rows(source, collector)
         return
+    if not isinstance(source, Iterable):
+        raise PipelineError(
+            "subscriptions are a path, the name of a table, a DataFrame, a Matcher, or a list of mappings with id and "
+            f"where, not {type(source).__name__}"
+        )
     for each in source:
         collector.take_any(each)
 

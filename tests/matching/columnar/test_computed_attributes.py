@@ -272,6 +272,17 @@ def test_the_constants_of_array_contains_are_looked_up() -> None:
         assert ids_by_row(matcher.match_batch(table), table.num_rows) == rows
 
 
+def test_tests_of_computed_values_are_saved(tmp_path: Path) -> None:
+    """Patterns, and sets on which kinds of number disagree."""
+    texts = ["upper(`e-mail`) RLIKE '^[A-Z]+@'", "lower(`e-mail`) LIKE '%a%b'", "signum(coalesce(`e-mail`, 1)) = 1"]
+    texts += ["coalesce(a, 0.5D) IN (1, 9007199254740993)", "lower(s) LIKE 'x_%'"]
+    matcher = matcher_of(texts * 4)
+    matcher.save(tmp_path / "index.palio")
+    opened = Matcher.open(tmp_path / "index.palio")
+    for event in ({"e-mail": "ab@c"}, {"e-mail": "aXb"}, {"e-mail": 5, "a": 1}, {"a": 2**53 + 1, "s": "XY"}, {}):
+        assert opened.match(event) == matcher.match(event) == matches(texts * 4, event)
+
+
 def test_attributes_are_those_of_events() -> None:
     matcher = matcher_of([*(f"lower(s) = 'v{n}' AND size(tags) = {n}" for n in range(8))])
     assert matcher.attributes == {"s", "tags"}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,7 @@ from palio.cli.spark.job import Stopwatch, command_session, time_fact
 from palio.cli.spark.match_report import MatchCounts, Ranking, print_most_matched
 from palio.cli.spark.options import StreamOptions, duration, sink_of_files, split_pair, stream_options
 from palio.cli.spark.subscription_checks import find_type_mismatches, type_mismatch_facts
-from palio.errors import PipelineError
+from palio.errors import InputError, PipelineError
 from palio.spark.error_cause import cause_in
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def stream(
     sink = options.sink
     dead = sink_of_files("--dead-letters", dead_letters)
     rules = _rules(malformed)
+    _check_inputs(source.address, options.subscriptions, options.master)
     followed = StreamRun()
     times = Stopwatch()
     with command_session(options.master, options.settings, times) as spark:
@@ -143,6 +145,22 @@ def stream(
         _print(followed, ranking, options, dead_letters, top)
     if followed.interrupted:
         ctx.exit(INTERRUPTED)
+
+
+def _check_inputs(events: str, subscriptions: str, master: str | None) -> None:
+    """Refuse what cannot be followed before Spark starts, which takes seconds."""
+    from palio.spark.subscription_log import SubscriptionLog
+
+    if Path(events).is_file():
+        raise InputError(
+            events,
+            "a stream follows a folder or a pattern: 'folder/*.jsonl', in quotes, so that the shell does not expand it. "
+            "Read one file by palio spark match",
+        )
+    is_remote = master is not None and master.startswith("sc://")  # the server may see other files
+    log = SubscriptionLog(subscriptions)
+    if not is_remote and not log.exists():
+        raise PipelineError(f"there is no subscription log at {log.path}; palio spark subscribe makes one")
 
 
 def _warn_about_type_mismatches(events: DataFrame, subscriptions: str) -> None:
