@@ -155,7 +155,7 @@ def test_columns_of_subscriptions_are_found_as_the_session_finds_them(
 
 
 def test_what_is_no_subscriptions_is_refused_with_what_would_be(spark: SparkSession) -> None:
-    with pytest.raises(PipelineError, match="subscriptions are a path, .* not int"):
+    with pytest.raises(PipelineError, match=r"subscriptions are a path, .* not int"):
         match(spark.range(3), 42)
 
 

@@ -154,7 +154,7 @@ def _check_inputs(events: str, subscriptions: str, master: str | None) -> None:
     if Path(events).is_file():
         raise InputError(
             events,
-            "a stream follows a folder or a pattern: 'folder/*.jsonl', in quotes, so that the shell does not expand it. "
+            "a stream follows a folder or a pattern: 'in/*.jsonl', in quotes, so that the shell does not expand it. "
             "Read one file by palio spark match",
         )
     is_remote = master is not None and master.startswith("sc://")  # the server may see other files
