@@ -272,6 +272,16 @@ def test_the_constants_of_array_contains_are_looked_up() -> None:
         assert ids_by_row(matcher.match_batch(table), table.num_rows) == rows
 
 
+@pytest.mark.parametrize("copies", [1, 4])
+def test_an_interval_of_time_is_not_null(copies: int) -> None:
+    texts = ["(ts - t IS NOT NULL) OR (lower(s) = 'x')", "ts - t IS NULL"] * copies
+    matcher = matcher_of(texts)
+    moment = datetime(2024, 1, 1, tzinfo=UTC)
+    for event in ({"ts": moment, "t": moment}, {"ts": moment}, {"s": "X"}, {}):
+        assert matcher.match(event) == matches(texts, event)
+        assert ids_by_row(matcher.match_batch([event] * 40), 40) == [matches(texts, event)] * 40
+
+
 def test_tests_of_computed_values_are_saved(tmp_path: Path) -> None:
     """Patterns, and sets on which kinds of number disagree."""
     texts = ["upper(`e-mail`) RLIKE '^[A-Z]+@'", "lower(`e-mail`) LIKE '%a%b'", "signum(coalesce(`e-mail`, 1)) = 1"]

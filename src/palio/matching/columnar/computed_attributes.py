@@ -113,7 +113,7 @@ class _ComputedLeaf:
         None where no interval of slots says that range, because kinds of number disagree on it.
         """
         found = None if self.condition is None else canonical_range(*self.condition)
-        if found is None or found[1].tests or not found[1].parts[Kind.MISSING].is_empty:
+        if found is None or found[1].tests or _tests_for_null(found[1]):
             return None
         assert self.condition is not None
         value, exact = found
@@ -180,10 +180,17 @@ def _computed_leaf(expression: Expression, wants: bool, timezone: str, holds: bo
 
 def _range(expression: Expression, wants: bool, timezone: str) -> tuple[Expression, ValueSet]:
     found = computed_range(expression, wants, timezone)
-    # Only NULL can be told of an interval of time, and it has no slot: the condition is computed as a whole.
-    if found is None or not found[1].parts[Kind.MISSING].is_empty or found[1] == PRESENT:
+    if found is None or _tests_for_null(found[1]):
         return expression, ValueSet.points([wants])
     return found
+
+
+def _tests_for_null(values: ValueSet) -> bool:
+    """Whether a condition asks for NULL, or for anything else.
+
+    That can be asked of an interval of time too, which has no slot, so it is computed as a whole.
+    """
+    return not values.parts[Kind.MISSING].is_empty or values == PRESENT
 
 
 def is_computable(residual: Residual) -> bool:
