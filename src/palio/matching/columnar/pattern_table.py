@@ -10,7 +10,7 @@ a kernel runs (`pattern_programs`). Python evaluates what has no program: very l
 Rejected, with 10,000 patterns of one shape and values of ten letters: RE2's set of expressions (31,000 to 135,000
 values/s with 256 MB for its automaton; after a compile that fails for size, its Python wrapper crashes), Hyperscan
 (230,000 to 1,300,000 values/s, but 5 to 60 s to compile, for every sealed segment again, and a dialect of its own).
-This table is made in less than a second, and its memory is that of the patterns.
+This table is made in about a second, and its memory is that of the patterns.
 """
 
 from __future__ import annotations
